@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 SET ?= fleet
 ROOMS := models tools agents tasks
-CODE := $(ROOMS) tests docs
+CODE := $(ROOMS) chordesk tests docs
 FLEET := --extra demo --extra yahoo --extra alpaca --extra litellm --extra filings --extra pages --extra parquet --extra events --extra langchain --extra mcp --extra postgres --extra notify --extra otel
 
 REAL ?= .real
@@ -136,7 +136,7 @@ sbom: ## List what the image has, in CycloneDX, from the pinned requirements
 	@echo "-- $(DIST)/sbom.cdx.json"
 
 bytecode: ## Compile the code, for images with a root that cannot be written
-	@$(BIN)/python -m compileall -q $(ROOMS)
+	@$(BIN)/python -m compileall -q chordesk
 
 secrets: $(VENV)/.$(SET) ## Make passwords, a private authority and a certificate for compose.yaml in $(SECRETS); keeps what is there
 	@$(BIN)/python deploy/credentials.py $(SECRETS)

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from agents.answers import RecordedCall
-from agents.grounding.figures import read
-from agents.grounding.report import Grounding, capped, ground, is_grounded, lack
-from models.research import ActionKind, Rating
+from chordesk.agents.answers import RecordedCall
+from chordesk.agents.grounding.figures import read
+from chordesk.agents.grounding.report import Grounding, capped, ground, is_grounded, lack
+from chordesk.models.research import ActionKind, Rating
 
 _ENTRIES = frozenset({ActionKind.OPEN, ActionKind.ADD})
 _EXITS = frozenset({ActionKind.REDUCE, ActionKind.CLOSE})

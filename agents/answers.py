@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tools.registry import ToolAnswer
+from chordesk.tools.registry import ToolAnswer
 
 
 class RecordedCall(NamedTuple):

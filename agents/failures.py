@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from models.masking import redacted
-from models.research import Failure
+from chordesk.models.masking import redacted
+from chordesk.models.research import Failure
 
 # Kinds worth another attempt: the same request may well succeed later. A turn that a limit of the desk ended is not
 # among them: it would be paid for again, and end in the same way.

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from agents import subjects
-from agents.limits import limits_of
-from agents.local_models import facts_of
-from agents.prompting import instructions, render
-from agents.pulse import TurnLimits
-from agents.role_models import RoleModel, role_models
-from agents.roles import Role
-from models.errors import ContextWindow, UsageError
-from models.research import output_schema
-from models.settings import Settings
-from tools.shortening import LEFT_OUT, WHY, Room, is_empty, lines_of, shorten, text_of, tokens_of
+from chordesk.agents import subjects
+from chordesk.agents.limits import limits_of
+from chordesk.agents.local_models import facts_of
+from chordesk.agents.prompting import instructions, render
+from chordesk.agents.pulse import TurnLimits
+from chordesk.agents.role_models import RoleModel, role_models
+from chordesk.agents.roles import Role
+from chordesk.models.errors import ContextWindow, UsageError
+from chordesk.models.research import output_schema
+from chordesk.models.settings import Settings
+from chordesk.tools.shortening import LEFT_OUT, WHY, Room, is_empty, lines_of, shorten, text_of, tokens_of
 
 SMALLEST_ANSWER = 1_000  # tokens of an answer, its reasoning and a call of a tool, below which no turn begins
 ANSWER_PART = 4  # this part of the context is for the answer, and no more than a model call may write

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from agents.answer_text import AnswerText, Fits, answer_in, continued
-from agents.pulse import RAISE
-from agents.runtime import TurnResult
-from models.research import Completed, Failed, Interrupted, Outcome, Refused
+from chordesk.agents.answer_text import AnswerText, Fits, answer_in, continued
+from chordesk.agents.pulse import RAISE
+from chordesk.agents.runtime import TurnResult
+from chordesk.models.research import Completed, Failed, Interrupted, Outcome, Refused
 
 _EXCERPT_CHARS = 300
 # Stands between the fault of an answer and its first characters.

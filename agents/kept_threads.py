@@ -13,8 +13,8 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from agents.runtime import ConversationSpec, Runtime
-from models.research import Frozen
+from chordesk.agents.runtime import ConversationSpec, Runtime
+from chordesk.models.research import Frozen
 
 BYTES_A_TOKEN = 4  # of English text and JSON
 # A path from outside is written to: only a rollout's is accepted.

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agents.pulse import TurnLimits
-from agents.role_models import RoleModel
-from agents.roles import GRAPH_ROLES, ROLES
-from models.errors import SettingError
-from models.settings import Settings
+from chordesk.agents.pulse import TurnLimits
+from chordesk.agents.role_models import RoleModel
+from chordesk.agents.roles import GRAPH_ROLES, ROLES
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import Settings
 
 _SETTING = "turn_limits (DESK_TURN_LIMITS)"
 _FORM = "write ROLE=LIMIT:NUMBER or MODEL=LIMIT:NUMBER, with commas between limits and semicolons between entries"

@@ -8,13 +8,13 @@ from functools import cache
 
 import structlog
 
-from agents.fitting import require_context
-from agents.gateway.facts import ServerFacts, keep_facts
-from agents.local_models import facts_of
-from agents.role_models import LOCAL, RoleModel, local_url, role_models
-from agents.roles import ROLES
-from models.errors import DeskError
-from models.settings import Settings
+from chordesk.agents.fitting import require_context
+from chordesk.agents.gateway.facts import ServerFacts, keep_facts
+from chordesk.agents.local_models import facts_of
+from chordesk.agents.role_models import LOCAL, RoleModel, local_url, role_models
+from chordesk.agents.roles import ROLES
+from chordesk.models.errors import DeskError
+from chordesk.models.settings import Settings
 
 LOOK_SECONDS = 5.0
 log = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ def context_of(settings: Settings, model: RoleModel) -> int | None:
 
 
 def _look(settings: Settings, model: RoleModel) -> ServerFacts | None:
-    from agents.gateway.probe import look_at_server  # its library is for desks with such a server alone
+    from chordesk.agents.gateway.probe import look_at_server  # its library is for desks with such a server alone
 
     url, key = local_url(settings), settings.provider_key if settings.provider == LOCAL else None
     assert url is not None, "models_in_use refuses a local model without a server"

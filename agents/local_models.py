@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 from urllib.parse import urlsplit
 
-from agents.gateway.facts import ServerFacts, known_facts
-from agents.role_models import LOCAL, RoleModel, local_url
-from models.settings import Settings
-from models.urls import is_loopback, without_login
+from chordesk.agents.gateway.facts import ServerFacts, known_facts
+from chordesk.agents.role_models import LOCAL, RoleModel, local_url
+from chordesk.models.settings import Settings
+from chordesk.models.urls import is_loopback, without_login
 
 
 def facts_of(settings: Settings, model: RoleModel) -> ServerFacts | None:

@@ -15,9 +15,9 @@ from typing import Any
 import orjson
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 
-from agents.roles import Role
-from models.errors import UsageError
-from models.settings import REPLAYING, Settings
+from chordesk.agents.roles import Role
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import REPLAYING, Settings
 
 PROMPTS = Path(__file__).parent / "prompts"
 HITS_WANTED = 6  # most names that a lens is to put forward from one shard
@@ -35,7 +35,7 @@ def render(role: Role, subject: Mapping[str, Any], settings: Settings, *, afresh
     subject: of the role's subject type. afresh: the thread has no earlier turns; the subject's `memory` is their
     summary. Raises UsageError when the subject lacks a part.
     """
-    remedy = "build it with a function of agents.subjects"
+    remedy = "build it with a function of chordesk.agents.subjects"
     if lacking := vars(role.subject)["__required_keys__"] - subject.keys():
         raise UsageError(f"the subject of {role.key} lacks {', '.join(sorted(lacking))}", remedy=remedy)
     try:

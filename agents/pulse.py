@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agents.failures import failure
-from models.research import Failure
+from chordesk.agents.failures import failure
+from chordesk.models.research import Failure
 
 # waiting: for the first token of a model call. reasoning, writing: tokens come. tools: the desk answers a tool call.
 Phase = Literal["waiting", "reasoning", "writing", "tools"]

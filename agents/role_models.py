@@ -10,11 +10,11 @@ from functools import partial
 from importlib.util import find_spec
 from typing import get_args
 
-from agents.roles import GRAPH_ROLES, ROLES, Role
-from models.errors import SettingError
-from models.settings import Effort, Settings
-from models.settings.accounts import is_backtest
-from models.settings.secret_files import secret
+from chordesk.agents.roles import GRAPH_ROLES, ROLES, Role
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import Effort, Settings
+from chordesk.models.settings.accounts import is_backtest
+from chordesk.models.settings.secret_files import secret
 
 # Names of the runtimes, and the package that each one needs.
 # `codex` is the app-server with the provider of the settings, `local` the app-server with a model server.

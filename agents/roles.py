@@ -13,14 +13,14 @@ from typing import Any, cast, get_args
 
 from pydantic import BaseModel
 
-from agents.analysts.chart import complete_chart, has_chart
-from agents.analysts.options import complete_options, has_chain
-from agents.analysts.research import complete_research, has_source
-from agents.answers import Completion, Evidence
-from agents.board.evidence import has_live_signal
-from agents.board.voices import VOICES, voices_of
-from agents.runtime import ApprovalKind
-from agents.subjects import (
+from chordesk.agents.analysts.chart import complete_chart, has_chart
+from chordesk.agents.analysts.options import complete_options, has_chain
+from chordesk.agents.analysts.research import complete_research, has_source
+from chordesk.agents.answers import Completion, Evidence
+from chordesk.agents.board.evidence import has_live_signal
+from chordesk.agents.board.voices import VOICES, voices_of
+from chordesk.agents.runtime import ApprovalKind
+from chordesk.agents.subjects import (
     AnalystSubject,
     ResearchSubject,
     ScreenerSubject,
@@ -28,7 +28,7 @@ from agents.subjects import (
     TraderSubject,
     VoiceSubject,
 )
-from models.analysis import (
+from chordesk.models.analysis import (
     ChartAnalysis,
     ChartOutput,
     OptionsAnalysis,
@@ -37,34 +37,34 @@ from models.analysis import (
     ResearchOutput,
     SynthesisOutput,
 )
-from models.board.forecasts import VoiceOutput
-from models.errors import SettingError, UsageError
-from models.research import ScreenOutput, TraderOutput, ValidatorOutput
-from models.settings import LENSES, Settings
-from models.states import Mode, RunMode
-from tools.charts.history_tool import PRICE_HISTORY_GET
-from tools.charts.render_tool import CHART_RENDER
-from tools.charts.study_tool import CHART_STUDY_GET
-from tools.news import NEWS_LIST
-from tools.options.chain_tool import OPTION_CHAIN_GET
-from tools.options.greeks_tool import OPTION_GREEKS_GET
-from tools.options.unusual_tool import OPTIONS_UNUSUAL
-from tools.options.volatility_tool import VOLATILITY_GET
-from tools.orders.checks.preview_tool import ORDERS_PREVIEW
-from tools.overview import SYMBOL_OVERVIEW
-from tools.pages.page_tool import PAGE_READ
-from tools.portfolio import PORTFOLIO_GET
-from tools.registry import ToolSpec
-from tools.reports import REPORT_LATEST
-from tools.research.earnings import EARNINGS_DATES
-from tools.research.filings import SEC_FILINGS
-from tools.research.insiders import INSIDER_TRADES
-from tools.research.news_index import NEWS_INDEX
-from tools.research.ratings import ANALYST_RATINGS
-from tools.research.short_interest import SHORT_INTEREST
-from tools.screens import SP500_MOVERS, UNIVERSE_LIST
-from tools.signals import SIGNALS_GET
-from tools.technicals import TECHNICALS_GET
+from chordesk.models.board.forecasts import VoiceOutput
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.research import ScreenOutput, TraderOutput, ValidatorOutput
+from chordesk.models.settings import LENSES, Settings
+from chordesk.models.states import Mode, RunMode
+from chordesk.tools.charts.history_tool import PRICE_HISTORY_GET
+from chordesk.tools.charts.render_tool import CHART_RENDER
+from chordesk.tools.charts.study_tool import CHART_STUDY_GET
+from chordesk.tools.news import NEWS_LIST
+from chordesk.tools.options.chain_tool import OPTION_CHAIN_GET
+from chordesk.tools.options.greeks_tool import OPTION_GREEKS_GET
+from chordesk.tools.options.unusual_tool import OPTIONS_UNUSUAL
+from chordesk.tools.options.volatility_tool import VOLATILITY_GET
+from chordesk.tools.orders.checks.preview_tool import ORDERS_PREVIEW
+from chordesk.tools.overview import SYMBOL_OVERVIEW
+from chordesk.tools.pages.page_tool import PAGE_READ
+from chordesk.tools.portfolio import PORTFOLIO_GET
+from chordesk.tools.registry import ToolSpec
+from chordesk.tools.reports import REPORT_LATEST
+from chordesk.tools.research.earnings import EARNINGS_DATES
+from chordesk.tools.research.filings import SEC_FILINGS
+from chordesk.tools.research.insiders import INSIDER_TRADES
+from chordesk.tools.research.news_index import NEWS_INDEX
+from chordesk.tools.research.ratings import ANALYST_RATINGS
+from chordesk.tools.research.short_interest import SHORT_INTEREST
+from chordesk.tools.screens import SP500_MOVERS, UNIVERSE_LIST
+from chordesk.tools.signals import SIGNALS_GET
+from chordesk.tools.technicals import TECHNICALS_GET
 
 UNIFIED = "unified"  # in place of a lens: the one screener that covers all of them
 

@@ -15,15 +15,15 @@ from typing import Any
 import orjson
 from sqlmodel import SQLModel
 
-from agents.answers import AnswerError, RecordedCall
-from agents.fitting import Fit, fitted
-from agents.gate import Gate, OpenGate
-from agents.judging import judge, next_text, storable
-from agents.limits import limits_of
-from agents.prompting import Prompt, render
-from agents.role_models import APP_SERVERS, LOCAL, RoleModel, keeps, local_url, role_models
-from agents.roles import Role, role_approvals
-from agents.runtime import (
+from chordesk.agents.answers import AnswerError, RecordedCall
+from chordesk.agents.fitting import Fit, fitted
+from chordesk.agents.gate import Gate, OpenGate
+from chordesk.agents.judging import judge, next_text, storable
+from chordesk.agents.limits import limits_of
+from chordesk.agents.prompting import Prompt, render
+from chordesk.agents.role_models import APP_SERVERS, LOCAL, RoleModel, keeps, local_url, role_models
+from chordesk.agents.roles import Role, role_approvals
+from chordesk.agents.runtime import (
     ApprovalKind,
     Conversation,
     ConversationSpec,
@@ -33,20 +33,20 @@ from agents.runtime import (
     TurnResult,
     has_history,
 )
-from agents.web_search import recorded, search_hosts
-from models.analysis import Depth
-from models.database.artifacts import digest_of
-from models.database.store import new_row
-from models.errors import DeskError, Postponed, kind_of
-from models.research import Completed, Failed, Outcome, output_schema
-from models.settings import Settings
-from models.tables.columns import utcnow
-from models.tables.runs import Artifact, ToolCall, Turn
-from models.urls import without_login
-from tools.market.protocol import MarketData
-from tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec
-from tools.shortening import LEFT_OUT, lines_of
-from tools.toolsets import toolset_for
+from chordesk.agents.web_search import recorded, search_hosts
+from chordesk.models.analysis import Depth
+from chordesk.models.database.artifacts import digest_of
+from chordesk.models.database.store import new_row
+from chordesk.models.errors import DeskError, Postponed, kind_of
+from chordesk.models.research import Completed, Failed, Outcome, output_schema
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Artifact, ToolCall, Turn
+from chordesk.models.urls import without_login
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec
+from chordesk.tools.shortening import LEFT_OUT, lines_of
+from chordesk.tools.toolsets import toolset_for
 
 # Kept part of a tool's answer and of a turn's text; the whole is in the thread's rollout.
 KEPT_OUTPUT_CHARS = 8_000

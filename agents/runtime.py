@@ -12,12 +12,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
-from agents.pulse import TurnLimits
-from models.events.envelope import DESK, Envelope
-from models.events.lifecycle import ConversationRef, ItemLifecycle, TurnLifecycle
-from models.research import Failure, Usage
-from models.states import Mode
-from tools.registry import Toolset
+from chordesk.agents.pulse import TurnLimits
+from chordesk.models.events.envelope import DESK, Envelope
+from chordesk.models.events.lifecycle import ConversationRef, ItemLifecycle, TurnLifecycle
+from chordesk.models.research import Failure, Usage
+from chordesk.models.states import Mode
+from chordesk.tools.registry import Toolset
 
 Opening = Literal["same", "fresh", "fork"]
 ApprovalKind = Literal["command", "file_change", "permissions", "user_input"]

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from agents.roles import UNIFIED
-from models.research import Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
-from models.settings import Settings
+from chordesk.agents.roles import UNIFIED
+from chordesk.models.research import Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
+from chordesk.models.settings import Settings
 
 # What one lens adds to a symbol's score, in tenths so that sums are exact: two speculative lenses weigh more than one
 # medium lens and less than one high lens.

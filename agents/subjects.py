@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
-from models.analysis import AnalysisRequest, Strategy
-from models.board.forecasts import VoicePosition
-from models.board.questions import BoardQuestion
-from models.board.signals import BoardSignal, implied
-from models.settings import Settings
+from chordesk.models.analysis import AnalysisRequest, Strategy
+from chordesk.models.board.forecasts import VoicePosition
+from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.board.signals import BoardSignal, implied
+from chordesk.models.settings import Settings
 
 
 class Thesis(TypedDict):

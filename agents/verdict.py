@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agents.roles import GRAPH_ROLES
-from models.research import Confidence, Rating, ReportStatus, RoleReport, Stance, VerdictResult
+from chordesk.agents.roles import GRAPH_ROLES
+from chordesk.models.research import Confidence, Rating, ReportStatus, RoleReport, Stance, VerdictResult
 
 MIN_COMPLETED = 2  # fewer reports of the desk's own roles than this decide nothing but a PASS
 LEAST_SOURCED = 2  # figures with a source of a report that a BUY rests on

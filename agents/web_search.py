@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from agents.answers import RecordedCall
-from agents.role_models import DEFAULT_RUNTIME, role_models
-from agents.roles import ROLES
-from agents.runtime import WebSearch
-from models.errors import SettingError
-from models.events.envelope import short
-from models.settings import Settings
-from tools.market.factory import configured_market
-from tools.registry import ToolAnswer
+from chordesk.agents.answers import RecordedCall
+from chordesk.agents.role_models import DEFAULT_RUNTIME, role_models
+from chordesk.agents.roles import ROLES
+from chordesk.agents.runtime import WebSearch
+from chordesk.models.errors import SettingError
+from chordesk.models.events.envelope import short
+from chordesk.models.settings import Settings
+from chordesk.tools.market.factory import configured_market
+from chordesk.tools.registry import ToolAnswer
 
 TOOL = "web_search"
 OFF = "off"

@@ -14,18 +14,18 @@ from typing import Any
 
 import typer.main
 
-from models.events.envelope import EventType
-from models.events.telemetry import EVENTS, Canonical
-from models.settings import ALIASES, Settings
-from models.settings.snapshots import owner_of
-from tasks.cli.root import build
-from tasks.telemetry.gauges.exporter import GAUGES as OF_DESK
-from tasks.telemetry.gauges.notifications import GAUGES as OF_NOTIFICATIONS
-from tasks.telemetry.gauges.own import GAUGES as OWN
-from tasks.telemetry.health import ProcessHealth
-from tasks.telemetry.metrics import Metrics
-from tasks.web.app import ROUTERS
-from tools.risk.codes import CODES, shown, variable_name
+from chordesk.models.events.envelope import EventType
+from chordesk.models.events.telemetry import EVENTS, Canonical
+from chordesk.models.settings import ALIASES, Settings
+from chordesk.models.settings.snapshots import owner_of
+from chordesk.tasks.cli.root import build
+from chordesk.tasks.telemetry.gauges.exporter import GAUGES as OF_DESK
+from chordesk.tasks.telemetry.gauges.notifications import GAUGES as OF_NOTIFICATIONS
+from chordesk.tasks.telemetry.gauges.own import GAUGES as OWN
+from chordesk.tasks.telemetry.health import ProcessHealth
+from chordesk.tasks.telemetry.metrics import Metrics
+from chordesk.tasks.web.app import ROUTERS
+from chordesk.tools.risk.codes import CODES, shown, variable_name
 
 DOCS = Path(__file__).parent
 REFERENCE = DOCS / "reference"
@@ -130,7 +130,7 @@ def _group(name: str, _found: dict[str, str] = {}) -> str:  # noqa: B006
 
 def _sources() -> Iterator[str]:
     for base in reversed(Settings.__mro__):
-        if base.__module__.startswith("models."):
+        if base.__module__.startswith("chordesk.models."):
             yield from inspect.getsource(base).splitlines()
 
 

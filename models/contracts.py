@@ -8,7 +8,7 @@ import re
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
-from models.research import Frozen
+from chordesk.models.research import Frozen
 
 SHARES_PER_CONTRACT = 100.0
 MODELLED = "modelled"  # the source of every figure that rests on a model in place of a market

@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from models.errors import UsageError
-from models.masking import redacted
-from models.urls import masked
+from chordesk.models.errors import UsageError
+from chordesk.models.masking import redacted
+from chordesk.models.urls import masked
 
 
 @contextmanager

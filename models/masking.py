@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from models.urls import HIDDEN
+from chordesk.models.urls import HIDDEN
 
 _LOGIN = re.compile(r"(?<=://)([^/?#@]*):([^/?#]*)@")
 # Its name is checked separately: one expression for both would take minutes on a long text that nearly matches.

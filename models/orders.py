@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from models.market import Price, Quote
-from models.order_terms import OrderType, TimeInForce
-from models.research import Frozen, Instrument, Rating
-from models.states import OrderState, TradingState
-from models.trading.legs import OrderLeg
+from chordesk.models.market import Price, Quote
+from chordesk.models.order_terms import OrderType, TimeInForce
+from chordesk.models.research import Frozen, Instrument, Rating
+from chordesk.models.states import OrderState, TradingState
+from chordesk.models.trading.legs import OrderLeg
 
 Amount = Annotated[float, Field(allow_inf_nan=False)]
 Quantity = Annotated[float, Field(gt=0, allow_inf_nan=False)]

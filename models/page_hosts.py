@@ -6,7 +6,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-from models.urls import is_loopback
+from chordesk.models.urls import is_loopback
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

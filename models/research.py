@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from models.order_terms import OrderType, TimeInForce
+from chordesk.models.order_terms import OrderType, TimeInForce
 
 # A ticker, in a form that every dialect of regular expressions reads alike: it also goes to the model.
 SYMBOL_PATTERN = "^[A-Z0-9][A-Z0-9.-]{0,9}$"

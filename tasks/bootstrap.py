@@ -19,48 +19,56 @@ import redis.asyncio
 import structlog
 from celery import Celery
 
-from agents.codex.config import RuntimeConfig, runtime_config
-from agents.codex.runtime import CodexRuntime
-from agents.codex.server.catalog import find_binary, find_login, prepare
-from agents.codex.threads.registry import ThreadRegistry
-from agents.codex.threads.vault import ThreadVault
-from agents.gateway.facts import ServerFacts
-from agents.kept_threads import ThreadRecords, ThreadRuntime
-from agents.limits import check_limits
-from agents.litellm.config import litellm_config
-from agents.litellm.library import library
-from agents.litellm.runtime import LitellmRuntime
-from agents.role_models import APP_SERVERS, LOCAL, RULES_MODEL, RoleModel, models_in_use, require_keys, runtimes_of
-from agents.roles import check_roles
-from agents.rulebook.runtime import RulesRuntime
-from agents.runner import Runner
-from agents.runtime import Runtime
-from agents.web_search import check_web_search
-from models.database.blobs import blob_store
-from models.database.store import Store
-from models.errors import DeskError, RedisDown, UsageError
-from models.market import plain_name
-from models.settings import Settings
-from models.settings.snapshots import in_run
-from models.tables.runs import Run
-from tasks.approvals.asker import ApprovalAsker
-from tasks.engine.draining import Drain
-from tasks.engine.leases import LeaseKeeper
-from tasks.engine.limits.admission import ModelAdmissions
-from tasks.engine.loop import LoopThread
-from tasks.events.publisher import Publisher
-from tasks.events.recorder import Recorder
-from tasks.telemetry.commits import Commits
-from tasks.telemetry.emit import Telemetry
-from tasks.telemetry.watch import ProcessWatch
-from tools.brokers.factory import build_broker
-from tools.brokers.protocol import Broker, MarketPriced, Streaming
-from tools.market.factory import MarketKey, build_market, configured_market, market_at
-from tools.market.protocol import MarketData
-from tools.orders.records.accounts import books_market
-from tools.orders.records.fence import FencingLease
-from tools.registry import ToolContext
-from tools.toolsets import warm
+from chordesk.agents.codex.config import RuntimeConfig, runtime_config
+from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.agents.codex.server.catalog import find_binary, find_login, prepare
+from chordesk.agents.codex.threads.registry import ThreadRegistry
+from chordesk.agents.codex.threads.vault import ThreadVault
+from chordesk.agents.gateway.facts import ServerFacts
+from chordesk.agents.kept_threads import ThreadRecords, ThreadRuntime
+from chordesk.agents.limits import check_limits
+from chordesk.agents.litellm.config import litellm_config
+from chordesk.agents.litellm.library import library
+from chordesk.agents.litellm.runtime import LitellmRuntime
+from chordesk.agents.role_models import (
+    APP_SERVERS,
+    LOCAL,
+    RULES_MODEL,
+    RoleModel,
+    models_in_use,
+    require_keys,
+    runtimes_of,
+)
+from chordesk.agents.roles import check_roles
+from chordesk.agents.rulebook.runtime import RulesRuntime
+from chordesk.agents.runner import Runner
+from chordesk.agents.runtime import Runtime
+from chordesk.agents.web_search import check_web_search
+from chordesk.models.database.blobs import blob_store
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DeskError, RedisDown, UsageError
+from chordesk.models.market import plain_name
+from chordesk.models.settings import Settings
+from chordesk.models.settings.snapshots import in_run
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.approvals.asker import ApprovalAsker
+from chordesk.tasks.engine.draining import Drain
+from chordesk.tasks.engine.leases import LeaseKeeper
+from chordesk.tasks.engine.limits.admission import ModelAdmissions
+from chordesk.tasks.engine.loop import LoopThread
+from chordesk.tasks.events.publisher import Publisher
+from chordesk.tasks.events.recorder import Recorder
+from chordesk.tasks.telemetry.commits import Commits
+from chordesk.tasks.telemetry.emit import Telemetry
+from chordesk.tasks.telemetry.watch import ProcessWatch
+from chordesk.tools.brokers.factory import build_broker
+from chordesk.tools.brokers.protocol import Broker, MarketPriced, Streaming
+from chordesk.tools.market.factory import MarketKey, build_market, configured_market, market_at
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.orders.records.accounts import books_market
+from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.toolsets import warm
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
@@ -278,7 +286,7 @@ class Desk:
     @part
     def model_server(self) -> Callable[[str], Awaitable[ServerFacts]]:
         """Return what asks the local server about its models."""
-        from agents.gateway.probe import KnownServer  # its library is for desks with such a server alone
+        from chordesk.agents.gateway.probe import KnownServer  # its library is for desks with such a server alone
 
         config = runtime_config(self.settings, self.name, LOCAL)
         assert config.provider_url is not None, "models_in_use refuses a local model without a server"

@@ -8,8 +8,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from models.errors import RedisDown, SettingError
-from models.urls import masked
+from chordesk.models.errors import RedisDown, SettingError
+from chordesk.models.urls import masked
 
 _REMEDY = (
     "write redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH, "

@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlmodel import Session
 
-from models.states import RunKind, RunState, StepKind, StepState
-from models.tables.columns import new_id, utcnow
-from models.tables.runs import Candidate, Report, Run, Step, Turn
+from chordesk.models.states import RunKind, RunState, StepKind, StepState
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.runs import Candidate, Report, Run, Step, Turn
 
 MARKET_NOW = dt.datetime(2010, 8, 12, 19, 55, tzinfo=dt.UTC)
 

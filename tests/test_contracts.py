@@ -14,7 +14,6 @@ from alembic.script import ScriptDirectory
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("models", "tools", "agents", "tasks")
 LINT = Path(sys.executable).with_name("lint-imports")
 MANDATES = "Only `desk arm` can write a mandate"
 BROKERS = "Agents cannot reach a broker"
@@ -25,22 +24,22 @@ NOTIFY = "Only the process that sends and the checks load the library of notific
 CONTRACTS = (BROKERS, MANDATES, SERVICE, RUNTIME, NOTIFY, LITELLM)
 
 ROGUES = {
-    "agents/rogue_broker.py": ("from tools.brokers import protocol", BROKERS),
-    "agents/rogue_orders.py": ("from tools.orders.flow import process_decision", BROKERS),
-    "agents/rogue_submit.py": ("from tools.orders.submitting import submit", BROKERS),
-    "tools/rogue_helper.py": ("from tools.orders import submitting", None),
-    "agents/rogue_roundabout.py": ("import tools.rogue_helper", BROKERS),
-    "agents/rogue_signer.py": ("from tasks.cli.orders import arming", MANDATES),
-    "tools/rogue_signer.py": ("from tasks.cli.orders.arming import arm", MANDATES),
-    "tasks/worker/rogue_signer.py": ("from tasks.cli.orders.arming import signing_key", MANDATES),
-    "tasks/services/rogue_server.py": ("from tasks.web.serving import serve", SERVICE),
-    "agents/rogue_runner.py": ("from agents.codex.runtime import CodexRuntime", RUNTIME),
-    "tasks/threads/rogue_list.py": ("from agents.codex.threads.registry import ThreadRegistry", RUNTIME),
-    "tasks/worker/rogue_turns.py": ("from agents.codex.threads import registry", RUNTIME),
-    "agents/rogue_library.py": ("from agents.litellm.library import library", LITELLM),
-    "tasks/worker/rogue_client.py": ("from agents.litellm.runtime import LitellmRuntime", LITELLM),
-    "tasks/worker/rogue_notifier.py": ("from tasks.notifications.wire import ChannelWire", NOTIFY),
-    "tasks/cli/rogue_page.py": ("from tasks.web import app", SERVICE),
+    "agents/rogue_broker.py": ("from chordesk.tools.brokers import protocol", BROKERS),
+    "agents/rogue_orders.py": ("from chordesk.tools.orders.flow import process_decision", BROKERS),
+    "agents/rogue_submit.py": ("from chordesk.tools.orders.submitting import submit", BROKERS),
+    "tools/rogue_helper.py": ("from chordesk.tools.orders import submitting", None),
+    "agents/rogue_roundabout.py": ("import chordesk.tools.rogue_helper", BROKERS),
+    "agents/rogue_signer.py": ("from chordesk.tasks.cli.orders import arming", MANDATES),
+    "tools/rogue_signer.py": ("from chordesk.tasks.cli.orders.arming import arm", MANDATES),
+    "tasks/worker/rogue_signer.py": ("from chordesk.tasks.cli.orders.arming import signing_key", MANDATES),
+    "tasks/services/rogue_server.py": ("from chordesk.tasks.web.serving import serve", SERVICE),
+    "agents/rogue_runner.py": ("from chordesk.agents.codex.runtime import CodexRuntime", RUNTIME),
+    "tasks/threads/rogue_list.py": ("from chordesk.agents.codex.threads.registry import ThreadRegistry", RUNTIME),
+    "tasks/worker/rogue_turns.py": ("from chordesk.agents.codex.threads import registry", RUNTIME),
+    "agents/rogue_library.py": ("from chordesk.agents.litellm.library import library", LITELLM),
+    "tasks/worker/rogue_client.py": ("from chordesk.agents.litellm.runtime import LitellmRuntime", LITELLM),
+    "tasks/worker/rogue_notifier.py": ("from chordesk.tasks.notifications.wire import ChannelWire", NOTIFY),
+    "tasks/cli/rogue_page.py": ("from chordesk.tasks.web import app", SERVICE),
 }
 
 
@@ -53,8 +52,7 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("contracts")
-    for room in ROOMS:
-        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "chordesk", folder / "chordesk", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
     return folder
 
@@ -69,7 +67,7 @@ def test_every_rogue_is_caught(copy: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(copy, folder)
     for name, (line, _) in ROGUES.items():
-        (folder / name).write_text(f"{line}\n", encoding="utf-8")
+        (folder / "chordesk" / name).write_text(f"{line}\n", encoding="utf-8")
     done = lint(folder)
     assert done.returncode == 1
     output = " ".join(done.stdout.split())
@@ -81,7 +79,7 @@ def test_every_rogue_is_caught(copy: Path, tmp_path: Path) -> None:
     sections = {each: broken[start:end] for each, start, end in zip(CONTRACTS, places, ends, strict=True)}
     for name, (_, contract) in ROGUES.items():
         if contract is not None:
-            module = name.removesuffix(".py").replace("/", ".")
+            module = f"chordesk.{name}".removesuffix(".py").replace("/", ".")
             assert module in sections[contract], name
 
 

@@ -23,7 +23,7 @@ from tests.tasks.services.conftest import gone
 OUTER = """
 import json, threading, time
 import psutil
-from tasks.workflows.research import open_research
+from chordesk.tasks.workflows.research import open_research
 from tests.stack import processes, wait_for
 
 def below():

@@ -28,12 +28,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NoReturn
 
-from tasks.cli import root
-from tasks.services import tether
-from tasks.services.supervision import tethered
-from tasks.services.tether import PARENT
+from chordesk.tasks.cli import root
+from chordesk.tasks.services import tether
+from chordesk.tasks.services.supervision import tethered
+from chordesk.tasks.services.tether import PARENT
+from chordesk.tools.market.clock import exchange_hours
 from tests.patience import PATIENCE
-from tools.market.clock import exchange_hours
 
 ROOT = Path(__file__).parents[1]
 FLUSH_FAILED = 120  # Python's exit code when its output cannot be written at the end
@@ -176,7 +176,7 @@ def _server(python: str) -> str:
 
 def serve(listener: socket.socket) -> None:
     """Forks a process for each order. Comes back in the forked one alone, as the command."""
-    command = importlib.import_module("tasks.cli.main")
+    command = importlib.import_module("chordesk.tasks.cli.main")
     root.build()  # loads every command
     for later in LATER:
         importlib.import_module(later)
@@ -255,7 +255,7 @@ def _become(order: dict[str, object], descriptors: Sequence[int], reporter: int)
         os.environ[PARENT] = str(os.getpid())
     time.tzset()
     os.chdir(str(order["cwd"]))
-    sys.argv = [str(ROOT / "tasks" / "cli" / "main.py"), *arguments]
+    sys.argv = [str(ROOT / "chordesk" / "tasks" / "cli" / "main.py"), *arguments]
 
 
 if __name__ == "__main__":

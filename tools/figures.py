@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tools.market.arrowless import import_arrowless
-from tools.market.protocol import Floats
+from chordesk.tools.market.arrowless import import_arrowless
+from chordesk.tools.market.protocol import Floats
 
 SESSIONS_A_YEAR = 252
 

@@ -11,18 +11,18 @@ from itertools import chain
 from sqlalchemy import Executable, bindparam, select
 from sqlmodel import Session, col
 
-from models.contracts import multiplier_of, root_of
-from models.errors import DeskError
-from models.tables.composing import composed_once
-from models.tables.orders import Position
-from tools.decimals import exact
-from tools.market.clock import exchange_day
-from tools.market.quotes import quote_of
-from tools.market.sessions import lapse
-from tools.portfolio import ledger_of, marks_of
-from tools.registry import Gaps, ToolContext
-from tools.risk import underlying_of
-from tools.risk.cover import cover_of
+from chordesk.models.contracts import multiplier_of, root_of
+from chordesk.models.errors import DeskError
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.orders import Position
+from chordesk.tools.decimals import exact
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.quotes import quote_of
+from chordesk.tools.market.sessions import lapse
+from chordesk.tools.portfolio import ledger_of, marks_of
+from chordesk.tools.registry import Gaps, ToolContext
+from chordesk.tools.risk import underlying_of
+from chordesk.tools.risk.cover import cover_of
 
 Prices = Mapping[str, float | None]
 

@@ -10,12 +10,12 @@ from typing import Protocol
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
-from models.contracts import multiplier_of
-from models.errors import MarketError, OrderError
-from models.market import Quote
-from models.orders import AccountView, BrokerFill, HeldPosition
-from models.tables.orders import Account, Position
-from tools.decimals import exact
+from chordesk.models.contracts import multiplier_of
+from chordesk.models.errors import MarketError, OrderError
+from chordesk.models.market import Quote
+from chordesk.models.orders import AccountView, BrokerFill, HeldPosition
+from chordesk.models.tables.orders import Account, Position
+from chordesk.tools.decimals import exact
 
 
 class Quoter(Protocol):

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import Field
 
-from models.errors import DeskError, NotConfigured
-from models.market import Headline
-from tools.history import Budget
-from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
-from tools.research.rows import plain_text
+from chordesk.models.errors import DeskError, NotConfigured
+from chordesk.models.market import Headline
+from chordesk.tools.history import Budget
+from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+from chordesk.tools.research.rows import plain_text
 
 # Whatever a source calls a headline, more than this is not one.
 _HEADLINE_CHARS = 300

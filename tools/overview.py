@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from models.errors import DeskError, NotConfigured
-from models.market import Listing, SymbolOverview
-from tools.history import Budget
-from tools.market.clock import exchange_day
-from tools.market.sessions import lapse
-from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
-from tools.research.sections import Section, SectionData, company_section, price_sections
-from tools.research.summary import SUMMARISED, summary_markdown
+from chordesk.models.errors import DeskError, NotConfigured
+from chordesk.models.market import Listing, SymbolOverview
+from chordesk.tools.history import Budget
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.sessions import lapse
+from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+from chordesk.tools.research.sections import Section, SectionData, company_section, price_sections
+from chordesk.tools.research.summary import SUMMARISED, summary_markdown
 
 
 class OverviewArguments(Arguments):

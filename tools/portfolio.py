@@ -9,18 +9,18 @@ from typing import Any
 from sqlalchemy import Select, bindparam, select
 from sqlmodel import col
 
-from models.contracts import multiplier_of
-from models.database.store import Store
-from models.errors import DeskError, NotConfigured
-from models.market import Quote
-from models.tables.composing import composed_once
-from models.tables.orders import Account, Fill, Position
-from tools.decimals import exact, rounded
-from tools.market.clock import exchange_day
-from tools.market.quotes import quote_of
-from tools.market.sessions import lapse
-from tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
-from tools.risk import cover_of, underlying_of
+from chordesk.models.contracts import multiplier_of
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DeskError, NotConfigured
+from chordesk.models.market import Quote
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.orders import Account, Fill, Position
+from chordesk.tools.decimals import exact, rounded
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.quotes import quote_of
+from chordesk.tools.market.sessions import lapse
+from chordesk.tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
+from chordesk.tools.risk import cover_of, underlying_of
 
 Marks = Mapping[str, Quote | None]
 

@@ -11,13 +11,13 @@ from typing import Annotated, Any, Protocol
 import orjson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from models.database.store import Store
-from models.errors import DeskError
-from models.market import Missing
-from models.research import upper
-from models.settings import Settings
-from tools.market.protocol import MarketClock, MarketData
-from tools.market.universe import SYMBOL_RULE, is_symbol
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DeskError
+from chordesk.models.market import Missing
+from chordesk.models.research import upper
+from chordesk.models.settings import Settings
+from chordesk.tools.market.protocol import MarketClock, MarketData
+from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
 MAX_SYMBOLS = 150
 

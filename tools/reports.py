@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from sqlmodel import Session, col, select
 
-from models.research import ReportStatus
-from models.tables.runs import Report, Run, Verdict
-from tools.portfolio import store_of
-from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+from chordesk.models.research import ReportStatus
+from chordesk.models.tables.runs import Report, Run, Verdict
+from chordesk.tools.portfolio import store_of
+from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
 
 Row = TypeVar("Row")
 _SUMMARY_CHARS = 600

@@ -11,15 +11,15 @@ from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
-from models.errors import DeskError, MarketError
-from models.market import Listing, Mover
-from tools import figures
-from tools.decimals import rounded
-from tools.history import Budget, histories, note_lost
-from tools.market.protocol import MarketData, RecordedSessions
-from tools.market.sessions import History, lost_sessions
-from tools.market.universe import NAMED, resolve_universe
-from tools.registry import MAX_SYMBOLS, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
+from chordesk.models.errors import DeskError, MarketError
+from chordesk.models.market import Listing, Mover
+from chordesk.tools import figures
+from chordesk.tools.decimals import rounded
+from chordesk.tools.history import Budget, histories, note_lost
+from chordesk.tools.market.protocol import MarketData, RecordedSessions
+from chordesk.tools.market.sessions import History, lost_sessions
+from chordesk.tools.market.universe import NAMED, resolve_universe
+from chordesk.tools.registry import MAX_SYMBOLS, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
 
 _SESSIONS = 22
 _NAMED = 100  # names that could not be compared and are listed

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from models.market import SymbolSignals
-from tools import figures
-from tools.decimals import rounded
-from tools.history import histories, note_holes, note_lost
-from tools.market.protocol import MarketData
-from tools.market.sessions import History, lost_sessions
-from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+from chordesk.models.market import SymbolSignals
+from chordesk.tools import figures
+from chordesk.tools.decimals import rounded
+from chordesk.tools.history import histories, note_holes, note_lost
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.sessions import History, lost_sessions
+from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
 
 _LONGEST = 61  # sessions of the figure that looks back furthest, but the high
 # Of a list of so many symbols, what most have alike of these is stated once: it is a fifth of the answer.

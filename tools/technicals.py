@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from models.market import SymbolTechnicals
-from tools.decimals import rounded
-from tools.figures import SESSIONS_A_YEAR, load_talib, rsi
-from tools.history import histories, note_holes, note_lost
-from tools.market.protocol import Floats
-from tools.market.sessions import History
-from tools.registry import Gaps, ToolContext, ToolSpec, payload
-from tools.signals import SignalsArguments
+from chordesk.models.market import SymbolTechnicals
+from chordesk.tools.decimals import rounded
+from chordesk.tools.figures import SESSIONS_A_YEAR, load_talib, rsi
+from chordesk.tools.history import histories, note_holes, note_lost
+from chordesk.tools.market.protocol import Floats
+from chordesk.tools.market.sessions import History
+from chordesk.tools.registry import Gaps, ToolContext, ToolSpec, payload
+from chordesk.tools.signals import SignalsArguments
 
 # Long enough for the recursive indicators (EMA, RSI, ATR, ADX) to have forgotten where they began.
 _SESSIONS = 400

@@ -14,12 +14,12 @@ from typing import Any
 import structlog
 from pydantic import BaseModel, ValidationError
 
-from models.database.artifacts import keep
-from models.errors import DeskError
-from tools.figures import load_talib
-from tools.market.clock import exchange_hours
-from tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec, failed
-from tools.shortening import CALL_TOKENS, IMAGE_TOKENS, Room, is_empty, shorten, text_of, tokens_of
+from chordesk.models.database.artifacts import keep
+from chordesk.models.errors import DeskError
+from chordesk.tools.figures import load_talib
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec, failed
+from chordesk.tools.shortening import CALL_TOKENS, IMAGE_TOKENS, Room, is_empty, shorten, text_of, tokens_of
 
 # The app-server cuts a tool's output at about 48 KB, in the middle of a figure if it must.
 MAX_OUTPUT_BYTES = 46 * 1024

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from agents.analysts.evidence import Row, figure, rows
-from agents.answers import AnswerError, RecordedCall
-from models.analysis import ChartAnalysis, ExtensionFigures, NamedLevel, TrendFigures
-from models.research import Stance
-from tools.charts.frames import PERIODS, SESSIONS_A_WEEK
+from chordesk.agents.analysts.evidence import Row, figure, rows
+from chordesk.agents.answers import AnswerError, RecordedCall
+from chordesk.models.analysis import ChartAnalysis, ExtensionFigures, NamedLevel, TrendFigures
+from chordesk.models.research import Stance
+from chordesk.tools.charts.frames import PERIODS, SESSIONS_A_WEEK
 
 STANCES = {"bullish": Stance.CONFIRMED, "neutral": Stance.CAUTION, "bearish": Stance.CAUTION, "reject": Stance.REJECT}
 INTERVALS = ("day", "week")  # of the charts that a report's figures and levels are of

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agents.answers import RecordedCall
-from tools.market.clock import exchange_day
+from chordesk.agents.answers import RecordedCall
+from chordesk.tools.market.clock import exchange_day
 
 Row = Mapping[str, Any]
 

@@ -6,11 +6,11 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from agents.analysts.evidence import Row, day_of, figure, rows
-from agents.answers import AnswerError, RecordedCall
-from models.analysis import WRITES, OptionsAnalysis, Strategy, WrittenContract
-from models.contracts import OptionContract, parse_contract, root_of
-from models.research import Stance
+from chordesk.agents.analysts.evidence import Row, day_of, figure, rows
+from chordesk.agents.answers import AnswerError, RecordedCall
+from chordesk.models.analysis import WRITES, OptionsAnalysis, Strategy, WrittenContract
+from chordesk.models.contracts import OptionContract, parse_contract, root_of
+from chordesk.models.research import Stance
 
 STANCES = {"select": Stance.CONFIRMED, "reject": Stance.REJECT}
 _CHAINS = {"option_chain_get": "contracts", "option_greeks_get": "contracts"}

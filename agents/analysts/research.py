@@ -6,10 +6,10 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.analysts.evidence import rows
-from agents.answers import RecordedCall
-from models.analysis import ResearchAnalysis
-from models.research import Stance
+from chordesk.agents.analysts.evidence import rows
+from chordesk.agents.answers import RecordedCall
+from chordesk.models.analysis import ResearchAnalysis
+from chordesk.models.research import Stance
 
 RISKS = ("news_risk", "earnings_risk", "short_interest_risk")
 _NO_SOURCES = ("symbol_overview", "page_read")

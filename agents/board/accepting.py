@@ -6,9 +6,9 @@ import math
 import unicodedata
 from dataclasses import dataclass
 
-from agents.board.board import Board
-from agents.board.texts import one_line
-from models.board.forecasts import CitedSignal, VoiceForecast, VoiceOutput
+from chordesk.agents.board.board import Board
+from chordesk.agents.board.texts import one_line
+from chordesk.models.board.forecasts import CitedSignal, VoiceForecast, VoiceOutput
 
 BECAUSE_CHARS, CLAIM_CHARS, LABEL_CHARS = 2000, 600, 64
 MOST_CITATIONS, MOST_CHAIN = 20, 10

@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agents.board.board import Board
-from agents.board.karma import last_positions
-from models.board.forecasts import VoicePosition
-from tools.scoring.consensus import Agreement, agreements, consensus, diversity, effective_voices
-from tools.scoring.points import LEAST, MOST
-from tools.scoring.revision import BLIND
+from chordesk.agents.board.board import Board
+from chordesk.agents.board.karma import last_positions
+from chordesk.models.board.forecasts import VoicePosition
+from chordesk.tools.scoring.consensus import Agreement, agreements, consensus, diversity, effective_voices
+from chordesk.tools.scoring.points import LEAST, MOST
+from chordesk.tools.scoring.revision import BLIND
 
 MOST_DISSENT = 2
 LEAST_DISTANCE = 0.05  # of a probability from the aggregate, below which a voice does not dissent

@@ -6,8 +6,8 @@ import datetime as dt
 from dataclasses import dataclass
 from functools import cached_property
 
-from models.board.questions import BoardQuestion
-from models.board.signals import BoardSignal, SignalState, concerns
+from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.board.signals import BoardSignal, SignalState, concerns
 
 
 @dataclass(frozen=True)

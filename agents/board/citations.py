@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agents.board.board import Board
-from agents.board.citing.copying import RUN, Copying, compare
-from agents.board.citing.figures import has_one_of, unsupported
-from agents.board.citing.naming import names_signal
-from agents.board.texts import one_line
-from models.board.forecasts import CitationStance, CitedSignal, VoicePosition
-from models.board.questions import BoardQuestion
-from models.board.signals import BoardSignal, SignalState, concerns
+from chordesk.agents.board.board import Board
+from chordesk.agents.board.citing.copying import RUN, Copying, compare
+from chordesk.agents.board.citing.figures import has_one_of, unsupported
+from chordesk.agents.board.citing.naming import names_signal
+from chordesk.agents.board.texts import one_line
+from chordesk.models.board.forecasts import CitationStance, CitedSignal, VoicePosition
+from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.board.signals import BoardSignal, SignalState, concerns
 
 _STANCES: tuple[CitationStance, ...] = ("build", "disagree", "quote")
 _MOST_NAMED = 3  # figures in a reason

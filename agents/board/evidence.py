@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.answers import RecordedCall
-from models.board.signals import SignalState
+from chordesk.agents.answers import RecordedCall
+from chordesk.models.board.signals import SignalState
 
 
 def has_live_signal(brief: Mapping[str, Any], calls: Sequence[RecordedCall]) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agents.board.board import Board
-from agents.board.citations import JudgedCitation
-from models.board.forecasts import VoicePosition
-from models.board.karma import CONDUCT, SKILL_OF_ALPHA, KarmaReason, KarmaSum
-from tools.scoring.points import alpha, brier
+from chordesk.agents.board.board import Board
+from chordesk.agents.board.citations import JudgedCitation
+from chordesk.models.board.forecasts import VoicePosition
+from chordesk.models.board.karma import CONDUCT, SKILL_OF_ALPHA, KarmaReason, KarmaSum
+from chordesk.tools.scoring.points import alpha, brier
 
 MOVED = 0.02  # least distance from the baseline of a forecast that a chain carries
 # Copies that cost: four undo what an episode can earn, so a voice that copies all of it ends at most that far below.

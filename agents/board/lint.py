@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
-from agents.board.aggregate import log_odds
-from agents.board.citing.copying import NOTE, QUOTE, compare
-from models.board.forecasts import VoicePosition
-from tools.scoring.revision import BLIND, INFORMED
+from chordesk.agents.board.aggregate import log_odds
+from chordesk.agents.board.citing.copying import NOTE, QUOTE, compare
+from chordesk.models.board.forecasts import VoicePosition
+from chordesk.tools.scoring.revision import BLIND, INFORMED
 
 RESOLVED = 50  # questions over which the second round has to show a gain
 HALVED = 0.5

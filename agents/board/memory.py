@@ -6,9 +6,9 @@ import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.board.texts import outside, percent, quoted
-from models.board.karma import KarmaSum
-from tools.scoring.errors import DatedMean
+from chordesk.agents.board.texts import outside, percent, quoted
+from chordesk.models.board.karma import KarmaSum
+from chordesk.tools.scoring.errors import DatedMean
 
 MOST_CHARS = 2_400
 MOST_POSITIONS, QUESTION_CHARS = 12, 140

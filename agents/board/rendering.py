@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agents.board.board import Board
-from agents.board.texts import figure, moment, one_line, outside, pairs, percent, quoted
-from models.board.forecasts import VoicePosition
-from models.board.questions import BoardQuestion
-from models.board.signals import BoardSignal, SignalState, concerns
+from chordesk.agents.board.board import Board
+from chordesk.agents.board.texts import figure, moment, one_line, outside, pairs, percent, quoted
+from chordesk.models.board.forecasts import VoicePosition
+from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.board.signals import BoardSignal, SignalState, concerns
 
 RULE = "=" * 60
 HEADLINE_CHARS, REASON_CHARS, NAME_CHARS = 400, 160, 48

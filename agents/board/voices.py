@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from models.errors import SettingError
-from models.settings import Settings
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import Settings
 
 Archetype = Literal["synthesizer", "witness", "challenger", "fixer", "idealist", "pragmatist"]
 ROLE_PREFIX = "voice_"

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from agents.gateway.facts import ServerFacts
-from agents.limits import general_limits
-from agents.pulse import TurnLimits
-from agents.role_models import DEFAULT_RUNTIME, LOCAL, default_model, local_url, models_in_use, models_of
-from models.errors import SettingError
-from models.settings import Settings
-from models.states import MODES, RunMode
+from chordesk.agents.gateway.facts import ServerFacts
+from chordesk.agents.limits import general_limits
+from chordesk.agents.pulse import TurnLimits
+from chordesk.agents.role_models import DEFAULT_RUNTIME, LOCAL, default_model, local_url, models_in_use, models_of
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import Settings
+from chordesk.models.states import MODES, RunMode
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from agents.codex.config import RuntimeConfig
-from agents.codex.events.listener import ConversationListener
-from agents.codex.failures import failure_of_error, failure_of_turn, is_policy, refusal_in
-from agents.codex.server.process import AppServer
-from agents.codex.server.router import ApprovalRouter
-from agents.codex.server.watch import MOST_TOOL_CALLS, TurnWatch
-from agents.codex.threads.gateway import OpenedThread, interrupt, start_turn
-from agents.failures import failure
-from agents.pulse import LIMITS, Progress, Pulse, TurnLimits
-from agents.runtime import Asker, ConversationSpec, TurnResult, TurnStatus
-from models.errors import CodexError, ProcessDied, RpcError
-from models.research import Failure, Usage
+from chordesk.agents.codex.config import RuntimeConfig
+from chordesk.agents.codex.events.listener import ConversationListener
+from chordesk.agents.codex.failures import failure_of_error, failure_of_turn, is_policy, refusal_in
+from chordesk.agents.codex.server.process import AppServer
+from chordesk.agents.codex.server.router import ApprovalRouter
+from chordesk.agents.codex.server.watch import MOST_TOOL_CALLS, TurnWatch
+from chordesk.agents.codex.threads.gateway import OpenedThread, interrupt, start_turn
+from chordesk.agents.failures import failure
+from chordesk.agents.pulse import LIMITS, Progress, Pulse, TurnLimits
+from chordesk.agents.runtime import Asker, ConversationSpec, TurnResult, TurnStatus
+from chordesk.models.errors import CodexError, ProcessDied, RpcError
+from chordesk.models.research import Failure, Usage
 
 if TYPE_CHECKING:
-    from agents.gateway.service import Gateway
+    from chordesk.agents.gateway.service import Gateway
 
 log = structlog.get_logger(__name__)
 

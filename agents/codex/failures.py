@@ -15,10 +15,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from agents.failures import declines, failure, masked_message, reset_in
-from agents.gateway.problems import failure_in
-from models.errors import DeskError, ProcessDied, RpcTimeout, ThreadInUse, kind_of
-from models.research import Failure
+from chordesk.agents.failures import declines, failure, masked_message, reset_in
+from chordesk.agents.gateway.problems import failure_in
+from chordesk.models.errors import DeskError, ProcessDied, RpcTimeout, ThreadInUse, kind_of
+from chordesk.models.research import Failure
 
 # The provider's own safety systems stopped the turn: a refusal, not a fault.
 POLICY = frozenset({"cyberPolicy", "misalignmentPolicyViolation"})

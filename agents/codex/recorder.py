@@ -8,14 +8,14 @@ from typing import Any
 
 import structlog
 
-from agents.codex.conversation import CodexConversation
-from agents.codex.threads.gateway import OpenedThread
-from agents.codex.threads.registry import Lease
-from agents.codex.threads.rollout_files import RolloutFiles, kept_thread
-from agents.kept_threads import ThreadRecord
-from agents.runtime import TurnResult, has_history
-from models.errors import RedisDown
-from models.tables.threads import KeptThread
+from chordesk.agents.codex.conversation import CodexConversation
+from chordesk.agents.codex.threads.gateway import OpenedThread
+from chordesk.agents.codex.threads.registry import Lease
+from chordesk.agents.codex.threads.rollout_files import RolloutFiles, kept_thread
+from chordesk.agents.kept_threads import ThreadRecord
+from chordesk.agents.runtime import TurnResult, has_history
+from chordesk.models.errors import RedisDown
+from chordesk.models.tables.threads import KeptThread
 
 log = structlog.get_logger(__name__)
 

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING
 
 import redis.asyncio
 
-from agents.active import ActiveConversations
-from agents.codex.config import RuntimeConfig
-from agents.codex.conversation import CodexConversation
-from agents.codex.events.listener import ConversationListener
-from agents.codex.recorder import ThreadRecorder, UnregisteredRecorder
-from agents.codex.server.catalog import find_binary, prepare
-from agents.codex.server.homes import Home, claim_home
-from agents.codex.server.pool import AppServerPool
-from agents.codex.server.process import AppServer, Kind
-from agents.codex.threads.forking import fork_kept
-from agents.codex.threads.gateway import OpenedThread, resume, start, unsubscribe, wanted_record
-from agents.codex.threads.opening import open_kept
-from agents.codex.threads.registry import ThreadRegistry
-from agents.codex.threads.rollout_files import RolloutFiles
-from agents.codex.threads.vault import ThreadVault
-from agents.kept_threads import ThreadRecord
-from agents.runtime import Asker, ConversationSpec, Observer, ProcessStatus
-from models.errors import CodexError, ProcessDied, RedisDown, RpcTimeout, UsageError
+from chordesk.agents.active import ActiveConversations
+from chordesk.agents.codex.config import RuntimeConfig
+from chordesk.agents.codex.conversation import CodexConversation
+from chordesk.agents.codex.events.listener import ConversationListener
+from chordesk.agents.codex.recorder import ThreadRecorder, UnregisteredRecorder
+from chordesk.agents.codex.server.catalog import find_binary, prepare
+from chordesk.agents.codex.server.homes import Home, claim_home
+from chordesk.agents.codex.server.pool import AppServerPool
+from chordesk.agents.codex.server.process import AppServer, Kind
+from chordesk.agents.codex.threads.forking import fork_kept
+from chordesk.agents.codex.threads.gateway import OpenedThread, resume, start, unsubscribe, wanted_record
+from chordesk.agents.codex.threads.opening import open_kept
+from chordesk.agents.codex.threads.registry import ThreadRegistry
+from chordesk.agents.codex.threads.rollout_files import RolloutFiles
+from chordesk.agents.codex.threads.vault import ThreadVault
+from chordesk.agents.kept_threads import ThreadRecord
+from chordesk.agents.runtime import Asker, ConversationSpec, Observer, ProcessStatus
+from chordesk.models.errors import CodexError, ProcessDied, RedisDown, RpcTimeout, UsageError
 
 if TYPE_CHECKING:
-    from agents.gateway.service import Gateway
+    from chordesk.agents.gateway.service import Gateway
 
 INTERRUPTED_SECONDS = 9.0  # an interrupted turn ends within this, or its process is killed
 
@@ -216,7 +216,7 @@ class CodexRuntime:
 
 async def _gateway(config: RuntimeConfig) -> Gateway:
     """Start the gateway to the provider. Its library is loaded by the runtimes alone that have one."""
-    from agents.gateway.service import Gateway, Upstream
+    from chordesk.agents.gateway.service import Gateway, Upstream
 
     assert config.provider_url is not None
     gateway = Gateway(

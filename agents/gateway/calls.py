@@ -14,10 +14,10 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.gateway.facts import SchemaWay, ToolWay
-from agents.gateway.look import Look, missing, require_chat
-from agents.gateway.wire import Answer, ModelServer, loaded
-from models.errors import ModelServerError, ServerAway
+from chordesk.agents.gateway.facts import SchemaWay, ToolWay
+from chordesk.agents.gateway.look import Look, missing, require_chat
+from chordesk.agents.gateway.wire import Answer, ModelServer, loaded
+from chordesk.models.errors import ModelServerError, ServerAway
 
 CALL_SHARE = 0.25  # of the time for all calls
 FIRST_SHARE = 0.5  # of the first call, for which a server may have to load its model

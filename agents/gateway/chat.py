@@ -18,13 +18,13 @@ import aiohttp
 import orjson
 import structlog
 
-from agents.answer_text import answer_in, continued
-from agents.gateway import problems
-from agents.gateway.events import AnswerEvents, failed
-from agents.gateway.facts import ServerFacts
-from agents.gateway.problems import Problem, Server
-from agents.gateway.short import Repeats
-from agents.gateway.stream import (
+from chordesk.agents.answer_text import answer_in, continued
+from chordesk.agents.gateway import problems
+from chordesk.agents.gateway.events import AnswerEvents, failed
+from chordesk.agents.gateway.facts import ServerFacts
+from chordesk.agents.gateway.problems import Problem, Server
+from chordesk.agents.gateway.short import Repeats
+from chordesk.agents.gateway.stream import (
     DONE,
     ChatAnswer,
     Piece,
@@ -36,10 +36,10 @@ from agents.gateway.stream import (
     usage_of,
     with_own_ids,
 )
-from agents.gateway.ways import CHARS_A_TOKEN, Plan, Reply, plan
-from agents.pulse import Pulse
-from models.errors import DeskError, kind_of
-from models.urls import masked
+from chordesk.agents.gateway.ways import CHARS_A_TOKEN, Plan, Reply, plan
+from chordesk.agents.pulse import Pulse
+from chordesk.models.errors import DeskError, kind_of
+from chordesk.models.urls import masked
 
 log = structlog.get_logger(__name__)
 

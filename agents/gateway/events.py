@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from agents.gateway.problems import CODE
-from agents.gateway.stream import MadeCall
+from chordesk.agents.gateway.problems import CODE
+from chordesk.agents.gateway.stream import MadeCall
 
 
 def event(kind: str, **fields: Any) -> bytes:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from agents.gateway.problems import SHOWN_MODELS
-from agents.gateway.wire import STREAM, ModelServer, Page, told_error
-from models.errors import KeyRefused, ModelMissing, ServerAway, WrongApi
-from models.urls import masked
+from chordesk.agents.gateway.problems import SHOWN_MODELS
+from chordesk.agents.gateway.wire import STREAM, ModelServer, Page, told_error
+from chordesk.models.errors import KeyRefused, ModelMissing, ServerAway, WrongApi
+from chordesk.models.urls import masked
 
 LOOK_SECONDS = 5.0
 # Pages that tell one kind from another.

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import structlog
 
-from agents.gateway.stream import new_call_id
+from chordesk.agents.gateway.stream import new_call_id
 
 log = structlog.get_logger(__name__)
 

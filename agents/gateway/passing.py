@@ -15,13 +15,13 @@ import aiohttp
 import orjson
 import structlog
 
-from agents.gateway import problems
-from agents.gateway.events import completed, event, failed, message
-from agents.gateway.problems import Problem, Server
-from agents.gateway.stream import beginning, sendable
-from agents.gateway.wire import without_key
-from agents.pulse import Pulse
-from models.urls import masked
+from chordesk.agents.gateway import problems
+from chordesk.agents.gateway.events import completed, event, failed, message
+from chordesk.agents.gateway.problems import Problem, Server
+from chordesk.agents.gateway.stream import beginning, sendable
+from chordesk.agents.gateway.wire import without_key
+from chordesk.agents.pulse import Pulse
+from chordesk.models.urls import masked
 
 log = structlog.get_logger(__name__)
 

@@ -15,13 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.gateway.facts import ServerFacts, keep_facts, known_facts
-from models.errors import ModelMissing, ServerAway
-from models.urls import masked
+from chordesk.agents.gateway.facts import ServerFacts, keep_facts, known_facts
+from chordesk.models.errors import ModelMissing, ServerAway
+from chordesk.models.urls import masked
 
 if TYPE_CHECKING:
-    from agents.gateway.look import Look
-    from agents.gateway.wire import ModelServer
+    from chordesk.agents.gateway.look import Look
+    from chordesk.agents.gateway.wire import ModelServer
 
 ASK_SECONDS = 240.0  # of all calls together
 MAX_AGE = dt.timedelta(days=7)
@@ -35,7 +35,7 @@ async def look_at_server(url: str, key: str | None, model: str, ca_file: Path | 
 
     Raises ServerAway, KeyRefused, WrongApi, ModelMissing.
     """
-    from agents.gateway.look import look
+    from chordesk.agents.gateway.look import look
 
     async with _reaching(url, key, ca_file) as server:
         return _unasked(url, model, await look(server, model), "not asked yet")
@@ -44,7 +44,7 @@ async def look_at_server(url: str, key: str | None, model: str, ca_file: Path | 
 async def look_at_endpoint(url: str, key: str | None, ca_file: Path | None = None) -> None:
     """Raise WrongApi, KeyRefused or ServerAway for a URL that is not the base of a Responses API. It is asked for no
     answer."""
-    from agents.gateway.look import require_responses
+    from chordesk.agents.gateway.look import require_responses
 
     async with _reaching(url, key, ca_file) as server:
         await require_responses(server)
@@ -58,7 +58,7 @@ async def ask_server(
 
     Raises ServerAway, KeyRefused, WrongApi, ModelMissing, ModelServerError.
     """
-    from agents.gateway.look import look
+    from chordesk.agents.gateway.look import look
 
     async with _reaching(url, key, ca_file) as server:
         seen = await look(server, model)
@@ -69,7 +69,7 @@ async def ask_server(
 
 
 async def _ask(server: ModelServer, url: str, model: str, seen: Look, seconds: float) -> ServerFacts:
-    from agents.gateway import calls
+    from chordesk.agents.gateway import calls
 
     asked = calls.Questions(server, model, seen, seconds)
     found = await calls.first_call(asked)
@@ -100,7 +100,7 @@ async def facts_for(
 
     Raises ServerAway, KeyRefused, WrongApi, ModelMissing, ModelServerError.
     """
-    from agents.gateway.look import look
+    from chordesk.agents.gateway.look import look
 
     kept = known_facts(home, url, model)
     async with _reaching(url, key, ca_file) as server:
@@ -174,14 +174,14 @@ class KnownServer:
 @asynccontextmanager
 async def _reaching(url: str, key: str | None, ca_file: Path | None) -> AsyncIterator[ModelServer]:
     # The HTTP library takes a quarter of a second: only what asks a server loads it.
-    from agents.gateway.wire import reaching
+    from chordesk.agents.gateway.wire import reaching
 
     async with reaching(url, key, ca_file) as server:
         yield server
 
 
 def _unasked(url: str, model: str, seen: Look, reason: str) -> ServerFacts:
-    from agents.gateway.calls import assumed_ways
+    from chordesk.agents.gateway.calls import assumed_ways
 
     schema_way, tool_way = assumed_ways(seen)
     why = {"schema_way": f"{reason}; taken from what is known of {seen.server}", "tool_way": reason}

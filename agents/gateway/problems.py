@@ -17,10 +17,10 @@ from typing import Any
 import aiohttp
 import orjson
 
-from agents.failures import failure, reset_in
-from models.masking import redacted
-from models.research import Failure
-from models.urls import masked
+from chordesk.agents.failures import failure, reset_in
+from chordesk.models.masking import redacted
+from chordesk.models.research import Failure
+from chordesk.models.urls import masked
 
 CODE = "invalid_prompt"  # measured, 0.163: neither retried nor reworded
 _MARK = '{"chordesk_failure":'

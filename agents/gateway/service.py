@@ -21,10 +21,10 @@ import structlog
 from aiohttp import web
 from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 
-from agents.gateway.chat import ChatCalls, Facts
-from agents.gateway.passing import STREAM_HEADERS, PassedCalls
-from agents.gateway.wire import proxy_of
-from agents.pulse import Pulse
+from chordesk.agents.gateway.chat import ChatCalls, Facts
+from chordesk.agents.gateway.passing import STREAM_HEADERS, PassedCalls
+from chordesk.agents.gateway.wire import proxy_of
+from chordesk.agents.pulse import Pulse
 
 log = structlog.get_logger(__name__)
 

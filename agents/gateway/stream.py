@@ -12,7 +12,7 @@ import aiohttp
 import orjson
 import structlog
 
-from agents.gateway.apart import Apart
+from chordesk.agents.gateway.apart import Apart
 
 log = structlog.get_logger(__name__)
 

@@ -15,11 +15,11 @@ from typing import Any
 import orjson
 import structlog
 
-from agents.answer_text import answer_in
-from agents.gateway.facts import ServerFacts
-from agents.gateway.messages import Messages, chars_of
-from agents.gateway.short import CALL_CHARS, SHORT_CHARS, shortened
-from agents.gateway.stream import ChatAnswer, MadeCall
+from chordesk.agents.answer_text import answer_in
+from chordesk.agents.gateway.facts import ServerFacts
+from chordesk.agents.gateway.messages import Messages, chars_of
+from chordesk.agents.gateway.short import CALL_CHARS, SHORT_CHARS, shortened
+from chordesk.agents.gateway.stream import ChatAnswer, MadeCall
 
 log = structlog.get_logger(__name__)
 

@@ -18,9 +18,9 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
-from models.errors import KeyRefused, ServerAway, WrongApi
-from models.masking import SHORTEST_SECRET, redacted
-from models.urls import HIDDEN, is_loopback, masked
+from chordesk.models.errors import KeyRefused, ServerAway, WrongApi
+from chordesk.models.masking import SHORTEST_SECRET, redacted
+from chordesk.models.urls import HIDDEN, is_loopback, masked
 
 PAGE_BYTES = 4 * 1024 * 1024  # of what is read of one answer
 CONNECT_SECONDS = 5.0

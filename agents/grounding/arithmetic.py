@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
 from typing import NamedTuple
 
-from agents.grounding.context import PART_OF, NamedRows, Place
-from agents.grounding.figures import Figure
-from agents.grounding.matching import NAMED, Fit, Matcher, chance, distinct
-from agents.grounding.sources import Datum
+from chordesk.agents.grounding.context import PART_OF, NamedRows, Place
+from chordesk.agents.grounding.figures import Figure
+from chordesk.agents.grounding.matching import NAMED, Fit, Matcher, chance, distinct
+from chordesk.agents.grounding.sources import Datum
 
 # Most probable chance fit of a result: of two figures that the sentence cites, and of others.
 CITED_CHANCE, DERIVED_CHANCE = 0.2, 0.1

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from agents.grounding.vocabulary import CONCEPTS, Class
+from chordesk.agents.grounding.vocabulary import CONCEPTS, Class
 
 _KINDS = (
     ("percent", re.compile(r"percent|pct")),

@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from agents.grounding.concepts import concepts_in
-from agents.grounding.dates import PartialDate, months_in
-from agents.grounding.figures import RANGE, Figure, Reading
-from agents.grounding.sources import Index, Row
+from chordesk.agents.grounding.concepts import concepts_in
+from chordesk.agents.grounding.dates import PartialDate, months_in
+from chordesk.agents.grounding.figures import RANGE, Figure, Reading
+from chordesk.agents.grounding.sources import Index, Row
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z0-9(\"'$])|;\s+|\s-\s(?=[A-Z])")
 _CLAUSE = re.compile(r"[,;:()]|\b(?:and|but|while|with|against|versus|vs\.?|whereas|though|although|or)\b")

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from agents.grounding.dates import PartialDate, dates_in
-from agents.grounding.names import names_in
-from agents.grounding.plain import plain
+from chordesk.agents.grounding.dates import PartialDate, dates_in
+from chordesk.agents.grounding.names import names_in
+from chordesk.agents.grounding.plain import plain
 
 Unit = Literal["percent", "points", "bps", "times", "money", "cents", "days", "plain", "date"]
 MOST_FIGURES = 500

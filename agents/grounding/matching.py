@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from agents.grounding.concepts import stem
-from agents.grounding.context import NamedRows, Place
-from agents.grounding.figures import Figure
-from agents.grounding.sources import Datum, Index, chain
+from chordesk.agents.grounding.concepts import stem
+from chordesk.agents.grounding.context import NamedRows, Place
+from chordesk.agents.grounding.figures import Figure
+from chordesk.agents.grounding.sources import Datum, Index, chain
 
 # Most probable chance fit, by what joins figure and field: terms beside the figure, terms of the sentence, or nothing.
 NEAR_CHANCE = 0.35

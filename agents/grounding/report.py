@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from agents.grounding.arithmetic import days_between, derive, part_of
-from agents.grounding.context import Mentions, NamedRows, Place, mentions, places, symbol_of
-from agents.grounding.figures import MOST_FIGURES, Reading, read
-from agents.grounding.matching import Matcher
-from agents.grounding.rows import by_row, cited_rows, product
-from agents.grounding.sources import Datum, index_of
-from models.research import Confidence, Frozen
+from chordesk.agents.grounding.arithmetic import days_between, derive, part_of
+from chordesk.agents.grounding.context import Mentions, NamedRows, Place, mentions, places, symbol_of
+from chordesk.agents.grounding.figures import MOST_FIGURES, Reading, read
+from chordesk.agents.grounding.matching import Matcher
+from chordesk.agents.grounding.rows import by_row, cited_rows, product
+from chordesk.agents.grounding.sources import Datum, index_of
+from chordesk.models.research import Confidence, Frozen
 
 # Citations and unsupported figures that a report keeps; their numbers are always of all.
 KEPT = 100

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from agents.answers import RecordedCall
-from agents.grounding.report import Grounding, ground
-from models.research import Completed, Outcome
+from chordesk.agents.answers import RecordedCall
+from chordesk.agents.grounding.report import Grounding, ground
+from chordesk.models.research import Completed, Outcome
 
 _TEXTS = ("summary", "headline", "reasoning", "thesis")
 _LISTS = ("key_risks",)

@@ -6,10 +6,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agents.grounding.context import NamedRows, Place
-from agents.grounding.dates import PartialDate, months_in
-from agents.grounding.matching import CONTRADICTED, NAMED, ROW_CHANCE, SENTENCE_CHANCE, Fit, Matcher, comparable, fit
-from agents.grounding.sources import Datum, Row
+from chordesk.agents.grounding.context import NamedRows, Place
+from chordesk.agents.grounding.dates import PartialDate, months_in
+from chordesk.agents.grounding.matching import (
+    CONTRADICTED,
+    NAMED,
+    ROW_CHANCE,
+    SENTENCE_CHANCE,
+    Fit,
+    Matcher,
+    comparable,
+    fit,
+)
+from chordesk.agents.grounding.sources import Datum, Row
 
 # Most probable chance fit among the single rows of a symbol, and among all rows.
 SINGLE_CHANCE, UNIQUE_CHANCE = 0.08, 0.02

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from agents.grounding.concepts import Field, concepts_in, field_of
-from agents.grounding.dates import PartialDate, dates_in
-from agents.grounding.figures import read
-from agents.grounding.vocabulary import Class
+from chordesk.agents.grounding.concepts import Field, concepts_in, field_of
+from chordesk.agents.grounding.dates import PartialDate, dates_in
+from chordesk.agents.grounding.figures import read
+from chordesk.agents.grounding.vocabulary import Class
 
 Source = Literal["tool", "question"]
 # Fields that name a row. Two rows of a table are told apart by them.

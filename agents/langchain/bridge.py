@@ -14,13 +14,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from agents.judging import GO_ON, cut_off, repair_text
-from agents.langchain.errors import AnswerSchemaError, RefusalError, error_from, error_of
-from agents.langchain.reply import ChatReply, InvalidReply, ReplyFormat
-from agents.runtime import Conversation, ConversationSpec, Runtime, TurnResult
-from models.errors import DeskError
-from models.research import Usage
-from tools.registry import ToolAnswer, ToolSpec, failed
+from chordesk.agents.judging import GO_ON, cut_off, repair_text
+from chordesk.agents.langchain.errors import AnswerSchemaError, RefusalError, error_from, error_of
+from chordesk.agents.langchain.reply import ChatReply, InvalidReply, ReplyFormat
+from chordesk.agents.runtime import Conversation, ConversationSpec, Runtime, TurnResult
+from chordesk.models.errors import DeskError
+from chordesk.models.research import Usage
+from chordesk.tools.registry import ToolAnswer, ToolSpec, failed
 
 T = TypeVar("T")
 OnText = Callable[[str], None]

@@ -27,14 +27,14 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from platformdirs import user_data_path
 from pydantic import ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
-from agents.langchain.bridge import Bridge, ChatAnswer, ChatCall, current
-from agents.langchain.codec import items_of
-from agents.langchain.errors import ChatError
-from agents.langchain.own import Connection, own_bridge
-from agents.langchain.partial import Growing
-from agents.langchain.reply import reply_format
-from agents.langchain.structured import AnswerParser, answer_schema
-from models.research import Usage
+from chordesk.agents.langchain.bridge import Bridge, ChatAnswer, ChatCall, current
+from chordesk.agents.langchain.codec import items_of
+from chordesk.agents.langchain.errors import ChatError
+from chordesk.agents.langchain.own import Connection, own_bridge
+from chordesk.agents.langchain.partial import Growing
+from chordesk.agents.langchain.reply import reply_format
+from chordesk.agents.langchain.structured import AnswerParser, answer_schema
+from chordesk.models.research import Usage
 
 IGNORED = (
     "temperature",

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from agents.langchain.errors import ConversationError
+from chordesk.agents.langchain.errors import ConversationError
 
 Item = dict[str, Any]
 MAX_TEXT_CHARS = 1_000_000  # of one message: more than any model's context holds

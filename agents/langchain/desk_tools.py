@@ -14,10 +14,10 @@ from typing import Any
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import ConfigDict
 
-from agents.outside.offering import offer
-from models.settings import Settings
-from models.settings.sources import load_settings
-from tools.registry import ToolAnswer, Toolset, ToolSpec
+from chordesk.agents.outside.offering import offer
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
+from chordesk.tools.registry import ToolAnswer, Toolset, ToolSpec
 
 
 class DeskTool(BaseTool):

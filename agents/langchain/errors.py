@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from models.errors import CodexError, DeskError, LoginMissing, kind_of
-from models.research import Failure
+from chordesk.models.errors import CodexError, DeskError, LoginMissing, kind_of
+from chordesk.models.research import Failure
 
 
 class ChatError(CodexError):

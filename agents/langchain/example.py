@@ -10,9 +10,9 @@ from typing import Any, Literal, TypedDict
 from langgraph.graph import END, START, StateGraph
 from pydantic import BaseModel
 
-from agents.langchain.chat import ChatCodex
-from agents.langchain.desk_tools import desk_tools
-from models.settings.sources import load_settings
+from chordesk.agents.langchain.chat import ChatCodex
+from chordesk.agents.langchain.desk_tools import desk_tools
+from chordesk.models.settings.sources import load_settings
 
 
 class View(TypedDict, total=False):

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agents.codex.config import RuntimeConfig
-from agents.codex.runtime import CodexRuntime
-from agents.langchain.bridge import ChatAnswer, ChatCall, OnText, exchange
-from agents.langchain.errors import error_from
-from agents.pulse import TurnLimits
-from agents.role_models import LOCAL
-from agents.runtime import Conversation, Lifecycle, Scope
-from models.errors import DeskError, SettingError
-from models.events.envelope import Envelope, EventType
+from chordesk.agents.codex.config import RuntimeConfig
+from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.agents.langchain.bridge import ChatAnswer, ChatCall, OnText, exchange
+from chordesk.agents.langchain.errors import error_from
+from chordesk.agents.pulse import TurnLimits
+from chordesk.agents.role_models import LOCAL
+from chordesk.agents.runtime import Conversation, Lifecycle, Scope
+from chordesk.models.errors import DeskError, SettingError
+from chordesk.models.events.envelope import Envelope, EventType
 
 T = TypeVar("T")
 START_SECONDS = 60.0
@@ -125,7 +125,7 @@ class OwnBridge:
             ca_file=one.ca_file, limits=TurnLimits(turn_seconds=3600.0), kept_processes=1,
         )  # fmt: skip
         if one.provider == LOCAL and one.url is not None:
-            from agents.gateway.probe import KnownServer  # its library is for model servers alone
+            from chordesk.agents.gateway.probe import KnownServer  # its library is for model servers alone
 
             config = replace(config, facts=KnownServer(one.home, one.url, one.key))
         runtime = CodexRuntime(config, observer=self._deltas)

@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.utils.json import parse_partial_json
 
-from agents.langchain.reply import ReplyFormat
+from chordesk.agents.langchain.reply import ReplyFormat
 
 
 class Growing:

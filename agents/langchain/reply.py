@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 from langchain_core.messages.tool import ToolCall, tool_call
 
-from agents.answer_text import Fits, answer_in, continued
-from agents.langchain.errors import ToolSchemaError
-from agents.langchain.strict import Decoder, StrictSchema, problems, strict
+from chordesk.agents.answer_text import Fits, answer_in, continued
+from chordesk.agents.langchain.errors import ToolSchemaError
+from chordesk.agents.langchain.strict import Decoder, StrictSchema, problems, strict
 
 ToolSchema = Mapping[str, Any]  # as `convert_to_openai_tool` makes it
 ANY = "any"

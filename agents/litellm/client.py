@@ -12,18 +12,18 @@ from typing import Any
 
 import structlog
 
-from agents.failures import failure
-from agents.litellm.config import LitellmConfig, is_rules
-from agents.litellm.failures import POLICY, ModelError, failure_of_call, no_key
-from agents.litellm.library import library, listen
-from agents.litellm.messages import ModelMessage
-from agents.litellm.request import Request, output_bound, parameters, smaller_bound
-from agents.litellm.stream import Reply, refusals_to
-from agents.litellm.usage import cost_of, total_of, usage_of
-from agents.pulse import Pulse
-from agents.role_models import missing_keys
-from models.masking import environment_secrets
-from models.research import Usage
+from chordesk.agents.failures import failure
+from chordesk.agents.litellm.config import LitellmConfig, is_rules
+from chordesk.agents.litellm.failures import POLICY, ModelError, failure_of_call, no_key
+from chordesk.agents.litellm.library import library, listen
+from chordesk.agents.litellm.messages import ModelMessage
+from chordesk.agents.litellm.request import Request, output_bound, parameters, smaller_bound
+from chordesk.agents.litellm.stream import Reply, refusals_to
+from chordesk.agents.litellm.usage import cost_of, total_of, usage_of
+from chordesk.agents.pulse import Pulse
+from chordesk.agents.role_models import missing_keys
+from chordesk.models.masking import environment_secrets
+from chordesk.models.research import Usage
 
 log = structlog.get_logger(__name__)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agents.limits import general_limits
-from agents.pulse import TurnLimits
-from agents.role_models import RULES_MODEL
-from models.settings import Settings
+from chordesk.agents.limits import general_limits
+from chordesk.agents.pulse import TurnLimits
+from chordesk.agents.role_models import RULES_MODEL
+from chordesk.models.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,18 @@ from typing import Any
 
 import structlog
 
-from agents.failures import failure
-from agents.litellm.client import ModelClient
-from agents.litellm.config import LitellmConfig
-from agents.litellm.events import ConversationEvents
-from agents.litellm.failures import ModelError
-from agents.litellm.loop import Ended, ModelLimits, TurnLoop, is_policy
-from agents.litellm.messages import ChatHistory, DeskMessage, tool_list
-from agents.litellm.ways import AnswerWays
-from agents.pulse import LIMITS, Progress, Pulse
-from agents.runtime import ConversationSpec, Observer, TurnResult, TurnStatus
-from models.research import Failure, Usage
-from models.tables.columns import new_id
+from chordesk.agents.failures import failure
+from chordesk.agents.litellm.client import ModelClient
+from chordesk.agents.litellm.config import LitellmConfig
+from chordesk.agents.litellm.events import ConversationEvents
+from chordesk.agents.litellm.failures import ModelError
+from chordesk.agents.litellm.loop import Ended, ModelLimits, TurnLoop, is_policy
+from chordesk.agents.litellm.messages import ChatHistory, DeskMessage, tool_list
+from chordesk.agents.litellm.ways import AnswerWays
+from chordesk.agents.pulse import LIMITS, Progress, Pulse
+from chordesk.agents.runtime import ConversationSpec, Observer, TurnResult, TurnStatus
+from chordesk.models.research import Failure, Usage
+from chordesk.models.tables.columns import new_id
 
 log = structlog.get_logger(__name__)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from agents.litellm.messages import ModelCall
-from agents.pulse import Pulse
-from agents.runtime import ConversationSpec, ConversationState, Lifecycle, Observer, TurnResult, TurnStatus
-from models.events.envelope import Envelope, EventType, event, short
-from models.events.lifecycle import ConversationRef, ItemLifecycle, LifecycleStatus, RuntimeKind, TurnLifecycle
-from models.research import Failure, Usage
-from models.tables.columns import new_id, utcnow
-from tools.registry import ToolAnswer
+from chordesk.agents.litellm.messages import ModelCall
+from chordesk.agents.pulse import Pulse
+from chordesk.agents.runtime import ConversationSpec, ConversationState, Lifecycle, Observer, TurnResult, TurnStatus
+from chordesk.models.events.envelope import Envelope, EventType, event, short
+from chordesk.models.events.lifecycle import ConversationRef, ItemLifecycle, LifecycleStatus, RuntimeKind, TurnLifecycle
+from chordesk.models.research import Failure, Usage
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.tools.registry import ToolAnswer
 
 TOOL_ITEM, MESSAGE_ITEM, USER_ITEM = "dynamicToolCall", "agentMessage", "userMessage"
 _ENDS: dict[TurnStatus, tuple[EventType, LifecycleStatus]] = {

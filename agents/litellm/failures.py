@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from agents.failures import failure, reset_in
-from models.research import Failure
+from chordesk.agents.failures import failure, reset_in
+from chordesk.models.research import Failure
 
 # Another model may well serve a call that failed so. A refused key is not among them: it would never be noticed.
 ELSEWHERE = frozenset(

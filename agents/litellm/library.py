@@ -12,8 +12,8 @@ from contextvars import ContextVar
 from functools import cache, lru_cache
 from typing import Any
 
-from agents.role_models import PROVIDER_KEYS
-from models.settings.secret_files import SUFFIX, from_files
+from chordesk.agents.role_models import PROVIDER_KEYS
+from chordesk.models.settings.secret_files import SUFFIX, from_files
 
 # Read by the library as it is imported. Without them it fetches price lists and headers, and loads a .env of its own.
 ENVIRONMENT = {

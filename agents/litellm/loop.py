@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 import orjson
 import structlog
 
-from agents.answer_text import answer_in
-from agents.failures import declines, failure
-from agents.litellm.client import Answered, ModelClient
-from agents.litellm.events import ConversationEvents
-from agents.litellm.failures import ELSEWHERE, POLICY, ModelError
-from agents.litellm.messages import ANSWER, ChatHistory, DeskMessage, ModelCall, ModelMessage, ToolResults
-from agents.litellm.request import Request
-from agents.litellm.ways import AnswerWays, Way, refuses_way
-from agents.pulse import RAISE, Pulse
-from agents.runtime import ConversationSpec
-from models.research import Failure, Usage
-from tools.registry import ToolAnswer, failed
+from chordesk.agents.answer_text import answer_in
+from chordesk.agents.failures import declines, failure
+from chordesk.agents.litellm.client import Answered, ModelClient
+from chordesk.agents.litellm.events import ConversationEvents
+from chordesk.agents.litellm.failures import ELSEWHERE, POLICY, ModelError
+from chordesk.agents.litellm.messages import ANSWER, ChatHistory, DeskMessage, ModelCall, ModelMessage, ToolResults
+from chordesk.agents.litellm.request import Request
+from chordesk.agents.litellm.ways import AnswerWays, Way, refuses_way
+from chordesk.agents.pulse import RAISE, Pulse
+from chordesk.agents.runtime import ConversationSpec
+from chordesk.models.research import Failure, Usage
+from chordesk.tools.registry import ToolAnswer, failed
 
 log = structlog.get_logger(__name__)
 

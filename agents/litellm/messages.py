@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from tools.registry import ToolAnswer, ToolSpec
+from chordesk.tools.registry import ToolAnswer, ToolSpec
 
 ANSWER = "answer"
 LEFT_OUT = orjson.dumps({"error": "left out: the conversation grew too long; call again for less", "success": False})

@@ -10,14 +10,14 @@ from typing import Any
 
 import orjson
 
-from agents.failures import failure
-from agents.litellm.config import LitellmConfig, is_rules
-from agents.litellm.failures import ModelError
-from agents.litellm.library import known_parameters, library, provider_of
-from agents.litellm.messages import ChatHistory, Message
-from agents.litellm.ways import Way, closing_words, way_parameters
-from agents.pulse import TurnLimits
-from models.research import Failure
+from chordesk.agents.failures import failure
+from chordesk.agents.litellm.config import LitellmConfig, is_rules
+from chordesk.agents.litellm.failures import ModelError
+from chordesk.agents.litellm.library import known_parameters, library, provider_of
+from chordesk.agents.litellm.messages import ChatHistory, Message
+from chordesk.agents.litellm.ways import Way, closing_words, way_parameters
+from chordesk.agents.pulse import TurnLimits
+from chordesk.models.research import Failure
 
 METADATA_HEADER = "x-desk-turn"
 VERBOSITY = "verbosity"

@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from agents.active import ActiveConversations
-from agents.litellm.client import ModelClient
-from agents.litellm.config import LitellmConfig
-from agents.litellm.conversation import LitellmConversation
-from agents.litellm.library import close_clients, library
-from agents.litellm.loop import ModelLimits
-from agents.litellm.ways import AnswerWays
-from agents.runtime import ConversationSpec, Observer, ProcessStatus
-from models.errors import ProcessDied
+from chordesk.agents.active import ActiveConversations
+from chordesk.agents.litellm.client import ModelClient
+from chordesk.agents.litellm.config import LitellmConfig
+from chordesk.agents.litellm.conversation import LitellmConversation
+from chordesk.agents.litellm.library import close_clients, library
+from chordesk.agents.litellm.loop import ModelLimits
+from chordesk.agents.litellm.ways import AnswerWays
+from chordesk.agents.runtime import ConversationSpec, Observer, ProcessStatus
+from chordesk.models.errors import ProcessDied
 
 INTERRUPTED_SECONDS = 2.0
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 
-from agents.answer_text import answer_in
-from agents.litellm.messages import ModelCall
-from agents.pulse import Pulse
-from models.tables.columns import new_id
+from chordesk.agents.answer_text import answer_in
+from chordesk.agents.litellm.messages import ModelCall
+from chordesk.agents.pulse import Pulse
+from chordesk.models.tables.columns import new_id
 
 # Where a model writes its reasoning into its text: what it opens with, and what ends it.
 _THOUGHTS = {

@@ -8,9 +8,9 @@ from typing import Any
 
 import structlog
 
-from agents.litellm.config import is_rules
-from agents.litellm.library import library
-from models.research import Usage
+from chordesk.agents.litellm.config import is_rules
+from chordesk.agents.litellm.library import library
+from chordesk.models.research import Usage
 
 log = structlog.get_logger(__name__)
 

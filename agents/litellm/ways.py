@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import orjson
 
-from agents.litellm.library import known_parameters, provider_of
-from agents.litellm.messages import ANSWER
-from models.research import Failure
+from chordesk.agents.litellm.library import known_parameters, provider_of
+from chordesk.agents.litellm.messages import ANSWER
+from chordesk.models.research import Failure
 
 Way = Literal["forced_tool", "json_schema", "json_object", "words"]
 FORMAT = "response_format"

@@ -8,15 +8,15 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection
 
-from agents.roles import TOOLS
-from models.database.store import Store, require_current
-from models.errors import DatabaseDown, NotFound, UsageError
-from models.settings import Settings
-from models.settings.snapshots import in_run
-from models.tables.runs import Run
-from tools.market.factory import MarketKey, build_market, configured_market, market_at
-from tools.registry import ToolContext, Toolset, ToolSpec
-from tools.toolsets import Registry, Timed
+from chordesk.agents.roles import TOOLS
+from chordesk.models.database.store import Store, require_current
+from chordesk.models.errors import DatabaseDown, NotFound, UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.snapshots import in_run
+from chordesk.models.tables.runs import Run
+from chordesk.tools.market.factory import MarketKey, build_market, configured_market, market_at
+from chordesk.tools.registry import ToolContext, Toolset, ToolSpec
+from chordesk.tools.toolsets import Registry, Timed
 
 PREVIEW = "orders_preview"
 READ_TOOLS: tuple[str, ...] = tuple(name for name in TOOLS if name != PREVIEW)

@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from agents.rulebook.case import Call, Case, Payload
-from agents.rulebook.wire import case_of, numbers, read, usage
+from chordesk.agents.rulebook.case import Call, Case, Payload
+from chordesk.agents.rulebook.wire import case_of, numbers, read, usage
 
 ANSWER = "answer"
 

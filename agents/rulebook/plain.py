@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.rulebook.case import PREFIX, Payload, clip
+from chordesk.agents.rulebook.case import PREFIX, Payload, clip
 
 PROGRAM = "program"  # the role in the instructions of such a call
 # What an answer that has to choose chooses, where the schema offers it; else the first value.

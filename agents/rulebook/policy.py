@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.rulebook.case import Call, Case, Payload
+from chordesk.agents.rulebook.case import Call, Case, Payload
 
 Policy = Callable[[Case], Call | Payload]
 

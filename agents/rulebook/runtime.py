@@ -13,15 +13,15 @@ from typing import Any
 
 import orjson
 
-from agents.active import ActiveConversations
-from agents.failures import failure
-from agents.rulebook.case import Call, Case, Output, Payload
-from agents.rulebook.policies import POLICIES
-from agents.rulebook.wire import BYTES_PER_TOKEN, BadRequest, case_of, fill
-from agents.runtime import ConversationSpec, ProcessStatus, TurnResult, TurnStatus
-from models.errors import ProcessDied
-from models.research import Failure, Usage
-from models.tables.columns import new_id
+from chordesk.agents.active import ActiveConversations
+from chordesk.agents.failures import failure
+from chordesk.agents.rulebook.case import Call, Case, Output, Payload
+from chordesk.agents.rulebook.policies import POLICIES
+from chordesk.agents.rulebook.wire import BYTES_PER_TOKEN, BadRequest, case_of, fill
+from chordesk.agents.runtime import ConversationSpec, ProcessStatus, TurnResult, TurnStatus
+from chordesk.models.errors import ProcessDied
+from chordesk.models.research import Failure, Usage
+from chordesk.models.tables.columns import new_id
 
 INTERRUPTED_SECONDS = 2.0
 

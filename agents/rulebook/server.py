@@ -12,13 +12,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agents.rulebook.case import Call, Case, Payload
-from agents.rulebook.chat import answer_schema, completion, parse_chat
-from agents.rulebook.plain import PROGRAM, plain
-from agents.rulebook.policies import POLICIES
-from agents.rulebook.wire import BadRequest, case_of, fill, read, role_of, schema_of, stream, text_of
-from models.errors import SettingError
-from models.urls import is_loopback
+from chordesk.agents.rulebook.case import Call, Case, Payload
+from chordesk.agents.rulebook.chat import answer_schema, completion, parse_chat
+from chordesk.agents.rulebook.plain import PROGRAM, plain
+from chordesk.agents.rulebook.policies import POLICIES
+from chordesk.agents.rulebook.wire import BadRequest, case_of, fill, read, role_of, schema_of, stream, text_of
+from chordesk.models.errors import SettingError
+from chordesk.models.urls import is_loopback
 
 MODEL = "rulebook"
 CONCURRENT = 2048  # connections waiting to be taken: a screen's widest wave opens them at once

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from agents.rulebook.case import Call, Case, Output, Payload
+from chordesk.agents.rulebook.case import Call, Case, Output, Payload
 
 BYTES_PER_TOKEN = 4  # there is no tokenizer here: token counts are bytes / 4, and only that
 _SUBJECT = re.compile(r"^```subject\n(.*?)\n```", re.DOTALL | re.MULTILINE)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from models.analysis import WRITES, AnalysisCheck, AnalysisRequest, CheckState
-from models.contracts import MODELLED, SHARES_PER_CONTRACT
-from models.research import Frozen
+from chordesk.models.analysis import WRITES, AnalysisCheck, AnalysisRequest, CheckState
+from chordesk.models.contracts import MODELLED, SHARES_PER_CONTRACT
+from chordesk.models.research import Frozen
 
 Answer = Mapping[str, Any]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.synthesis.checks import CAUTIONS, NEEDED, UNKNOWN_ACCOUNT, AccountFacts, Answer, checks_of
-from agents.verdict import reduce_reports
-from models.analysis import AnalysisCheck, AnalysisRequest, Recommendation
-from models.research import Frozen, Rating, ReportStatus, RoleReport, Stance, VerdictResult
+from chordesk.agents.synthesis.checks import CAUTIONS, NEEDED, UNKNOWN_ACCOUNT, AccountFacts, Answer, checks_of
+from chordesk.agents.verdict import reduce_reports
+from chordesk.models.analysis import AnalysisCheck, AnalysisRequest, Recommendation
+from chordesk.models.research import Frozen, Rating, ReportStatus, RoleReport, Stance, VerdictResult
 
 QUOTED_CHARS = 200  # of a report's own text in a reason
 # Fields of the reports that are kept with a synthesis.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.errors import UsageError
+from chordesk.models.errors import UsageError
 
 
 def register(*, effort: str | None = None, verbosity: str | None = None, summary: str | None = None) -> None:
@@ -11,12 +11,12 @@ def register(*, effort: str | None = None, verbosity: str | None = None, summary
     Raises UsageError where TradingAgents or LangChain is not there, SettingError for settings that are wrong.
     """
     try:
-        from agents.tradingagents.provider import enter, options_of
+        from chordesk.agents.tradingagents.provider import enter, options_of
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("langchain"):
             raise
         raise UsageError(f"{error.name} is not installed", remedy="pip install 'chordesk[langchain]'") from None
-    from models.settings.sources import load_settings
+    from chordesk.models.settings.sources import load_settings
 
     enter(options_of(load_settings(agree=False), effort=effort, verbosity=verbosity, summary=summary))
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from models.errors import DeskError, UsageError
-from models.settings import Settings
-from models.settings.sources import load_settings
+from chordesk.models.errors import DeskError, UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
 
 if TYPE_CHECKING:
-    from agents.tradingagents.preflight import CheckResult
-    from agents.tradingagents.provider import Options
+    from chordesk.agents.tradingagents.preflight import CheckResult
+    from chordesk.agents.tradingagents.provider import Options
 
 PROVIDER = "TRADINGAGENTS_LLM_PROVIDER"
 DEEP, QUICK = "TRADINGAGENTS_DEEP_THINK_LLM", "TRADINGAGENTS_QUICK_THINK_LLM"
@@ -31,7 +31,7 @@ a file, such as its main.py, that program runs instead. After -- all arguments a
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's own arguments."""
     found = argparse.ArgumentParser(
-        "python -m agents.tradingagents", description=__doc__, epilog=EPILOG, allow_abbrev=False
+        "python -m chordesk.agents.tradingagents", description=__doc__, epilog=EPILOG, allow_abbrev=False
     )
     found.add_argument("--check", action="store_true", help="check binary, login, limits and models, and run nothing")
     found.add_argument("--deep", metavar="MODEL", help="deep-thinking model; DESK_MODEL by default")
@@ -58,8 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: argparse.Namespace, rest: Sequence[str]) -> int:
     settings = load_settings(agree=False)
     _require_langchain()
-    from agents.tradingagents.preflight import require_able
-    from agents.tradingagents.provider import enter, options_of
+    from chordesk.agents.tradingagents.preflight import require_able
+    from chordesk.agents.tradingagents.provider import enter, options_of
 
     options = options_of(settings, effort=given.effort, verbosity=given.verbosity, summary=given.summary)
     if given.check:
@@ -75,8 +75,8 @@ def _run(given: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def _checks(given: argparse.Namespace, settings: Settings, options: Options) -> list[CheckResult]:
-    from agents.tradingagents.preflight import CheckResult, run_checks
-    from agents.tradingagents.project import find_project
+    from chordesk.agents.tradingagents.preflight import CheckResult, run_checks
+    from chordesk.agents.tradingagents.project import find_project
 
     try:
         installed = CheckResult("project", f"TradingAgents in {find_project().root}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 
-from agents.role_models import RULES_MODEL
-from agents.roles import GRAPH_ROLES
-from agents.tradingagents.project import require_installed
-from models.errors import UsageError
-from models.settings import Settings
+from chordesk.agents.role_models import RULES_MODEL
+from chordesk.agents.roles import GRAPH_ROLES
+from chordesk.agents.tradingagents.project import require_installed
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
 
 (ROLE,) = GRAPH_ROLES
 ANALYSTS = ("market", "social", "news", "fundamentals")

@@ -12,18 +12,18 @@ from typing import Any
 
 import orjson
 
-from agents.tradingagents.indicators import INDICATORS, series
-from models.errors import DeskError, MarketError
-from models.research import upper
-from tools.market.clock import exchange_day
-from tools.market.protocol import Bars
-from tools.market.sessions import history_of, lapse
-from tools.market.universe import is_symbol
-from tools.news import published
-from tools.overview import OverviewArguments, symbol_overview
-from tools.registry import ToolContext
-from tools.research.insiders import InsiderArguments, insider_trades
-from tools.research.rows import plain_text
+from chordesk.agents.tradingagents.indicators import INDICATORS, series
+from chordesk.models.errors import DeskError, MarketError
+from chordesk.models.research import upper
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.protocol import Bars
+from chordesk.tools.market.sessions import history_of, lapse
+from chordesk.tools.market.universe import is_symbol
+from chordesk.tools.news import published
+from chordesk.tools.overview import OverviewArguments, symbol_overview
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.research.insiders import InsiderArguments, insider_trades
+from chordesk.tools.research.rows import plain_text
 
 MISSING = "NO_DATA_AVAILABLE"
 ERROR = "ERROR:"

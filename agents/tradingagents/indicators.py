@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tools.figures import load_talib
-from tools.market.protocol import Bars, Floats
+from chordesk.tools.figures import load_talib
+from chordesk.tools.market.protocol import Bars, Floats
 
 _PERIOD = 20  # of the volume-weighted average
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from agents.tradingagents.project import PACKAGE
-from agents.tradingagents.provider import Options
-from agents.tradingagents.vendor import config_of, install
-from models.settings import Settings
+from chordesk.agents.tradingagents.project import PACKAGE
+from chordesk.agents.tradingagents.provider import Options
+from chordesk.agents.tradingagents.vendor import config_of, install
+from chordesk.models.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agents.codex.config import RuntimeConfig
-from agents.codex.server.catalog import find_binary, find_login, link_login
-from agents.codex.server.client import Client
-from agents.role_models import LOCAL
-from agents.tradingagents.provider import Options
-from models.errors import BinaryMissing, CodexError, LoginMissing, RpcError
+from chordesk.agents.codex.config import RuntimeConfig
+from chordesk.agents.codex.server.catalog import find_binary, find_login, link_login
+from chordesk.agents.codex.server.client import Client
+from chordesk.agents.role_models import LOCAL
+from chordesk.agents.tradingagents.provider import Options
+from chordesk.models.errors import BinaryMissing, CodexError, LoginMissing, RpcError
 
 RPC_SECONDS = 30.0  # the account's limits and models are asked of its service
 STOP_SECONDS = 2.0

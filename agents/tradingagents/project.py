@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from models.errors import UsageError
+from chordesk.models.errors import UsageError
 
 TESTED = "v0.3.0"
 INSTALL = f'pip install "git+https://github.com/TauricResearch/TradingAgents@{TESTED}"'

@@ -16,14 +16,21 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatResult
 from pydantic import PrivateAttr
 
-from agents.langchain.bridge import ChatCall
-from agents.langchain.chat import ChatCodex
-from agents.langchain.codec import items_of
-from agents.langchain.errors import CallInterrupted, ChatError, LoginError, ModelUnavailable, RateLimited, RefusalError
-from agents.role_models import LOCAL
-from agents.tradingagents.project import TESTED, Project, find_project
-from models.errors import UsageError
-from models.settings import Effort, Settings
+from chordesk.agents.langchain.bridge import ChatCall
+from chordesk.agents.langchain.chat import ChatCodex
+from chordesk.agents.langchain.codec import items_of
+from chordesk.agents.langchain.errors import (
+    CallInterrupted,
+    ChatError,
+    LoginError,
+    ModelUnavailable,
+    RateLimited,
+    RefusalError,
+)
+from chordesk.agents.role_models import LOCAL
+from chordesk.agents.tradingagents.project import TESTED, Project, find_project
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Effort, Settings
 
 NAME = "codex"
 PLACEHOLDER = "EMPTY"  # key that TradingAgents sends where none is needed

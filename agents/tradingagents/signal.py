@@ -10,8 +10,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.judging import storable
-from models.research import Confidence, GraphDebate, GraphReflection, GraphReport, GraphRisk, GraphSignal, Stance
+from chordesk.agents.judging import storable
+from chordesk.models.research import (
+    Confidence,
+    GraphDebate,
+    GraphReflection,
+    GraphReport,
+    GraphRisk,
+    GraphSignal,
+    Stance,
+)
 
 RATINGS = ("Buy", "Overweight", "Hold", "Underweight", "Sell")
 STANCES: Mapping[str, Stance] = {

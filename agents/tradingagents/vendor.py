@@ -17,11 +17,11 @@ from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
-from agents.tradingagents.data import DeskData
-from agents.tradingagents.project import PACKAGE, TESTED, Project, find_project
-from agents.tradingagents.provider import NAME as PROVIDER
-from agents.tradingagents.provider import Options, enter
-from models.errors import MarketError, UsageError
+from chordesk.agents.tradingagents.data import DeskData
+from chordesk.agents.tradingagents.project import PACKAGE, TESTED, Project, find_project
+from chordesk.agents.tradingagents.provider import NAME as PROVIDER
+from chordesk.agents.tradingagents.provider import Options, enter
+from chordesk.models.errors import MarketError, UsageError
 
 VENDOR = "desk"
 _current: ContextVar[DeskData | None] = ContextVar("tradingagents_data", default=None)

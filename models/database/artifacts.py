@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from models.files import replacing
+from chordesk.models.files import replacing
 
 FOLDER = "artifacts"
 _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg"}

@@ -18,11 +18,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
 
-from models.database.store import Store
-from models.errors import BlobsDown, SettingError, UsageError
-from models.files import reach
-from models.tables.columns import utcnow
-from models.tables.threads import Blob
+from chordesk.models.database.store import Store
+from chordesk.models.errors import BlobsDown, SettingError, UsageError
+from chordesk.models.files import reach
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.threads import Blob
 
 LEVEL = 1  # of zlib: half the time of its default for a tenth more bytes, on rollouts
 MOST_BYTES = 1 << 30  # of what was packed; more than that is not what we have stored

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session
 
-from models.database.store import Store
+from chordesk.models.database.store import Store
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Select, bindparam, inspect, select
 from sqlmodel import Session
 
-from models.tables.composing import composed_once
+from chordesk.models.tables.composing import composed_once
 
 
 class RowSession(Session):

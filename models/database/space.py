@@ -7,8 +7,8 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from models.database.store import Store
-from models.errors import DatabaseDown
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DatabaseDown
 
 
 def free_bytes(store: Store) -> int | None:

@@ -25,13 +25,13 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from sqlalchemy.orm import configure_mappers
 from sqlmodel import Session, SQLModel
 
-from models.database.sessions import RowSession
-from models.database.writers import WriterQueue
-from models.errors import DatabaseDown, SettingError
-from models.events import event_log
-from models.events.batch import Batch
-from models.tables.composing import composed_once
-from models.urls import masked, require_database
+from chordesk.models.database.sessions import RowSession
+from chordesk.models.database.writers import WriterQueue
+from chordesk.models.errors import DatabaseDown, SettingError
+from chordesk.models.events import event_log
+from chordesk.models.events.batch import Batch
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.urls import masked, require_database
 
 Row = TypeVar("Row", bound=SQLModel)
 

@@ -9,12 +9,12 @@ from functools import cache
 from sqlalchemy import Table
 from sqlmodel import SQLModel
 
-import models.tables
+from chordesk.models import tables
 
 
 @cache
 def every_table() -> dict[str, Table]:
     """Return all tables by name, those that others refer to first."""
-    for module in pkgutil.iter_modules(models.tables.__path__):
-        importlib.import_module(f"models.tables.{module.name}")
+    for module in pkgutil.iter_modules(tables.__path__):
+        importlib.import_module(f"chordesk.models.tables.{module.name}")
     return {table.name: table for table in SQLModel.metadata.sorted_tables}

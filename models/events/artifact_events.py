@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from sqlmodel import SQLModel
 
-from models.events.envelope import Envelope, EventType, event
-from models.tables.board import Episode
-from models.tables.runs import Artifact, Turn
+from chordesk.models.events.envelope import Envelope, EventType, event
+from chordesk.models.tables.board import Episode
+from chordesk.models.tables.runs import Artifact, Turn
 
 
 def stored(rows: Iterable[Iterable[SQLModel]]) -> list[Envelope]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from models.events.envelope import Envelope
+from chordesk.models.events.envelope import Envelope
 
 MOST = 20  # events in a batch
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import Field
 
-from models.research import Frozen
-from models.tables.columns import new_id, utcnow
+from chordesk.models.research import Frozen
+from chordesk.models.tables.columns import new_id, utcnow
 
 # The run id of events that belong to no run, such as a halted account.
 DESK = "desk"

@@ -11,13 +11,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 from sqlmodel import Session
 
-from models.errors import HistoryTrimmed
-from models.events import notices
-from models.events.batch import MOST, Batch, batches, rows_of
-from models.events.envelope import Envelope
-from models.tables.columns import utcnow
-from models.tables.composing import composed_once
-from models.tables.events import EventBatch, EventHead
+from chordesk.models.errors import HistoryTrimmed
+from chordesk.models.events import notices
+from chordesk.models.events.batch import MOST, Batch, batches, rows_of
+from chordesk.models.events.envelope import Envelope
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.events import EventBatch, EventHead
 
 # Keys of a session's info: events to store before its commit, and batches to publish after it.
 _TO_ADD, _ADDED = "events_to_add", "events_added"

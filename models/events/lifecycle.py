@@ -6,7 +6,7 @@ import datetime as dt
 from enum import StrEnum
 from typing import Self
 
-from models.research import Frozen
+from chordesk.models.research import Frozen
 
 
 class RuntimeKind(StrEnum):

@@ -16,13 +16,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Insert
 from sqlmodel import Session, SQLModel, col, select
 
-from models.events.envelope import DESK, Envelope, EventType
-from models.notifications.kinds import NoticeKind
-from models.settings.accounts import is_backtest
-from models.states import OrderState, RunState, TradingState
-from models.tables.columns import new_id, utcnow
-from models.tables.composing import composed_once
-from models.tables.notifications import Notice, Notification, NotificationPart
+from chordesk.models.events.envelope import DESK, Envelope, EventType
+from chordesk.models.notifications.kinds import NoticeKind
+from chordesk.models.settings.accounts import is_backtest
+from chordesk.models.states import OrderState, RunState, TradingState
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.notifications import Notice, Notification, NotificationPart
 
 _TO_NOTE = "notices_to_add"  # key of a session's info
 

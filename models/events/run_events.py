@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.events.envelope import Envelope, EventType, event
-from models.tables.runs import Run
+from chordesk.models.events.envelope import Envelope, EventType, event
+from chordesk.models.tables.runs import Run
 
 _NOTES, _LONGEST = 5, 500
 

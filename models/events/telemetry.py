@@ -11,9 +11,9 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from models.research import Frozen, Usage
-from models.states import Mode, RunMode
-from models.tables.columns import utcnow
+from chordesk.models.research import Frozen, Usage
+from chordesk.models.states import Mode, RunMode
+from chordesk.models.tables.columns import utcnow
 
 
 class Canonical(Frozen):

@@ -3,18 +3,18 @@
 from alembic import context
 from sqlmodel import SQLModel
 
-import models.tables.analysis
-import models.tables.backtests
-import models.tables.board
-import models.tables.events
-import models.tables.graphs
-import models.tables.notifications
-import models.tables.options
-import models.tables.orders
-import models.tables.questions
-import models.tables.runs
-import models.tables.threads  # noqa: F401  (fills the metadata)
-from models.tables.columns import Utc
+import chordesk.models.tables.analysis
+import chordesk.models.tables.backtests
+import chordesk.models.tables.board
+import chordesk.models.tables.events
+import chordesk.models.tables.graphs
+import chordesk.models.tables.notifications
+import chordesk.models.tables.options
+import chordesk.models.tables.orders
+import chordesk.models.tables.questions
+import chordesk.models.tables.runs
+import chordesk.models.tables.threads  # noqa: F401  (fills the metadata)
+from chordesk.models.tables.columns import Utc
 
 
 def _render(kind, item, autogen_context):  # type: ignore[no-untyped-def]

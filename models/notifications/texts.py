@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 from zoneinfo import ZoneInfo
 
-from models.notifications.kinds import NoticeKind
-from models.notifications.quiet import QuietHours
+from chordesk.models.notifications.kinds import NoticeKind
+from chordesk.models.notifications.quiet import QuietHours
 
 T = TypeVar("T")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.settings.schema import ALIASES, LENSES, REAL_MONEY, BrokerName, Settings
-from models.settings.surroundings import REPLAYING, MarketName
-from models.settings.types import Effort
+from chordesk.models.settings.schema import ALIASES, LENSES, REAL_MONEY, BrokerName, Settings
+from chordesk.models.settings.surroundings import REPLAYING, MarketName
+from chordesk.models.settings.types import Effort
 
 __all__ = ["ALIASES", "LENSES", "REAL_MONEY", "REPLAYING", "BrokerName", "Effort", "MarketName", "Settings"]

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from models.errors import SettingError
-from models.files import replacing
-from models.settings.schema import Settings
-from models.settings.snapshots import PUBLISHED
-from models.urls import masked
+from chordesk.models.errors import SettingError
+from chordesk.models.files import replacing
+from chordesk.models.settings.schema import Settings
+from chordesk.models.settings.snapshots import PUBLISHED
+from chordesk.models.urls import masked
 
 ADDRESSES = frozenset({"redis_url", "rulebook_url", "flower_url", "database_url"})
 PLACES = "places"  # of the desk's data, without logins: a terminal that has others is refused

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
-from models.settings.owners import of_desk, of_orders, of_process, of_run
-from models.settings.surroundings import Surroundings
-from models.settings.types import (
+from chordesk.models.settings.owners import of_desk, of_orders, of_process, of_run
+from chordesk.models.settings.surroundings import Surroundings
+from chordesk.models.settings.types import (
     Absolute,
     Channels,
     ClockTime,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from models.errors import SettingError
+from chordesk.models.errors import SettingError
 
 SUFFIX = "_FILE"
 _MOST_BYTES = 64 * 1024

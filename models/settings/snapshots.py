@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from models.errors import UsageError
-from models.settings.accounts import is_backtest
-from models.settings.owners import MARK, Owner
-from models.settings.schema import Settings
-from models.settings.surroundings import REPLAYING
-from models.urls import without_login
+from chordesk.models.errors import UsageError
+from chordesk.models.settings.accounts import is_backtest
+from chordesk.models.settings.owners import MARK, Owner
+from chordesk.models.settings.schema import Settings
+from chordesk.models.settings.surroundings import REPLAYING
+from chordesk.models.urls import without_login
 
 # It follows from the broker.
 _DERIVED = frozenset({"account"})

@@ -13,10 +13,10 @@ from typing import Any
 from dotenv import dotenv_values
 from pydantic import ValidationError
 
-from models.errors import SettingError
-from models.settings import ALIASES, Settings, running
-from models.settings.snapshots import PUBLISHED, counts, snapshot_value
-from models.settings.variables import (
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import ALIASES, Settings, running
+from chordesk.models.settings.snapshots import PUBLISHED, counts, snapshot_value
+from chordesk.models.settings.variables import (
     CONFIG_VARIABLE,
     ENVIRONMENT_ONLY,
     JSON_VARIABLE,
@@ -28,8 +28,8 @@ from models.settings.variables import (
     from_variables,
     live_switch,
 )
-from models.states import MODES
-from models.urls import HIDDEN, masked
+from chordesk.models.states import MODES
+from chordesk.models.urls import HIDDEN, masked
 
 
 @dataclass(frozen=True, slots=True)

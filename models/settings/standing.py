@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from models.research import Frozen
-from models.settings.accounts import is_backtest
-from models.settings.schema import REAL_MONEY, Settings
-from models.settings.surroundings import REPLAYING
+from chordesk.models.research import Frozen
+from chordesk.models.settings.accounts import is_backtest
+from chordesk.models.settings.schema import REAL_MONEY, Settings
+from chordesk.models.settings.surroundings import REPLAYING
 
 _NEW_YORK = ZoneInfo("America/New_York")
 

@@ -8,8 +8,8 @@ from typing import Literal
 from platformdirs import user_data_path
 from pydantic import BaseModel, SecretStr
 
-from models.settings.owners import of_desk, of_orders, of_process, of_run
-from models.settings.types import Absolute, Effort, HostNames, Identity, PageHosts, RedisUrl, SqlUrl, WebUrl
+from chordesk.models.settings.owners import of_desk, of_orders, of_process, of_run
+from chordesk.models.settings.types import Absolute, Effort, HostNames, Identity, PageHosts, RedisUrl, SqlUrl, WebUrl
 
 MarketName = Literal["replay", "yahoo", "files"]  # each in tools.market.NAME.market
 REPLAYING: frozenset[MarketName] = frozenset({"replay", "files"})  # their clock stands still on DESK_REPLAY_DATE

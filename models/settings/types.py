@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from models import page_hosts, prices, urls
-from models.notifications import texts
-from models.trading.protection import require_protection
+from chordesk.models import page_hosts, prices, urls
+from chordesk.models.notifications import texts
+from chordesk.models.trading.protection import require_protection
 
 _TOKEN = re.compile(r"[!-~]{16,}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+\]?")

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from models.errors import SettingError
-from models.settings.schema import ALIASES, Settings
-from models.settings.secret_files import SUFFIX, both_given, read_secret
+from chordesk.models.errors import SettingError
+from chordesk.models.settings.schema import ALIASES, Settings
+from chordesk.models.settings.secret_files import SUFFIX, both_given, read_secret
 
 PREFIX = "DESK_"
 CONFIG_VARIABLE = "DESK_CONFIG"

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import JSON, Column, UniqueConstraint
 from sqlmodel import Field
 
-from models.tables.columns import Dated, Identified
+from chordesk.models.tables.columns import Dated, Identified
 
 
 class Analysis(Identified, Dated, table=True):

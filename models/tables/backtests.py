@@ -7,7 +7,7 @@ import datetime as dt
 from sqlalchemy import JSON, UniqueConstraint
 from sqlmodel import Field
 
-from models.tables.columns import Dated, Identified
+from chordesk.models.tables.columns import Dated, Identified
 
 
 class BacktestSession(Identified, Dated, table=True):

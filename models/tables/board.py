@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import JSON, Column, UniqueConstraint
 from sqlmodel import Field
 
-from models.tables.columns import Dated, DeskTable, Identified, Utc
+from chordesk.models.tables.columns import Dated, DeskTable, Identified, Utc
 
 
 class EpisodeQuestion(DeskTable, table=True):

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger
 from sqlmodel import Field
 
-from models.tables.columns import DeskTable, HumanRequest, Identified, Utc, utcnow
+from chordesk.models.tables.columns import DeskTable, HumanRequest, Identified, Utc, utcnow
 
 
 class EventBatch(DeskTable, table=True):

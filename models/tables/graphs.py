@@ -7,7 +7,7 @@ import datetime as dt
 from sqlalchemy import Column, LargeBinary
 from sqlmodel import Field
 
-from models.tables.columns import DeskTable, Utc, utcnow
+from chordesk.models.tables.columns import DeskTable, Utc, utcnow
 
 
 class GraphCheckpoint(DeskTable, table=True):

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import JSON, CheckConstraint, Index
 from sqlmodel import Field
 
-from models.tables.columns import Dated, DeskTable, Identified, Utc, utcnow
+from chordesk.models.tables.columns import Dated, DeskTable, Identified, Utc, utcnow
 
 
 class Notice(Identified, table=True):

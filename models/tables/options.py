@@ -6,7 +6,7 @@ import datetime as dt
 
 from sqlmodel import Field
 
-from models.tables.columns import Dated
+from chordesk.models.tables.columns import Dated
 
 
 class OptionMark(Dated, table=True):

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, CheckConstraint, UniqueConstraint
 from sqlmodel import Field
 
-from models.tables.columns import Dated, DeskTable, HumanRequest, Identified, Utc, utcnow
+from chordesk.models.tables.columns import Dated, DeskTable, HumanRequest, Identified, Utc, utcnow
 
 
 class Order(Dated, table=True):

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import JSON, CheckConstraint, Column, Index, UniqueConstraint
 from sqlmodel import Field
 
-from models.tables.columns import Dated, DeskTable, Identified, Utc
+from chordesk.models.tables.columns import Dated, DeskTable, Identified, Utc
 
 
 class Question(Identified, Dated, table=True):

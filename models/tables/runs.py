@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import JSON, CheckConstraint, Column, Index, UniqueConstraint
 from sqlmodel import Field
 
-from models.tables.columns import Dated, DeskTable, Identified, Utc, utcnow
+from chordesk.models.tables.columns import Dated, DeskTable, Identified, Utc, utcnow
 
 
 def _tokens() -> Any:

@@ -7,7 +7,7 @@ import datetime as dt
 from sqlalchemy import BigInteger, LargeBinary
 from sqlmodel import Field
 
-from models.tables.columns import Dated, DeskTable, Utc, utcnow
+from chordesk.models.tables.columns import Dated, DeskTable, Utc, utcnow
 
 
 class KeptThread(Dated, table=True):

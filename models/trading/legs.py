@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from models.contracts import parse_contract
-from models.research import Frozen
+from chordesk.models.contracts import parse_contract
+from chordesk.models.research import Frozen
 
 LEGS_AT_LEAST, LEGS_AT_MOST = 2, 4
 LEG_FORM = "buy or sell, how many for one unit, OCC symbol, such as: sell 1 AAPL261218P00180000"

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field
 
-from models.research import Frozen
+from chordesk.models.research import Frozen
 
 ANY_SYMBOL = "*"
 # Signed with the text, so that a signature made for something else by the same key is none for a mandate.

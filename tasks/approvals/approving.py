@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 from sqlmodel import Session
 
-from models.database.store import Store
-from models.errors import NotFound, UsageError
-from models.research import Frozen
-from models.settings import Settings
-from models.states import ApprovalState
-from tasks.approvals import requests
-from tasks.approvals.requests import Answers
-from tools.orders.records import approvals
+from chordesk.models.database.store import Store
+from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.research import Frozen
+from chordesk.models.settings import Settings
+from chordesk.models.states import ApprovalState
+from chordesk.tasks.approvals import requests
+from chordesk.tasks.approvals.requests import Answers
+from chordesk.tools.orders.records import approvals
 
 
 class WaitingOrder(Frozen):

@@ -9,14 +9,14 @@ import structlog
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import select
 
-from agents.runtime import NOT_APPROVED, ApprovalDecision, ApprovalRequest, Scope
-from models.database.persistence import is_lost
-from models.database.store import Store
-from models.settings import Settings
-from models.states import ApprovalState
-from models.tables.columns import new_id
-from models.tables.events import RuntimeApproval
-from tasks.approvals import requests
+from chordesk.agents.runtime import NOT_APPROVED, ApprovalDecision, ApprovalRequest, Scope
+from chordesk.models.database.persistence import is_lost
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.states import ApprovalState
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.events import RuntimeApproval
+from chordesk.tasks.approvals import requests
 
 log = structlog.get_logger(__name__)
 

@@ -9,15 +9,15 @@ from typing import Any
 import orjson
 from sqlmodel import Session, col, select
 
-from agents.judging import storable
-from agents.runtime import ApprovalRequest, Scope
-from models.errors import NotFound, NotWaiting, UsageError
-from models.events import event_log
-from models.events.envelope import Envelope, EventType, event, short
-from models.states import ApprovalState, StepState
-from models.tables.columns import utcnow
-from models.tables.events import RuntimeApproval
-from models.tables.runs import Step
+from chordesk.agents.judging import storable
+from chordesk.agents.runtime import ApprovalRequest, Scope
+from chordesk.models.errors import NotFound, NotWaiting, UsageError
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import Envelope, EventType, event, short
+from chordesk.models.states import ApprovalState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.events import RuntimeApproval
+from chordesk.models.tables.runs import Step
 
 Answers = Mapping[str, Sequence[str]]
 

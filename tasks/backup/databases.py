@@ -16,11 +16,11 @@ from sqlalchemy import URL, Connection, MetaData, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from models.database.store import Store
-from models.errors import BackupError, DatabaseDown, UsageError
-from models.tables.columns import utcnow
-from models.urls import masked
-from tasks.backup.facts import Facts, facts_of
+from chordesk.models.database.store import Store
+from chordesk.models.errors import BackupError, DatabaseDown, UsageError
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.urls import masked
+from chordesk.tasks.backup.facts import Facts, facts_of
 
 _LAST_LINES = 3
 

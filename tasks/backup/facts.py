@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select, text
 from sqlmodel import col
 
-from models.database.artifacts import path_in_home
-from models.states import RUN_FINAL
-from models.tables.orders import AuditAnchor, Order
-from models.tables.runs import Artifact, Run
-from models.tables.threads import Rollout
-from tools.orders.audit.chain import ChainAnchor
+from chordesk.models.database.artifacts import path_in_home
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.orders import AuditAnchor, Order
+from chordesk.models.tables.runs import Artifact, Run
+from chordesk.models.tables.threads import Rollout
+from chordesk.tools.orders.audit.chain import ChainAnchor
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,17 +14,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.database.artifacts import removed_at
-from models.database.store import Store
-from models.errors import BackupError
-from models.settings import Settings
-from tasks.backup import databases, manifest
-from tasks.backup.facts import Anchored, Facts
-from tasks.backup.manifest import DATABASES, BackupChain, Manifest
-from tasks.backup.places import BackupPlace
-from tools.orders.audit.chain import read_chain
-from tools.orders.audit.log import CHAIN, LOG, chain_of, log_path
-from tools.orders.halt.halting import halt_file
+from chordesk.models.database.artifacts import removed_at
+from chordesk.models.database.store import Store
+from chordesk.models.errors import BackupError
+from chordesk.models.settings import Settings
+from chordesk.tasks.backup import databases, manifest
+from chordesk.tasks.backup.facts import Anchored, Facts
+from chordesk.tasks.backup.manifest import DATABASES, BackupChain, Manifest
+from chordesk.tasks.backup.places import BackupPlace
+from chordesk.tools.orders.audit.chain import read_chain
+from chordesk.tools.orders.audit.log import CHAIN, LOG, chain_of, log_path
+from chordesk.tools.orders.halt.halting import halt_file
 
 AUDIT, BLOBS = "audit", "blobs"
 SECRETS = (

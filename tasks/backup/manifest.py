@@ -12,8 +12,8 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from models.errors import BackupError
-from models.research import Frozen
+from chordesk.models.errors import BackupError
+from chordesk.models.research import Frozen
 
 NAME = "manifest.json"
 FORMAT = 1

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from fsspec.implementations.local import LocalFileSystem
 
-from models.errors import BackupError, UsageError
-from models.files import reach, sync_folder
-from models.urls import masked
-from tasks.backup.asides import abandoned, aside
-from tasks.backup.manifest import NAME, BackupFile, Manifest, file_of, parsed
+from chordesk.models.errors import BackupError, UsageError
+from chordesk.models.files import reach, sync_folder
+from chordesk.models.urls import masked
+from chordesk.tasks.backup.asides import abandoned, aside
+from chordesk.tasks.backup.manifest import NAME, BackupFile, Manifest, file_of, parsed
 
 
 class BackupPlace:

@@ -17,21 +17,21 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 from sqlmodel import Session, col, select
 
-from models.database import store as databases_of
-from models.database.store import Store
-from models.errors import BackupError, DeskError, UsageError
-from models.settings import Settings
-from models.tables.orders import Order
-from models.tables.runs import Run
-from tasks.backup import databases
-from tasks.backup.making import AUDIT, BLOBS
-from tasks.backup.manifest import DATABASES, Manifest
-from tasks.backup.places import BackupPlace
-from tasks.views.lineage import lineage
-from tools.orders.audit import log as audit
-from tools.orders.audit.reading import check_logs
-from tools.orders.halt import disarming, halting
-from tools.orders.records.accounts import account_names
+from chordesk.models.database import store as databases_of
+from chordesk.models.database.store import Store
+from chordesk.models.errors import BackupError, DeskError, UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.backup import databases
+from chordesk.tasks.backup.making import AUDIT, BLOBS
+from chordesk.tasks.backup.manifest import DATABASES, Manifest
+from chordesk.tasks.backup.places import BackupPlace
+from chordesk.tasks.views.lineage import lineage
+from chordesk.tools.orders.audit import log as audit
+from chordesk.tools.orders.audit.reading import check_logs
+from chordesk.tools.orders.halt import disarming, halting
+from chordesk.tools.orders.records.accounts import account_names
 
 # May be in the data folder before: a person's settings, and what a file system has at its root.
 ALLOWED = frozenset({"desk.toml", ".env", "lost+found"})

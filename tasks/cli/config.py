@@ -9,19 +9,19 @@ import typer
 from rich.console import Group
 from rich.table import Table
 
-from agents.role_models import LOCAL, models_in_use
-from models.errors import UsageError
-from models.prices import AS_OF, LISTED, NO_PRICE, Price, prices
-from models.settings import Settings
-from models.settings.running import is_up
-from models.settings.sources import Loaded
-from models.settings.standing import standing_of
-from models.settings.variables import RUNNING
-from tasks.cli.output import emit, table, warn
-from tasks.cli.render.standing import desk_line
-from tasks.cli.shell import Json, checked
-from tasks.engine.budgets import RULES
-from tasks.views.overview.settings_view import describe, shown
+from chordesk.agents.role_models import LOCAL, models_in_use
+from chordesk.models.errors import UsageError
+from chordesk.models.prices import AS_OF, LISTED, NO_PRICE, Price, prices
+from chordesk.models.settings import Settings
+from chordesk.models.settings.running import is_up
+from chordesk.models.settings.sources import Loaded
+from chordesk.models.settings.standing import standing_of
+from chordesk.models.settings.variables import RUNNING
+from chordesk.tasks.cli.output import emit, table, warn
+from chordesk.tasks.cli.render.standing import desk_line
+from chordesk.tasks.cli.shell import Json, checked
+from chordesk.tasks.engine.budgets import RULES
+from chordesk.tasks.views.overview.settings_view import describe, shown
 
 commands = typer.Typer()
 

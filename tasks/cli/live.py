@@ -9,9 +9,9 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from models.database.store import Store
-from tasks.cli.render.runs import progress_line, progress_panel
-from tasks.views.run_view import Progress, progress
+from chordesk.models.database.store import Store
+from chordesk.tasks.cli.render.runs import progress_line, progress_panel
+from chordesk.tasks.views.run_view import Progress, progress
 
 POLL_SECONDS = 0.4
 UNCLAIMED_SECONDS = 8.0

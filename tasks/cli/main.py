@@ -11,8 +11,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from tasks.cli import stdout
-from tasks.cli.services import ping
+from chordesk.tasks.cli import stdout
+from chordesk.tasks.cli.services import ping
 
 # Exit codes: 0 done, 1 the answer is no (a failed check or run), 2 wrong use or setting, 128+n stopped by signal n.
 WRONG_USE = 2
@@ -24,7 +24,7 @@ def main() -> None:
         if (asked := ping.asked(sys.argv[1:])) is not None:
             raise SystemExit(ping.ping(*asked))
         if sys.argv[1:] == ["--version"]:
-            from tasks.cli.services import version
+            from chordesk.tasks.cli.services import version
 
             print(version.line())
             return
@@ -44,14 +44,14 @@ def _end(number: int, _frame: object) -> None:
 
 
 def _run() -> None:
-    from models.errors import DeskError
-    from tasks.cli.root import command_for
-    from tasks.services.signals import StopRequested
+    from chordesk.models.errors import DeskError
+    from chordesk.tasks.cli.root import command_for
+    from chordesk.tasks.services.signals import StopRequested
 
     try:
         command_for(sys.argv[1:])()
     except DeskError as error:
-        from tasks.cli.output import fail
+        from chordesk.tasks.cli.output import fail
 
         raise SystemExit(fail(error, WRONG_USE)) from None
     except StopRequested as stop:

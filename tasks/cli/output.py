@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from models.errors import DeskError
+from chordesk.models.errors import DeskError
 
 T = TypeVar("T")
 LONGEST_TEXT = 320  # of a paragraph

@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from tasks.cli.outline import MODULES
-from tasks.cli.services.version import line
+from chordesk.tasks.cli.outline import MODULES
+from chordesk.tasks.cli.services.version import line
 
 
 def build(*modules: str) -> typer.Typer:
     """Return the command with the subcommands of these modules, or with all of them."""
     app = _root()
     for module in modules or MODULES:
-        app.add_typer(importlib.import_module(f"tasks.cli.{module}").commands)
+        app.add_typer(importlib.import_module(f"chordesk.tasks.cli.{module}").commands)
     return app
 
 
@@ -35,7 +35,7 @@ def command_for(arguments: Sequence[str]) -> typer.Typer:
     module = next((module for module, commands in MODULES.items() if name in commands), None)
     if module is None:
         return outline()
-    from tasks.worker import logs
+    from chordesk.tasks.worker import logs
 
     logs.quiet()  # a process that lives long sets its own
     return build(module)

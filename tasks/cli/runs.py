@@ -10,19 +10,19 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tasks.cli.output import emit
-from tasks.cli.render.attempts import attempts_report
-from tasks.cli.render.conversations import conversations_report
-from tasks.cli.render.lineage import lineage_report
-from tasks.cli.render.results.board import voices_report
-from tasks.cli.render.results.documents import document_line
-from tasks.cli.render.results.grounding import grounding_report
-from tasks.cli.render.runs import artifacts_report, progress_line, run_list, run_report
-from tasks.cli.shell import Json, opened
-from tasks.views import run_view
-from tasks.views.history.listing import RunFilter, run_page
-from tasks.views.lineage import lineage
-from tasks.views.run_detail import RunDetail, detail
+from chordesk.tasks.cli.output import emit
+from chordesk.tasks.cli.render.attempts import attempts_report
+from chordesk.tasks.cli.render.conversations import conversations_report
+from chordesk.tasks.cli.render.lineage import lineage_report
+from chordesk.tasks.cli.render.results.board import voices_report
+from chordesk.tasks.cli.render.results.documents import document_line
+from chordesk.tasks.cli.render.results.grounding import grounding_report
+from chordesk.tasks.cli.render.runs import artifacts_report, progress_line, run_list, run_report
+from chordesk.tasks.cli.shell import Json, opened
+from chordesk.tasks.views import run_view
+from chordesk.tasks.views.history.listing import RunFilter, run_page
+from chordesk.tasks.views.lineage import lineage
+from chordesk.tasks.views.run_detail import RunDetail, detail
 
 commands = typer.Typer(name="runs", help="List runs and show their results.", no_args_is_help=True)
 

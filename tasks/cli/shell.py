@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from models.database.store import Store, require_current
-from models.settings import Settings
-from models.settings.sources import Loaded, load, load_settings
+from chordesk.models.database.store import Store, require_current
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import Loaded, load, load_settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
@@ -19,7 +19,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 def checked(*, own_switch: bool = False) -> Loaded:
     """Return this process's settings and where each came from. Raises SettingError, also for those that name roles."""
     # Loaded here: most commands have no use for the roles.
-    from tasks.bootstrap import require_roles
+    from chordesk.tasks.bootstrap import require_roles
 
     loaded = load(own_switch=own_switch)
     require_roles(loaded.settings)

@@ -9,28 +9,28 @@ import typer
 from celery import Celery
 from rich.console import Console
 
-from models.database.store import require_current
-from models.errors import SettingError, UsageError
-from models.settings import LENSES
-from models.settings.standing import Standing, standing_of_run
-from models.states import RunState
-from models.tables.runs import Run
-from tasks.bootstrap import desk_of, redis_url
-from tasks.cli.live import follow
-from tasks.cli.output import console, emit
-from tasks.cli.parsing.analysis import analysis_depth, analysis_request
-from tasks.cli.render import spending as render
-from tasks.cli.render.runs import run_report
-from tasks.cli.render.standing import standing_line
-from tasks.cli.shell import Json, checked
-from tasks.redis_clients import wait_ready
-from tasks.views.outlook import Outlook, outlook
-from tasks.views.run_view import find_run, view
-from tasks.worker.app import create_app
-from tasks.workflows.analyze import open_analysis
-from tasks.workflows.research import open_portfolio, open_research
-from tasks.workflows.screen import open_screen
-from tasks.workflows.trade import open_trade
+from chordesk.models.database.store import require_current
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.settings import LENSES
+from chordesk.models.settings.standing import Standing, standing_of_run
+from chordesk.models.states import RunState
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.cli.live import follow
+from chordesk.tasks.cli.output import console, emit
+from chordesk.tasks.cli.parsing.analysis import analysis_depth, analysis_request
+from chordesk.tasks.cli.render import spending as render
+from chordesk.tasks.cli.render.runs import run_report
+from chordesk.tasks.cli.render.standing import standing_line
+from chordesk.tasks.cli.shell import Json, checked
+from chordesk.tasks.redis_clients import wait_ready
+from chordesk.tasks.views.outlook import Outlook, outlook
+from chordesk.tasks.views.run_view import find_run, view
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.workflows.analyze import open_analysis
+from chordesk.tasks.workflows.research import open_portfolio, open_research
+from chordesk.tasks.workflows.screen import open_screen
+from chordesk.tasks.workflows.trade import open_trade
 
 REDIS_SECONDS = 3.0
 INTERRUPTED = 130

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from tasks.cli.output import emit
-from tasks.cli.render.status import status_report
-from tasks.cli.shell import Json, checked
-from tasks.views.status import status
+from chordesk.tasks.cli.output import emit
+from chordesk.tasks.cli.render.status import status_report
+from chordesk.tasks.cli.shell import Json, checked
+from chordesk.tasks.views.status import status
 
 NO_ANSWER = 1
 

@@ -69,8 +69,8 @@ def _exit_code(error: OSError) -> int:
     if error.errno == errno.EPIPE:
         return LOST
     # Loaded here: a health check that answers has no use for either.
-    from models.errors import DeskError
-    from tasks.cli.output import fail
+    from chordesk.models.errors import DeskError
+    from chordesk.tasks.cli.output import fail
 
     lost = DeskError(
         f"the output cannot be written: {error.strerror}", remedy="send it where there is room, or to a pipe"

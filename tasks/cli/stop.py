@@ -7,16 +7,16 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from models.database.store import Store
-from models.errors import RedisDown, UsageError
-from models.settings import Settings
-from tasks.cli.output import emit
-from tasks.cli.shell import Json, opened, whoami
-from tasks.telemetry.commits import emitted
-from tasks.views.run_view import find_run
-from tasks.worker.notifier import WorkerNotifier
-from tasks.worker.stopping import Stop, stop_runs, unfinished
-from tasks.workflows.episode.stopping import stop_voice
+from chordesk.models.database.store import Store
+from chordesk.models.errors import RedisDown, UsageError
+from chordesk.models.settings import Settings
+from chordesk.tasks.cli.output import emit
+from chordesk.tasks.cli.shell import Json, opened, whoami
+from chordesk.tasks.telemetry.commits import emitted
+from chordesk.tasks.views.run_view import find_run
+from chordesk.tasks.worker.notifier import WorkerNotifier
+from chordesk.tasks.worker.stopping import Stop, stop_runs, unfinished
+from chordesk.tasks.workflows.episode.stopping import stop_voice
 
 MARGIN_SECONDS = 6.0  # past a lease: what is held by a dead worker ends with its lease
 

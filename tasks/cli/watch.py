@@ -11,19 +11,19 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from models.database.store import Store
-from models.errors import UsageError
-from models.events.envelope import DESK, Envelope, EventType
-from models.settings import Settings
-from models.settings.standing import standing_of_run
-from models.states import RunState
-from tasks.cli.output import console
-from tasks.cli.render.events import event_line
-from tasks.cli.render.standing import standing_line
-from tasks.cli.shell import opened
-from tasks.cli.start import INTERRUPTED
-from tasks.events.feed import Feed
-from tasks.views.run_view import find_run
+from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
+from chordesk.models.events.envelope import DESK, Envelope, EventType
+from chordesk.models.settings import Settings
+from chordesk.models.settings.standing import standing_of_run
+from chordesk.models.states import RunState
+from chordesk.tasks.cli.output import console
+from chordesk.tasks.cli.render.events import event_line
+from chordesk.tasks.cli.render.standing import standing_line
+from chordesk.tasks.cli.shell import opened
+from chordesk.tasks.cli.start import INTERRUPTED
+from chordesk.tasks.events.feed import Feed
+from chordesk.tasks.views.run_view import find_run
 
 WENT_WRONG = frozenset({RunState.FAILED, RunState.STOPPED})
 

@@ -10,10 +10,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from agents.limits import longest_turn
-from models.errors import DeskError
-from models.settings import Settings
-from tasks.bootstrap import Desk
+from chordesk.agents.limits import longest_turn
+from chordesk.models.errors import DeskError
+from chordesk.models.settings import Settings
+from chordesk.tasks.bootstrap import Desk
 
 
 class CheckStatus(StrEnum):

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from models.errors import DeskError
-from models.settings.running import is_up
-from models.settings.sources import Loaded
-from tasks.bootstrap import Desk
-from tasks.doctor import machine, model, notifications, research, safety, servers, services, trading
-from tasks.doctor.check import CheckContext, CheckEntry
-from tasks.services import plan
-from tasks.services.stack import Stack
+from chordesk.models.errors import DeskError
+from chordesk.models.settings.running import is_up
+from chordesk.models.settings.sources import Loaded
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.doctor import machine, model, notifications, research, safety, servers, services, trading
+from chordesk.tasks.doctor.check import CheckContext, CheckEntry
+from chordesk.tasks.services import plan
+from chordesk.tasks.services.stack import Stack
 
 ALL = (
     CheckEntry("python", machine.python, 5),

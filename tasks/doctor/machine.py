@@ -9,9 +9,9 @@ import subprocess
 import sys
 import tempfile
 
-from models.errors import BinaryMissing
-from tasks.bootstrap import codex_binary
-from tasks.doctor.check import Check, CheckContext, CheckStatus
+from chordesk.models.errors import BinaryMissing
+from chordesk.tasks.bootstrap import codex_binary
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
 
 OLDEST_PYTHON = (3, 11)
 LOW_DISK_MIB = 500

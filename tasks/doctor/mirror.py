@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from agents.rulebook.server import answer
-from models.errors import ServiceError
-from tasks.services.plan import LOOPBACK, free_ports
+from chordesk.agents.rulebook.server import answer
+from chordesk.models.errors import ServiceError
+from chordesk.tasks.services.plan import LOOPBACK, free_ports
 
 START_SECONDS = 10.0
 

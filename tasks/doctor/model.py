@@ -5,19 +5,19 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from agents.pulse import RAISE
-from agents.role_models import LOCAL, models_in_use, role_models
-from agents.roles import ROLES
-from agents.runner import Assignment, RoleRun, Runner
-from agents.subjects import screener_subject
-from models.errors import BinaryMissing, LoginMissing, ModelMissing
-from models.research import Completed, Failed, Refused
-from models.settings import Settings
-from tasks.bootstrap import Desk
-from tasks.doctor.check import Check, CheckContext, CheckStatus
-from tasks.doctor.mirror import request_mirror
-from tasks.doctor.servers import facts_now, require_endpoint
-from tools.market.universe import resolve_universe
+from chordesk.agents.pulse import RAISE
+from chordesk.agents.role_models import LOCAL, models_in_use, role_models
+from chordesk.agents.roles import ROLES
+from chordesk.agents.runner import Assignment, RoleRun, Runner
+from chordesk.agents.subjects import screener_subject
+from chordesk.models.errors import BinaryMissing, LoginMissing, ModelMissing
+from chordesk.models.research import Completed, Failed, Refused
+from chordesk.models.settings import Settings
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
+from chordesk.tasks.doctor.mirror import request_mirror
+from chordesk.tasks.doctor.servers import facts_now, require_endpoint
+from chordesk.tools.market.universe import resolve_universe
 
 # The turn is a screener's, on a thread that is not kept.
 ROLE = replace(ROLES["screener_technical"], keeps_thread=False)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from models.database.store import Store, current
-from models.settings import running
-from tasks.doctor.check import Check, CheckContext, CheckStatus
-from tasks.doctor.services import not_made
-from tasks.notifications import channels, checking, record
-from tasks.notifications.record import NotificationsState
+from chordesk.models.database.store import Store, current
+from chordesk.models.settings import running
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
+from chordesk.tasks.doctor.services import not_made
+from chordesk.tasks.notifications import channels, checking, record
+from chordesk.tasks.notifications.record import NotificationsState
 
 NAME = "notifications"
 

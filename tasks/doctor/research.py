@@ -6,14 +6,14 @@ from __future__ import annotations
 import subprocess
 import tempfile
 
-from models.errors import NotConfigured
-from models.page_hosts import page_hosts
-from tasks.doctor.check import Check, CheckContext, CheckStatus
-from tools.pages.browser import find_browser
-from tools.pages.targets import PageError
-from tools.pages.text import require_installed
-from tools.research import edgar
-from tools.venues import factory
+from chordesk.models.errors import NotConfigured
+from chordesk.models.page_hosts import page_hosts
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
+from chordesk.tools.pages.browser import find_browser
+from chordesk.tools.pages.targets import PageError
+from chordesk.tools.pages.text import require_installed
+from chordesk.tools.research import edgar
+from chordesk.tools.venues import factory
 
 _SECONDS = 12
 

@@ -6,15 +6,15 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from models.database import store
-from models.orders import Denied
-from tasks.doctor.check import Check, CheckContext, CheckStatus
-from tasks.doctor.services import not_made
-from tools.decimals import money
-from tools.orders.audit.log import log_path, place_of
-from tools.orders.audit.reading import CheckedChain, check_logs
-from tools.orders.checks.mandates import in_force, usage_of
-from tools.orders.protection.coverage import unprotected
+from chordesk.models.database import store
+from chordesk.models.orders import Denied
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
+from chordesk.tasks.doctor.services import not_made
+from chordesk.tools.decimals import money
+from chordesk.tools.orders.audit.log import log_path, place_of
+from chordesk.tools.orders.audit.reading import CheckedChain, check_logs
+from chordesk.tools.orders.checks.mandates import in_force, usage_of
+from chordesk.tools.orders.protection.coverage import unprotected
 
 VERIFY = "`desk audit verify` names every line"
 

@@ -6,13 +6,13 @@ import asyncio
 import threading
 from collections.abc import Mapping
 
-from agents.gateway.facts import SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
-from agents.gateway.probe import ask_server, look_at_endpoint
-from agents.role_models import LOCAL, local_url, models_in_use, models_of
-from models.errors import DeskError
-from models.settings import Settings
-from models.urls import masked
-from tasks.doctor.check import Check, CheckContext, CheckStatus
+from chordesk.agents.gateway.facts import SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
+from chordesk.agents.gateway.probe import ask_server, look_at_endpoint
+from chordesk.agents.role_models import LOCAL, local_url, models_in_use, models_of
+from chordesk.models.errors import DeskError
+from chordesk.models.settings import Settings
+from chordesk.models.urls import masked
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
 
 ASK_SECONDS = 540.0  # for all models: a person waits, and gets to know more of a slow server than a turn would
 LEAST_SECONDS = 120.0  # for one model of several

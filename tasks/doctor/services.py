@@ -6,13 +6,13 @@ from contextlib import closing
 
 from redis.exceptions import RedisError
 
-from models.database import store
-from models.errors import RedisDown
-from models.urls import masked
-from tasks.bootstrap import redis_url
-from tasks.doctor.check import Check, CheckContext, CheckStatus
-from tasks.redis_clients import client
-from tasks.services.redis import OLDEST
+from chordesk.models.database import store
+from chordesk.models.errors import RedisDown
+from chordesk.models.urls import masked
+from chordesk.tasks.bootstrap import redis_url
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
+from chordesk.tasks.redis_clients import client
+from chordesk.tasks.services.redis import OLDEST
 
 SECONDS = 3.0
 

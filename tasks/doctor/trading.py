@@ -8,16 +8,16 @@ from contextlib import closing, suppress
 
 from redis.exceptions import RedisError
 
-from models.database import store
-from models.tables.orders import Account
-from tasks.bootstrap import redis_url
-from tasks.doctor.check import Check, CheckContext, CheckStatus
-from tasks.doctor.services import not_made
-from tasks.redis_clients import client
-from tools.ledger import account_view
-from tools.market.files.checking import check_folder
-from tools.market.quotes import Quotes
-from tools.market.universe import resolve_universe
+from chordesk.models.database import store
+from chordesk.models.tables.orders import Account
+from chordesk.tasks.bootstrap import redis_url
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
+from chordesk.tasks.doctor.services import not_made
+from chordesk.tasks.redis_clients import client
+from chordesk.tools.ledger import account_view
+from chordesk.tools.market.files.checking import check_folder
+from chordesk.tools.market.quotes import Quotes
+from chordesk.tools.market.universe import resolve_universe
 
 MOST_SKEW_SECONDS = 2.0
 SECONDS = 3.0

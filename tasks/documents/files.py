@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import get_args
 
-from tasks.bootstrap import Desk
-from tasks.documents.building.run import run_document
-from tasks.documents.places import OutputPlace
-from tasks.documents.rendering.formats import Format, rendered
-from tasks.documents.schema.documents import RunDocument
-from tasks.documents.schema.dossier import Dossier, SymbolFile
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.documents.building.run import run_document
+from chordesk.tasks.documents.places import OutputPlace
+from chordesk.tasks.documents.rendering.formats import Format, rendered
+from chordesk.tasks.documents.schema.documents import RunDocument
+from chordesk.tasks.documents.schema.dossier import Dossier, SymbolFile
 
 NAME = "report"
 SYMBOLS = "symbols"

@@ -8,10 +8,10 @@ from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from models.errors import SettingError, UsageError
-from models.files import reach
-from models.urls import masked
-from tasks.documents.rendering.formats import OWN_BYTES, is_own
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.files import reach
+from chordesk.models.urls import masked
+from chordesk.tasks.documents.rendering.formats import OWN_BYTES, is_own
 
 _PART = ".part"
 

@@ -10,9 +10,9 @@ from sqlalchemy import update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col, select
 
-from models.settings.accounts import BACKTEST
-from models.states import RUN_FINAL, DocumentState, RunKind
-from models.tables.runs import Run, RunDocumentCopy
+from chordesk.models.settings.accounts import BACKTEST
+from chordesk.models.states import RUN_FINAL, DocumentState, RunKind
+from chordesk.models.tables.runs import Run, RunDocumentCopy
 
 # Runs that ended longer ago and have no report are left alone: one who names a place today wants no years of them.
 CATCH_UP = dt.timedelta(days=7)

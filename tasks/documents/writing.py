@@ -7,11 +7,11 @@ import structlog
 from celery import Task, shared_task
 from sqlalchemy.exc import SQLAlchemyError
 
-from models.errors import DeskError
-from models.tables.columns import utcnow
-from models.urls import masked
-from tasks.bootstrap import Desk, desk_of
-from tasks.documents import record
+from chordesk.models.errors import DeskError
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.urls import masked
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.documents import record
 
 log = structlog.get_logger(__name__)
 
@@ -51,7 +51,7 @@ def write_due(desk: Desk) -> dict[str, int]:
 
 def _write(desk: Desk, address: str, run_id: str) -> bool:
     # Loaded here: other workers load this module too, and write nothing.
-    from tasks.documents.files import write_run
+    from chordesk.tasks.documents.files import write_run
 
     try:
         place = write_run(desk, address, run_id)

@@ -13,17 +13,17 @@ import sqlalchemy
 from sqlalchemy import ColumnElement, Select, bindparam, case, func, or_
 from sqlmodel import Session, col, select
 
-from models.events.envelope import DESK
-from models.events.notices import NewNotice
-from models.notifications.kinds import NoticeKind
-from models.prices import LOCAL, Price, model_of, price_of, prices
-from models.research import Frozen, ReportStatus
-from models.settings import Settings
-from models.settings.accounts import BACKTEST, is_backtest
-from models.tables.columns import utcnow
-from models.tables.composing import composed_once
-from models.tables.runs import Report, Run, Step, Turn
-from tasks.engine import kinds
+from chordesk.models.events.envelope import DESK
+from chordesk.models.events.notices import NewNotice
+from chordesk.models.notifications.kinds import NoticeKind
+from chordesk.models.prices import LOCAL, Price, model_of, price_of, prices
+from chordesk.models.research import Frozen, ReportStatus
+from chordesk.models.settings import Settings
+from chordesk.models.settings.accounts import BACKTEST, is_backtest
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.runs import Report, Run, Step, Turn
+from chordesk.tasks.engine import kinds
 
 PREFIX = "budget: "
 RULES = "rulebook"

@@ -13,9 +13,9 @@ from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.orm import Mapped, aliased
 from sqlmodel import Session, col
 
-from models.states import RUN_FINAL, RunState
-from models.tables.runs import Run, Step
-from tasks.engine.steps import NewStep
+from chordesk.models.states import RUN_FINAL, RunState
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.engine.steps import NewStep
 
 PARENT_STEP = "parent_step"  # in a run's parameters: id of the step that waits for its end
 

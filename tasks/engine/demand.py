@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from sqlalchemy import text
 from sqlmodel import Session
 
-from models.states import RunState, StepState
-from tasks.engine.kinds import WORKER_QUEUES, kinds_of
+from chordesk.models.states import RunState, StepState
+from chordesk.tasks.engine.kinds import WORKER_QUEUES, kinds_of
 
 # Columns hold UTC without an offset, so the time of the session's own zone would not do.
 NOW: Mapping[str, str] = {

@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 from celery import bootsteps
 
-from tasks.engine.leases import ENDING_SECONDS, LeaseKeeper
+from chordesk.tasks.engine.leases import ENDING_SECONDS, LeaseKeeper
 
 log = structlog.get_logger(__name__)
 

@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, and_, select, update
 from sqlmodel import Session, col
 
-from models.errors import LeaseLost
-from models.events import event_log, run_events
-from models.states import RUN_FINAL, STEP_FINAL, AttemptEnd, RunState, StepKind, StepState
-from models.tables.columns import new_id, utcnow
-from models.tables.runs import Run, Step
-from tasks.engine import statements
-from tasks.engine.child_runs import ChildRun, waiting_step
-from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep, SomeStep, again_event, ended_event, ready_of
-from tasks.events import lost_turns
+from chordesk.models.errors import LeaseLost
+from chordesk.models.events import event_log, run_events
+from chordesk.models.states import RUN_FINAL, STEP_FINAL, AttemptEnd, RunState, StepKind, StepState
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.engine import statements
+from chordesk.tasks.engine.child_runs import ChildRun, waiting_step
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep, SomeStep, again_event, ended_event, ready_of
+from chordesk.tasks.events import lost_turns
 
 LOST = "its worker was lost"
 CANCELS = "cancels"  # in the result of a step that made its siblings needless: why

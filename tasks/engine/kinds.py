@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 
 from celery import Celery
 
-from models.settings import Settings
-from models.states import MODES, RunMode
+from chordesk.models.settings import Settings
+from chordesk.models.states import MODES, RunMode
 
 QueueName = Literal["screen", "research", "ops", "trade"]
 QUEUES: tuple[QueueName, ...] = get_args(QueueName)

@@ -16,9 +16,9 @@ from enum import StrEnum
 import structlog
 from sqlmodel import SQLModel
 
-from models.database.store import Store
-from tasks.engine import graph
-from tasks.engine.steps import ClaimedStep
+from chordesk.models.database.store import Store
+from chordesk.tasks.engine import graph
+from chordesk.tasks.engine.steps import ClaimedStep
 
 log = structlog.get_logger(__name__)
 

@@ -16,9 +16,9 @@ import redis.exceptions
 from kombu.exceptions import OperationalError as BrokerError
 from sqlalchemy.exc import DBAPIError
 
-from agents.runtime import Opening
-from models.database.persistence import is_lost
-from models.errors import DeskError, kind_of
+from chordesk.agents.runtime import Opening
+from chordesk.models.database.persistence import is_lost
+from chordesk.models.errors import DeskError, kind_of
 
 
 class How(StrEnum):

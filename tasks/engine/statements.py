@@ -22,12 +22,12 @@ from sqlalchemy import (
     update,
 )
 
-from models.states import STEP_FINAL, AttemptEnd, RunState, StepState
-from models.tables.columns import Utc
-from models.tables.composing import composed_once
-from models.tables.runs import Attempt, Run, Step, Sweep
-from tasks.engine.policy import ALONE_AFTER, LOSSES, MOST_LOSSES
-from tasks.engine.steps import ClaimedStep, ReadyStep
+from chordesk.models.states import STEP_FINAL, AttemptEnd, RunState, StepState
+from chordesk.models.tables.columns import Utc
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.runs import Attempt, Run, Step, Sweep
+from chordesk.tasks.engine.policy import ALONE_AFTER, LOSSES, MOST_LOSSES
+from chordesk.tasks.engine.steps import ClaimedStep, ReadyStep
 
 _steps: Table = Step.__table__  # type: ignore[attr-defined]
 _runs: Table = Run.__table__  # type: ignore[attr-defined]

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from models.events.envelope import Envelope, EventType, event
-from models.states import AttemptEnd, StepState
-from models.tables.columns import new_id
-from models.tables.runs import Step
+from chordesk.models.events.envelope import Envelope, EventType, event
+from chordesk.models.states import AttemptEnd, StepState
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.runs import Step
 
 _LONGEST = 500
 

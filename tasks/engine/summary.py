@@ -9,18 +9,18 @@ from typing import Any
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from models.errors import UsageError
-from models.research import ReportStatus
-from models.settings import Settings
-from models.settings.snapshots import in_run
-from models.states import OrderState, RunState, StepState
-from models.tables.analysis import Analysis
-from models.tables.columns import utcnow
-from models.tables.orders import Account, Order, Position
-from models.tables.runs import Candidate, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
-from tasks.engine import kinds
-from tasks.engine.budgets import cost_of, skipped, usage_of_budgets, was_run
-from tools.shortening import LEFT_OUT
+from chordesk.models.errors import UsageError
+from chordesk.models.research import ReportStatus
+from chordesk.models.settings import Settings
+from chordesk.models.settings.snapshots import in_run
+from chordesk.models.states import OrderState, RunState, StepState
+from chordesk.models.tables.analysis import Analysis
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Account, Order, Position
+from chordesk.models.tables.runs import Candidate, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.engine.budgets import cost_of, skipped, usage_of_budgets, was_run
+from chordesk.tools.shortening import LEFT_OUT
 
 _REASONS, _REASON_CHARS = 3, 300  # shown of a run whose every report failed
 _WITHOUT = {ReportStatus.FAILED: "failed", ReportStatus.REFUSED: "was refused"}

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from sqlalchemy import or_, update
 from sqlmodel import Session, col, select
 
-from models.tables.columns import utcnow
-from models.tables.runs import Sweep
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Sweep
 
 SINGLE = 1
 # Parts of a lease. Holders renew each third of it: two thirds are left when they have just not yet done so, and within

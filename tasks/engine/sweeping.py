@@ -9,12 +9,12 @@ from sqlalchemy import ColumnElement, and_, or_, select, update
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col
 
-from models.events import event_log
-from models.states import STEP_FINAL, AttemptEnd, RunState, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Run, Step
-from tasks.engine import child_runs, graph, kinds, statements
-from tasks.engine.steps import ReadyStep, ended_event, ready_of
+from chordesk.models.events import event_log
+from chordesk.models.states import STEP_FINAL, AttemptEnd, RunState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.engine import child_runs, graph, kinds, statements
+from chordesk.tasks.engine.steps import ReadyStep, ended_event, ready_of
 
 # A step that was sent and not claimed is sent again after this long, doubling each time, so that a long queue
 # is not flooded with copies.

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from sqlmodel import Session
 
-from agents.runtime import Lifecycle, Scope
-from models.events import event_log
-from models.events.envelope import Envelope
-from tasks.events import lifecycles
-from tasks.events.lifecycles import Key, Row
+from chordesk.agents.runtime import Lifecycle, Scope
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import Envelope
+from chordesk.tasks.events import lifecycles
+from chordesk.tasks.events.lifecycles import Key, Row
 
 QUEUED_MOST = 20_000  # events, and rows of lifecycles
 BATCH = 500  # events of one transaction; more when they are of one step

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from models.errors import HistoryTrimmed, UsageError
+from chordesk.models.errors import HistoryTrimmed, UsageError
 
 # How long an event may take from the moment at which it occurs to its commit, with the difference of two hosts' clocks.
 SLACK = dt.timedelta(minutes=10)

@@ -16,19 +16,19 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from sqlmodel import Session
 
-from models.database.store import Store
-from models.errors import DatabaseDown, NotFound, UsageError
-from models.events import event_log
-from models.events.envelope import DESK, Envelope
-from models.settings import Settings
-from models.tables.columns import utcnow
-from models.tables.runs import Run
-from tasks.events.cursor import DeskPlace
-from tasks.events.reading import Pages, read_on
-from tasks.events.sources import AWAY, DeskSource, RunSource, Source, StoredEvents
-from tasks.events.streams import ALL, Stream, key_of
-from tasks.events.tail import BATCH, CHECK_SECONDS, RING, Closed, Tail
-from tasks.redis_clients import wrong_url
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DatabaseDown, NotFound, UsageError
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import DESK, Envelope
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.events.cursor import DeskPlace
+from chordesk.tasks.events.reading import Pages, read_on
+from chordesk.tasks.events.sources import AWAY, DeskSource, RunSource, Source, StoredEvents
+from chordesk.tasks.events.streams import ALL, Stream, key_of
+from chordesk.tasks.events.tail import BATCH, CHECK_SECONDS, RING, Closed, Tail
+from chordesk.tasks.redis_clients import wrong_url
 
 T = TypeVar("T")
 

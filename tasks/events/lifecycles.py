@@ -12,10 +12,10 @@ from sqlalchemy import Insert, Table, or_
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, SQLModel
 
-from agents.runtime import ConversationState, Lifecycle
-from models.events.lifecycle import TurnLifecycle
-from models.tables.composing import composed_once
-from models.tables.events import RuntimeConversation, RuntimeItem, RuntimeTurn
+from chordesk.agents.runtime import ConversationState, Lifecycle
+from chordesk.models.events.lifecycle import TurnLifecycle
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.events import RuntimeConversation, RuntimeItem, RuntimeTurn
 
 # Name of the row's table and its primary key: at most one waiting row has it.
 Key = tuple[str, ...]

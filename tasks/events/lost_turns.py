@@ -6,14 +6,14 @@ import datetime as dt
 
 from sqlmodel import Session, col, select, update
 
-from models.database.store import Store
-from models.events import event_log
-from models.events.envelope import Envelope, EventType, event
-from models.events.lifecycle import LifecycleStatus
-from models.states import AttemptEnd
-from models.tables.columns import utcnow
-from models.tables.events import EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
-from models.tables.runs import Run
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import Envelope, EventType, event
+from chordesk.models.events.lifecycle import LifecycleStatus
+from chordesk.models.states import AttemptEnd
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.events import EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
+from chordesk.models.tables.runs import Run
 
 # For this long after a run's end its workers may still record how their turns ended.
 GRACE = dt.timedelta(seconds=20)

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from models.events.envelope import Envelope
+from chordesk.models.events.envelope import Envelope
 
 # Events held until the missing ones before them arrive. More of one run than this are read again from the database.
 HELD_MOST = 256

@@ -10,9 +10,9 @@ from itertools import chain
 import redis
 import structlog
 
-from models.events.batch import MOST, Batch, joined
-from tasks.events.streams import ALL, EXPIRE_SECONDS, PUBLISH, entries, key_of
-from tasks.redis_clients import client
+from chordesk.models.events.batch import MOST, Batch, joined
+from chordesk.tasks.events.streams import ALL, EXPIRE_SECONDS, PUBLISH, entries, key_of
+from chordesk.tasks.redis_clients import client
 
 log = structlog.get_logger(__name__)
 

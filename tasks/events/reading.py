@@ -8,9 +8,9 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 
-from models.errors import HistoryTrimmed
-from models.events.envelope import Envelope
-from tasks.events.tail import BATCH, Tail
+from chordesk.models.errors import HistoryTrimmed
+from chordesk.models.events.envelope import Envelope
+from chordesk.tasks.events.tail import BATCH, Tail
 
 PAGE = 250  # events
 PAGES = 32

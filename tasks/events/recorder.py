@@ -12,13 +12,13 @@ from contextlib import ExitStack, contextmanager
 
 import structlog
 
-from agents.runtime import Lifecycle, Scope
-from models.database.persistence import is_lost
-from models.database.store import Store
-from models.events.batch import batches
-from models.events.envelope import Envelope, EventType
-from tasks.events.buffer import EventBuffer
-from tasks.events.publisher import Publisher
+from chordesk.agents.runtime import Lifecycle, Scope
+from chordesk.models.database.persistence import is_lost
+from chordesk.models.database.store import Store
+from chordesk.models.events.batch import batches
+from chordesk.models.events.envelope import Envelope, EventType
+from chordesk.tasks.events.buffer import EventBuffer
+from chordesk.tasks.events.publisher import Publisher
 
 log = structlog.get_logger(__name__)
 

@@ -11,16 +11,16 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session, col, select
 
-from models.database.store import Store
-from models.errors import UsageError
-from models.events import event_log
-from models.events.envelope import DESK, Envelope
-from models.states import ORDER_OPEN, RUN_FINAL, ApprovalState
-from models.tables.columns import utcnow
-from models.tables.events import EventBatch, EventHead, RuntimeApproval
-from models.tables.orders import Approval, Order
-from models.tables.runs import Run
-from tasks.events.cursor import SLACK, DeskPlace, Head, ReaderProgress, from_now_on, resumed, unknown
+from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import DESK, Envelope
+from chordesk.models.states import ORDER_OPEN, RUN_FINAL, ApprovalState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.events import EventBatch, EventHead, RuntimeApproval
+from chordesk.models.tables.orders import Approval, Order
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.events.cursor import SLACK, DeskPlace, Head, ReaderProgress, from_now_on, resumed, unknown
 
 # A head's time is its writer's clock before the commit: each query starts this long before the one before it.
 LOOK_BACK = SLACK

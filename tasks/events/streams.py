@@ -16,8 +16,8 @@ import redis.asyncio
 import structlog
 from pydantic import ValidationError
 
-from models.events.batch import MOST, Batch, rows_of
-from models.events.envelope import Envelope
+from chordesk.models.events.batch import MOST, Batch, rows_of
+from chordesk.models.events.envelope import Envelope
 
 log = structlog.get_logger(__name__)
 

@@ -10,12 +10,12 @@ from typing import Any
 import redis.exceptions
 import structlog
 
-from models.errors import HistoryTrimmed
-from models.events.envelope import Envelope, EventType
-from models.tables.columns import utcnow
-from tasks.events.order import EventSequencer, Ring
-from tasks.events.sources import AWAY, Heads, Source
-from tasks.events.streams import Stream
+from chordesk.models.errors import HistoryTrimmed
+from chordesk.models.events.envelope import Envelope, EventType
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.events.order import EventSequencer, Ring
+from chordesk.tasks.events.sources import AWAY, Heads, Source
+from chordesk.tasks.events.streams import Stream
 
 log = structlog.get_logger(__name__)
 

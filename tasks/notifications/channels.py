@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from models.errors import SettingError
-from models.notifications import texts
-from models.notifications.kinds import NoticeKind
-from models.notifications.quiet import QuietHours
-from models.notifications.texts import ByChannel
-from models.settings import Settings
+from chordesk.models.errors import SettingError
+from chordesk.models.notifications import texts
+from chordesk.models.notifications.kinds import NoticeKind
+from chordesk.models.notifications.quiet import QuietHours
+from chordesk.models.notifications.texts import ByChannel
+from chordesk.models.settings import Settings
 
 _SET = "set DESK_NOTIFY_CHANNELS to NAME=URL, or DESK_NOTIFY_FILE to a file with such lines"
 

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 
-from models.research import Frozen
-from models.settings import Settings
-from tasks.notifications.channels import Channel, channels
+from chordesk.models.research import Frozen
+from chordesk.models.settings import Settings
+from chordesk.tasks.notifications.channels import Channel, channels
 
 TRIAL_SECONDS = 30.0
 TITLE = "Desk: a test"
@@ -31,7 +31,7 @@ def services(settings: Settings) -> dict[str, str]:
     Loads apprise: for a process that ends.
     """
     found = channels(settings)
-    from tasks.notifications.wire import wires
+    from chordesk.tasks.notifications.wire import wires
 
     return {name: wire.service for name, wire in wires(found).items()}
 
@@ -45,7 +45,7 @@ def services_apart(settings: Settings) -> dict[str, str]:
 
 def try_out(some: Sequence[Channel]) -> list[Trial]:
     """Send a test message to each of these channels at once, and return what they answered. Raises SettingError."""
-    from tasks.notifications.wire import Answer, wires
+    from chordesk.tasks.notifications.wire import Answer, wires
 
     made, answers = wires(some), dict[str, Answer]()
 

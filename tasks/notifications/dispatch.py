@@ -14,11 +14,11 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import update
 from sqlmodel import Session, col, select
 
-from models.events.envelope import DESK
-from models.notifications.kinds import ALONE, SUMMARY, NotificationState
-from models.tables.notifications import Notification
-from tasks.notifications import wording
-from tasks.notifications.channels import Channel
+from chordesk.models.events.envelope import DESK
+from chordesk.models.notifications.kinds import ALONE, SUMMARY, NotificationState
+from chordesk.models.tables.notifications import Notification
+from chordesk.tasks.notifications import wording
+from chordesk.tasks.notifications.channels import Channel
 
 HOUR = dt.timedelta(hours=1)
 ATTEMPTS = 12  # with the pauses between them, a little more than an hour

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from sqlalchemy import update
 from sqlmodel import Session, col, select
 
-from models.notifications.kinds import ALONE, SUMMARY, URGENT, NoticeKind, NotificationState
-from models.tables.notifications import Notice, Notification, NotificationChannel, NotificationPart
-from tasks.notifications import wording
-from tasks.notifications.channels import Channel
-from tasks.notifications.wording import Wording
+from chordesk.models.notifications.kinds import ALONE, SUMMARY, URGENT, NoticeKind, NotificationState
+from chordesk.models.tables.notifications import Notice, Notification, NotificationChannel, NotificationPart
+from chordesk.tasks.notifications import wording
+from chordesk.tasks.notifications.channels import Channel
+from chordesk.tasks.notifications.wording import Wording
 
 MOST = 200  # notices taken in one transaction
 # A new channel gets what happened in the last seconds before it: workers begin before the process that sends does.

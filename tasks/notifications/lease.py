@@ -9,7 +9,7 @@ from enum import Enum
 from sqlalchemy import update
 from sqlmodel import Session, col, select
 
-from models.tables.notifications import NotificationSender
+from chordesk.models.tables.notifications import NotificationSender
 
 SINGLE = 1
 SECONDS = 15.0

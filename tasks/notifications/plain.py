@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from models.masking import without_secrets
+from chordesk.models.masking import without_secrets
 
 LONGEST = 160
 _KEPT = frozenset(" .,;:()%+-'$")

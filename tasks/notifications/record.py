@@ -7,10 +7,10 @@ import datetime as dt
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from models.notifications.kinds import NOTIFICATION_OPEN, NotificationState
-from models.research import Frozen
-from models.tables.columns import utcnow
-from models.tables.notifications import Notice, Notification, NotificationChannel, NotificationSender
+from chordesk.models.notifications.kinds import NOTIFICATION_OPEN, NotificationState
+from chordesk.models.research import Frozen
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.notifications import Notice, Notification, NotificationChannel, NotificationSender
 
 LATELY = dt.timedelta(hours=24)
 

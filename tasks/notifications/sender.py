@@ -16,18 +16,18 @@ from zoneinfo import ZoneInfo
 import structlog
 from sqlmodel import Session, col, select
 
-from models.database.store import Store
-from models.notifications.kinds import NotificationState
-from models.settings import Settings, running
-from models.tables.columns import utcnow
-from models.tables.notifications import Notice, Notification
-from tasks.events.sources import AWAY
-from tasks.notifications import dispatch, intake, lease
-from tasks.notifications.channels import Channel
-from tasks.notifications.dispatch import HourLimit, Message
-from tasks.notifications.lease import SenderHold
-from tasks.notifications.wire import Answer, ChannelWire
-from tasks.notifications.wording import Wording
+from chordesk.models.database.store import Store
+from chordesk.models.notifications.kinds import NotificationState
+from chordesk.models.settings import Settings, running
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.notifications import Notice, Notification
+from chordesk.tasks.events.sources import AWAY
+from chordesk.tasks.notifications import dispatch, intake, lease
+from chordesk.tasks.notifications.channels import Channel
+from chordesk.tasks.notifications.dispatch import HourLimit, Message
+from chordesk.tasks.notifications.lease import SenderHold
+from chordesk.tasks.notifications.wire import Answer, ChannelWire
+from chordesk.tasks.notifications.wording import Wording
 
 log = structlog.get_logger(__name__)
 

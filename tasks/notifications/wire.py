@@ -12,10 +12,10 @@ from urllib.parse import unquote
 import apprise
 from apprise.exception import AppriseException
 
-from models.errors import SettingError
-from models.masking import without_secrets
-from models.urls import HIDDEN
-from tasks.notifications.channels import Channel
+from chordesk.models.errors import SettingError
+from chordesk.models.masking import without_secrets
+from chordesk.models.urls import HIDDEN
+from chordesk.tasks.notifications.channels import Channel
 
 # Apprise's own 4 s are short for a mail server; a far side that drips is cut off by the sender.
 READ_SECONDS = 10.0

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from models.events.envelope import DESK
-from models.notifications.kinds import SUMMARY, NoticeKind
-from models.states import RunState, TradingState
-from models.tables.notifications import Notice
-from tasks.notifications.plain import quoted, symbol
-from tools.decimals import money
-from tools.decimals import plain as figure
+from chordesk.models.events.envelope import DESK
+from chordesk.models.notifications.kinds import SUMMARY, NoticeKind
+from chordesk.models.states import RunState, TradingState
+from chordesk.models.tables.notifications import Notice
+from chordesk.tasks.notifications.plain import quoted, symbol
+from chordesk.tools.decimals import money
+from chordesk.tools.decimals import plain as figure
 
 LINES = 10  # sentences in one message
 SHORT_ID = 16  # of a run or an order, as commands take them

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import redis
 
-from models.errors import DeskError
-from tasks.bootstrap import Desk
-from tasks.retention import events, pictures, runs, threads
-from tasks.retention.amounts import Amount, Amounts, added
-from tasks.retention.policy import Policy
+from chordesk.models.errors import DeskError
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.retention import events, pictures, runs, threads
+from chordesk.tasks.retention.amounts import Amount, Amounts, added
+from chordesk.tasks.retention.policy import Policy
 
 EVENTS, PICTURES, THREADS, ROLLOUTS, BLOBS = "event", "picture (file)", "thread", "rollout", "blob"
 

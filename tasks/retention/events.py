@@ -11,16 +11,16 @@ import structlog
 from sqlalchemy import ColumnElement, Table, and_, delete, func, or_
 from sqlmodel import Session, col, select
 
-from models.database.store import Store
-from models.events import event_log, notices
-from models.events.envelope import DESK
-from models.settings import Settings
-from models.tables.events import EventBatch, EventHead, RuntimeItem, RuntimeTurn
-from models.tables.runs import Run
-from tasks.events import lost_turns
-from tasks.events.sources import AWAY
-from tasks.retention.amounts import Amount, Amounts, added, chosen, total
-from tasks.retention.policy import Policy, policy_of
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log, notices
+from chordesk.models.events.envelope import DESK
+from chordesk.models.settings import Settings
+from chordesk.models.tables.events import EventBatch, EventHead, RuntimeItem, RuntimeTurn
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.events import lost_turns
+from chordesk.tasks.events.sources import AWAY
+from chordesk.tasks.retention.amounts import Amount, Amounts, added, chosen, total
+from chordesk.tasks.retention.policy import Policy, policy_of
 
 log = structlog.get_logger(__name__)
 

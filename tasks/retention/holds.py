@@ -14,17 +14,17 @@ from enum import IntEnum
 from sqlalchemy import ColumnElement, or_, select
 from sqlmodel import Session, col
 
-from models.board.questions import QuestionSource
-from models.settings.accounts import is_backtest
-from models.states import RUN_FINAL
-from models.tables.orders import Order
-from models.tables.questions import Question
-from models.tables.runs import Report, Run, Step
-from models.tables.threads import RoleSchedule
-from tasks.engine.child_runs import PARENT_STEP
-from tasks.retention.owners import owned, references
-from tasks.retention.policy import SCORES
-from tools.market.clock import exchange_day
+from chordesk.models.board.questions import QuestionSource
+from chordesk.models.settings.accounts import is_backtest
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.questions import Question
+from chordesk.models.tables.runs import Report, Run, Step
+from chordesk.models.tables.threads import RoleSchedule
+from chordesk.tasks.engine.child_runs import PARENT_STEP
+from chordesk.tasks.retention.owners import owned, references
+from chordesk.tasks.retention.policy import SCORES
+from chordesk.tools.market.clock import exchange_day
 
 NAMED_RUNS = ("source_run", "backtest")  # parameters of a run that name another
 

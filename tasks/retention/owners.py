@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, ForeignKey, FromClause, Select, Table, select
 
-from models.database.tables import every_table
-from tasks.retention.policy import EVIDENCE, ORDERS, RUN, SCORES
+from chordesk.models.database.tables import every_table
+from chordesk.tasks.retention.policy import EVIDENCE, ORDERS, RUN, SCORES
 
 OF_RUNS = RUN | EVIDENCE | ORDERS | SCORES
 

@@ -15,13 +15,13 @@ import structlog
 from sqlalchemy import or_
 from sqlmodel import Session, col, select
 
-from models.database.artifacts import FOLDER, StoredFile, remove, stored_files
-from models.database.store import Store
-from models.settings import Settings
-from models.tables.runs import Artifact, Run
-from tasks.events.sources import AWAY
-from tasks.retention.amounts import Amount, total
-from tasks.retention.policy import HOUR, Policy, policy_of
+from chordesk.models.database.artifacts import FOLDER, StoredFile, remove, stored_files
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.runs import Artifact, Run
+from chordesk.tasks.events.sources import AWAY
+from chordesk.tasks.retention.amounts import Amount, total
+from chordesk.tasks.retention.policy import HOUR, Policy, policy_of
 
 log = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
-from models.settings import Settings
+from chordesk.models.settings import Settings
 
 HOUR, DAY = dt.timedelta(hours=1), dt.timedelta(days=1)
 # A blob is stored before the row that names it.

@@ -15,13 +15,13 @@ from sqlalchemy import Table, delete, select, tuple_
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session
 
-from models.database.store import Store
-from models.database.tables import every_table
-from models.tables.runs import Run
-from tasks.retention.amounts import Amount, Amounts, added, chosen
-from tasks.retention.holds import Hold, held_by_now, holds
-from tasks.retention.owners import rows_of
-from tasks.retention.policy import EVIDENCE, HOUR, RUN, Policy
+from chordesk.models.database.store import Store
+from chordesk.models.database.tables import every_table
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.retention.amounts import Amount, Amounts, added, chosen
+from chordesk.tasks.retention.holds import Hold, held_by_now, holds
+from chordesk.tasks.retention.owners import rows_of
+from chordesk.tasks.retention.policy import EVIDENCE, HOUR, RUN, Policy
 
 log = structlog.get_logger(__name__)
 

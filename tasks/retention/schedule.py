@@ -6,12 +6,12 @@ from __future__ import annotations
 import redis
 import structlog
 
-from models.tables.columns import utcnow
-from tasks.bootstrap import Desk
-from tasks.events.sources import AWAY
-from tasks.retention import events, pictures, runs, threads
-from tasks.retention.amounts import total
-from tasks.retention.policy import policy_of
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.events.sources import AWAY
+from chordesk.tasks.retention import events, pictures, runs, threads
+from chordesk.tasks.retention.amounts import total
+from chordesk.tasks.retention.policy import policy_of
 
 log = structlog.get_logger(__name__)
 

@@ -9,11 +9,11 @@ from sqlalchemy import Table, func, select, text
 from sqlalchemy.exc import OperationalError
 from sqlmodel import Session
 
-from models.database.artifacts import stored_files
-from models.database.store import Store
-from models.database.tables import every_table
-from tasks.retention.amounts import content
-from tasks.retention.owners import OF_RUNS, owned
+from chordesk.models.database.artifacts import stored_files
+from chordesk.models.database.store import Store
+from chordesk.models.database.tables import every_table
+from chordesk.tasks.retention.amounts import content
+from chordesk.tasks.retention.owners import OF_RUNS, owned
 
 # Without those of events, which are counted one by one.
 _UNITS = {

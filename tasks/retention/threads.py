@@ -15,13 +15,13 @@ import structlog
 from sqlalchemy import delete, func
 from sqlmodel import col, select
 
-from agents.kept_threads import Registered, ThreadLease, ThreadRecord
-from models.database.store import Store
-from models.errors import DeskError
-from models.tables.columns import utcnow
-from models.tables.threads import KeptThread, Rollout
-from tasks.bootstrap import Desk
-from tasks.retention.policy import Policy, policy_of
+from chordesk.agents.kept_threads import Registered, ThreadLease, ThreadRecord
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DeskError
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.threads import KeptThread, Rollout
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.retention.policy import Policy, policy_of
 
 log = structlog.get_logger(__name__)
 

@@ -16,22 +16,22 @@ from pathlib import Path
 from sqlmodel import col, func, select
 from sqlmodel.sql.expression import SelectOfScalar
 
-from models.database.store import Store
-from models.errors import UsageError
-from models.settings.running import is_up
-from models.settings.sources import load
-from models.settings.variables import names_setting
-from models.states import RunKind
-from models.tables.orders import Order
-from models.tables.runs import Candidate, Decision, Run, ScreenHit, Turn, Verdict
-from tasks.services import plan, tether
-from tasks.services.plan import Plan
-from tasks.services.programs import Choice, desk_command
-from tasks.services.stack import Stack
-from tasks.services.supervision import tethered
-from tools.market.factory import build_market
-from tools.market.samples.catalog import MSFT_CHAIN
-from tools.market.universe import resolve_universe
+from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
+from chordesk.models.settings.running import is_up
+from chordesk.models.settings.sources import load
+from chordesk.models.settings.variables import names_setting
+from chordesk.models.states import RunKind
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Candidate, Decision, Run, ScreenHit, Turn, Verdict
+from chordesk.tasks.services import plan, tether
+from chordesk.tasks.services.plan import Plan
+from chordesk.tasks.services.programs import Choice, desk_command
+from chordesk.tasks.services.stack import Stack
+from chordesk.tasks.services.supervision import tethered
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.market.samples.catalog import MSFT_CHAIN
+from chordesk.tools.market.universe import resolve_universe
 
 MARK = ".chordesk-demo"
 SAMPLE_SECONDS = 0.5

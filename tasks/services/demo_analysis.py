@@ -13,17 +13,17 @@ from pathlib import Path
 
 from sqlmodel import Session, col, select
 
-from models.database.store import Store
-from models.errors import DeskError
-from models.states import RunKind
-from models.tables.orders import Order
-from models.tables.runs import Candidate, CandidateHit, Run, ScreenHit
-from tasks.services.demo import newest
-from tasks.views.analyses import AnalysisRow, analyses
-from tasks.views.grounded import GroundedReport, grounded_reports
-from tools.market.clock import exchange_day
-from tools.market.protocol import MarketData
-from tools.market.quotes import chain_of
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DeskError
+from chordesk.models.states import RunKind
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Candidate, CandidateHit, Run, ScreenHit
+from chordesk.tasks.services.demo import newest
+from chordesk.tasks.views.analyses import AnalysisRow, analyses
+from chordesk.tasks.views.grounded import GroundedReport, grounded_reports
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.quotes import chain_of
 
 ANALYSED = 3
 LEAST_SUPPORTED = 0.99  # share of the figures that must have a source

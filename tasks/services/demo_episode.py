@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
-from models.database.store import Store
-from models.states import RunKind
-from tasks.services.demo import newest
-from tasks.views.board.board_view import BoardView, board_view
+from chordesk.models.database.store import Store
+from chordesk.models.states import RunKind
+from chordesk.tasks.services.demo import newest
+from chordesk.tasks.views.board.board_view import BoardView, board_view
 
 COMMAND = ("episode", "--rounds", "1")
 

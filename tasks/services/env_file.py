@@ -14,8 +14,8 @@ from typing import NamedTuple
 from dotenv import dotenv_values
 from dotenv.parser import parse_stream
 
-from models.errors import UsageError
-from models.files import replacing
+from chordesk.models.errors import UsageError
+from chordesk.models.files import replacing
 
 NAME = ".env"
 _BYTE_ORDER_MARK = "\ufeff"

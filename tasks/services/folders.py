@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from models.errors import UsageError
-from models.settings.running import lock_path
-from tasks.worker import sockets
+from chordesk.models.errors import UsageError
+from chordesk.models.settings.running import lock_path
+from chordesk.tasks.worker import sockets
 
 LOCK_SECONDS = 0.5
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from models.errors import KeyRefused, ServerAway
+from chordesk.models.errors import KeyRefused, ServerAway
 
 if TYPE_CHECKING:
-    from agents.gateway.wire import ModelServer
+    from chordesk.agents.gateway.wire import ModelServer
 
 USUAL: tuple[tuple[str, int], ...] = (("Ollama", 11434), ("llama.cpp", 8080), ("vLLM", 8000), ("LM Studio", 1234))
 OLLAMA_PORT = 11434
@@ -90,8 +90,8 @@ async def _find(places: Sequence[Found]) -> list[Found]:
 
 async def _answers(place: Found) -> Found | None:
     # Loaded here, and below: the HTTP library takes 0.3 s, and not every choice has use for it.
-    from agents.gateway.look import rows_of
-    from agents.gateway.wire import reaching
+    from chordesk.agents.gateway.look import rows_of
+    from chordesk.agents.gateway.wire import reaching
 
     try:
         async with reaching(place.url, None) as server:
@@ -104,8 +104,8 @@ async def _answers(place: Found) -> Found | None:
 
 
 async def _look(access: Access, responses: bool) -> Found:
-    from agents.gateway.look import require_chat
-    from agents.gateway.wire import reaching
+    from chordesk.agents.gateway.look import require_chat
+    from chordesk.agents.gateway.wire import reaching
 
     async with reaching(access.url, access.key, access.ca_file) as server:
         for url in (server.url,) if urlsplit(server.url).path else (f"{server.url}/v1", server.url):
@@ -117,21 +117,21 @@ async def _look(access: Access, responses: bool) -> Found:
 
 
 async def _listed(server: ModelServer, url: str) -> tuple[str, ...] | None:
-    from agents.gateway.look import rows_of
+    from chordesk.agents.gateway.look import rows_of
 
     rows = rows_of(await server.page(f"{url}/models"))
     return None if rows is None else tuple(str(row["id"]) for row in rows)
 
 
 async def _has_responses(access: Access) -> bool:
-    from agents.gateway.wire import reaching
+    from chordesk.agents.gateway.wire import reaching
 
     async with reaching(access.url, access.key, access.ca_file) as server:
         return await _takes_responses(server)
 
 
 async def _takes_responses(server: ModelServer) -> bool:
-    from agents.gateway.look import has_endpoint
+    from chordesk.agents.gateway.look import has_endpoint
 
     page = await server.page(f"{server.url}/responses", {})
     return page.kind == "text/event-stream" or has_endpoint(page)

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.errors import UsageError
-from models.settings import Settings, running
-from models.settings.snapshots import plain, snapshot
-from models.settings.sources import Loaded
-from models.settings.variables import PINNED_VARIABLE, PREFIX
-from models.urls import masked
-from tasks.bootstrap import require_roles
-from tasks.notifications import channels
-from tasks.services import folders, programs, redis
-from tasks.services.folders import Folders
-from tasks.services.programs import Choice, Program
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings, running
+from chordesk.models.settings.snapshots import plain, snapshot
+from chordesk.models.settings.sources import Loaded
+from chordesk.models.settings.variables import PINNED_VARIABLE, PREFIX
+from chordesk.models.urls import masked
+from chordesk.tasks.bootstrap import require_roles
+from chordesk.tasks.notifications import channels
+from chordesk.tasks.services import folders, programs, redis
+from chordesk.tasks.services.folders import Folders
+from chordesk.tasks.services.programs import Choice, Program
 
 LOOPBACK = "127.0.0.1"
 PORTS = 65_536

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from models.files import replacing
+from chordesk.models.files import replacing
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import tasks
-from models.errors import UsageError
-from tasks.engine.kinds import WORKER_QUEUES
+import chordesk
+from chordesk.models.errors import UsageError
+from chordesk.tasks.engine.kinds import WORKER_QUEUES
 
 Group = Literal["services", "desk"]
 
@@ -18,7 +18,7 @@ MOST_WORKERS = 32
 # The places of programs after the port of DESK_METRICS_PORT: each keeps its own, however many research workers there
 # are. That of the process that sends notifications is after the last one of these.
 WATCHED = ("ops", "trade", "beat", "api", "research")
-CODE_ROOT = Path(tasks.__file__).resolve().parents[1]
+CODE_ROOT = Path(chordesk.__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def watched(programs: Sequence[Program], first_port: int) -> tuple[Program, ...]
 
 def desk_command(*arguments: str) -> tuple[str, ...]:
     """Return the `desk` command with this interpreter; -P keeps the working folder's packages out."""
-    return (sys.executable, "-P", "-m", "tasks.cli.main", *arguments)
+    return (sys.executable, "-P", "-m", "chordesk.tasks.cli.main", *arguments)
 
 
 def rulebook(port: int, url: str) -> Program:

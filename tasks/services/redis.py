@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from models.errors import ServiceError
-from tasks.services.folders import Folders
+from chordesk.models.errors import ServiceError
+from chordesk.tasks.services.folders import Folders
 
 NAMES = ("valkey-server", "redis-server")
 OLDEST = (6, 2)

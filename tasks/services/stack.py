@@ -11,15 +11,15 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from models.errors import DeskError, ServiceError
-from models.settings import running
-from tasks import redis_clients
-from tasks.services import folders, process_table, signals
-from tasks.services.plan import Plan
-from tasks.services.process_table import ProcessRecord, ProcessTable
-from tasks.services.programs import Program
-from tasks.services.start_wait import StartWait
-from tasks.services.supervision import Process, Supervisor, log_file
+from chordesk.models.errors import DeskError, ServiceError
+from chordesk.models.settings import running
+from chordesk.tasks import redis_clients
+from chordesk.tasks.services import folders, process_table, signals
+from chordesk.tasks.services.plan import Plan
+from chordesk.tasks.services.process_table import ProcessRecord, ProcessTable
+from chordesk.tasks.services.programs import Program
+from chordesk.tasks.services.start_wait import StartWait
+from chordesk.tasks.services.supervision import Process, Supervisor, log_file
 
 log = structlog.get_logger(__name__)
 

@@ -8,9 +8,9 @@ from contextlib import suppress
 
 import psutil
 
-from models.errors import ServiceError
-from tasks.services.plan import Plan
-from tasks.services.supervision import log_file
+from chordesk.models.errors import ServiceError
+from chordesk.tasks.services.plan import Plan
+from chordesk.tasks.services.supervision import log_file
 
 NOTICE_SECONDS = 10.0
 # On a busy machine a process waits for its turn at the CPU; one that used none for this long waits for something else.

@@ -17,12 +17,12 @@ from typing import Any
 
 from supervisor.xmlrpc import SupervisorTransport
 
-from models.errors import ServiceError, UsageError
-from models.settings import Settings
-from models.settings.secret_files import both_forms
-from tasks.services import tether
-from tasks.services.folders import Folders
-from tasks.services.programs import Program
+from chordesk.models.errors import ServiceError, UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.secret_files import both_forms
+from chordesk.tasks.services import tether
+from chordesk.tasks.services.folders import Folders
+from chordesk.tasks.services.programs import Program
 
 GROUP_PRIORITY = {"services": 100, "desk": 900}  # stopped from the highest down
 WAKE_SECONDS = 0.1

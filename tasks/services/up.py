@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from models.database import store
-from models.database.blobs import FolderBlobs
-from models.settings import Settings
-from tasks import redis_clients
-from tasks.bootstrap import redis_url, require_runtimes
-from tasks.documents.places import require_place
-from tasks.notifications import channels, checking
-from tasks.services.plan import Plan
-from tasks.services.stack import Stack
-from tasks.telemetry.emit import Telemetry
-from tasks.worker.app import node_name
-from tasks.worker.sockets import ask_all
-from tools.market.factory import build_market
-from tools.market.option_chains import require_chains
+from chordesk.models.database import store
+from chordesk.models.database.blobs import FolderBlobs
+from chordesk.models.settings import Settings
+from chordesk.tasks import redis_clients
+from chordesk.tasks.bootstrap import redis_url, require_runtimes
+from chordesk.tasks.documents.places import require_place
+from chordesk.tasks.notifications import channels, checking
+from chordesk.tasks.services.plan import Plan
+from chordesk.tasks.services.stack import Stack
+from chordesk.tasks.telemetry.emit import Telemetry
+from chordesk.tasks.worker.app import node_name
+from chordesk.tasks.worker.sockets import ask_all
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.market.option_chains import require_chains
 
 REDIS_SECONDS = 5.0
 

@@ -12,17 +12,17 @@ from typing import Any
 
 import structlog
 
-from models.database.store import Store
-from models.events.batch import Batch
-from models.events.envelope import Envelope, EventType
-from models.events.telemetry import CodexErrorEvent
-from models.settings import Settings
-from models.states import OrderState
-from models.tables.orders import Fill, Order
-from models.tables.runs import Run
-from tasks.telemetry.emit import Telemetry
-from tasks.telemetry.modes import role_fields
-from tasks.telemetry.summaries import completed
+from chordesk.models.database.store import Store
+from chordesk.models.events.batch import Batch
+from chordesk.models.events.envelope import Envelope, EventType
+from chordesk.models.events.telemetry import CodexErrorEvent
+from chordesk.models.settings import Settings
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Fill, Order
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.telemetry.emit import Telemetry
+from chordesk.tasks.telemetry.modes import role_fields
+from chordesk.tasks.telemetry.summaries import completed
 
 log = structlog.get_logger(__name__)
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from agents.judging import fault
-from agents.runner import RoleRun
-from models.errors import SettingError
-from models.events.telemetry import (
+from chordesk.agents.judging import fault
+from chordesk.agents.runner import RoleRun
+from chordesk.models.errors import SettingError
+from chordesk.models.events.telemetry import (
     Canonical,
     CodexErrorEvent,
     CodexTurnFailed,
@@ -23,20 +23,20 @@ from models.events.telemetry import (
     ToolInvocation,
     UsageMissing,
 )
-from models.research import Failed, Usage
-from models.settings import Settings
-from models.tables.runs import ToolCall, Turn
-from models.urls import is_loopback
-from tasks.engine.steps import ClaimedStep
-from tasks.telemetry.file import JsonLines
-from tasks.telemetry.health import ProcessHealth
-from tasks.telemetry.modes import role_fields
-from tasks.telemetry.serving import Collect, WatchServer
-from tasks.telemetry.trace_ids import headers_of
+from chordesk.models.research import Failed, Usage
+from chordesk.models.settings import Settings
+from chordesk.models.tables.runs import ToolCall, Turn
+from chordesk.models.urls import is_loopback
+from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.telemetry.file import JsonLines
+from chordesk.tasks.telemetry.health import ProcessHealth
+from chordesk.tasks.telemetry.modes import role_fields
+from chordesk.tasks.telemetry.serving import Collect, WatchServer
+from chordesk.tasks.telemetry.trace_ids import headers_of
 
 if TYPE_CHECKING:
-    from tasks.telemetry.metrics import Metrics
-    from tasks.telemetry.traces import Ended, Spans
+    from chordesk.tasks.telemetry.metrics import Metrics
+    from chordesk.tasks.telemetry.traces import Ended, Spans
 
 log = structlog.get_logger(__name__)
 
@@ -79,7 +79,7 @@ class Telemetry:
         host, port = self._settings.metrics_host, self._settings.metrics_port
         if not port:
             return None
-        self.metrics = importlib.import_module("tasks.telemetry.metrics").Metrics(dropped, health, collects)
+        self.metrics = importlib.import_module("chordesk.tasks.telemetry.metrics").Metrics(dropped, health, collects)
         server = WatchServer(host, port + add, health, self.metrics.encoded)
         server.start()
         log.info("metrics.shown", url=f"{server.url}/metrics")
@@ -210,7 +210,7 @@ class Telemetry:
 def _traces() -> ModuleType:
     """Return the module of spans. Raises SettingError when its libraries are not installed."""
     try:
-        return importlib.import_module("tasks.telemetry.traces")
+        return importlib.import_module("chordesk.tasks.telemetry.traces")
     except ModuleNotFoundError as error:
         if not str(error.name).startswith("opentelemetry"):
             raise

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import structlog
 
-from models.errors import SettingError
+from chordesk.models.errors import SettingError
 
 log = structlog.get_logger(__name__)
 

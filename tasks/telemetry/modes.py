@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents.board.voices import ROLE_PREFIX
-from agents.roles import mode_of
+from chordesk.agents.board.voices import ROLE_PREFIX
+from chordesk.agents.roles import mode_of
 
 
 def role_fields(role: str, subject: str) -> dict[str, Any]:

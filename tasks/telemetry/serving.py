@@ -18,8 +18,8 @@ from typing import Any
 
 import structlog
 
-from models.errors import SettingError
-from tasks.telemetry.health import ProcessHealth
+from chordesk.models.errors import SettingError
+from chordesk.tasks.telemetry.health import ProcessHealth
 
 log = structlog.get_logger(__name__)
 

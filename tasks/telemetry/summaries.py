@@ -9,20 +9,20 @@ from typing import Any
 from sqlalchemy import Row, func, select
 from sqlmodel import Session, col
 
-from agents.roles import default_roles, mode_of, validators
-from models.events.telemetry import (
+from chordesk.agents.roles import default_roles, mode_of, validators
+from chordesk.models.events.telemetry import (
     CandidateSeen,
     ResearchRunCompleted,
     RunCompleted,
     ScreenerRunCompleted,
     TraderRunCompleted,
 )
-from models.research import ReportStatus, Usage
-from models.states import StepState
-from models.tables.orders import Order
-from models.tables.runs import Candidate, Decision, Report, Run, ScreenHit, Step, Turn, Verdict
-from tasks.engine import kinds
-from tasks.engine.budgets import was_run
+from chordesk.models.research import ReportStatus, Usage
+from chordesk.models.states import StepState
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Candidate, Decision, Report, Run, ScreenHit, Step, Turn, Verdict
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.engine.budgets import was_run
 
 _ERRORS = 20
 _ERROR_CHARS = 300

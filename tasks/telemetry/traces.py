@@ -24,11 +24,11 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, Status, StatusCode, TraceFlags
 
-from models.states import RunState, StepState
-from models.tables.orders import Fill, Order
-from models.tables.runs import Run, ToolCall, Turn
-from tasks.engine.steps import ClaimedStep
-from tasks.telemetry.trace_ids import trace_of
+from chordesk.models.states import RunState, StepState
+from chordesk.models.tables.orders import Fill, Order
+from chordesk.models.tables.runs import Run, ToolCall, Turn
+from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.telemetry.trace_ids import trace_of
 
 EXPORT_SECONDS = 5.0
 EVERY_SECONDS = 1.0

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from models.errors import SettingError
-from tasks.telemetry.emit import Telemetry
-from tasks.telemetry.health import ProcessHealth
-from tasks.telemetry.serving import Collect, WatchServer
+from chordesk.models.errors import SettingError
+from chordesk.tasks.telemetry.emit import Telemetry
+from chordesk.tasks.telemetry.health import ProcessHealth
+from chordesk.tasks.telemetry.serving import Collect, WatchServer
 
 log = structlog.get_logger(__name__)
 

@@ -10,23 +10,23 @@ from typing import Any, TypeVar
 
 from sqlmodel import Session, col, select
 
-from agents.kept_threads import Registered, ThreadRecord, ThreadRuntime
-from agents.prompting import instructions
-from agents.role_models import DEFAULT_RUNTIME, LOCAL, models_in_use
-from agents.roles import Role, role_of
-from agents.runner import toolset_hash
-from agents.runtime import ConversationSpec, Scope, TurnResult
-from models.errors import CodexError, UsageError
-from models.events import event_log
-from models.events.envelope import DESK, EventType, event
-from models.research import output_schema
-from models.tables.runs import Turn
-from models.tables.threads import KeptThread
-from tasks.bootstrap import Desk
-from tasks.threads.overview import newest_copy, transcript_of
-from tools.market.protocol import MarketData
-from tools.registry import ToolAnswer
-from tools.toolsets import toolset_for
+from chordesk.agents.kept_threads import Registered, ThreadRecord, ThreadRuntime
+from chordesk.agents.prompting import instructions
+from chordesk.agents.role_models import DEFAULT_RUNTIME, LOCAL, models_in_use
+from chordesk.agents.roles import Role, role_of
+from chordesk.agents.runner import toolset_hash
+from chordesk.agents.runtime import ConversationSpec, Scope, TurnResult
+from chordesk.models.errors import CodexError, UsageError
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import DESK, EventType, event
+from chordesk.models.research import output_schema
+from chordesk.models.tables.runs import Turn
+from chordesk.models.tables.threads import KeptThread
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.threads.overview import newest_copy, transcript_of
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.registry import ToolAnswer
+from chordesk.tools.toolsets import toolset_for
 
 T = TypeVar("T")
 FORK = "#fork-"

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from sqlmodel import Session, col, or_, select
 
-from agents.kept_threads import Registered, ThreadCopies, TranscriptTurn
-from models.errors import NotFound, ServiceError, UsageError
-from models.research import Frozen
-from models.tables.runs import Turn
-from models.tables.threads import KeptThread, Rollout
+from chordesk.agents.kept_threads import Registered, ThreadCopies, TranscriptTurn
+from chordesk.models.errors import NotFound, ServiceError, UsageError
+from chordesk.models.research import Frozen
+from chordesk.models.tables.runs import Turn
+from chordesk.models.tables.threads import KeptThread, Rollout
 
 SHORTEST_PART = 6  # characters of an id that may stand for it
 

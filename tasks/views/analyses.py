@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from models.analysis import AnalysisCheck
-from models.database.artifacts import path_in_home
-from models.research import Frozen
-from models.tables.analysis import Analysis
-from models.tables.orders import Order
-from models.tables.runs import Artifact, Candidate, Report, Run, Turn, VerdictReport
+from chordesk.models.analysis import AnalysisCheck
+from chordesk.models.database.artifacts import path_in_home
+from chordesk.models.research import Frozen
+from chordesk.models.tables.analysis import Analysis
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Artifact, Candidate, Report, Run, Turn, VerdictReport
 
 
 class AnalystText(Frozen):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlmodel import Session, col, select
 
-from models.database.artifacts import path_in_home
-from models.research import Frozen
-from models.tables.runs import Artifact, ToolCall, Turn
+from chordesk.models.database.artifacts import path_in_home
+from chordesk.models.research import Frozen
+from chordesk.models.tables.runs import Artifact, ToolCall, Turn
 
 
 class ArtifactRow(Frozen):

@@ -6,10 +6,10 @@ import datetime as dt
 
 from sqlmodel import Session, col, select
 
-from models.research import Frozen
-from models.states import AttemptEnd, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Attempt, Run, Step
+from chordesk.models.research import Frozen
+from chordesk.models.states import AttemptEnd, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Attempt, Run, Step
 
 RUNNING = "running"
 

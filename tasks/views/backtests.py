@@ -7,11 +7,11 @@ from typing import Any
 
 from sqlmodel import Session
 
-from models.research import Frozen
-from models.settings.accounts import research_account
-from models.states import RunKind
-from models.tables.runs import Run
-from tasks.workflows.walk.rows import rows_of
+from chordesk.models.research import Frozen
+from chordesk.models.settings.accounts import research_account
+from chordesk.models.states import RunKind
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.workflows.walk.rows import rows_of
 
 
 class SessionRow(Frozen):

@@ -6,8 +6,8 @@ import datetime as dt
 
 from sqlmodel import Session, col, select
 
-from models.events.lifecycle import ConversationRef
-from models.tables.events import RuntimeConversation
+from chordesk.models.events.lifecycle import ConversationRef
+from chordesk.models.tables.events import RuntimeConversation
 
 
 class ConversationRow(ConversationRef):

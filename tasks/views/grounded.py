@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlmodel import Session, col, select
 
-from agents.grounding.report import Grounding
-from models.research import Frozen
-from models.tables.analysis import Analysis
-from models.tables.runs import Report, Run
+from chordesk.agents.grounding.report import Grounding
+from chordesk.models.research import Frozen
+from chordesk.models.tables.analysis import Analysis
+from chordesk.models.tables.runs import Report, Run
 
 
 class GroundedReport(Frozen):

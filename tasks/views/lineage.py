@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import JSON, MappingResult, text
 from sqlmodel import Session
 
-from models.database.artifacts import path_in_home
-from models.errors import NotFound
-from models.tables.runs import Run
+from chordesk.models.database.artifacts import path_in_home
+from chordesk.models.errors import NotFound
+from chordesk.models.tables.runs import Run
 
 # The reports of a verdict or, of a run that ends without one, the signals of its graphs.
 _OF_SYMBOL = """

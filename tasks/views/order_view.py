@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from models.errors import NotFound, UsageError
-from models.tables.orders import Approval, Fill, Order, Preview
-from models.tables.runs import Decision, Run, Turn
-from tasks.views.history.days import on_day
-from tasks.views.lineage import lineage
+from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.tables.orders import Approval, Fill, Order, Preview
+from chordesk.models.tables.runs import Decision, Run, Turn
+from chordesk.tasks.views.history.days import on_day
+from chordesk.tasks.views.lineage import lineage
 
 _LEAST = 4  # characters of an id that are enough, if only one begins so
 

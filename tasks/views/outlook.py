@@ -12,18 +12,18 @@ from typing import NamedTuple
 import sqlalchemy
 from sqlmodel import Session, col, func, select
 
-from agents.fitting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, shard_size, smallest_tokens
-from agents.local_models import facts_of, turns_at_once
-from agents.role_models import LOCAL, RoleModel, models_in_use, role_models
-from agents.roles import ROLES, Role
-from models.prices import NO_PRICE, prices
-from models.research import Frozen
-from models.settings import Settings
-from models.settings.snapshots import in_run
-from models.tables.orders import Position
-from models.tables.runs import Run, Turn
-from tasks.engine.budgets import RULES, BudgetUse, Cost, usage_of_budgets
-from tasks.engine.kinds import turns_of
+from chordesk.agents.fitting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, shard_size, smallest_tokens
+from chordesk.agents.local_models import facts_of, turns_at_once
+from chordesk.agents.role_models import LOCAL, RoleModel, models_in_use, role_models
+from chordesk.agents.roles import ROLES, Role
+from chordesk.models.prices import NO_PRICE, prices
+from chordesk.models.research import Frozen
+from chordesk.models.settings import Settings
+from chordesk.models.settings.snapshots import in_run
+from chordesk.models.tables.orders import Position
+from chordesk.models.tables.runs import Run, Turn
+from chordesk.tasks.engine.budgets import RULES, BudgetUse, Cost, usage_of_budgets
+from chordesk.tasks.engine.kinds import turns_of
 
 LAST_TURNS = 2_000  # of the desk, among which a role's own are looked for
 # Written in a turn of a role that has had none: an answer of the stand-in's length and two calls of tools. What a model

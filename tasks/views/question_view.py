@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from models.tables.board import Forecast
-from models.tables.questions import EventPosition, Question, VerdictQuestion
-from models.tables.runs import Verdict
+from chordesk.models.tables.board import Forecast
+from chordesk.models.tables.questions import EventPosition, Question, VerdictQuestion
+from chordesk.models.tables.runs import Verdict
 
 
 def question_view(session: Session, question: Question) -> dict[str, Any]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from sqlmodel import Session
 
-from models.settings import Settings
-from models.tables.runs import Run
-from tasks.engine.budgets import Cost, cost_of
-from tasks.views.artifacts import ArtifactRow, artifacts
-from tasks.views.attempts import AttemptRow, attempts
-from tasks.views.board.voices import VoiceRow, voice_rows
-from tasks.views.conversations import ConversationRow, conversations
-from tasks.views.grounded import GroundedReport, grounded_reports
-from tasks.views.history.documents import WrittenDocument, written_document
-from tasks.views.run_view import Progress, RunView, progress, view
+from chordesk.models.settings import Settings
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.engine.budgets import Cost, cost_of
+from chordesk.tasks.views.artifacts import ArtifactRow, artifacts
+from chordesk.tasks.views.attempts import AttemptRow, attempts
+from chordesk.tasks.views.board.voices import VoiceRow, voice_rows
+from chordesk.tasks.views.conversations import ConversationRow, conversations
+from chordesk.tasks.views.grounded import GroundedReport, grounded_reports
+from chordesk.tasks.views.history.documents import WrittenDocument, written_document
+from chordesk.tasks.views.run_view import Progress, RunView, progress, view
 
 
 class RunDetail(RunView):

@@ -9,25 +9,25 @@ from typing import Any
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from agents.roles import rejecting, validators
-from models.errors import NotFound, UsageError
-from models.research import Frozen
-from models.settings.standing import Standing, standing_of_run
-from models.states import RUN_FINAL, STEP_FINAL, Phase, RunKind, StepKind, StepState
-from models.tables.columns import utcnow
-from models.tables.events import RuntimeTurn
-from models.tables.orders import Order, Preview
-from models.tables.runs import Candidate, CandidateHit, Decision, Run, ScreenHit, Step, ToolCall, Turn, Verdict
-from tasks.engine import kinds
-from tasks.engine.budgets import was_run
-from tasks.views.analyses import AnalysisRow, analyses
-from tasks.views.backtests import BacktestView, backtest_view
-from tasks.views.board.board_view import TallyView, tally_of
-from tasks.workflows.graphs.result import GraphRow, graphs
-from tasks.workflows.portfolio.result import PortfolioResearchResult, portfolio_research
-from tasks.workflows.walk.rows import backtest_runs
-from tools.orders.stops.terms import preview_text
-from tools.scoring.records.calibrations import odds_of_run
+from chordesk.agents.roles import rejecting, validators
+from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.research import Frozen
+from chordesk.models.settings.standing import Standing, standing_of_run
+from chordesk.models.states import RUN_FINAL, STEP_FINAL, Phase, RunKind, StepKind, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.events import RuntimeTurn
+from chordesk.models.tables.orders import Order, Preview
+from chordesk.models.tables.runs import Candidate, CandidateHit, Decision, Run, ScreenHit, Step, ToolCall, Turn, Verdict
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.engine.budgets import was_run
+from chordesk.tasks.views.analyses import AnalysisRow, analyses
+from chordesk.tasks.views.backtests import BacktestView, backtest_view
+from chordesk.tasks.views.board.board_view import TallyView, tally_of
+from chordesk.tasks.workflows.graphs.result import GraphRow, graphs
+from chordesk.tasks.workflows.portfolio.result import PortfolioResearchResult, portfolio_research
+from chordesk.tasks.workflows.walk.rows import backtest_runs
+from chordesk.tools.orders.stops.terms import preview_text
+from chordesk.tools.scoring.records.calibrations import odds_of_run
 
 ENTRY = frozenset({"open", "add"})
 EXIT = frozenset({"reduce", "close"})

@@ -11,21 +11,21 @@ import sqlalchemy
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from models.errors import NotFound
-from models.research import Frozen
-from models.tables.board import Forecast, KarmaEntry, Signal
-from models.tables.questions import Question
-from models.tables.runs import Report, Run, ScreenHit, Verdict
-from tools.market.clock import exchange_day
-from tools.scoring.calibration import CalibrationRow
-from tools.scoring.errors import DatedMean
-from tools.scoring.records.cutoffs import CutoffSide, cutoffs_of, side_of
-from tools.scoring.records.judgements import lens_judgements, role_judgements, verdict_judgements
-from tools.scoring.records.signals import tool_forecasts
-from tools.scoring.records.voices import voice_forecasts
-from tools.scoring.revision import crowd, last_positions, revision_gain
-from tools.scoring.summary import ScoredForecast, score
-from tools.scoring.walked import Judgement, rates, walked
+from chordesk.models.errors import NotFound
+from chordesk.models.research import Frozen
+from chordesk.models.tables.board import Forecast, KarmaEntry, Signal
+from chordesk.models.tables.questions import Question
+from chordesk.models.tables.runs import Report, Run, ScreenHit, Verdict
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.scoring.calibration import CalibrationRow
+from chordesk.tools.scoring.errors import DatedMean
+from chordesk.tools.scoring.records.cutoffs import CutoffSide, cutoffs_of, side_of
+from chordesk.tools.scoring.records.judgements import lens_judgements, role_judgements, verdict_judgements
+from chordesk.tools.scoring.records.signals import tool_forecasts
+from chordesk.tools.scoring.records.voices import voice_forecasts
+from chordesk.tools.scoring.revision import crowd, last_positions, revision_gain
+from chordesk.tools.scoring.summary import ScoredForecast, score
+from chordesk.tools.scoring.walked import Judgement, rates, walked
 
 ScoreKind = Literal["voice", "tool", "lens", "role", "rating"]
 KINDS: tuple[ScoreKind, ...] = get_args(ScoreKind)

@@ -8,14 +8,14 @@ from fastapi import Depends, FastAPI
 from fastapi.security import HTTPBearer
 from pydantic.json_schema import models_json_schema
 
-from models.events.envelope import Envelope
-from tasks.web.context import ServiceContext
-from tasks.web.fleet import fleet_of
-from tasks.web.idempotency import KeptAnswers
-from tasks.web.page import assets
-from tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
-from tasks.web.programs import connection
-from tasks.web.routes import (
+from chordesk.models.events.envelope import Envelope
+from chordesk.tasks.web.context import ServiceContext
+from chordesk.tasks.web.fleet import fleet_of
+from chordesk.tasks.web.idempotency import KeptAnswers
+from chordesk.tasks.web.page import assets
+from chordesk.tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
+from chordesk.tasks.web.programs import connection
+from chordesk.tasks.web.routes import (
     accounts,
     artifacts,
     board,
@@ -30,9 +30,9 @@ from tasks.web.routes import (
     threads,
     trading,
 )
-from tasks.web.routes.history import course, reports, symbols, transcripts
-from tasks.web.security import Guard, host_names
-from tasks.web.tokens import Token
+from chordesk.tasks.web.routes.history import course, reports, symbols, transcripts
+from chordesk.tasks.web.security import Guard, host_names
+from chordesk.tasks.web.tokens import Token
 
 VERSION = "1"  # of the interface
 ROUTERS = (

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from pydantic import ValidationError
 
-from models.database.store import Store
-from models.errors import UsageError
-from models.settings import Settings, running
-from models.settings.snapshots import PUBLISHED, differing, snapshot, with_values
-from tasks.bootstrap import Desk
-from tasks.events.feed import Feed
-from tasks.web.page.sessions import Sessions
-from tasks.worker.notifier import WorkerNotifier
+from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings, running
+from chordesk.models.settings.snapshots import PUBLISHED, differing, snapshot, with_values
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.events.feed import Feed
+from chordesk.tasks.web.page.sessions import Sessions
+from chordesk.tasks.worker.notifier import WorkerNotifier
 
 AGAIN = "start this service again: it then has the settings of the running desk"
 

@@ -8,12 +8,12 @@ from typing import Annotated
 from fastapi import Depends, Request
 from pydantic import Field
 
-from models.research import Frozen
-from tasks.doctor.check import Check, CheckContext, run_checks
-from tasks.doctor.checklist import ALL
-from tasks.views.status import DeskStatus, WorkerRow, status
-from tasks.web.context import ServiceContext
-from tasks.web.watches import KeptValue, Watch
+from chordesk.models.research import Frozen
+from chordesk.tasks.doctor.check import Check, CheckContext, run_checks
+from chordesk.tasks.doctor.checklist import ALL
+from chordesk.tasks.views.status import DeskStatus, WorkerRow, status
+from chordesk.tasks.web.context import ServiceContext
+from chordesk.tasks.web.watches import KeptValue, Watch
 
 STATUS_FRESH_SECONDS = 5.0
 DOCTOR_FRESH_SECONDS = 60.0

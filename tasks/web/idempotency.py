@@ -28,12 +28,12 @@ from pydantic.json_schema import SkipJsonSchema
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from models.errors import RedisDown
-from models.settings import Settings
-from tasks.bootstrap import redis_url
-from tasks.redis_clients import wrong_url
-from tasks.web.problems import LONGEST_VALUE, answer, problem, problem_for
-from tasks.web.security import SAFE_METHODS, Headers, JsonRoute
+from chordesk.models.errors import RedisDown
+from chordesk.models.settings import Settings
+from chordesk.tasks.bootstrap import redis_url
+from chordesk.tasks.redis_clients import wrong_url
+from chordesk.tasks.web.problems import LONGEST_VALUE, answer, problem, problem_for
+from chordesk.tasks.web.security import SAFE_METHODS, Headers, JsonRoute
 
 log = structlog.get_logger(__name__)
 

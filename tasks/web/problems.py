@@ -16,8 +16,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
-from models.database.persistence import is_lost
-from models.errors import (
+from chordesk.models.database.persistence import is_lost
+from chordesk.models.errors import (
     CodexError,
     DatabaseDown,
     DeskError,
@@ -29,8 +29,8 @@ from models.errors import (
     UsageError,
     kind_of,
 )
-from models.research import Frozen
-from tasks.web.page.sessions import TooManyCodes, WrongCode
+from chordesk.models.research import Frozen
+from chordesk.tasks.web.page.sessions import TooManyCodes, WrongCode
 
 log = structlog.get_logger(__name__)
 

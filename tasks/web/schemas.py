@@ -11,17 +11,17 @@ from fastapi import Path, Query
 from pydantic import BeforeValidator, Field, StrictBool, StringConstraints, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
-from models.analysis import AnalysisRequest, Depth, Strategy
-from models.errors import UsageError
-from models.orders import OrderOutcome
-from models.research import Frozen
-from models.settings.schema import Lens
-from models.settings.standing import Standing
-from models.states import TradingState
-from models.tables.board import Forecast
-from models.tables.orders import Approval, Fill, Order, Preview
-from models.tables.questions import EventPosition, Question
-from models.tables.runs import Report, ToolCall, Turn, Verdict
+from chordesk.models.analysis import AnalysisRequest, Depth, Strategy
+from chordesk.models.errors import UsageError
+from chordesk.models.orders import OrderOutcome
+from chordesk.models.research import Frozen
+from chordesk.models.settings.schema import Lens
+from chordesk.models.settings.standing import Standing
+from chordesk.models.states import TradingState
+from chordesk.models.tables.board import Forecast
+from chordesk.models.tables.orders import Approval, Fill, Order, Preview
+from chordesk.models.tables.questions import EventPosition, Question
+from chordesk.models.tables.runs import Report, ToolCall, Turn, Verdict
 
 _ID = r"^[0-9A-Za-z_.-]+$"
 # Printable text: databases reject a NUL, and other control characters may steer a terminal.

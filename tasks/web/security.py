@@ -23,11 +23,11 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from models.errors import DeskError
-from models.settings import Settings
-from tasks.web.page.assets import PREFIX
-from tasks.web.page.sessions import Sessions
-from tasks.web.problems import Problem, answer, problem, problem_of
+from chordesk.models.errors import DeskError
+from chordesk.models.settings import Settings
+from chordesk.tasks.web.page.assets import PREFIX
+from chordesk.tasks.web.page.sessions import Sessions
+from chordesk.tasks.web.problems import Problem, answer, problem, problem_of
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 EVERYWHERE = ("", "0.0.0.0", "::")

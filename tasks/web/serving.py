@@ -9,19 +9,19 @@ from contextlib import closing, suppress
 
 import uvicorn
 
-from models.database.store import require_current
-from models.errors import SettingError, UsageError
-from models.settings import Settings, running
-from models.urls import is_loopback
-from tasks.bootstrap import Desk, redis_url
-from tasks.events.feed import Feed
-from tasks.services import folders
-from tasks.web.app import create_app
-from tasks.web.context import ServiceContext
-from tasks.web.page.sessions import Sessions
-from tasks.web.security import MOST_BYTES
-from tasks.web.tokens import token_of
-from tasks.worker.notifier import WorkerNotifier
+from chordesk.models.database.store import require_current
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.settings import Settings, running
+from chordesk.models.urls import is_loopback
+from chordesk.tasks.bootstrap import Desk, redis_url
+from chordesk.tasks.events.feed import Feed
+from chordesk.tasks.services import folders
+from chordesk.tasks.web.app import create_app
+from chordesk.tasks.web.context import ServiceContext
+from chordesk.tasks.web.page.sessions import Sessions
+from chordesk.tasks.web.security import MOST_BYTES
+from chordesk.tasks.web.tokens import token_of
+from chordesk.tasks.worker.notifier import WorkerNotifier
 
 KEEP_ALIVE_SECONDS = 60
 STOP_SECONDS = 2

@@ -13,9 +13,9 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.types import Receive, Scope, Send
 
-from models.errors import DeskError
-from models.events.envelope import Envelope
-from tasks.web.problems import Problem, fault, problem_of
+from chordesk.models.errors import DeskError
+from chordesk.models.events.envelope import Envelope
+from chordesk.tasks.web.problems import Problem, fault, problem_of
 
 log = structlog.get_logger(__name__)
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.errors import SettingError
-from models.settings import Settings
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import Settings
 
 BYTES = 32
 _KEPT = re.compile(r"[A-Za-z0-9_-]{43}")

@@ -24,15 +24,15 @@ from celery.utils.log import current_process_index
 from kombu.connection import Connection
 from kombu.entity import Exchange, Queue
 
-from models.settings import Settings
-from tasks.bootstrap import Desk, redis_url, require_roles
-from tasks.engine import draining, kinds
-from tasks.engine.kinds import QUEUES, QueueName, task_name
-from tasks.redis_clients import client, wrong_url
-from tasks.worker.health import HealthSocket
-from tasks.worker.patches import guards, results, task_events
-from tasks.worker.schedule import BEAT_PREFIX, beat_schedule
-from tasks.worker.work import add_step_tasks
+from chordesk.models.settings import Settings
+from chordesk.tasks.bootstrap import Desk, redis_url, require_roles
+from chordesk.tasks.engine import draining, kinds
+from chordesk.tasks.engine.kinds import QUEUES, QueueName, task_name
+from chordesk.tasks.redis_clients import client, wrong_url
+from chordesk.tasks.worker.health import HealthSocket
+from chordesk.tasks.worker.patches import guards, results, task_events
+from chordesk.tasks.worker.schedule import BEAT_PREFIX, beat_schedule
+from chordesk.tasks.worker.work import add_step_tasks
 
 VISIBILITY_SECONDS = 30
 # So many new objects, and Python looks for cycles of garbage among them; its own number is 700. Looking at events that
@@ -42,9 +42,14 @@ GARBAGE = 50_000
 # back from the database a dozen times, waits so long each time, and the writers of all other processes wait with it.
 SWITCH_SECONDS = 0.001
 # By name, for they lie above: the workflows; their steps become tasks in every process that sends or does any.
-WORKFLOWS = "tasks.workflows"
+WORKFLOWS = "chordesk.tasks.workflows"
 # A worker loads these too: the passes that are no steps, and its control commands.
-INCLUDE = ("tasks.worker.trading", "tasks.worker.maintenance", "tasks.worker.control", "tasks.documents.writing")
+INCLUDE = (
+    "chordesk.tasks.worker.trading",
+    "chordesk.tasks.worker.maintenance",
+    "chordesk.tasks.worker.control",
+    "chordesk.tasks.documents.writing",
+)
 PASSES: dict[str, QueueName] = {"desk.maintain": "ops", "desk.orders": "trade", "desk.documents": "ops"}
 
 

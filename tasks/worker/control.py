@@ -16,10 +16,10 @@ from celery.worker.control import control_command, inspect_command
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from agents.runtime import ProcessStatus
-from models.errors import RedisDown
-from models.settings.snapshots import snapshot
-from tasks.bootstrap import Desk, desk_of
+from chordesk.agents.runtime import ProcessStatus
+from chordesk.models.errors import RedisDown
+from chordesk.models.settings.snapshots import snapshot
+from chordesk.tasks.bootstrap import Desk, desk_of
 
 log = structlog.get_logger(__name__)
 

@@ -14,10 +14,10 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from tasks.bootstrap import desk_of
-from tasks.engine import kinds, sweeping
-from tasks.engine.kinds import StepSpec, task_name
-from tasks.engine.steps import ReadyStep
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.engine import kinds, sweeping
+from chordesk.tasks.engine.kinds import StepSpec, task_name
+from chordesk.tasks.engine.steps import ReadyStep
 
 log = structlog.get_logger(__name__)
 

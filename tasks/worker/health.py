@@ -13,8 +13,8 @@ from typing import Any
 import structlog
 from celery import bootsteps
 
-from tasks.bootstrap import desk_of
-from tasks.worker.sockets import Health, health_path, make_folder
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.worker.sockets import Health, health_path, make_folder
 
 log = structlog.get_logger(__name__)
 

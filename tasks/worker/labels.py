@@ -7,12 +7,12 @@ import datetime as dt
 from functools import lru_cache
 from typing import Any
 
-from agents.role_models import RULES, models_in_use, role_models, voice_tiers
-from models.errors import UsageError
-from models.settings.snapshots import snapshot
-from models.tables.runs import Run
-from tasks.bootstrap import Desk
-from tools.market.protocol import MarketData
+from chordesk.agents.role_models import RULES, models_in_use, role_models, voice_tiers
+from chordesk.models.errors import UsageError
+from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tools.market.protocol import MarketData
 
 REMEDY = "open runs with the workers' own DESK_PROVIDER and DESK_MODEL"
 

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from celery.signals import setup_logging
 
-from models.settings import Settings
+from chordesk.models.settings import Settings
 
 # Two lines a task repeat what is in the database, and cost a tenth of a task's time; alembic's name its own classes.
 _CHATTY = ("celery.worker.strategy", "celery.app.trace", "alembic")

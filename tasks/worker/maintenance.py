@@ -13,20 +13,20 @@ import structlog
 from celery import Celery, Task, shared_task
 from sqlmodel import Session, col, select
 
-from models.errors import RedisDown
-from models.states import RunState, StepKind, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Run, Step
-from tasks.approvals import requests
-from tasks.bootstrap import Desk, desk_of
-from tasks.engine import graph, sweep_lease, sweeping
-from tasks.engine.steps import ReadyStep
-from tasks.engine.summary import run_state, summarise
-from tasks.engine.sweep_lease import LeaseTrust
-from tasks.events import lost_turns
-from tasks.retention import schedule as retention
-from tasks.worker import stopping
-from tasks.worker.dispatch import send
+from chordesk.models.errors import RedisDown
+from chordesk.models.states import RunState, StepKind, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.approvals import requests
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.engine import graph, sweep_lease, sweeping
+from chordesk.tasks.engine.steps import ReadyStep
+from chordesk.tasks.engine.summary import run_state, summarise
+from chordesk.tasks.engine.sweep_lease import LeaseTrust
+from chordesk.tasks.events import lost_turns
+from chordesk.tasks.retention import schedule as retention
+from chordesk.tasks.worker import stopping
+from chordesk.tasks.worker.dispatch import send
 
 log = structlog.get_logger(__name__)
 

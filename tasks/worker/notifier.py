@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from celery import Celery
 
-from models.errors import RedisDown
-from models.settings import Settings
-from tasks.bootstrap import redis_url
-from tasks.redis_clients import wait_ready
-from tasks.worker.app import create_app
-from tasks.worker.control import interrupt_on_workers, stop_on_workers
-from tasks.worker.trading import request_order_pass
+from chordesk.models.errors import RedisDown
+from chordesk.models.settings import Settings
+from chordesk.tasks.bootstrap import redis_url
+from chordesk.tasks.redis_clients import wait_ready
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.control import interrupt_on_workers, stop_on_workers
+from chordesk.tasks.worker.trading import request_order_pass
 
 REDIS_SECONDS = 1.0
 

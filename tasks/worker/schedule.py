@@ -15,8 +15,8 @@ from zoneinfo import ZoneInfo
 import redis
 from celery.schedules import crontab, schedule
 
-from models.research import Frozen
-from models.settings import Settings
+from chordesk.models.research import Frozen
+from chordesk.models.settings import Settings
 
 # A tick missed while beat was down fires once on restart; older than this it would screen at the wrong hour.
 TICK_EXPIRES_SECONDS = 1800

@@ -17,15 +17,15 @@ import structlog
 from sqlalchemy import and_, func, or_, select, update
 from sqlmodel import Session, col
 
-from models.database.persistence import transact
-from models.database.store import Store
-from models.events import event_log, run_events
-from models.settings import Settings
-from models.states import RUN_FINAL, AttemptEnd, RunState, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Run, Step
-from tasks.engine import child_runs, graph, sweep_lease
-from tasks.engine.summary import summarise
+from chordesk.models.database.persistence import transact
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log, run_events
+from chordesk.models.settings import Settings
+from chordesk.models.states import RUN_FINAL, AttemptEnd, RunState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.engine import child_runs, graph, sweep_lease
+from chordesk.tasks.engine.summary import summarise
 
 log = structlog.get_logger(__name__)
 

@@ -10,14 +10,14 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from models.errors import DeskError, FencedOff
-from models.settings.accounts import is_backtest
-from tasks.bootstrap import Desk, desk_of
-from tools.brokers.protocol import Streaming
-from tools.market.protocol import MarketData
-from tools.orders.maintenance import maintain_orders
-from tools.orders.simulated import simulated_context
-from tools.orders.submitting import SubmissionContext
+from chordesk.models.errors import DeskError, FencedOff
+from chordesk.models.settings.accounts import is_backtest
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tools.brokers.protocol import Streaming
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.orders.maintenance import maintain_orders
+from chordesk.tools.orders.simulated import simulated_context
+from chordesk.tools.orders.submitting import SubmissionContext
 
 log = structlog.get_logger(__name__)
 

@@ -8,25 +8,25 @@ from typing import Any
 
 from sqlmodel import Session
 
-from agents.role_models import APP_SERVERS, RoleModel, keeps, role_models
-from agents.roles import ROLES
-from agents.runner import Assignment, InterruptSignal, RoleRun
-from models.analysis import Depth
-from models.errors import LeaseLost
-from models.events import notices
-from models.events.notices import NewNotice
-from models.notifications.kinds import NoticeKind
-from models.research import Completed, Failed, Interrupted, Refused, ReportStatus, Skipped
-from models.tables.columns import utcnow
-from models.tables.runs import Turn
-from tasks.bootstrap import Desk
-from tasks.engine import budgets, policy
-from tasks.engine.leases import EndReason, HeldStep, StepEnded
-from tasks.engine.limits.admission import PARK_SECONDS
-from tasks.engine.steps import ClaimedStep
-from tasks.worker.labels import require_model
-from tasks.worker.work import RetryLater, attempts_of
-from tools.shortening import LEFT_OUT
+from chordesk.agents.role_models import APP_SERVERS, RoleModel, keeps, role_models
+from chordesk.agents.roles import ROLES
+from chordesk.agents.runner import Assignment, InterruptSignal, RoleRun
+from chordesk.models.analysis import Depth
+from chordesk.models.errors import LeaseLost
+from chordesk.models.events import notices
+from chordesk.models.events.notices import NewNotice
+from chordesk.models.notifications.kinds import NoticeKind
+from chordesk.models.research import Completed, Failed, Interrupted, Refused, ReportStatus, Skipped
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Turn
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine import budgets, policy
+from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
+from chordesk.tasks.engine.limits.admission import PARK_SECONDS
+from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.worker.labels import require_model
+from chordesk.tasks.worker.work import RetryLater, attempts_of
+from chordesk.tools.shortening import LEFT_OUT
 
 PARK_ANSWER_SECONDS = 10.0
 PARKED_NOTICE_SECONDS = 600  # a model that is parked again within this is no news

@@ -16,24 +16,24 @@ from celery import Celery, Task
 from celery.exceptions import Reject
 from sqlmodel import Session, SQLModel
 
-from agents.runtime import Scope
-from models.database.persistence import transact
-from models.database.store import insert_rows
-from models.errors import DeskError, LeaseLost, Postponed
-from models.events import artifact_events, event_log
-from models.events.envelope import Envelope
-from models.states import AttemptEnd, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Artifact
-from tasks.bootstrap import Desk, desk_of
-from tasks.engine import graph, kinds, policy
-from tasks.engine.child_runs import ChildRun
-from tasks.engine.kinds import StepSpec, task_name
-from tasks.engine.leases import EndReason, HeldStep, StepEnded
-from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep, ready_of, started_event
-from tasks.retention import pictures
-from tasks.worker.control import cancel_on_workers
-from tasks.worker.dispatch import send
+from chordesk.agents.runtime import Scope
+from chordesk.models.database.persistence import transact
+from chordesk.models.database.store import insert_rows
+from chordesk.models.errors import DeskError, LeaseLost, Postponed
+from chordesk.models.events import artifact_events, event_log
+from chordesk.models.events.envelope import Envelope
+from chordesk.models.states import AttemptEnd, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Artifact
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.engine import graph, kinds, policy
+from chordesk.tasks.engine.child_runs import ChildRun
+from chordesk.tasks.engine.kinds import StepSpec, task_name
+from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep, ready_of, started_event
+from chordesk.tasks.retention import pictures
+from chordesk.tasks.worker.control import cancel_on_workers
+from chordesk.tasks.worker.dispatch import send
 
 log = structlog.get_logger(__name__)
 

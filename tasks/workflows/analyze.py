@@ -13,36 +13,36 @@ from typing import Any
 from celery import Celery
 from sqlmodel import Session, col, select
 
-from agents.grounding.role_run import grounding_of
-from agents.roles import roots
-from agents.subjects import synthesis_subject
-from agents.synthesis.checks import AccountFacts
-from agents.synthesis.reduce import Synthesis, synthesise
-from models.analysis import WRITES, AnalysisRequest, Depth
-from models.contracts import SHARES_PER_CONTRACT
-from models.errors import UsageError
-from models.research import Instrument
-from models.settings import Settings
-from models.settings.snapshots import with_values
-from models.states import RunKind, StepKind
-from models.tables.analysis import Analysis
-from models.tables.columns import new_id
-from models.tables.orders import Account
-from models.tables.runs import Candidate, Report, Run, Step, Verdict, VerdictReport
-from tasks.bootstrap import Desk, desk_of
-from tasks.engine import kinds
-from tasks.engine.kinds import StepSpec, Workflow
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
-from tasks.worker.work import Done, Ending
-from tasks.workflows.proposals import propose_orders
-from tasks.workflows.research import announce, lost_reports, role_report, unscreened
-from tasks.workflows.runs import new_run, open_run
-from tools.holdings import free_shares, written_contracts
-from tools.market.protocol import ChainSource, MarketData
-from tools.market.universe import resolve_universe
-from tools.questions.verdicts import verdict_question
+from chordesk.agents.grounding.role_run import grounding_of
+from chordesk.agents.roles import roots
+from chordesk.agents.subjects import synthesis_subject
+from chordesk.agents.synthesis.checks import AccountFacts
+from chordesk.agents.synthesis.reduce import Synthesis, synthesise
+from chordesk.models.analysis import WRITES, AnalysisRequest, Depth
+from chordesk.models.contracts import SHARES_PER_CONTRACT
+from chordesk.models.errors import UsageError
+from chordesk.models.research import Instrument
+from chordesk.models.settings import Settings
+from chordesk.models.settings.snapshots import with_values
+from chordesk.models.states import RunKind, StepKind
+from chordesk.models.tables.analysis import Analysis
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.orders import Account
+from chordesk.models.tables.runs import Candidate, Report, Run, Step, Verdict, VerdictReport
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.engine.kinds import StepSpec, Workflow
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
+from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.workflows.proposals import propose_orders
+from chordesk.tasks.workflows.research import announce, lost_reports, role_report, unscreened
+from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.tools.holdings import free_shares, written_contracts
+from chordesk.tools.market.protocol import ChainSource, MarketData
+from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.questions.verdicts import verdict_question
 
 REASON = "analysis"  # of each of its roles
 

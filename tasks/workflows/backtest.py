@@ -14,22 +14,22 @@ from typing import Any
 from celery import Celery
 from sqlmodel import Session, select
 
-from models.errors import UsageError
-from models.settings import Settings
-from models.settings.accounts import backtest_account, research_account
-from models.states import RUN_FINAL, RunKind, StepKind
-from models.tables.runs import Run, Step
-from tasks.bootstrap import Desk, desk_of
-from tasks.engine import budgets, kinds
-from tasks.engine.kinds import StepSpec, Workflow
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.worker.work import Done, Ending
-from tasks.workflows.runs import new_run, open_run
-from tasks.workflows.screen import screen_params, screen_turns
-from tasks.workflows.walk.days import Walk, settings_of_walk
-from tasks.workflows.walk.result import backtest_figures, result_of
-from tasks.workflows.walk.rows import (
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.accounts import backtest_account, research_account
+from chordesk.models.states import RUN_FINAL, RunKind, StepKind
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.engine import budgets, kinds
+from chordesk.tasks.engine.kinds import StepSpec, Workflow
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.tasks.workflows.screen import screen_params, screen_turns
+from chordesk.tasks.workflows.walk.days import Walk, settings_of_walk
+from chordesk.tasks.workflows.walk.result import backtest_figures, result_of
+from chordesk.tasks.workflows.walk.rows import (
     Day,
     cut_trade,
     decided_before,
@@ -39,15 +39,15 @@ from tasks.workflows.walk.rows import (
     screened_before,
     session_row,
 )
-from tools.backtests.marks import mark_account
-from tools.backtests.sessions import sessions_between
-from tools.market.clock import exchange_hours
-from tools.market.protocol import MarketData
-from tools.market.universe import resolve_universe
-from tools.orders.maintenance import open_orders
-from tools.orders.records.snapshots import symbols_of
-from tools.orders.simulated import simulated_context
-from tools.orders.submitting import QuoteCache, submit_or_poll
+from chordesk.tools.backtests.marks import mark_account
+from chordesk.tools.backtests.sessions import sessions_between
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.orders.maintenance import open_orders
+from chordesk.tools.orders.records.snapshots import symbols_of
+from chordesk.tools.orders.simulated import simulated_context
+from chordesk.tools.orders.submitting import QuoteCache, submit_or_poll
 
 # Sessions that are open at once where they may be: a screen has a turn for each lens and shard, so a few fill the turns
 # of two workers, and more would only wait in the queues, in front of everything else that the desk does.

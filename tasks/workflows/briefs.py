@@ -7,14 +7,14 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from agents.roles import ROLES
-from agents.subjects import AnalystSubject, ResearchSubject, analyst_subject, validator_subject
-from models.analysis import AnalysisRequest
-from models.research import ReportStatus
-from models.tables.runs import Report
-from tasks.bootstrap import Desk
-from tasks.engine.steps import ClaimedStep
-from tools.registry import ToolContext
+from chordesk.agents.roles import ROLES
+from chordesk.agents.subjects import AnalystSubject, ResearchSubject, analyst_subject, validator_subject
+from chordesk.models.analysis import AnalysisRequest
+from chordesk.models.research import ReportStatus
+from chordesk.models.tables.runs import Report
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tools.registry import ToolContext
 
 
 def brief_of(desk: Desk, step: ClaimedStep, context: ToolContext) -> ResearchSubject | AnalystSubject:

@@ -9,22 +9,22 @@ from typing import Any
 from celery import Celery
 from sqlmodel import Session, col, select
 
-from agents.tradingagents.asking import ROLE
-from models.database.store import insert_rows, new_row
-from models.errors import UsageError
-from models.states import RUN_FINAL, RunKind, StepKind
-from models.tables.graphs import GraphCheckpoint, GraphWrite
-from models.tables.runs import Run, Step
-from tasks.bootstrap import Desk, desk_of
-from tasks.engine import kinds
-from tasks.engine.kinds import StepSpec, Workflow
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.worker.labels import require_model
-from tasks.worker.work import Ending
-from tasks.workflows.graphs.factory import load_graph
-from tasks.workflows.graphs.result import graphs
-from tasks.workflows.runs import new_run, open_run
+from chordesk.agents.tradingagents.asking import ROLE
+from chordesk.models.database.store import insert_rows, new_row
+from chordesk.models.errors import UsageError
+from chordesk.models.states import RUN_FINAL, RunKind, StepKind
+from chordesk.models.tables.graphs import GraphCheckpoint, GraphWrite
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.engine.kinds import StepSpec, Workflow
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.labels import require_model
+from chordesk.tasks.worker.work import Ending
+from chordesk.tasks.workflows.graphs.factory import load_graph
+from chordesk.tasks.workflows.graphs.result import graphs
+from chordesk.tasks.workflows.runs import new_run, open_run
 
 
 def open_graphs(app: Celery, factory: str, inputs: Mapping[str, Any]) -> Run:
@@ -89,10 +89,10 @@ def play_chapter(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Run the graph's nodes until it ends, or its chapter does. Raises LeaseLost, StepEnded, UsageError."""
     require_model(desk, step.run_id)
     if step.role == ROLE:
-        from tasks.workflows.tradingagents.chapter import TickerChapter
+        from chordesk.tasks.workflows.tradingagents.chapter import TickerChapter
 
         return TickerChapter(desk, step, held).play()
-    from tasks.workflows.graphs.play import Chapter  # LangGraph: no other step needs it
+    from chordesk.tasks.workflows.graphs.play import Chapter  # LangGraph: no other step needs it
 
     return Chapter(desk, step, held).play()
 

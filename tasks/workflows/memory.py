@@ -12,13 +12,13 @@ from typing import Any
 
 from sqlmodel import Session
 
-from agents.role_models import role_labels
-from agents.roles import roots, validators
-from models.research import Stance
-from tasks.workflows import memory_rows
-from tasks.workflows.memory_rows import PastReport
-from tools.orders.records.trader_notes import last_notes
-from tools.registry import ToolContext
+from chordesk.agents.role_models import role_labels
+from chordesk.agents.roles import roots, validators
+from chordesk.models.research import Stance
+from chordesk.tasks.workflows import memory_rows
+from chordesk.tasks.workflows.memory_rows import PastReport
+from chordesk.tools.orders.records.trader_notes import last_notes
+from chordesk.tools.registry import ToolContext
 
 POINTS = 3  # of a symbol's thesis
 HITS = 6

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from sqlalchemy import Executable, Select, bindparam, func, null, select, union_all
 from sqlmodel import Session, col
 
-from models.research import ReportStatus
-from models.tables.composing import composed_once
-from models.tables.runs import Decision, Report, Run, ScreenHit, Verdict
-from tools.registry import ToolContext
-from tools.reports import seen_runs
+from chordesk.models.research import ReportStatus
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.runs import Decision, Report, Run, ScreenHit, Verdict
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.reports import seen_runs
 
 
 class PastVerdict(NamedTuple):

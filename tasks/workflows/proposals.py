@@ -10,17 +10,17 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from models.analysis import break_even_texts
-from models.contracts import MODELLED
-from models.research import ActionKind, Confidence, TraderAction
-from models.states import StepKind
-from models.tables.analysis import Analysis
-from models.tables.columns import new_id
-from models.tables.runs import Candidate, Decision, Run
-from tasks.bootstrap import Desk
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.worker.work import Done, Ending
+from chordesk.models.analysis import break_even_texts
+from chordesk.models.contracts import MODELLED
+from chordesk.models.research import ActionKind, Confidence, TraderAction
+from chordesk.models.states import StepKind
+from chordesk.models.tables.analysis import Analysis
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.runs import Candidate, Decision, Run
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.work import Done, Ending
 
 AUTHOR = "code: analyze"
 

@@ -15,9 +15,9 @@ from celery import Celery
 from sqlalchemy import Select, bindparam
 from sqlmodel import Session, col, select
 
-from agents.grounding.report import Grounding, capped, is_grounded, lack
-from agents.grounding.role_run import grounding_of
-from agents.roles import (
+from chordesk.agents.grounding.report import Grounding, capped, is_grounded, lack
+from chordesk.agents.grounding.role_run import grounding_of
+from chordesk.agents.roles import (
     GRAPH_ROLES,
     ROLES,
     default_roles,
@@ -28,39 +28,39 @@ from agents.roles import (
     roots,
     validators,
 )
-from agents.runner import RoleRun
-from agents.tradingagents.asking import require_playable
-from agents.verdict import counted, reduce_reports
-from models.database.store import new_row
-from models.events.telemetry import ReportGrounded
-from models.research import Instrument, ReportStatus, RoleReport, Skipped, Stance
-from models.settings import Settings
-from models.states import RunKind, StepKind
-from models.tables.columns import new_id
-from models.tables.composing import composed_once
-from models.tables.orders import Account
-from models.tables.runs import Candidate, Report, Run, Step, Verdict, VerdictReport
-from tasks.bootstrap import Desk, desk_of
-from tasks.engine import kinds
-from tasks.engine.kinds import StepSpec, Workflow
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.engine.summary import GOES_ON
-from tasks.worker.turns import last_turn, left_out, retry_of, run_role, skipped, status_of, value_of
-from tasks.worker.work import Done, Ending
-from tasks.workflows.briefs import brief_of
-from tasks.workflows.memory import symbol_memory
-from tasks.workflows.portfolio.due import DueReason, HoldingSnapshot
-from tasks.workflows.portfolio.plan import PLANS, plan_portfolio
-from tasks.workflows.portfolio.schedule import LOOKED, RoleScheduleStore
-from tasks.workflows.runs import new_run, open_run
-from tasks.workflows.speculation import after, beside, ends_all, spare_turns
-from tasks.workflows.tradingagents.opening import ticker_step
-from tools.holdings import holdings, holds
-from tools.market.sessions import no_current_price
-from tools.market.universe import resolve_universe
-from tools.questions.verdicts import verdict_question
-from tools.registry import ToolContext
+from chordesk.agents.runner import RoleRun
+from chordesk.agents.tradingagents.asking import require_playable
+from chordesk.agents.verdict import counted, reduce_reports
+from chordesk.models.database.store import new_row
+from chordesk.models.events.telemetry import ReportGrounded
+from chordesk.models.research import Instrument, ReportStatus, RoleReport, Skipped, Stance
+from chordesk.models.settings import Settings
+from chordesk.models.states import RunKind, StepKind
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.orders import Account
+from chordesk.models.tables.runs import Candidate, Report, Run, Step, Verdict, VerdictReport
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.engine.kinds import StepSpec, Workflow
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.engine.summary import GOES_ON
+from chordesk.tasks.worker.turns import last_turn, left_out, retry_of, run_role, skipped, status_of, value_of
+from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.workflows.briefs import brief_of
+from chordesk.tasks.workflows.memory import symbol_memory
+from chordesk.tasks.workflows.portfolio.due import DueReason, HoldingSnapshot
+from chordesk.tasks.workflows.portfolio.plan import PLANS, plan_portfolio
+from chordesk.tasks.workflows.portfolio.schedule import LOOKED, RoleScheduleStore
+from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.tasks.workflows.speculation import after, beside, ends_all, spare_turns
+from chordesk.tasks.workflows.tradingagents.opening import ticker_step
+from chordesk.tools.holdings import holdings, holds
+from chordesk.tools.market.sessions import no_current_price
+from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.questions.verdicts import verdict_question
+from chordesk.tools.registry import ToolContext
 
 
 def open_research(app: Celery, symbols: Sequence[str]) -> Run:

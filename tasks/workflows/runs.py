@@ -9,23 +9,23 @@ from typing import Any
 from celery import Celery
 from sqlmodel import Session, select
 
-from agents.local_contexts import require_contexts
-from models.settings import Settings
-from models.settings.snapshots import in_run, snapshot
-from models.states import RunState, StepKind
-from models.tables.columns import new_id, utcnow
-from models.tables.runs import Run, Step
-from tasks.bootstrap import Desk, desk_of
-from tasks.engine import graph, kinds
-from tasks.engine.kinds import StepSpec
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
-from tasks.engine.summary import run_state, summarise, without_reports
-from tasks.worker.dispatch import send
-from tasks.worker.labels import label_of
-from tasks.worker.work import Done, Ending
-from tools.ledger import ensure_account
-from tools.market.protocol import MarketData
+from chordesk.agents.local_contexts import require_contexts
+from chordesk.models.settings import Settings
+from chordesk.models.settings.snapshots import in_run, snapshot
+from chordesk.models.states import RunState, StepKind
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.engine import graph, kinds
+from chordesk.tasks.engine.kinds import StepSpec
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
+from chordesk.tasks.engine.summary import run_state, summarise, without_reports
+from chordesk.tasks.worker.dispatch import send
+from chordesk.tasks.worker.labels import label_of
+from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tools.ledger import ensure_account
+from chordesk.tools.market.protocol import MarketData
 
 Writer = Callable[[Session, Run, str], list[NewStep]]
 

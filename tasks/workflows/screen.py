@@ -13,35 +13,35 @@ from celery import Celery
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
-from agents.board.voices import voices_of
-from agents.fitting import shard_size
-from agents.role_models import role_models
-from agents.roles import ROLES
-from agents.screeners import Hit, RankedCandidate, accept, lenses_of, rank, shards
-from agents.subjects import screener_subject
-from models.research import Instrument, ReportStatus, ScreenCandidate, ScreenConfidence, ScreenOutput
-from models.settings import Settings
-from models.settings.snapshots import with_values
-from models.states import RunKind, StepKind
-from models.tables.columns import new_id
-from models.tables.orders import Account, Position
-from models.tables.runs import Candidate, CandidateHit, Run, ScreenHit, Step
-from tasks.bootstrap import Desk, desk_of
-from tasks.engine import kinds
-from tasks.engine.kinds import StepSpec, Workflow
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.worker.turns import last_turn, left_out, retry_of, run_role, status_of, value_of
-from tasks.worker.work import Done, Ending
-from tasks.workflows.memory import lens_memory
-from tasks.workflows.portfolio.schedule import SCREENED
-from tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
-from tasks.workflows.runs import new_run, open_run
-from tasks.workflows.speculation import spare_turns
-from tools.market.clock import exchange_hours
-from tools.market.quotes import share_of
-from tools.market.universe import resolve_universe
-from tools.risk import underlying_of
+from chordesk.agents.board.voices import voices_of
+from chordesk.agents.fitting import shard_size
+from chordesk.agents.role_models import role_models
+from chordesk.agents.roles import ROLES
+from chordesk.agents.screeners import Hit, RankedCandidate, accept, lenses_of, rank, shards
+from chordesk.agents.subjects import screener_subject
+from chordesk.models.research import Instrument, ReportStatus, ScreenCandidate, ScreenConfidence, ScreenOutput
+from chordesk.models.settings import Settings
+from chordesk.models.settings.snapshots import with_values
+from chordesk.models.states import RunKind, StepKind
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.orders import Account, Position
+from chordesk.models.tables.runs import Candidate, CandidateHit, Run, ScreenHit, Step
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.engine.kinds import StepSpec, Workflow
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.turns import last_turn, left_out, retry_of, run_role, status_of, value_of
+from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.workflows.memory import lens_memory
+from chordesk.tasks.workflows.portfolio.schedule import SCREENED
+from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
+from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.tasks.workflows.speculation import spare_turns
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.quotes import share_of
+from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.risk import underlying_of
 
 NO_CANDIDATES = "no candidates; no decision was made"
 NEW_YORK = ZoneInfo("America/New_York")

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from sqlmodel import Session, col, func, select
 
-from agents.local_models import turns_at_once
-from agents.role_models import role_models
-from agents.roles import GRAPH_ROLES, ROLES, following, rejecting, roots
-from models.settings import Settings
-from models.states import RunState, StepState
-from models.tables.runs import Run, Step
-from tasks.engine import budgets, kinds
+from chordesk.agents.local_models import turns_at_once
+from chordesk.agents.role_models import role_models
+from chordesk.agents.roles import GRAPH_ROLES, ROLES, following, rejecting, roots
+from chordesk.models.settings import Settings
+from chordesk.models.states import RunState, StepState
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.engine import budgets, kinds
 
 
 def spare_turns(session: Session, settings: Settings, run_id: str) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agents.codex.runtime import CodexRuntime
-from agents.fitting import (
+from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.agents.fitting import (
     CALLS,
     SMALLEST_ANSWER,
     fixed_tokens,
@@ -19,22 +19,22 @@ from agents.fitting import (
     smallest_tokens,
     symbols_a_turn,
 )
-from agents.prompting import render
-from agents.pulse import TurnLimits
-from agents.role_models import RoleModel
-from agents.roles import ROLES
-from agents.runner import Assignment, RoleRun, Runner, fit_job, question
-from agents.subjects import JudgedSymbol, screener_subject, trader_subject, validator_subject
-from models.errors import ContextWindow, UsageError
-from models.research import Completed, Failed
-from models.settings import Settings
+from chordesk.agents.prompting import render
+from chordesk.agents.pulse import TurnLimits
+from chordesk.agents.role_models import RoleModel
+from chordesk.agents.roles import ROLES
+from chordesk.agents.runner import Assignment, RoleRun, Runner, fit_job, question
+from chordesk.agents.subjects import JudgedSymbol, screener_subject, trader_subject, validator_subject
+from chordesk.models.errors import ContextWindow, UsageError
+from chordesk.models.research import Completed, Failed
+from chordesk.models.settings import Settings
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.shortening import LEFT_OUT, tokens_of
 from tests.agents.codex.kit import run, running
 from tests.fakes.responses import Call, FakeResponses, Text
-from tools.market.factory import build_market
-from tools.market.protocol import MarketData
-from tools.market.universe import resolve_universe
-from tools.registry import ToolContext
-from tools.shortening import LEFT_OUT, tokens_of
 
 MODEL = RoleModel("local", "qwen3:8b")
 LIMITS = TurnLimits()

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 import redis
 
-from agents.codex.config import runtime_config
-from agents.roles import ROLES
-from agents.runner import Assignment, Runner
-from agents.runtime import Opening
-from agents.subjects import screener_subject, trader_subject, validator_subject
-from models.settings import Settings
+from chordesk.agents.codex.config import runtime_config
+from chordesk.agents.roles import ROLES
+from chordesk.agents.runner import Assignment, Runner
+from chordesk.agents.runtime import Opening
+from chordesk.agents.subjects import screener_subject, trader_subject, validator_subject
+from chordesk.models.settings import Settings
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.registry import ToolContext
 from tests.agents.codex.kit import run, running
 from tests.fakes.responses import FakeResponses, Reply, Text
-from tools.market.factory import build_market
-from tools.market.protocol import MarketData
-from tools.registry import ToolContext
 
 AFRESH = "This conversation has no earlier turns."
 ANSWERS = {

@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
-from agents.prompting import render
-from agents.roles import ROLES, Role
-from agents.subjects import (
+from chordesk.agents.prompting import render
+from chordesk.agents.roles import ROLES, Role
+from chordesk.agents.subjects import (
     AnalystSubject,
     ScreenerSubject,
     SynthesisSubject,
@@ -25,8 +25,8 @@ from agents.subjects import (
     validator_subject,
     voice_subject,
 )
-from models.board.forecasts import VoiceForecast, VoicePosition
-from models.settings import Settings
+from chordesk.models.board.forecasts import VoiceForecast, VoicePosition
+from chordesk.models.settings import Settings
 
 SETTINGS = Settings()
 CAPITAL = 80_000.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents import role_models
-from agents.role_models import (
+from chordesk.agents import role_models
+from chordesk.agents.role_models import (
     RoleModel,
     models_in_use,
     models_of,
@@ -15,10 +15,10 @@ from agents.role_models import (
     tier_of,
     voice_tiers,
 )
-from agents.roles import ROLES
-from models.errors import SettingError
-from models.settings import Settings
-from tasks.bootstrap import require_roles
+from chordesk.agents.roles import ROLES
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import Settings
+from chordesk.tasks.bootstrap import require_roles
 
 
 def models(text: str = "", **values: object) -> dict[str, RoleModel]:

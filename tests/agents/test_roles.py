@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from agents import prompting
-from agents.prompting import PROMPTS, instructions, render, subject_block
-from agents.roles import (
+from chordesk.agents import prompting
+from chordesk.agents.prompting import PROMPTS, instructions, render, subject_block
+from chordesk.agents.roles import (
     ROLES,
     TOOLS,
     Role,
@@ -30,10 +30,10 @@ from agents.roles import (
     roots,
     validators,
 )
-from agents.rulebook.policies import POLICIES
-from agents.rulebook.wire import parse
-from agents.screeners import lenses_of
-from agents.subjects import (
+from chordesk.agents.rulebook.policies import POLICIES
+from chordesk.agents.rulebook.wire import parse
+from chordesk.agents.screeners import lenses_of
+from chordesk.agents.subjects import (
     AnalystSubject,
     JudgedSymbol,
     SynthesisSubject,
@@ -47,10 +47,10 @@ from agents.subjects import (
     validator_subject,
     voice_subject,
 )
-from models.board.forecasts import CitedSignal, VoiceForecast, VoicePosition
-from models.errors import SettingError, UsageError
-from models.research import ScreenOutput, TraderOutput, ValidatorOutput
-from models.settings import LENSES, Settings
+from chordesk.models.board.forecasts import CitedSignal, VoiceForecast, VoicePosition
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.research import ScreenOutput, TraderOutput, ValidatorOutput
+from chordesk.models.settings import LENSES, Settings
 
 SETTINGS = Settings()
 PORTFOLIO = {"cash": 90_000.0, "equity": 100_000.0, "buyingPower": 80_000.0, "positions": []}

@@ -13,24 +13,24 @@ from typing import Any
 import pytest
 import redis
 
-from agents.codex.runtime import CodexRuntime
-from agents.judging import GO_ON, storable
-from agents.role_models import RoleModel
-from agents.roles import ROLES, TOOLS
-from agents.runner import Assignment, RoleRun, Runner
-from agents.runtime import Scope
-from agents.subjects import validator_subject
-from models.database.artifacts import path_in_home
-from models.research import Completed, Failed, Refused, ReportStatus
-from models.settings import Settings
-from tasks.worker.turns import status_of
+from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.agents.judging import GO_ON, storable
+from chordesk.agents.role_models import RoleModel
+from chordesk.agents.roles import ROLES, TOOLS
+from chordesk.agents.runner import Assignment, RoleRun, Runner
+from chordesk.agents.runtime import Scope
+from chordesk.agents.subjects import validator_subject
+from chordesk.models.database.artifacts import path_in_home
+from chordesk.models.research import Completed, Failed, Refused, ReportStatus
+from chordesk.models.settings import Settings
+from chordesk.tasks.worker.turns import status_of
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.registry import ToolContext
 from tests.agents.codex.kit import run, running
 from tests.bench.tokens.calls import model_call
 from tests.fakes.responses import Call, FakeResponses, Refusal, Reply, Status, Text, answered
 from tests.golden.stage import Collected
-from tools.market.factory import build_market
-from tools.market.protocol import MarketData
-from tools.registry import ToolContext
 
 GOOD = {"verdict": "CONFIRMED", "confidence": "high", "summary": "Steady.", "keyRisks": ["earnings"]}
 BAD = {**GOOD, "verdict": "MAYBE"}

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from agents.roles import ROLES, TOOLS, Role
-from agents.runner import Assignment, InterruptSignal, RoleRun, Runner
-from agents.runtime import Runtime
-from agents.subjects import validator_subject
-from models.database.artifacts import path_in_home
-from models.research import Completed, Failed, Failure, Interrupted, Refused
-from models.settings import Settings
+from chordesk.agents.roles import ROLES, TOOLS, Role
+from chordesk.agents.runner import Assignment, InterruptSignal, RoleRun, Runner
+from chordesk.agents.runtime import Runtime
+from chordesk.agents.subjects import validator_subject
+from chordesk.models.database.artifacts import path_in_home
+from chordesk.models.research import Completed, Failed, Failure, Interrupted, Refused
+from chordesk.models.settings import Settings
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.registry import ToolContext
 from tests.agents.codex.kit import run
 from tests.fakes.runtime import FakeRuntime, FakeTurn
-from tools.market.factory import build_market
-from tools.registry import ToolContext
 
 ROOT = Path(__file__).parents[2]
 GOOD = json.dumps({"verdict": "CONFIRMED", "confidence": "high", "summary": "Steady.", "keyRisks": ["earnings"]})
@@ -142,6 +142,6 @@ def test_a_halt_interrupts_the_running_turn(settings: Settings) -> None:
 
 
 def test_the_runner_loads_no_codex() -> None:
-    script = "import sys, agents.runner; print([name for name in sys.modules if name.startswith('agents.codex')])"
+    script = "import sys, chordesk.agents.runner; print([name for name in sys.modules if 'agents.codex' in name])"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

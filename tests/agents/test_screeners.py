@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.screeners import WEIGHTS, Hit, RankedCandidate, accept, rank, shards
-from agents.subjects import screener_subject
-from models.research import Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
-from models.settings import LENSES, Settings
+from chordesk.agents.screeners import WEIGHTS, Hit, RankedCandidate, accept, rank, shards
+from chordesk.agents.subjects import screener_subject
+from chordesk.models.research import Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
+from chordesk.models.settings import LENSES, Settings
 
 HIGH, MEDIUM, SPECULATIVE = ScreenConfidence.HIGH, ScreenConfidence.MEDIUM, ScreenConfidence.SPECULATIVE
 EQUITY, ETF, OPTION = Instrument.EQUITY, Instrument.ETF, Instrument.OPTION

@@ -6,10 +6,10 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
-from agents.role_models import default_model
-from agents.runner import thread_scope
-from models.settings import Settings
-from tools.market.factory import build_market
+from chordesk.agents.role_models import default_model
+from chordesk.agents.runner import thread_scope
+from chordesk.models.settings import Settings
+from chordesk.tools.market.factory import build_market
 
 
 def scope_of(here: Settings) -> str:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.verdict import COMPANY, SUMMARY_CHARS, cap_confidence, counted, deciding_rule
-from agents.verdict import reduce_reports as reduce_with
-from models.research import Confidence, Rating, ReportStatus, RoleReport, Stance, VerdictResult
-from models.settings import Settings
+from chordesk.agents.verdict import COMPANY, SUMMARY_CHARS, cap_confidence, counted, deciding_rule
+from chordesk.agents.verdict import reduce_reports as reduce_with
+from chordesk.models.research import Confidence, Rating, ReportStatus, RoleReport, Stance, VerdictResult
+from chordesk.models.settings import Settings
 
 OK, CARE, NO = Stance.CONFIRMED, Stance.CAUTION, Stance.REJECT
 HIGH, MEDIUM, LOW = Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW

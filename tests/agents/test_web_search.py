@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from agents.runner import RoleRun, Runner
-from agents.runtime import WebSearch
-from agents.web_search import check_web_search, recorded, search_hosts, searching_roles
-from models.errors import SettingError
-from models.settings import Settings
+from chordesk.agents.runner import RoleRun, Runner
+from chordesk.agents.runtime import WebSearch
+from chordesk.agents.web_search import check_web_search, recorded, search_hosts, searching_roles
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import Settings
+from chordesk.tools.market.clock import LiveClock
+from chordesk.tools.registry import ToolContext
 from tests.agents.codex.kit import run, running
 from tests.agents.test_runner import GOOD, job, reply
 from tests.fakes.responses import Call, FakeResponses, Searched
 from tests.tools.market.far_market import FarMarket
-from tools.market.clock import LiveClock
-from tools.registry import ToolContext
 
 AT = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
 DAY = dt.date(2010, 8, 12)

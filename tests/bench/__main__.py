@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from models.settings.sources import load_settings
-from tasks.worker import logs
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.worker import logs
 from tests.bench.analysis import analysis_times
 from tests.bench.charts import chart_cost
 from tests.bench.commands import command_cpu

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 from sqlmodel import Session, select
 
-from models.analysis import AnalysisRequest
-from models.errors import MarketError
-from models.states import StepKind
-from models.tables.runs import Run, Step
-from tasks.bootstrap import desk_of
-from tasks.views.run_view import progress
-from tasks.workflows.analyze import open_analysis
+from chordesk.models.analysis import AnalysisRequest
+from chordesk.models.errors import MarketError
+from chordesk.models.states import StepKind
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.views.run_view import progress
+from chordesk.tasks.workflows.analyze import open_analysis
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.protocol import ChainSource, MarketData
 from tests.bench.cpu import CpuTime
 from tests.bench.names import priced
 from tests.bench.screen import calls_by_step, has_ended
 from tests.stack import Processes, processes, wait_for
-from tools.market.clock import exchange_day
-from tools.market.protocol import ChainSource, MarketData
 
 SELECTED = "HAL"  # by the rulebook on the replay's day, so that a symbol goes through all its turns
 OPTIONS = {

@@ -10,14 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from models.settings import Settings
-from tools.charts.render_tool import RenderArguments, chart_render
-from tools.charts.study_tool import MOST_SYMBOLS, StudyArguments, chart_study_get
-from tools.market.clock import ReplayClock
-from tools.market.replay.data import replay_data
-from tools.market.replay.market import ReplayMarket
-from tools.registry import ToolContext
-from tools.toolsets import warm
+from chordesk.models.settings import Settings
+from chordesk.tools.charts.render_tool import RenderArguments, chart_render
+from chordesk.tools.charts.study_tool import MOST_SYMBOLS, StudyArguments, chart_study_get
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.data import replay_data
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.toolsets import warm
 
 DAY, THREADS = dt.date(2010, 7, 30), 4
 

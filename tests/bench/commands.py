@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from tasks.worker.sockets import ask_all
+from chordesk.tasks.worker.sockets import ask_all
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, processes, wait_for
 
@@ -21,7 +21,7 @@ def command_cpu(rounds: int) -> Iterator[tuple[str, float, float]]:
         desk.workers("ops")
         wait_for(lambda: any(one.well for one in ask_all(desk.home)), "the worker's loop ticks", PATIENCE)
         for arguments, bound in COMMANDS.items():
-            command = [sys.executable, "-P", "-m", "tasks.cli.main", *arguments]
+            command = [sys.executable, "-P", "-m", "chordesk.tasks.cli.main", *arguments]
             spent = [_user_seconds(command, desk.environ) for _ in range(rounds)]
             yield " ".join(("desk", *arguments)), statistics.median(spent), bound
 

@@ -10,8 +10,8 @@ import json
 import time
 from pathlib import Path
 
-from agents.langchain.bridge import using
-from agents.langchain.own import Connection, own_bridge
+from chordesk.agents.langchain.bridge import using
+from chordesk.agents.langchain.own import Connection, own_bridge
 from tests.bench.graphs import FACTORY, input_of
 from tests.toy import graphs
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from sqlmodel import Session, select
 
-from agents.board.voices import VOICES
-from models.states import StepKind
-from models.tables.board import EpisodeQuestion
-from models.tables.runs import Run, Step
-from tasks.bootstrap import desk_of
-from tasks.views.run_view import progress
-from tasks.workflows.episode.opening import open_episode
+from chordesk.agents.board.voices import VOICES
+from chordesk.models.states import StepKind
+from chordesk.models.tables.board import EpisodeQuestion
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.views.run_view import progress
+from chordesk.tasks.workflows.episode.opening import open_episode
 from tests.bench.names import priced
 from tests.bench.screen import calls_by_step, has_ended
 from tests.stack import Processes, processes, wait_for

@@ -14,10 +14,10 @@ from typing import Any
 
 from sqlmodel import col, func, select
 
-from models.states import RUN_FINAL, RunState
-from models.tables.runs import Run, Turn
-from tasks.bootstrap import desk_of
-from tasks.workflows.graph import open_graphs
+from chordesk.models.states import RUN_FINAL, RunState
+from chordesk.models.tables.runs import Run, Turn
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.graph import open_graphs
 from tests.bench.cpu import CpuTime
 from tests.bench.names import markets
 from tests.bench.turns.throughput import ANSWER, TOOL, queued

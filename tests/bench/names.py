@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from models.settings import Settings
-from tools.market.factory import MarketKey, build_market
-from tools.market.protocol import MarketData
-from tools.market.sessions import no_current_price
+from chordesk.models.settings import Settings
+from chordesk.tools.market.factory import MarketKey, build_market
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.sessions import no_current_price
 
 
 def markets(settings: Settings) -> Iterator[MarketData]:

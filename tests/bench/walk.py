@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import psutil
 
-from models.states import RUN_FINAL, RunState
-from models.tables.runs import Run
-from tasks.bootstrap import desk_of
-from tasks.workflows.backtest import open_backtest
-from tasks.workflows.research import open_research
+from chordesk.models.states import RUN_FINAL, RunState
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.backtest import open_backtest
+from chordesk.tasks.workflows.research import open_research
 from tests.bench.cpu import seconds_of
 from tests.stack import Processes, processes
 

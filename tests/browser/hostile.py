@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from models.database.store import Store
-from models.events import event_log
-from models.events.envelope import EventType, event
-from models.states import AttemptEnd, RunState, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Attempt, CandidateHit, Report, ScreenHit, ToolCall, Verdict, VerdictReport
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import EventType, event
+from chordesk.models.states import AttemptEnd, RunState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Attempt, CandidateHit, Report, ScreenHit, ToolCall, Verdict, VerdictReport
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 
 MARKUP = '<img src=/page/icon.svg onerror="document.title=1"><script>document.title=2</script><b>x</b>\u202e'

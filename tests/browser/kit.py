@@ -14,18 +14,18 @@ import axe_playwright_python
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
 from sqlmodel import col, delete, select
 
-from models.database.store import Store
-from models.events import event_log
-from models.events.envelope import EventType, event
-from models.states import RUN_FINAL, StepState
-from models.tables.columns import new_id, utcnow
-from models.tables.events import EventBatch, EventHead
-from models.tables.orders import Order
-from models.tables.runs import Candidate, Run, Step
-from tasks.bootstrap import desk_of
-from tasks.web.page.sessions import new_code
-from tasks.workflows.research import open_research
-from tasks.workflows.screen import open_screen
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import EventType, event
+from chordesk.models.states import RUN_FINAL, StepState
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.events import EventBatch, EventHead
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Candidate, Run, Step
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.web.page.sessions import new_code
+from chordesk.tasks.workflows.research import open_research
+from chordesk.tasks.workflows.screen import open_screen
 from tests.browser.record import Record, a_record
 from tests.patience import PATIENCE
 from tests.stack import processes, wait_for

@@ -6,13 +6,13 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
-from models.analysis import AnalysisRequest
-from models.states import RUN_FINAL
-from models.tables.runs import Run
-from tasks.bootstrap import desk_of
-from tasks.workflows.analyze import open_analysis
-from tasks.workflows.backtest import open_backtest
-from tasks.workflows.episode.opening import open_episode
+from chordesk.models.analysis import AnalysisRequest
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.analyze import open_analysis
+from chordesk.tasks.workflows.backtest import open_backtest
+from chordesk.tasks.workflows.episode.opening import open_episode
 from tests import zygote
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, wait_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tasks.web.page.assets import STATIC
+from chordesk.tasks.web.page.assets import STATIC
 from tests.browser.kit import DeskPage
 
 # All views that have no parameters.

@@ -14,12 +14,12 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from agents.role_models import PROVIDER_KEYS
-from models.settings import Settings
-from models.settings.sources import load_settings
-from models.settings.variables import SECRET_FILES
-from tasks.cli.root import build
-from tasks.notifications.channels import channels
+from chordesk.agents.role_models import PROVIDER_KEYS
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.settings.variables import SECRET_FILES
+from chordesk.tasks.cli.root import build
+from chordesk.tasks.notifications.channels import channels
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]

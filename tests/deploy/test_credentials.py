@@ -16,12 +16,12 @@ import yaml
 from cryptography import x509
 from sqlmodel import select
 
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.runs import Run, Sweep
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.research import open_research
 from deploy import credentials
-from models.settings.sources import load_settings
-from models.states import RUN_FINAL
-from models.tables.runs import Run, Sweep
-from tasks.bootstrap import desk_of
-from tasks.workflows.research import open_research
 from tests.deploy.test_health import probe
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, free_port, listens, processes, wait_for

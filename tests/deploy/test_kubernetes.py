@@ -17,12 +17,12 @@ import pytest
 import yaml
 from typer.main import get_command
 
-import tasks.worker.app  # noqa: F401  the kinds of steps are declared with the app
-from models.settings import Settings
-from models.settings.sources import load_settings
-from models.settings.variables import names_setting
-from tasks.cli.root import build
-from tasks.engine.demand import query
+import chordesk.tasks.worker.app  # noqa: F401  the kinds of steps are declared with the app
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.settings.variables import names_setting
+from chordesk.tasks.cli.root import build
+from chordesk.tasks.engine.demand import query
 from tests.deploy.kubernetes import FOLDER, OVERLAYS, ROLES, STAYING, named, overlay, rendered, settings_of, workloads
 from tests.deploy.kustomize import Object, containers, pod, render
 from tests.patience import PATIENCE
@@ -284,7 +284,7 @@ def test_images_are_pinned(name: str) -> None:
 def test_keda_asks_what_the_desk_does() -> None:
     spec = named("fleet", "ScaledObject", "desk-research")["spec"]
     (trigger,) = spec["triggers"]
-    assert trigger["metadata"]["query"] == query(), "write the text of tasks.engine.demand.query() there"
+    assert trigger["metadata"]["query"] == query(), "write the text of chordesk.tasks.engine.demand.query() there"
     assert trigger["metadata"]["targetQueryValue"] == settings_of("fleet", "research")["DESK_CODEX_TURNS"]
     assert trigger["metricType"] == "AverageValue", "the number is for all workers together"
     assert spec["scaleTargetRef"]["name"] == workloads("fleet")["research"]["metadata"]["name"]

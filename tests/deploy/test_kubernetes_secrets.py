@@ -15,11 +15,11 @@ import kubernetes_validate
 import pytest
 import redis
 
-from agents.role_models import PROVIDER_KEYS
-from models.settings import Settings
-from models.settings.secret_files import from_files
-from models.settings.sources import load_settings
-from tasks.notifications import channels
+from chordesk.agents.role_models import PROVIDER_KEYS
+from chordesk.models.settings import Settings
+from chordesk.models.settings.secret_files import from_files
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.notifications import channels
 from tests import zygote
 from tests.conftest import valkey_binary
 from tests.deploy.kubernetes import FOLDER, ROLES, STAYING, named, settings_of, workloads

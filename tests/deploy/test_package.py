@@ -18,7 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from models.migrations import VERSIONS
+from chordesk.models.migrations import VERSIONS
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -114,10 +114,57 @@ def test_the_source_distribution_makes_the_same_wheel(built: Path, tmp_path: Pat
 
 
 def test_the_page_is_in_the_wheel(built: Path) -> None:
-    static = ROOT / "tasks" / "web" / "page" / "static"
+    static = ROOT / "chordesk" / "tasks" / "web" / "page" / "static"
     ours = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in static.rglob("*") if path.is_file()}
     assert len(ours) > 20
     assert ours.items() <= contents(distribution(built, "wheel")).items()
+
+
+def test_the_package_owns_its_own_name_alone(built: Path) -> None:
+    """Beside packages with folders like `agents` or `tools`, and in projects that have some."""
+    wheel = contents(distribution(built, "wheel"))
+    assert {name.partition("/")[0] for name in wheel if ".dist-info/" not in name} == {"chordesk"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ours_first", [True, False])
+def test_other_packages_and_projects_have_names_of_their_own(built: Path, tmp_path: Path, ours_first: bool) -> None:
+    """A package with our rooms' names stands for openai-agents, which owns `agents`; a project has folders and a module
+    of those names too. Each works in both orders of installation, and after the other is gone."""
+    theirs = tmp_path / "theirs-1-py3-none-any.whl"
+    with zipfile.ZipFile(theirs, "w") as archive:
+        for room in ("agents", "models", "tools", "tasks"):
+            archive.writestr(f"{room}/__init__.py", "whose = 'theirs'")
+        archive.writestr("theirs-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
+        archive.writestr("theirs-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("theirs-1.dist-info/RECORD", "")
+    ours = distribution(built, "wheel")
+    python = environment(tmp_path, ours)
+    for wheel in (ours, theirs) if ours_first else (theirs, ours):
+        pip(
+            "--python",
+            python,
+            "install",
+            "--quiet",
+            "--no-index",
+            "--no-deps",
+            "--force-reinstall",
+            wheel,
+            cwd=tmp_path,
+        )
+    project = tmp_path / "project"
+    (project / "models").mkdir(parents=True)
+    (project / "models" / "__init__.py").write_text("whose = 'the project'")
+    (project / "agents.py").write_text("whose = 'the project'")
+    desk = "import chordesk.tasks.cli.main as main, chordesk.models.settings as s; print(main.__file__, s.__file__)"
+    both = "import agents, tools, models; print(agents.whose, tools.whose, models.whose)"
+    where = run(python, "-P", "-c", desk, cwd=project)
+    assert all(Path(each).is_relative_to(python.parents[1]) for each in where.split())
+    assert run(python, "-P", "-c", both, cwd=project).split() == ["theirs"] * 3
+    assert run(python, "-c", both, cwd=project).strip() == "the project theirs the project"
+    assert "usage" in run("env", "PYTHONPATH=.", python.with_name("desk"), "--help", cwd=project).lower()
+    pip("--python", python, "uninstall", "--yes", "--quiet", "theirs" if ours_first else "chordesk", cwd=tmp_path)
+    run(python, "-P", "-c", "import chordesk.tasks.cli.main" if ours_first else "import agents, tools", cwd=project)
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +173,8 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("empty")
     python = environment(folder, distribution(built, "wheel"))
     pip("--python", python, "check", cwd=folder)
-    where = run(python, "-c", "import tasks, models; print(tasks.__file__, models.__file__)", cwd=folder)
-    assert all(Path(each).is_relative_to(folder) for each in where.split())
+    where = run(python, "-c", "import chordesk; print(chordesk.__file__)", cwd=folder)
+    assert Path(where.strip()).is_relative_to(folder)
     return python.with_name("desk")
 
 

@@ -8,7 +8,7 @@ import tomllib
 
 from packaging.version import Version
 
-from models.migrations import VERSIONS
+from chordesk.models.migrations import VERSIONS
 from tests.stack import REPOSITORY
 
 _RELEASE = re.compile(r"(\d+\.\d+\.\d+), (\d{4}-\d\d-\d\d), schema (\d{4})")

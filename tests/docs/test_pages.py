@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from models.settings import ALIASES, Settings
-from models.settings.variables import SECRET_FILES
-from tasks.cli.root import build
+from chordesk.models.settings import ALIASES, Settings
+from chordesk.models.settings.variables import SECRET_FILES
+from chordesk.tasks.cli.root import build
 from tests.stack import REPOSITORY
 
 DOCS = REPOSITORY / "docs"

@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from agents.runtime import ConversationSpec, ProcessStatus, TurnResult
-from models.research import Usage
-from models.tables.columns import new_id
-from tools.registry import ToolSpec
+from chordesk.agents.runtime import ConversationSpec, ProcessStatus, TurnResult
+from chordesk.models.research import Usage
+from chordesk.models.tables.columns import new_id
+from chordesk.tools.registry import ToolSpec
 
 _SUBJECT = re.compile(r"```subject\n(.*?)\n```", re.DOTALL)
 _USAGE = Usage(input_tokens=900, output_tokens=80, total_tokens=980)

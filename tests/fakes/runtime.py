@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.runtime import ConversationSpec, ProcessStatus, TurnResult
-from models.research import Failure, Usage
+from chordesk.agents.runtime import ConversationSpec, ProcessStatus, TurnResult
+from chordesk.models.research import Failure, Usage
 
 USAGE = Usage(input_tokens=100, output_tokens=20, total_tokens=120)
 

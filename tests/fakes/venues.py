@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from models.settings import Settings
+from chordesk.models.settings import Settings
 from tests.fakes.serving import PromptHandler
 
 PAGE = 1000

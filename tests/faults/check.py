@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from sqlalchemy import Select, func
 from sqlmodel import Session, col, select
 
-from agents.roles import default_roles
-from models.states import RUN_FINAL, STEP_FINAL, RunState
-from models.tables.orders import Fill, Order
-from models.tables.runs import Candidate, Decision, Report, Run, Step, Turn, Verdict
+from chordesk.agents.roles import default_roles
+from chordesk.models.states import RUN_FINAL, STEP_FINAL, RunState
+from chordesk.models.tables.orders import Fill, Order
+from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Step, Turn, Verdict
 from tests.faults.desk import FaultDesk
 from tests.faults.journal import doubled
 

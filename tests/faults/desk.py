@@ -21,15 +21,15 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 from sqlmodel import col, select
 
-from models.database.store import Store
-from models.states import RUN_FINAL, STEP_FINAL, StepState
-from models.tables.runs import Run, Step
-from tasks.bootstrap import desk_of
-from tasks.workflows.screen import open_screen
+from chordesk.models.database.store import Store
+from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepState
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.screen import open_screen
+from chordesk.tools.market.sessions import no_current_price
 from tests.faults.journal import Asked, Journal
 from tests.faults.model import FaultyModel
 from tests.stack import Processes, processes, wait_for
-from tools.market.sessions import no_current_price
 
 WORKERS = ("research-1", "research-2")
 CREW = (*WORKERS, "ops", "trade", "beat")
@@ -92,7 +92,7 @@ class FaultDesk:
         command = ["beat"] if name.startswith("beat") else ["worker", name.partition("-")[0], "--name", name]
         if name in WORKERS:
             command += ["--concurrency", "32"]
-        module = self.launcher or ("tasks.cli.main",)
+        module = self.launcher or ("chordesk.tasks.cli.main",)
         with self._lock:
             self.processes.spawn(name, sys.executable, "-m", *module, *command)
 

@@ -17,8 +17,8 @@ from typing import Any
 from sqlalchemy import update
 from sqlmodel import Session, col
 
-from models.states import StepState
-from models.tables import columns
+from chordesk.models.states import StepState
+from chordesk.models.tables import columns
 
 NO_CLAIM = "no-claim"
 
@@ -31,7 +31,7 @@ def is_on(switch: str) -> bool:
 def with_claim_switch() -> None:
     """Switched on, every message finds its step free, though it is held or has ended. A suite that passes so tests no
     claim."""
-    graph: Any = importlib.import_module("tasks.engine.graph")
+    graph: Any = importlib.import_module("chordesk.tasks.engine.graph")
     real = graph.claim
 
     def claim(session: Session, step_id: str, *rest: Any, **more: Any) -> Any:
@@ -69,7 +69,7 @@ def main() -> None:
     else:
         raise SystemExit(f"no switch {switch!r}")
     sys.argv = ["desk", *rest]
-    importlib.import_module("tasks.cli.main").main()
+    importlib.import_module("chordesk.tasks.cli.main").main()
 
 
 if __name__ == "__main__":

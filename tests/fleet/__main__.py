@@ -19,9 +19,9 @@ import time
 import traceback
 from types import FrameType
 
-from models.settings.sources import load_settings
-from tasks.services import signals
-from tasks.worker import logs
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.services import signals
+from chordesk.tasks.worker import logs
 from tests.bench.sheet import Sheet
 from tests.fleet.figures import show, show_leftovers
 from tests.fleet.machine.leftovers import Leftovers

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from models.database.store import Store
-from tasks.engine.demand import demand
+from chordesk.models.database.store import Store
+from chordesk.tasks.engine.demand import demand
 from tests.fleet.crew import RESEARCH, Crew
 from tests.fleet.scaler import Decision, Scaler
 

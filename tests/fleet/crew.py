@@ -23,8 +23,8 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, func, select
 
-from models.states import StepState
-from models.tables.runs import Step
+from chordesk.models.states import StepState
+from chordesk.models.tables.runs import Step
 from tests.faults.desk import FaultDesk
 from tests.fleet.machine.certificates import ADDRESS, Authority
 from tests.fleet.machine.leftovers import Leftovers

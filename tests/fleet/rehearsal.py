@@ -19,12 +19,12 @@ from typing import Any
 
 from sqlmodel import col, func, select
 
-from models.database.store import Store
-from models.states import RUN_FINAL, AttemptEnd
-from models.tables.runs import Attempt, Run, Turn
-from tasks.bootstrap import desk_of
-from tasks.engine.demand import demand
-from tasks.services import signals
+from chordesk.models.database.store import Store
+from chordesk.models.states import RUN_FINAL, AttemptEnd
+from chordesk.models.tables.runs import Attempt, Run, Turn
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.engine.demand import demand
+from chordesk.tasks.services import signals
 from tests import homes
 from tests.bench.names import priced
 from tests.faults.check import Expected, Findings, check
@@ -342,7 +342,7 @@ def _environ(model: FaultyModel, token: str, api_port: int, mark: str) -> dict[s
 
 
 def _migrate(environ: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "tasks.cli.main", "db", "upgrade"]
+    command = [sys.executable, "-m", "chordesk.tasks.cli.main", "db", "upgrade"]
     done = subprocess.run(
         command, cwd=REPOSITORY, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False
     )

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from sqlmodel import col, func, select
 
-from models.tables.columns import utcnow
-from models.tables.runs import Attempt, Turn
-from tasks.engine.demand import demand
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Attempt, Turn
+from chordesk.tasks.engine.demand import demand
 from tests.fleet.controller import Controller
 from tests.fleet.costs import Cost, Counters, load
 from tests.fleet.crew import RESEARCH

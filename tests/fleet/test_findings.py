@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlmodel import Session
 
-from models.database.store import Store
-from models.states import RunKind, RunState, StepState
-from models.tables.runs import Report, Run, Verdict
+from chordesk.models.database.store import Store
+from chordesk.models.states import RunKind, RunState, StepState
+from chordesk.models.tables.runs import Report, Run, Verdict
 from tests.bench.sheet import Sheet
 from tests.builders import a_candidate, a_run, a_step, a_turn
 from tests.examples import examples

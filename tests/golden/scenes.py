@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agents.codex.server.approvals import thread_settings
-from agents.codex.threads import gateway
-from agents.codex.threads.gateway import OpenedThread
-from agents.kept_threads import ThreadRecord
-from agents.runtime import ApprovalDecision, ApprovalKind, ConversationSpec
+from chordesk.agents.codex.server.approvals import thread_settings
+from chordesk.agents.codex.threads import gateway
+from chordesk.agents.codex.threads.gateway import OpenedThread
+from chordesk.agents.kept_threads import ThreadRecord
+from chordesk.agents.runtime import ApprovalDecision, ApprovalKind, ConversationSpec
 from tests.agents.codex.kit import FINAL, Kit, spec
 from tests.fakes.responses import Call, Cut, Failing, Policy, Refusal, Reply, Silence, Status, Streamed, Text
 from tests.golden.plain import GONE

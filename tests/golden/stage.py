@@ -15,14 +15,14 @@ from typing import Any
 
 import codex_cli_bin
 
-from agents.codex.config import RuntimeConfig
-from agents.codex.conversation import CodexConversation
-from agents.codex.events.listener import ConversationListener
-from agents.codex.server.catalog import prepare
-from agents.codex.server.process import AppServer
-from agents.codex.threads.gateway import OpenedThread, resume, unsubscribe
-from agents.pulse import TurnLimits
-from agents.runtime import (
+from chordesk.agents.codex.config import RuntimeConfig
+from chordesk.agents.codex.conversation import CodexConversation
+from chordesk.agents.codex.events.listener import ConversationListener
+from chordesk.agents.codex.server.catalog import prepare
+from chordesk.agents.codex.server.process import AppServer
+from chordesk.agents.codex.threads.gateway import OpenedThread, resume, unsubscribe
+from chordesk.agents.pulse import TurnLimits
+from chordesk.agents.runtime import (
     ApprovalDecision,
     ApprovalRequest,
     ConversationSpec,
@@ -31,8 +31,8 @@ from agents.runtime import (
     Scope,
     TurnResult,
 )
-from models.events.envelope import Envelope
-from models.events.lifecycle import ItemLifecycle, TurnLifecycle
+from chordesk.models.events.envelope import Envelope
+from chordesk.models.events.lifecycle import ItemLifecycle, TurnLifecycle
 from tests.agents.codex.kit import METADATA, SCHEMA
 from tests.golden import wire
 

@@ -6,11 +6,11 @@ from typing import Any
 import fsspec
 import pytest
 
-from models.database.blobs import FolderBlobs
-from models.errors import DeskError, SettingError, UsageError
-from models.files import reach, replacing
-from tasks.backup.places import BackupPlace
-from tasks.documents.places import OutputPlace
+from chordesk.models.database.blobs import FolderBlobs
+from chordesk.models.errors import DeskError, SettingError, UsageError
+from chordesk.models.files import reach, replacing
+from chordesk.tasks.backup.places import BackupPlace
+from chordesk.tasks.documents.places import OutputPlace
 
 
 class CredentialsRetrievalError(Exception):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import SettingError
-from models.prices import LISTED, Price, prices
-from models.settings.sources import load_settings
+from chordesk.models.errors import SettingError
+from chordesk.models.prices import LISTED, Price, prices
+from chordesk.models.settings.sources import load_settings
 
 
 def test_own_prices_are_over_those_listed() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.urls import masked
+from chordesk.models.urls import masked
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from models.settings.sources import load_settings
-from tasks.worker import logs
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.worker import logs
 from tests.real import promises
 from tests.real.desk import RealDesk, desk_on
 from tests.real.figures import Figures

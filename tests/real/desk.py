@@ -14,10 +14,10 @@ from typing import TypeVar
 
 from sqlmodel import Session, col, select
 
-from models.states import RUN_FINAL
-from models.tables.orders import Order
-from models.tables.runs import Report, Run, Turn
-from tasks.bootstrap import desk_of
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Report, Run, Turn
+from chordesk.tasks.bootstrap import desk_of
 from tests.real.server import MODEL, LlamaServer
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 
@@ -41,8 +41,9 @@ class RealDesk:
     def command(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """Return a `desk` command when it has ended."""
         return subprocess.run(
-            [sys.executable, "-m", "tasks.cli.main", *arguments], cwd=REPOSITORY, env=self.processes.environ | environ,
-            capture_output=True, text=True, check=False, timeout=COMMAND_SECONDS, stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", "chordesk.tasks.cli.main", *arguments], cwd=REPOSITORY,
+            env=self.processes.environ | environ, capture_output=True, text=True, check=False,
+            timeout=COMMAND_SECONDS, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
     def opened(self, *arguments: str, **environ: str) -> str:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from models.tables.runs import Report, Turn
+from chordesk.models.tables.runs import Report, Turn
 from tests.real.desk import outcomes
 from tests.real.server import Work
 

@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 
-from agents.langchain.chat import ChatCodex
-from agents.langchain.errors import ChatError
-from models.tables.runs import Report, Turn
+from chordesk.agents.langchain.chat import ChatCodex
+from chordesk.agents.langchain.errors import ChatError
+from chordesk.models.tables.runs import Report, Turn
 from tests.real.desk import ONE_ROLE, RealDesk, desk_on, outcomes, said
 from tests.real.figures import Figures
 from tests.real.server import MODEL, LlamaServer, running

@@ -11,8 +11,8 @@ from typing import Any
 import redis
 from sqlalchemy import Engine, MetaData, select
 
-from agents.role_models import PROVIDER_KEYS
-from models.settings import Settings
+from chordesk.agents.role_models import PROVIDER_KEYS
+from chordesk.models.settings import Settings
 
 # Digits and letters that nothing else has, and that no pattern of a key fits: what hides them has to know them.
 MARK = "Quetzal77"

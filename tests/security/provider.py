@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import orjson
 
-from agents.rulebook import server
+from chordesk.agents.rulebook import server
 from tests.fakes.responses import FakeResponses, Receive, Reply, Seen, Send
 
 # Returns a reply in place of the rulebook's, None for the rulebook's.

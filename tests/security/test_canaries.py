@@ -21,15 +21,15 @@ import redis
 from sqlalchemy import create_engine, make_url, text
 from sqlmodel import col, select
 
-from models.database.store import Store
-from models.settings import Settings
-from models.states import RUN_FINAL, RunState
-from models.tables.orders import Order
-from models.tables.runs import Attempt, Run, Step
-from models.tables.threads import KeptThread
-from tasks.bootstrap import desk_of
-from tasks.workflows.research import open_research
-from tasks.workflows.screen import open_screen
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.states import RUN_FINAL, RunState
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Attempt, Run, Step
+from chordesk.models.tables.threads import KeptThread
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.research import open_research
+from chordesk.tasks.workflows.screen import open_screen
 from tests import zygote
 from tests.conftest import valkey_binary
 from tests.fakes.alpaca import Alpaca, serving

@@ -16,19 +16,19 @@ import pytest
 
 STARTERS = {
     "subprocess", "multiprocessing",
-    "agents.codex.runtime.CodexRuntime",
-    "agents.codex.server.catalog.prepare",
-    "agents.codex.server.catalog.slim_catalog",
-    "agents.codex.server.client.Client",
-    "tasks.doctor.check.run_checks",
-    "tasks.doctor.machine",
-    "tasks.doctor.model",
-    "tasks.doctor.research",
-    "tasks.services.plan",
-    "tasks.services.redis",
-    "tasks.services.stack.Stack",
-    "tasks.services.supervision.Supervisor",
-    "tasks.services.up.require_able",
+    "chordesk.agents.codex.runtime.CodexRuntime",
+    "chordesk.agents.codex.server.catalog.prepare",
+    "chordesk.agents.codex.server.catalog.slim_catalog",
+    "chordesk.agents.codex.server.client.Client",
+    "chordesk.tasks.doctor.check.run_checks",
+    "chordesk.tasks.doctor.machine",
+    "chordesk.tasks.doctor.model",
+    "chordesk.tasks.doctor.research",
+    "chordesk.tasks.services.plan",
+    "chordesk.tasks.services.redis",
+    "chordesk.tasks.services.stack.Stack",
+    "chordesk.tasks.services.supervision.Supervisor",
+    "chordesk.tasks.services.up.require_able",
 }  # fmt: skip
 EVENTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec")
 _refusing: list[bool] = []

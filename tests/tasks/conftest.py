@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sqlmodel import Session
 
-import tasks.workflows  # noqa: F401
-from models.database.store import Store
+import chordesk.tasks.workflows  # noqa: F401
+from chordesk.models.database.store import Store
 from tests.databases import make_database
 from tests.tasks.views.chain import Chain, a_chain
 

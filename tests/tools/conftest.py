@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from agents.roles import TOOLS
-from models.database.store import Store
-from models.settings import Settings
-from tools.market.clock import ReplayClock
-from tools.market.protocol import MarketData
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.data import PACKAGE, replay_data
-from tools.market.replay.market import ReplayMarket
-from tools.registry import ToolAnswer, ToolContext
-from tools.toolsets import Registry
+from chordesk.agents.roles import TOOLS
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.data import PACKAGE, replay_data
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.registry import ToolAnswer, ToolContext
+from chordesk.tools.toolsets import Registry
 
 Call = Callable[..., ToolAnswer]
 MakeContext = Callable[..., ToolContext]

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlmodel import Session
 
-from models.tables.columns import new_id
-from models.tables.orders import Order
-from models.tables.runs import Candidate, Decision, Report, Run, Step, Turn, Verdict
-from tools.market.clock import ReplayClock
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Step, Turn, Verdict
+from chordesk.tools.market.clock import ReplayClock
 
 NOW = ReplayClock(dt.date(2010, 8, 12)).now()
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from chordesk.tools import figures
 from tests.examples import examples
-from tools import figures
 
 PRICES = st.integers(1, 300).flatmap(
     lambda n: arrays.arrays(float, n, elements=st.floats(0.5, 5000, allow_nan=False, width=32))

@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from models.database.store import Store
-from models.market import Quote
-from models.tables.orders import Account, Fill, Position
+from chordesk.models.database.store import Store
+from chordesk.models.market import Quote
+from chordesk.models.tables.orders import Account, Fill, Position
+from chordesk.tools.holdings import NO_COST, NOT_YET, Holding, free_shares, holdings, written_contracts
+from chordesk.tools.registry import ToolContext
 from tests.tools.conftest import MakeContext
 from tests.tools.ledger_rows import filled_order
 from tests.tools.orders.tape import Tape
-from tools.holdings import NO_COST, NOT_YET, Holding, free_shares, holdings, written_contracts
-from tools.registry import ToolContext
 
 PUT = "AAA101218P00090000"
 BEFORE = dt.datetime(2010, 8, 9, 13, 30, tzinfo=dt.UTC)

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.errors import MarketUnavailable
-from models.market import Headline
+from chordesk.models.errors import MarketUnavailable
+from chordesk.models.market import Headline
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import FarClock, FarMarket
-from tools.market.replay.market import ReplayMarket
 
 NOW = FarClock().now()
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from models.errors import MarketUnavailable
+from chordesk.models.errors import MarketUnavailable
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import FarMarket, daily
-from tools.market.replay.market import ReplayMarket
 
 
 def test_the_replay_has_an_overview_of_a_company(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:

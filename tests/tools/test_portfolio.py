@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.database.store import Store
-from models.tables.orders import Account, Fill, Order, Position
+from chordesk.models.database.store import Store
+from chordesk.models.tables.orders import Account, Fill, Order, Position
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.ledger_rows import filled_order
-from tools.market.clock import ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ReplayMarket
 
 NOW = ReplayClock(dt.date(2010, 8, 12)).now()
 BEFORE = NOW - dt.timedelta(days=3)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.database.store import Store
+from chordesk.models.database.store import Store
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.ledger_rows import NOW, add_candidate, add_report, add_run, add_verdict
-from tools.market.replay.market import ReplayMarket
 
 DAY = dt.timedelta(days=1)
 

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from agents.roles import ROLES
+from chordesk.agents.roles import ROLES
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.registry import Arguments, ToolAnswer, ToolContext, ToolImage, ToolSpec
+from chordesk.tools.shortening import IMAGE_TOKENS, LEFT_OUT, Room, text_of, tokens_of
+from chordesk.tools.toolsets import Registry, toolset_for
 from tests.tools.conftest import MakeContext
 from tests.tools.market.far_market import FarMarket
-from tools.market.replay.market import ReplayMarket
-from tools.registry import Arguments, ToolAnswer, ToolContext, ToolImage, ToolSpec
-from tools.shortening import IMAGE_TOKENS, LEFT_OUT, Room, text_of, tokens_of
-from tools.toolsets import Registry, toolset_for
 
 SCREENER = ROLES["screener_technical"].tools
 

@@ -4,13 +4,13 @@ import datetime as dt
 
 import pytest
 
-from models.errors import MarketError
+from chordesk.models.errors import MarketError
+from chordesk.tools.market.bars import DailyBars
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import Call, MakeContext, Raw
 from tests.tools.market.far_market import TODAY, FarMarket, daily
-from tools.market.bars import DailyBars
-from tools.market.clock import ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ReplayMarket
 
 
 @pytest.mark.parametrize(("direction", "sign"), [("up", 1), ("down", -1)])

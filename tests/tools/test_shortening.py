@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.shortening import (
+from chordesk.tools.shortening import (
     LEFT_OUT,
     SHORT_LIST,
     Room,

@@ -6,18 +6,18 @@ import time
 import numpy as np
 import pytest
 
-from models.errors import MarketUnavailable, NotConfigured
+from chordesk.models.errors import MarketUnavailable, NotConfigured
+from chordesk.tools import figures
+from chordesk.tools.history import Budget
+from chordesk.tools.market.bars import DailyBars
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.sessions import history_of
+from chordesk.tools.registry import Gaps, payload
+from chordesk.tools.signals import SignalsArguments, signal_rows, signals_get, symbol_signals
 from tests.tools.conftest import Call, MakeContext, Raw
 from tests.tools.market.far_market import TODAY, FarMarket, daily, slow
-from tools import figures
-from tools.history import Budget
-from tools.market.bars import DailyBars
-from tools.market.clock import ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ReplayMarket
-from tools.market.sessions import history_of
-from tools.registry import Gaps, payload
-from tools.signals import SignalsArguments, signal_rows, signals_get, symbol_signals
 
 
 def test_the_figures_of_one_symbol(market: ReplayMarket, raw: Raw, make_context: MakeContext, call: Call) -> None:

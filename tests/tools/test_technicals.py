@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import talib
 
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.sessions import history_of
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import FarMarket, daily
-from tools.market.replay.market import ReplayMarket
-from tools.market.sessions import history_of
 
 
 def test_the_indicators_are_ta_lib_s(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:

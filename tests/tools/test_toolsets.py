@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from agents.roles import ROLES, TOOLS
-from models.errors import MarketUnavailable
-from models.market import Headline
+from chordesk.agents.roles import ROLES, TOOLS
+from chordesk.models.errors import MarketUnavailable
+from chordesk.models.market import Headline
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.registry import Arguments, ToolAnswer, ToolContext, ToolImage, ToolSpec
+from chordesk.tools.toolsets import MAX_IMAGE_BYTES, Recorded, Registry, Timed, toolset_for
 from tests.patience import PATIENCE
 from tests.tools.conftest import Call, MakeContext, every_tool
 from tests.tools.market.far_market import FarMarket, daily, slow
-from tools.market.replay.market import ReplayMarket
-from tools.registry import Arguments, ToolAnswer, ToolContext, ToolImage, ToolSpec
-from tools.toolsets import MAX_IMAGE_BYTES, Recorded, Registry, Timed, toolset_for
 
 QUICK = ROLES["quick"].tools
 
@@ -277,7 +277,7 @@ def test_the_text_is_compact_json(make_context: MakeContext, call: Call) -> None
 
 def test_importing_the_tools_is_light_and_warming_loads_the_rest() -> None:
     code = (
-        "import sys, agents.roles, tools.toolsets as t;"
+        "import sys, chordesk.agents.roles, chordesk.tools.toolsets as t;"
         "heavy = {'pandas', 'talib', 'exchange_calendars', 'yfinance', 'PIL', 'pyarrow', 'trafilatura', 'lxml'};"
         "print(sorted(heavy & sys.modules.keys())); t.warm(); print(sorted(heavy & sys.modules.keys()))"
     )

@@ -10,17 +10,17 @@ import json
 import sys
 import time
 
-from models.database.store import Store
-from models.settings.sources import load_settings
-from models.states import RUN_FINAL
-from models.tables.runs import Run
-from tasks.bootstrap import desk_of
-from tasks.cli.render.runs import progress_line
-from tasks.cli.services.processes import PoolKind, WorkerRole, worker_arguments
-from tasks.views.run_view import progress, view
-from tasks.worker import logs
-from tasks.worker.app import create_app
-from tasks.worker.patches import command
+from chordesk.models.database.store import Store
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.cli.render.runs import progress_line
+from chordesk.tasks.cli.services.processes import PoolKind, WorkerRole, worker_arguments
+from chordesk.tasks.views.run_view import progress, view
+from chordesk.tasks.worker import logs
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.patches import command
 from tests.toy.workflow import open_toy, open_toys
 
 SECONDS = 60.0

@@ -20,7 +20,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import interrupt
 from pydantic import BaseModel, Field
 
-from agents.langchain.chat import ChatCodex
+from chordesk.langchain import ChatCodex
 
 ANALYSTS = ("market", "news", "social", "fundamentals")
 DEBATE = ("bull", "bear")

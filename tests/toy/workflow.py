@@ -8,16 +8,16 @@ from typing import Any
 from celery import Celery
 from sqlmodel import select
 
-from models.errors import UsageError
-from models.tables.runs import Run, Step
-from tasks.bootstrap import Desk, desk_of
-from tasks.engine import kinds
-from tasks.engine.child_runs import ChildRun, named_step
-from tasks.engine.kinds import StepSpec, Workflow
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.worker.work import Done, Ending
-from tasks.workflows.runs import new_run, open_run
+from chordesk.models.errors import UsageError
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.engine.child_runs import ChildRun, named_step
+from chordesk.tasks.engine.kinds import StepSpec, Workflow
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.workflows.runs import new_run, open_run
 
 KIND = "toy"
 FAMILY = "toys"

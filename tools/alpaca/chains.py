@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from models.contracts import OptionChain, root_of
-from models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured, SettingError
-from models.market import Quote
-from models.settings import Settings
-from tools.alpaca import data_shapes as shapes
-from tools.alpaca.data_wire import AlpacaData, data_credentials, data_url
-from tools.market.aged_cache import AgedCache, Kept
-from tools.market.clock import NEW_YORK, exchange_day
-from tools.market.protocol import MarketClock, Shares
+from chordesk.models.contracts import OptionChain, root_of
+from chordesk.models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured, SettingError
+from chordesk.models.market import Quote
+from chordesk.models.settings import Settings
+from chordesk.tools.alpaca import data_shapes as shapes
+from chordesk.tools.alpaca.data_wire import AlpacaData, data_credentials, data_url
+from chordesk.tools.market.aged_cache import AgedCache, Kept
+from chordesk.tools.market.clock import NEW_YORK, exchange_day
+from chordesk.tools.market.protocol import MarketClock, Shares
 
 QUOTE_AGE = dt.timedelta(minutes=1)
 INTEREST_AGE = dt.timedelta(hours=3)  # it is published once a day

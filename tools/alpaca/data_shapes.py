@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from models.contracts import ChainRow, Greeks, parse_contract
+from chordesk.models.contracts import ChainRow, Greeks, parse_contract
 
 Row = dict[str, Any]
 

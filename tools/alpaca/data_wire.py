@@ -18,11 +18,11 @@ from alpaca.trading.requests import GetOptionContractsRequest
 from requests import PreparedRequest, Response
 from requests.exceptions import ReadTimeout, RequestException
 
-from models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured, SettingError
-from models.settings import Settings
-from models.settings.secret_files import secret
-from tools.alpaca.http import Credentials, LimitedAdapter, body_of, limit, on_loopback
-from tools.market.throttle import Throttle
+from chordesk.models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured, SettingError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.secret_files import secret
+from chordesk.tools.alpaca.http import Credentials, LimitedAdapter, body_of, limit, on_loopback
+from chordesk.tools.market.throttle import Throttle
 
 T = TypeVar("T")
 

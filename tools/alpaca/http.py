@@ -12,7 +12,7 @@ from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
 from requests.exceptions import ReadTimeout
 
-from tools.market.time_limit import OutOfTime, within
+from chordesk.tools.market.time_limit import OutOfTime, within
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tools.backtests.closes import CloseTable
+from chordesk.tools.backtests.closes import CloseTable
 
 
 def buy_and_hold(closes: CloseTable, capital: float) -> list[float]:

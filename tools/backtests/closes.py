@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.errors import MarketError
-from tools.market.protocol import Floats, MarketData
+from chordesk.models.errors import MarketError
+from chordesk.tools.market.protocol import Floats, MarketData
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import mean, stdev
 
-from tools.scoring.wilson import Z
+from chordesk.tools.scoring.wilson import Z
 
 # Below it the error of a mean is itself hardly known.
 LEAST_SESSIONS = 30

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tools.backtests.closes import CloseTable
-from tools.scoring.errors import dated_mean
-from tools.scoring.wilson import wilson
+from chordesk.tools.backtests.closes import CloseTable
+from chordesk.tools.scoring.errors import dated_mean
+from chordesk.tools.scoring.wilson import wilson
 
 QUESTION = "beats the universe's median over the next {sessions} sessions"
 

@@ -11,14 +11,14 @@ from decimal import Decimal
 
 from sqlmodel import Session, col, select
 
-from models.contracts import multiplier_of
-from models.errors import MarketError
-from models.tables.orders import Account, BookedSettlement, Fill
-from tools.brokers.paper_books import Books
-from tools.decimals import exact
-from tools.market.clock import exchange_day
-from tools.market.protocol import MarketData
-from tools.market.quotes import quote_of
+from chordesk.models.contracts import multiplier_of
+from chordesk.models.errors import MarketError
+from chordesk.models.tables.orders import Account, BookedSettlement, Fill
+from chordesk.tools.brokers.paper_books import Books
+from chordesk.tools.decimals import exact
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.quotes import quote_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
-from models.errors import UsageError
-from tools.market.protocol import MarketData, RecordedSessions
+from chordesk.models.errors import UsageError
+from chordesk.tools.market.protocol import MarketData, RecordedSessions
 
 
 def sessions_between(market: MarketData, first: dt.date, last: dt.date, every: int) -> list[dt.date]:

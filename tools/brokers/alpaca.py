@@ -18,14 +18,14 @@ from alpaca.trading.requests import (
     TrailingStopOrderRequest,
 )
 
-from models.database.store import Store
-from models.order_terms import OrderType
-from models.orders import AccountView, BrokerAnswer, BrokerFill, BrokerState, OrderTicket
-from models.settings import Settings
-from models.tables.orders import Preview
-from tools.brokers import alpaca_shapes as shapes
-from tools.brokers.alpaca_stream import StreamedFills, TradeUpdates
-from tools.brokers.alpaca_wire import (
+from chordesk.models.database.store import Store
+from chordesk.models.order_terms import OrderType
+from chordesk.models.orders import AccountView, BrokerAnswer, BrokerFill, BrokerState, OrderTicket
+from chordesk.models.settings import Settings
+from chordesk.models.tables.orders import Preview
+from chordesk.tools.brokers import alpaca_shapes as shapes
+from chordesk.tools.brokers.alpaca_stream import StreamedFills, TradeUpdates
+from chordesk.tools.brokers.alpaca_wire import (
     RETRY_SECONDS,
     AlpacaWire,
     BrokerSilent,
@@ -34,9 +34,9 @@ from tools.brokers.alpaca_wire import (
     credentials,
     stream_url,
 )
-from tools.decimals import exact
-from tools.market.clock import NEW_YORK
-from tools.market.protocol import MarketClock, MarketData
+from chordesk.tools.decimals import exact
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.market.protocol import MarketClock, MarketData
 
 _REQUESTS: Mapping[OrderType, type[OrderRequest]] = {
     "market": MarketOrderRequest,

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from models.contracts import parse_contract
-from models.order_terms import OrderType
-from models.orders import (
+from chordesk.models.contracts import parse_contract
+from chordesk.models.order_terms import OrderType
+from chordesk.models.orders import (
     AccountFill,
     AccountView,
     BrokerAnswer,
@@ -19,9 +19,9 @@ from models.orders import (
     OrderTicket,
     Settlement,
 )
-from models.trading.legs import OrderLeg
-from tools.decimals import exact, plain
-from tools.market.clock import NEW_YORK
+from chordesk.models.trading.legs import OrderLeg
+from chordesk.tools.decimals import exact, plain
+from chordesk.tools.market.clock import NEW_YORK
 
 FILLS = "FILL"
 SETTLEMENTS = "OPASN,OPEXC,OPEXP,OPTRD"

@@ -13,9 +13,9 @@ from typing import Any
 import structlog
 from alpaca.trading.stream import TradingStream
 
-from models.orders import BrokerFill
-from tools.alpaca.http import Credentials
-from tools.brokers.alpaca_shapes import streamed_fill
+from chordesk.models.orders import BrokerFill
+from chordesk.tools.alpaca.http import Credentials
+from chordesk.tools.brokers.alpaca_shapes import streamed_fill
 
 log = structlog.get_logger(__name__)
 

@@ -10,10 +10,10 @@ from alpaca.trading.client import TradingClient
 from alpaca.trading.requests import GetOrderByIdRequest, GetOrdersRequest
 from requests.exceptions import RequestException
 
-from models.errors import DeskError, ServiceError, SettingError
-from models.settings import Settings
-from models.settings.secret_files import secret
-from tools.alpaca.http import Credentials, LimitedAdapter, body_of, limit, on_loopback
+from chordesk.models.errors import DeskError, ServiceError, SettingError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.secret_files import secret
+from chordesk.tools.alpaca.http import Credentials, LimitedAdapter, body_of, limit, on_loopback
 
 T = TypeVar("T")
 

@@ -6,15 +6,15 @@ import os
 from collections.abc import Mapping
 from typing import Protocol, get_args
 
-from models.database.store import Store
-from models.settings import BrokerName, Settings
-from tools.brokers.protocol import Broker
-from tools.market.plugins import load_plugin
-from tools.market.protocol import MarketData
+from chordesk.models.database.store import Store
+from chordesk.models.settings import BrokerName, Settings
+from chordesk.tools.brokers.protocol import Broker
+from chordesk.tools.market.plugins import load_plugin
+from chordesk.tools.market.protocol import MarketData
 
 # One module a broker, imported when it is asked for: to add one, write it and add its name to BrokerName. The names of
 # one broker's accounts differ after the hyphen.
-MODULES = {name: f"tools.brokers.{name.partition('-')[0]}" for name in get_args(BrokerName)}
+MODULES = {name: f"chordesk.tools.brokers.{name.partition('-')[0]}" for name in get_args(BrokerName)}
 
 
 class BrokerModule(Protocol):

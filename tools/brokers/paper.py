@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 
-from models.database.store import Store
-from models.errors import MarketError, NotConfigured, SettingError
-from models.orders import AccountView, BrokerAnswer, BrokerFill, BrokerState, OrderTicket
-from models.settings import Settings
-from models.settings.accounts import PAPER
-from models.tables.orders import Preview
-from tools.brokers import paper_books
-from tools.brokers.paper_legs import match_legs
-from tools.brokers.paper_prices import Offer, PaperPrices, started
-from tools.decimals import exact, money, plain
-from tools.market.clock import NEW_YORK, exchange_day
-from tools.market.protocol import FillSource, MarketData
-from tools.market.quotes import quote_of
-from tools.risk import cover_of, free_cash, held_in, opening_part, unit_exposure
+from chordesk.models.database.store import Store
+from chordesk.models.errors import MarketError, NotConfigured, SettingError
+from chordesk.models.orders import AccountView, BrokerAnswer, BrokerFill, BrokerState, OrderTicket
+from chordesk.models.settings import Settings
+from chordesk.models.settings.accounts import PAPER
+from chordesk.models.tables.orders import Preview
+from chordesk.tools.brokers import paper_books
+from chordesk.tools.brokers.paper_legs import match_legs
+from chordesk.tools.brokers.paper_prices import Offer, PaperPrices, started
+from chordesk.tools.decimals import exact, money, plain
+from chordesk.tools.market.clock import NEW_YORK, exchange_day
+from chordesk.tools.market.protocol import FillSource, MarketData
+from chordesk.tools.market.quotes import quote_of
+from chordesk.tools.risk import cover_of, free_cash, held_in, opening_part, unit_exposure
 
 
 def build(settings: Settings, market: MarketData, store: Store, environ: Mapping[str, str]) -> PaperBroker:

@@ -8,16 +8,16 @@ from decimal import Decimal
 
 from sqlmodel import Session, col, select
 
-from models.contracts import OptionContract, multiplier_of, parse_contract
-from models.errors import MarketError
-from models.orders import AccountFill, BrokerFill, BrokerOrder, BrokerPosition, Settlement
-from models.states import OrderState
-from models.tables.orders import Account, BookedSettlement, Fill, Order
-from models.trading.legs import legs_of
-from tools.decimals import exact
-from tools.ledger import average_cost
-from tools.market.clock import NEW_YORK, exchange_hours
-from tools.market.protocol import MarketData
+from chordesk.models.contracts import OptionContract, multiplier_of, parse_contract
+from chordesk.models.errors import MarketError
+from chordesk.models.orders import AccountFill, BrokerFill, BrokerOrder, BrokerPosition, Settlement
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Order
+from chordesk.models.trading.legs import legs_of
+from chordesk.tools.decimals import exact
+from chordesk.tools.ledger import average_cost
+from chordesk.tools.market.clock import NEW_YORK, exchange_hours
+from chordesk.tools.market.protocol import MarketData
 
 _RESTING = (OrderState.SUBMITTED.value, OrderState.PARTIALLY_FILLED.value)
 _SESSIONS_BACK = 30

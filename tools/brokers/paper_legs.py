@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 
-from models.errors import MarketError, NotConfigured
-from models.market import Quote
-from models.orders import AccountView, BrokerFill, OrderTicket
-from models.settings import Settings
-from tools.brokers.paper_matching import Session
-from tools.brokers.paper_prices import label_of
-from tools.decimals import exact, money
-from tools.market.protocol import MarketData
-from tools.market.quotes import met_by, quote_of
-from tools.risk import cover_of, free_cash, held_in, net_price
+from chordesk.models.errors import MarketError, NotConfigured
+from chordesk.models.market import Quote
+from chordesk.models.orders import AccountView, BrokerFill, OrderTicket
+from chordesk.models.settings import Settings
+from chordesk.tools.brokers.paper_matching import Session
+from chordesk.tools.brokers.paper_prices import label_of
+from chordesk.tools.decimals import exact, money
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.quotes import met_by, quote_of
+from chordesk.tools.risk import cover_of, free_cash, held_in, net_price
 
 Match = tuple[str, str | None, list[BrokerFill]]  # state, message, fills
 

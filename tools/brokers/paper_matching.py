@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from models.market import Quote
-from models.orders import OrderTicket
-from tools.decimals import exact
-from tools.risk import with_slippage
+from chordesk.models.market import Quote
+from chordesk.models.orders import OrderTicket
+from chordesk.tools.decimals import exact
+from chordesk.tools.risk import with_slippage
 
 _HUNDRED = Decimal(100)
 

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 
-from models.contracts import MODELLED
-from models.errors import MarketError, NotConfigured
-from models.market import Quote
-from models.order_terms import shown
-from models.orders import BrokerFill, OrderTicket
-from models.settings import Settings
-from tools.brokers.paper_matching import Match, Session, at_close, at_open, matches
-from tools.decimals import exact, money
-from tools.market.clock import exchange_day, exchange_hours
-from tools.market.protocol import FillSource, MarketData
-from tools.market.quotes import met_by, quote_of
-from tools.risk import with_slippage
+from chordesk.models.contracts import MODELLED
+from chordesk.models.errors import MarketError, NotConfigured
+from chordesk.models.market import Quote
+from chordesk.models.order_terms import shown
+from chordesk.models.orders import BrokerFill, OrderTicket
+from chordesk.models.settings import Settings
+from chordesk.tools.brokers.paper_matching import Match, Session, at_close, at_open, matches
+from chordesk.tools.decimals import exact, money
+from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.protocol import FillSource, MarketData
+from chordesk.tools.market.quotes import met_by, quote_of
+from chordesk.tools.risk import with_slippage
 
 # Orders for the closing auction are taken until so long before the close.
 _AUCTION_CUT = dt.timedelta(minutes=10)

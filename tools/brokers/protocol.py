@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from models.orders import AccountView, BrokerAnswer, BrokerState, OrderTicket
-from models.tables.orders import Preview
-from tools.market.protocol import MarketData
+from chordesk.models.orders import AccountView, BrokerAnswer, BrokerState, OrderTicket
+from chordesk.models.tables.orders import Preview
+from chordesk.tools.market.protocol import MarketData
 
 
 class Broker(Protocol):

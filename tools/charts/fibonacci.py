@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from tools.charts.swings import Swing
+from chordesk.tools.charts.swings import Swing
 
 RETRACEMENTS = (0.236, 0.382, 0.5, 0.618, 0.786)
 EXTENSIONS = (1.272, 1.618, 2.618)

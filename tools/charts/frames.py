@@ -10,14 +10,14 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from models.errors import DeskError
-from tools.history import Budget, has_closes_alone, histories, last_move_like_a_split, note_holes
-from tools.market.bars import DailyBars
-from tools.market.clock import exchange_hours
-from tools.market.intraday import IntradayInterval, stamped
-from tools.market.protocol import Bars, Intraday, IntradaySource, MarketClock
-from tools.market.sessions import History
-from tools.registry import Gaps, ToolContext
+from chordesk.models.errors import DeskError
+from chordesk.tools.history import Budget, has_closes_alone, histories, last_move_like_a_split, note_holes
+from chordesk.tools.market.bars import DailyBars
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.intraday import IntradayInterval, stamped
+from chordesk.tools.market.protocol import Bars, Intraday, IntradaySource, MarketClock
+from chordesk.tools.market.sessions import History
+from chordesk.tools.registry import Gaps, ToolContext
 
 Interval = Literal["day", "week", "hour", "15min"]
 SESSIONS_A_WEEK = 5

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from models.errors import UsageError
-from tools.charts.frames import INTRADAY_SESSIONS, PERIODS, SESSIONS_A_WEEK, Interval
-from tools.charts.frames import frames as frames_of
-from tools.charts.study_tool import INTERVALS, distinct
-from tools.decimals import rounded
-from tools.market.intraday import stamped
-from tools.market.protocol import Bars
-from tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
+from chordesk.models.errors import UsageError
+from chordesk.tools.charts.frames import INTRADAY_SESSIONS, PERIODS, SESSIONS_A_WEEK, Interval
+from chordesk.tools.charts.frames import frames as frames_of
+from chordesk.tools.charts.study_tool import INTERVALS, distinct
+from chordesk.tools.decimals import rounded
+from chordesk.tools.market.intraday import stamped
+from chordesk.tools.market.protocol import Bars
+from chordesk.tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
 
 # Rows of at most 70 bytes, and of 85 with a time of day: what fits in one answer.
 MOST_SYMBOLS, MOST_ROWS, MOST_INTRADAY_ROWS = 20, 640, 520

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from tools.charts.swings import Swing
+from chordesk.tools.charts.swings import Swing
 
 Strength = Literal["strong", "moderate", "weak"]
 _STRONG, _MODERATE = 3, 2  # touches; thresholds of our own

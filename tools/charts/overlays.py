@@ -8,11 +8,11 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from tools.charts.frames import Frame
-from tools.charts.study import Study
-from tools.charts.trendlines import Trendline
-from tools.figures import load_talib
-from tools.market.protocol import Floats
+from chordesk.tools.charts.frames import Frame
+from chordesk.tools.charts.study import Study
+from chordesk.tools.charts.trendlines import Trendline
+from chordesk.tools.figures import load_talib
+from chordesk.tools.market.protocol import Floats
 
 Overlay = Literal["levels", "fib", "trendlines", "swings", "sma20", "sma50", "sma200", "bollinger", "rsi14"]
 OVERLAYS: tuple[Overlay, ...] = get_args(Overlay)

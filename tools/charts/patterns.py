@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tools.figures import load_talib
-from tools.market.protocol import Bars
+from chordesk.tools.figures import load_talib
+from chordesk.tools.market.protocol import Bars
 
 RECENT = 10  # bars in which patterns are looked for
 BARS = 30  # bars that TA-Lib needs before them, with its averages of 10 and up to 5 candles

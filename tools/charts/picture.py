@@ -15,8 +15,8 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from tools.charts.scale import Scale, date_ticks, price_ticks, scale_of
-from tools.market.protocol import Bars, Floats
+from chordesk.tools.charts.scale import Scale, date_ticks, price_ticks, scale_of
+from chordesk.tools.market.protocol import Bars, Floats
 
 WIDTH, HEIGHT = 800, 450  # of one panel
 _TOP, _RIGHT, _BOTTOM = 36, 104, 20  # title and legend, labels of prices, labels of dates

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from tools.charts import overlays as of
-from tools.charts.frames import frames
-from tools.charts.overlays import OVERLAYS, Overlay
-from tools.charts.study import Study, study_of
-from tools.charts.study_tool import LEVELS, ChartArguments, distinct, head, note_lacks
-from tools.decimals import rounded
-from tools.market.protocol import Floats
-from tools.registry import Gaps, Symbol, ToolContext, ToolImage, ToolSpec, payload
+from chordesk.tools.charts import overlays as of
+from chordesk.tools.charts.frames import frames
+from chordesk.tools.charts.overlays import OVERLAYS, Overlay
+from chordesk.tools.charts.study import Study, study_of
+from chordesk.tools.charts.study_tool import LEVELS, ChartArguments, distinct, head, note_lacks
+from chordesk.tools.decimals import rounded
+from chordesk.tools.market.protocol import Floats
+from chordesk.tools.registry import Gaps, Symbol, ToolContext, ToolImage, ToolSpec, payload
 
 MOST_SYMBOLS, MOST_IDS = 4, 20
 _DEFAULT: tuple[Overlay, ...] = ("levels", "trendlines", "swings", "sma50")
@@ -118,7 +118,7 @@ def _title(study: Study) -> str:
 @cache
 def _picture() -> Any:
     """Return the module that draws, imported with the first picture: Pillow is no use to a process that draws none."""
-    return importlib.import_module("tools.charts.picture")
+    return importlib.import_module("chordesk.tools.charts.picture")
 
 
 CHART_RENDER = ToolSpec(

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tools.charts import levels as levels_of
-from tools.charts import trend as trend_of
-from tools.charts.fibonacci import Fibonacci, fibonacci
-from tools.charts.frames import Frame
-from tools.charts.levels import Confluence, Levels
-from tools.charts.patterns import BARS, RECENT, Pattern, patterns
-from tools.charts.swings import Swing, needed, swings
-from tools.charts.trend import ADX_BARS, ATR_BARS, Extension, Trend
-from tools.charts.trendlines import Trendline, trendlines
+from chordesk.tools.charts import levels as levels_of
+from chordesk.tools.charts import trend as trend_of
+from chordesk.tools.charts.fibonacci import Fibonacci, fibonacci
+from chordesk.tools.charts.frames import Frame
+from chordesk.tools.charts.levels import Confluence, Levels
+from chordesk.tools.charts.patterns import BARS, RECENT, Pattern, patterns
+from chordesk.tools.charts.swings import Swing, needed, swings
+from chordesk.tools.charts.trend import ADX_BARS, ATR_BARS, Extension, Trend
+from chordesk.tools.charts.trendlines import Trendline, trendlines
 
 
 class Study(NamedTuple):

@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from tools.charts.frames import Interval, frames
-from tools.charts.levels import PriceLevel
-from tools.charts.study import Study, study_of
-from tools.charts.swings import Swing
-from tools.charts.trendlines import Trendline
-from tools.decimals import rounded
-from tools.market.intraday import stamped
-from tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
+from chordesk.tools.charts.frames import Interval, frames
+from chordesk.tools.charts.levels import PriceLevel
+from chordesk.tools.charts.study import Study, study_of
+from chordesk.tools.charts.swings import Swing
+from chordesk.tools.charts.trendlines import Trendline
+from chordesk.tools.decimals import rounded
+from chordesk.tools.market.intraday import stamped
+from chordesk.tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
 
 Section = Literal["swings", "fib", "levels", "trend", "patterns"]
 SECTIONS: tuple[Section, ...] = get_args(Section)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from tools.market.protocol import Bars, Floats
+from chordesk.tools.market.protocol import Bars, Floats
 
 SwingKind = Literal["high", "low"]
 

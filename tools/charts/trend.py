@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tools.figures import load_talib
-from tools.market.protocol import Bars, Floats
+from chordesk.tools.figures import load_talib
+from chordesk.tools.market.protocol import Bars, Floats
 
 PERIODS = 14
 ATR_BARS, ADX_BARS = PERIODS + 1, 2 * PERIODS  # bars without which TA-Lib has no figure

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tools.charts.swings import Swing
-from tools.market.protocol import Floats
+from chordesk.tools.charts.swings import Swing
+from chordesk.tools.market.protocol import Floats
 
 _APART = 10  # bars between the two swings
 _BREAKS = 2  # closes that may lie beyond the line

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tools.venues.fees import fee_per_share, taker_fee
-from tools.venues.markets import BookLevel, EventBook, FeeTerms, Side, VenueMarket
-from tools.venues.pool import shares_for
+from chordesk.tools.venues.fees import fee_per_share, taker_fee
+from chordesk.tools.venues.markets import BookLevel, EventBook, FeeTerms, Side, VenueMarket
+from chordesk.tools.venues.pool import shares_for
 
 _CENT_SHARES = 100  # shares are bought to two decimals where a venue has parts of one
 

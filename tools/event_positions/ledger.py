@@ -11,14 +11,14 @@ from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
-from models.board.questions import QUESTION_FINAL, VENUES, QuestionState
-from models.settings import Settings
-from models.tables.columns import utcnow
-from models.tables.orders import Account
-from models.tables.questions import EventPosition, Question
-from tools.event_positions.fills import EventFill
-from tools.event_positions.sizing import NoStake, Purse, sized
-from tools.venues.markets import EventBook, Side, VenueMarket
+from chordesk.models.board.questions import QUESTION_FINAL, VENUES, QuestionState
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Account
+from chordesk.models.tables.questions import EventPosition, Question
+from chordesk.tools.event_positions.fills import EventFill
+from chordesk.tools.event_positions.sizing import NoStake, Purse, sized
+from chordesk.tools.venues.markets import EventBook, Side, VenueMarket
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tools.event_positions.fills import EventFill, best_price, fill_of
-from tools.stakes.kelly import full_kelly, kelly_bet
-from tools.venues.markets import EventBook, Side, VenueMarket
+from chordesk.tools.event_positions.fills import EventFill, best_price, fill_of
+from chordesk.tools.stakes.kelly import full_kelly, kelly_bet
+from chordesk.tools.venues.markets import EventBook, Side, VenueMarket
 
 MOST_HEAT = 0.5  # of the bankroll in open positions together; each can lose all that it cost
 LEAST_STAKE = 0.01

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from sqlmodel import Session, col, select
 
-from models.board.questions import VENUES
-from models.database.store import Store
-from models.errors import DeskError
-from models.settings import Settings
-from models.tables.questions import EventPosition, Question
-from tools.event_positions.ledger import open_event_position
-from tools.event_positions.sizing import NoStake
-from tools.venues.markets import EventBook, EventVenue, VenueMarket
+from chordesk.models.board.questions import VENUES
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DeskError
+from chordesk.models.settings import Settings
+from chordesk.models.tables.questions import EventPosition, Question
+from chordesk.tools.event_positions.ledger import open_event_position
+from chordesk.tools.event_positions.sizing import NoStake
+from chordesk.tools.venues.markets import EventBook, EventVenue, VenueMarket
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from models.contracts import multiplier_of, parse_contract
-from tools.harvest.prices.comoves import correlations, log_returns
-from tools.market.protocol import Floats
-from tools.portfolio import portfolio_get
-from tools.registry import Arguments, Gaps, ToolContext
-from tools.risk import underlying_of
-from tools.stakes.heat import contract_heat, correlated_heat, effective_bets, share_heat
-from tools.technicals import technical_rows
+from chordesk.models.contracts import multiplier_of, parse_contract
+from chordesk.tools.harvest.prices.comoves import correlations, log_returns
+from chordesk.tools.market.protocol import Floats
+from chordesk.tools.portfolio import portfolio_get
+from chordesk.tools.registry import Arguments, Gaps, ToolContext
+from chordesk.tools.risk import underlying_of
+from chordesk.tools.stakes.heat import contract_heat, correlated_heat, effective_bets, share_heat
+from chordesk.tools.technicals import technical_rows
 
 
 @dataclass(frozen=True, slots=True)

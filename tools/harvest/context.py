@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from models.board.questions import BoardQuestion
-from models.board.signals import Harvest
-from models.errors import DeskError, NotConfigured
-from models.research import ScreenConfidence
-from tools.history import Budget
-from tools.market.clock import NEW_YORK, exchange_hours
-from tools.market.protocol import MarketClock
-from tools.market.universe import is_symbol
-from tools.registry import ToolContext
+from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.board.signals import Harvest
+from chordesk.models.errors import DeskError, NotConfigured
+from chordesk.models.research import ScreenConfidence
+from chordesk.tools.history import Budget
+from chordesk.tools.market.clock import NEW_YORK, exchange_hours
+from chordesk.tools.market.protocol import MarketClock
+from chordesk.tools.market.universe import is_symbol
+from chordesk.tools.registry import ToolContext
 
 V = TypeVar("V")
 NO_SYMBOL = "no question has a symbol of the market"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from models.board.signals import MAX_FINDINGS, Harvest, SignalDirection, SignalFinding
-from models.errors import MarketUnavailable
-from tools.harvest.context import HarvestContext, asleep, named
-from tools.harvest.headline import compose
-from tools.research.rows import plain_text
-from tools.venues.factory import build_venues
-from tools.venues.pairs import CONFIRMED, PairedQuestions, list_pairs, suggest_pairs
-from tools.venues.survey import ComparedPair, survey_pairs
+from chordesk.models.board.signals import MAX_FINDINGS, Harvest, SignalDirection, SignalFinding
+from chordesk.models.errors import MarketUnavailable
+from chordesk.tools.harvest.context import HarvestContext, asleep, named
+from chordesk.tools.harvest.headline import compose
+from chordesk.tools.research.rows import plain_text
+from chordesk.tools.venues.factory import build_venues
+from chordesk.tools.venues.pairs import CONFIRMED, PairedQuestions, list_pairs, suggest_pairs
+from chordesk.tools.venues.survey import ComparedPair, survey_pairs
 
 NO_HISTORY = "event markets have no history here: a replay knows no venue"
 MOST_PAIRS = 20  # asked for at once: two requests each, four of a confirmed one

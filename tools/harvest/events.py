@@ -6,15 +6,15 @@ import bisect
 import datetime as dt
 from typing import Any
 
-from models.board.signals import MAX_FINDINGS, Harvest, SignalFinding
-from models.company import EarningsDate
-from models.errors import NotConfigured
-from tools.harvest.context import NO_SYMBOL, HarvestContext, asleep, each, listed, named
-from tools.harvest.headline import compose
-from tools.market.clock import exchange_day, exchange_hours
-from tools.market.protocol import EarningsSource
-from tools.research.earnings import WHAT, split
-from tools.research.rows import absent
+from chordesk.models.board.signals import MAX_FINDINGS, Harvest, SignalFinding
+from chordesk.models.company import EarningsDate
+from chordesk.models.errors import NotConfigured
+from chordesk.tools.harvest.context import NO_SYMBOL, HarvestContext, asleep, each, listed, named
+from chordesk.tools.harvest.headline import compose
+from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.protocol import EarningsSource
+from chordesk.tools.research.earnings import WHAT, split
+from chordesk.tools.research.rows import absent
 
 SESSIONS = 10
 # How far a date can be relied on.

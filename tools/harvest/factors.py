@@ -6,19 +6,25 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from models.board.signals import Harvest, SignalDirection, SignalFinding
-from models.errors import DeskError
-from models.masking import without_secrets
-from tools.harvest.context import EarlierVote, HarvestContext, asleep, bar_time, named
-from tools.harvest.headline import compose
-from tools.harvest.prices.comoves import SESSIONS, correlations, log_returns, mean_of_pairs, universe_correlation
-from tools.harvest.prices.panel import panel_of
-from tools.history import Budget
-from tools.market.universe import NAMED
-from tools.portfolio import ledger_of
-from tools.research.rows import plain_text
-from tools.risk import underlying_of
-from tools.scoring.consensus import Agreement, agreement, consensus
+from chordesk.models.board.signals import Harvest, SignalDirection, SignalFinding
+from chordesk.models.errors import DeskError
+from chordesk.models.masking import without_secrets
+from chordesk.tools.harvest.context import EarlierVote, HarvestContext, asleep, bar_time, named
+from chordesk.tools.harvest.headline import compose
+from chordesk.tools.harvest.prices.comoves import (
+    SESSIONS,
+    correlations,
+    log_returns,
+    mean_of_pairs,
+    universe_correlation,
+)
+from chordesk.tools.harvest.prices.panel import panel_of
+from chordesk.tools.history import Budget
+from chordesk.tools.market.universe import NAMED
+from chordesk.tools.portfolio import ledger_of
+from chordesk.tools.research.rows import plain_text
+from chordesk.tools.risk import underlying_of
+from chordesk.tools.scoring.consensus import Agreement, agreement, consensus
 
 LEAST_SYMBOLS = 3
 ALARM = 0.5  # of the consensus beyond chance

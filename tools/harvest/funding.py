@@ -7,15 +7,15 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from models.board.questions import BoardQuestion
-from models.board.signals import MAX_FINDINGS, Harvest, SignalDirection, SignalFinding
-from models.errors import DeskError
-from tools.harvest.context import HarvestContext, asleep, named
-from tools.harvest.headline import compose
-from tools.research.rows import plain_text
-from tools.venues.factory import build_funding
-from tools.venues.funding import DAYS, FundingFigures, funding_figures
-from tools.venues.wires.rates import OWN
+from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.board.signals import MAX_FINDINGS, Harvest, SignalDirection, SignalFinding
+from chordesk.models.errors import DeskError
+from chordesk.tools.harvest.context import HarvestContext, asleep, named
+from chordesk.tools.harvest.headline import compose
+from chordesk.tools.research.rows import plain_text
+from chordesk.tools.venues.factory import build_funding
+from chordesk.tools.venues.funding import DAYS, FundingFigures, funding_figures
+from chordesk.tools.venues.wires.rates import OWN
 
 NO_HISTORY = "funding rates have no history here: a replay knows none"
 ALWAYS = ("BTC", "ETH")  # the market's background, when no question is about another coin

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from models.board.signals import MAX_FINDINGS, Harvest, SignalFinding
-from models.errors import NotConfigured
-from models.market import Headline
-from tools.harvest.context import NO_SYMBOL, HarvestContext, asleep, each, listed, named
-from tools.harvest.headline import compose
-from tools.news import published
-from tools.research.rows import plain_text
+from chordesk.models.board.signals import MAX_FINDINGS, Harvest, SignalFinding
+from chordesk.models.errors import NotConfigured
+from chordesk.models.market import Headline
+from chordesk.tools.harvest.context import NO_SYMBOL, HarvestContext, asleep, each, listed, named
+from chordesk.tools.harvest.headline import compose
+from chordesk.tools.news import published
+from chordesk.tools.research.rows import plain_text
 
 DAYS = 7
 ASKED = 25  # of one symbol

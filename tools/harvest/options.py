@@ -6,19 +6,19 @@ import datetime as dt
 import math
 from typing import Any
 
-from models.board.signals import MAX_FINDINGS, Harvest, SignalFinding
-from models.contracts import MODELLED
-from models.errors import NotConfigured
-from tools import figures
-from tools.harvest.context import NO_SYMBOL, HarvestContext, asleep, each, listed, named
-from tools.harvest.headline import compose
-from tools.history import histories
-from tools.market.clock import exchange_day
-from tools.options import marks
-from tools.options.chains import UsableChain, usable_chain
-from tools.options.unusual_tool import OVER_INTEREST, unusual_contracts
-from tools.options.volatility_tool import FIRST_DAY, LAST_DAY, Implied, implied_of
-from tools.registry import Gaps
+from chordesk.models.board.signals import MAX_FINDINGS, Harvest, SignalFinding
+from chordesk.models.contracts import MODELLED
+from chordesk.models.errors import NotConfigured
+from chordesk.tools import figures
+from chordesk.tools.harvest.context import NO_SYMBOL, HarvestContext, asleep, each, listed, named
+from chordesk.tools.harvest.headline import compose
+from chordesk.tools.history import histories
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.options import marks
+from chordesk.tools.options.chains import UsableChain, usable_chain
+from chordesk.tools.options.unusual_tool import OVER_INTEREST, unusual_contracts
+from chordesk.tools.options.volatility_tool import FIRST_DAY, LAST_DAY, Implied, implied_of
+from chordesk.tools.registry import Gaps
 
 SESSIONS = 20
 _UNUSUAL = 2  # findings on volume at most, so that volatility has its place

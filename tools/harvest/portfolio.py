@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.board.signals import MAX_FINDINGS, Harvest, SignalFinding
-from tools.event_positions.ledger import event_ledger
-from tools.harvest.book import HeatBook, heat_book, room
-from tools.harvest.context import HarvestContext, asleep, bar_time, listed, named
-from tools.harvest.headline import compose
-from tools.harvest.prices.comoves import SESSIONS, mean_of_pairs
-from tools.stakes.heat import contract_heat
-from tools.stakes.kelly import kelly_bet
+from chordesk.models.board.signals import MAX_FINDINGS, Harvest, SignalFinding
+from chordesk.tools.event_positions.ledger import event_ledger
+from chordesk.tools.harvest.book import HeatBook, heat_book, room
+from chordesk.tools.harvest.context import HarvestContext, asleep, bar_time, listed, named
+from chordesk.tools.harvest.headline import compose
+from chordesk.tools.harvest.prices.comoves import SESSIONS, mean_of_pairs
+from chordesk.tools.stakes.heat import contract_heat
+from chordesk.tools.stakes.kelly import kelly_bet
 
 BELIEF, EVEN = 0.55, 0.5  # of the example of a stake
 TOGETHER = 0.6  # mean correlation from which on holdings are one bet

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy
 from sqlmodel import Session, col, select
 
-from models.board.questions import BoardQuestion
-from models.research import ScreenConfidence
-from models.tables.board import Forecast
-from models.tables.runs import Run, ScreenHit
-from tools.harvest.context import EarlierVote, HarvestContext, LensHit, symbols_of
-from tools.market.clock import NEW_YORK, exchange_day
-from tools.registry import ToolContext
-from tools.reports import seen_runs
-from tools.risk import underlying_of
+from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.research import ScreenConfidence
+from chordesk.models.tables.board import Forecast
+from chordesk.models.tables.runs import Run, ScreenHit
+from chordesk.tools.harvest.context import EarlierVote, HarvestContext, LensHit, symbols_of
+from chordesk.tools.market.clock import NEW_YORK, exchange_day
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.reports import seen_runs
+from chordesk.tools.risk import underlying_of
 
 
 def harvest_context(

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 import orjson
 import structlog
 
-from models.board.signals import Harvest
-from models.errors import DeskError
-from models.masking import without_secrets
-from tools.harvest import divergence, events, factors, funding, headlines, options, portfolio, screen
-from tools.harvest.context import EarlierVote, HarvestContext, LensHit
-from tools.harvest.prices import momentum, reversal, temporal, volatility
-from tools.research.rows import plain_text
+from chordesk.models.board.signals import Harvest
+from chordesk.models.errors import DeskError
+from chordesk.models.masking import without_secrets
+from chordesk.tools.harvest import divergence, events, factors, funding, headlines, options, portfolio, screen
+from chordesk.tools.harvest.context import EarlierVote, HarvestContext, LensHit
+from chordesk.tools.harvest.prices import momentum, reversal, temporal, volatility
+from chordesk.tools.research.rows import plain_text
 
 __all__ = ["HARVESTERS", "EarlierVote", "HarvestContext", "Harvester", "LensHit", "Tombstone", "run_harvester"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from models.board.signals import MAX_FINDINGS, Harvest, SignalFinding
-from models.research import ScreenConfidence
-from tools.harvest.context import HarvestContext, LensHit, asleep
-from tools.harvest.headline import compose
+from chordesk.models.board.signals import MAX_FINDINGS, Harvest, SignalFinding
+from chordesk.models.research import ScreenConfidence
+from chordesk.tools.harvest.context import HarvestContext, LensHit, asleep
+from chordesk.tools.harvest.headline import compose
 
 # Parts of a confidence: a lens looks for names to buy, and none of them has a record yet.
 WEIGHTS = {ScreenConfidence.HIGH: 0.1, ScreenConfidence.MEDIUM: 0.06, ScreenConfidence.SPECULATIVE: 0.02}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 import structlog
 
-from models.files import replacing
+from chordesk.models.files import replacing
 
 log = structlog.get_logger(__name__)
 

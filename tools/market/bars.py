@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tools.market.protocol import Floats
+from chordesk.tools.market.protocol import Floats
 
 # A name without a bar for more than this many days has left the market: its last price is no price now.
 STALE_DAYS = 10

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from models.errors import MarketError
-from tools.market.arrowless import import_arrowless
+from chordesk.models.errors import MarketError
+from chordesk.tools.market.arrowless import import_arrowless
 
 NEW_YORK = ZoneInfo("America/New_York")
 EXCHANGE = "XNYS"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import datetime as dt
 from typing import NamedTuple, Protocol, get_args
 
-from models.errors import SettingError
-from models.market import plain_name
-from models.settings import MarketName, Settings
-from tools.market.clock import exchange_day
-from tools.market.option_chains import require_live
-from tools.market.plugins import load_plugin
-from tools.market.protocol import MarketData
+from chordesk.models.errors import SettingError
+from chordesk.models.market import plain_name
+from chordesk.models.settings import MarketName, Settings
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.option_chains import require_live
+from chordesk.tools.market.plugins import load_plugin
+from chordesk.tools.market.protocol import MarketData
 
 # One module a market, imported when the market is first asked for: to add one, write it and add its name to MarketName.
-MODULES = {name: f"tools.market.{name}.market" for name in get_args(MarketName)}
+MODULES = {name: f"chordesk.tools.market.{name}.market" for name in get_args(MarketName)}
 
 
 class MarketModule(Protocol):

@@ -9,10 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from models.errors import MarketError
-from tools.market.bars import DailyBars
-from tools.market.clock import NEW_YORK, exchange_day, exchange_hours
-from tools.market.protocol import Floats, Intraday
+from chordesk.models.errors import MarketError
+from chordesk.tools.market.bars import DailyBars
+from chordesk.tools.market.clock import NEW_YORK, exchange_day, exchange_hours
+from chordesk.tools.market.protocol import Floats, Intraday
 
 IntradayInterval = Literal["hour", "15min"]
 MINUTES: Mapping[IntradayInterval, int] = {"hour": 60, "15min": 15}

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from models.errors import SettingError
-from models.settings import Settings
-from tools.market.plugins import load_plugin
-from tools.market.protocol import OptionMarket, Shares
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import Settings
+from chordesk.tools.market.plugins import load_plugin
+from chordesk.tools.market.protocol import OptionMarket, Shares
 
 MARKETS_OWN = "market"
 # To add one: write its module, with `build(settings, shares)` and `require_credentials(environ)`, and name it here and
 # in the setting. An extra that it imports is named as the source is before its hyphen.
-MODULES = {"alpaca": "tools.alpaca.chains", "alpaca-opra": "tools.alpaca.chains"}
+MODULES = {"alpaca": "chordesk.tools.alpaca.chains", "alpaca-opra": "chordesk.tools.alpaca.chains"}
 
 
 def build_chains(settings: Settings, shares: Shares) -> OptionMarket:

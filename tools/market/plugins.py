@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from models.errors import NotConfigured, UsageError
+from chordesk.models.errors import NotConfigured, UsageError
 
 
 def load_plugin(noun: str, modules: Mapping[str, str], name: str) -> Any:

@@ -9,9 +9,17 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from models.company import EarningsDate, Filing, Holder, InsiderTrade, PriceTargets, RatingChange, ShortInterest
-from models.contracts import OptionChain
-from models.market import Headline, Listing, Quote
+from chordesk.models.company import (
+    EarningsDate,
+    Filing,
+    Holder,
+    InsiderTrade,
+    PriceTargets,
+    RatingChange,
+    ShortInterest,
+)
+from chordesk.models.contracts import OptionChain
+from chordesk.models.market import Headline, Listing, Quote
 
 Floats = npt.NDArray[np.float64]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
-from models.contracts import OptionChain, parse_contract, root_of
-from models.errors import DeskError, MarketError, NotConfigured
-from models.market import Quote
-from tools.market.protocol import ChainSource, MarketData, OptionSource
+from chordesk.models.contracts import OptionChain, parse_contract, root_of
+from chordesk.models.errors import DeskError, MarketError, NotConfigured
+from chordesk.models.market import Quote
+from chordesk.tools.market.protocol import ChainSource, MarketData, OptionSource
 
 AVERAGE_COST = "average cost"
 LEAST_PRICE = 0.0001

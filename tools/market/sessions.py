@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.errors import DeskError, MarketError
-from tools.market.bars import STALE_DAYS, DailyBars
-from tools.market.clock import exchange_day
-from tools.market.protocol import Bars, Floats, Incomplete, MarketData
+from chordesk.models.errors import DeskError, MarketError
+from chordesk.tools.market.bars import STALE_DAYS, DailyBars
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.protocol import Bars, Floats, Incomplete, MarketData
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from models.errors import UsageError
-from models.research import SYMBOL_PATTERN
-from tools.market.protocol import ClosedSet, MarketData
+from chordesk.models.errors import UsageError
+from chordesk.models.research import SYMBOL_PATTERN
+from chordesk.tools.market.protocol import ClosedSet, MarketData
 
 NAMED = ("sp500",)
 SYMBOL_RULE = "1 to 10 of A-Z, 0-9, dot and hyphen, a letter or digit first, e.g. AAPL or BRK.B"

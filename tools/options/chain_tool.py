@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from models.errors import UsageError
-from tools.market.clock import exchange_day
-from tools.options.chains import UsableChain, usable_chains
-from tools.options.figures import ContractFigures, contract_figures, inputs_of
-from tools.options.liquidity import DEFINITION
-from tools.options.quotes import counted
-from tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
+from chordesk.models.errors import UsageError
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.options.chains import UsableChain, usable_chains
+from chordesk.tools.options.figures import ContractFigures, contract_figures, inputs_of
+from chordesk.tools.options.liquidity import DEFINITION
+from chordesk.tools.options.quotes import counted
+from chordesk.tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
 
 MOST_ROWS = 100
 NEAR = 0.03

@@ -6,13 +6,13 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from models.contracts import ChainRow, OptionChain
-from models.errors import DeskError, NotConfigured
-from tools.history import Budget
-from tools.market.clock import exchange_day
-from tools.market.quotes import chain_of
-from tools.options.quotes import usable_rows
-from tools.registry import Gaps, ToolContext
+from chordesk.models.contracts import ChainRow, OptionChain
+from chordesk.models.errors import DeskError, NotConfigured
+from chordesk.tools.history import Budget
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.quotes import chain_of
+from chordesk.tools.options.quotes import usable_rows
+from chordesk.tools.registry import Gaps, ToolContext
 
 CHAIN = "option chain"  # what is missing, in an answer's gaps
 

@@ -6,13 +6,13 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from models.contracts import MODELLED, ChainRow, Greeks, OptionChain
-from tools.decimals import rounded
-from tools.market.clock import exchange_day
-from tools.options.liquidity import Liquidity, liquidity_of
-from tools.options.quotes import mid_of
-from tools.pricing.black_scholes import DAYS_A_YEAR, MODEL, Terms, greeks, implied_volatility
-from tools.pricing.returns import WrittenReturns, profit_probability, written_returns
+from chordesk.models.contracts import MODELLED, ChainRow, Greeks, OptionChain
+from chordesk.tools.decimals import rounded
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.options.liquidity import Liquidity, liquidity_of
+from chordesk.tools.options.quotes import mid_of
+from chordesk.tools.pricing.black_scholes import DAYS_A_YEAR, MODEL, Terms, greeks, implied_volatility
+from chordesk.tools.pricing.returns import WrittenReturns, profit_probability, written_returns
 
 MODELLED_NOTE = (
     "modelled, no market's quotes: volatility at the money is 1.1 times the Yang-Zhang volatility of 20 sessions, with "

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from models.contracts import OptionContract, parse_contract
-from models.errors import DeskError, NotConfigured
-from models.research import upper
-from tools.history import Budget
-from tools.market.clock import exchange_day
-from tools.market.quotes import share_of
-from tools.options.chains import CHAIN, UsableChain, usable_chain
-from tools.options.figures import contract_figures, inputs_of
-from tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
+from chordesk.models.contracts import OptionContract, parse_contract
+from chordesk.models.errors import DeskError, NotConfigured
+from chordesk.models.research import upper
+from chordesk.tools.history import Budget
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.quotes import share_of
+from chordesk.tools.options.chains import CHAIN, UsableChain, usable_chain
+from chordesk.tools.options.figures import contract_figures, inputs_of
+from chordesk.tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
 
 _NEAREST = 3
 

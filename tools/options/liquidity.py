@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from models.contracts import ChainRow
+from chordesk.models.contracts import ChainRow
 
 Liquidity = Literal["good", "fair", "poor", "unknown"]
 DEFINITION = (

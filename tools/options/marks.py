@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 
-from models.contracts import ChainRow, OptionChain
-from models.database.store import Store
-from models.tables.options import OptionMark
-from tools.market.clock import exchange_day
-from tools.options.chains import UsableChain
+from chordesk.models.contracts import ChainRow, OptionChain
+from chordesk.models.database.store import Store
+from chordesk.models.tables.options import OptionMark
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.options.chains import UsableChain
 
 LEAST_DAYS = 60  # of history that a rank needs
 LEAST_VOLUME_DAYS = 5  # of history that a usual volume needs

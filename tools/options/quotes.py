@@ -8,8 +8,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from models.contracts import ChainRow, OptionChain, root_of
-from tools.registry import Gaps
+from chordesk.models.contracts import ChainRow, OptionChain, root_of
+from chordesk.tools.registry import Gaps
 
 _SHOWN = 3
 

@@ -6,16 +6,16 @@ from typing import Any
 
 from pydantic import Field
 
-from models.contracts import ChainRow
-from models.tables.options import OptionMark
-from tools.decimals import rounded
-from tools.market.clock import exchange_day
-from tools.options import marks
-from tools.options.chains import UsableChain, usable_chains
-from tools.options.figures import inputs_of
-from tools.options.quotes import mid_of
-from tools.options.volatility_tool import FIRST_DAY, LAST_DAY, implied_of
-from tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
+from chordesk.models.contracts import ChainRow
+from chordesk.models.tables.options import OptionMark
+from chordesk.tools.decimals import rounded
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.options import marks
+from chordesk.tools.options.chains import UsableChain, usable_chains
+from chordesk.tools.options.figures import inputs_of
+from chordesk.tools.options.quotes import mid_of
+from chordesk.tools.options.volatility_tool import FIRST_DAY, LAST_DAY, implied_of
+from chordesk.tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
 
 LEAST_VOLUME, OVER_INTEREST = 100, 2.0
 OVER_USUAL = 2.0

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from tools import figures
-from tools.decimals import rounded
-from tools.history import histories, note_holes
-from tools.market.clock import exchange_day
-from tools.market.sessions import History
-from tools.options import marks
-from tools.options.chains import UsableChain, usable_chains
-from tools.options.figures import ContractFigures, contract_figures, inputs_of
-from tools.pricing.volatility import yang_zhang
-from tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
+from chordesk.tools import figures
+from chordesk.tools.decimals import rounded
+from chordesk.tools.history import histories, note_holes
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.sessions import History
+from chordesk.tools.options import marks
+from chordesk.tools.options.chains import UsableChain, usable_chains
+from chordesk.tools.options.figures import ContractFigures, contract_figures, inputs_of
+from chordesk.tools.pricing.volatility import yang_zhang
+from chordesk.tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
 
 FIRST_DAY, LAST_DAY, WANTED_DAY = 7, 60, 30  # days to expiry of the chain, and of the expiry that is looked at
 _BARS = 273  # so that a rank is of 252 sessions

@@ -7,23 +7,23 @@ from collections.abc import Mapping, Sequence
 
 from sqlmodel import Session
 
-from models.contracts import multiplier_of, parse_contract
-from models.market import Quote
-from models.orders import BrokerPosition
-from models.states import OrderState, RunKind
-from models.tables.orders import Order
-from models.tables.runs import Decision
-from tools.ledger import ensure_account
-from tools.market.quotes import AVERAGE_COST
-from tools.orders.audit import log as audit
-from tools.orders.checks.evaluation import SizedOrder, ticket_of
-from tools.orders.checks.previews import terms_of, write_preview
-from tools.orders.records import events
-from tools.orders.records.decisions import write_decision
-from tools.orders.records.drafts import order_id
-from tools.orders.records.states import advance
-from tools.orders.submitting import SubmissionContext
-from tools.risk import exit_note, is_current, limits_of, underlying_of, within_collar
+from chordesk.models.contracts import multiplier_of, parse_contract
+from chordesk.models.market import Quote
+from chordesk.models.orders import BrokerPosition
+from chordesk.models.states import OrderState, RunKind
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Decision
+from chordesk.tools.ledger import ensure_account
+from chordesk.tools.market.quotes import AVERAGE_COST
+from chordesk.tools.orders.audit import log as audit
+from chordesk.tools.orders.checks.evaluation import SizedOrder, ticket_of
+from chordesk.tools.orders.checks.previews import terms_of, write_preview
+from chordesk.tools.orders.records import events
+from chordesk.tools.orders.records.decisions import write_decision
+from chordesk.tools.orders.records.drafts import order_id
+from chordesk.tools.orders.records.states import advance
+from chordesk.tools.orders.submitting import SubmissionContext
+from chordesk.tools.risk import exit_note, is_current, limits_of, underlying_of, within_collar
 
 
 def write_orders(

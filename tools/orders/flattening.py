@@ -8,25 +8,25 @@ from decimal import Decimal
 
 from sqlmodel import col, select
 
-from models.errors import MarketError
-from models.market import Quote
-from models.orders import BrokerPosition, DenialCode, Denied, OrderOutcome
-from models.states import ORDER_WORKING, OrderState
-from models.tables.columns import utcnow
-from models.tables.orders import Order, Preview
-from tools.decimals import exact, plain
-from tools.ledger import account_view
-from tools.market.quotes import at_cost, quote_of
-from tools.orders.audit import log as audit
-from tools.orders.checks.evaluation import ticket_of
-from tools.orders.closing_orders import write_orders
-from tools.orders.maintenance import cancel_open, open_orders
-from tools.orders.records import fence
-from tools.orders.records.outcomes import outcome
-from tools.orders.records.snapshots import take_snapshot
-from tools.orders.records.states import advance, load_order
-from tools.orders.submitting import SubmissionContext, book_answer, deny_and_record, poll
-from tools.risk import deny, underlying_of
+from chordesk.models.errors import MarketError
+from chordesk.models.market import Quote
+from chordesk.models.orders import BrokerPosition, DenialCode, Denied, OrderOutcome
+from chordesk.models.states import ORDER_WORKING, OrderState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Order, Preview
+from chordesk.tools.decimals import exact, plain
+from chordesk.tools.ledger import account_view
+from chordesk.tools.market.quotes import at_cost, quote_of
+from chordesk.tools.orders.audit import log as audit
+from chordesk.tools.orders.checks.evaluation import ticket_of
+from chordesk.tools.orders.closing_orders import write_orders
+from chordesk.tools.orders.maintenance import cancel_open, open_orders
+from chordesk.tools.orders.records import fence
+from chordesk.tools.orders.records.outcomes import outcome
+from chordesk.tools.orders.records.snapshots import take_snapshot
+from chordesk.tools.orders.records.states import advance, load_order
+from chordesk.tools.orders.submitting import SubmissionContext, book_answer, deny_and_record, poll
+from chordesk.tools.risk import deny, underlying_of
 
 CANCEL_SECONDS = 15.0
 FILL_SECONDS = 5.0  # a broker acknowledges a market order first and fills it a moment later

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from sqlmodel import Session, col, select
 
-from models.database.store import Store
-from models.orders import Denied, OrderOutcome
-from models.settings import Settings
-from models.states import ORDER_FINAL, OrderState
-from models.tables.orders import Order, Preview
-from models.tables.runs import Decision
-from tools.brokers.protocol import Broker
-from tools.decimals import exact, plain
-from tools.ledger import ensure_account
-from tools.market.protocol import MarketData
-from tools.orders.audit import log as audit
-from tools.orders.checks.agreement import settings_denial
-from tools.orders.checks.evaluation import SizedOrder, evaluate
-from tools.orders.checks.previews import terms_of, waits_for_person, write_preview
-from tools.orders.maintenance import end_earlier_days
-from tools.orders.protection.keeping import keep_protected
-from tools.orders.records import approvals
-from tools.orders.records.decisions import claim_decision, decision_facts
-from tools.orders.records.drafts import draft_orders, load_decision
-from tools.orders.records.fence import FencingLease
-from tools.orders.records.outcomes import outcome
-from tools.orders.records.snapshots import Snapshot, symbols_of
-from tools.orders.records.states import advance, load_order, lock_order
-from tools.orders.records.trader_notes import write_notes
-from tools.orders.submitting import QuoteCache, SubmissionContext, deny_and_record, submit_or_poll
+from chordesk.models.database.store import Store
+from chordesk.models.orders import Denied, OrderOutcome
+from chordesk.models.settings import Settings
+from chordesk.models.states import ORDER_FINAL, OrderState
+from chordesk.models.tables.orders import Order, Preview
+from chordesk.models.tables.runs import Decision
+from chordesk.tools.brokers.protocol import Broker
+from chordesk.tools.decimals import exact, plain
+from chordesk.tools.ledger import ensure_account
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.orders.audit import log as audit
+from chordesk.tools.orders.checks.agreement import settings_denial
+from chordesk.tools.orders.checks.evaluation import SizedOrder, evaluate
+from chordesk.tools.orders.checks.previews import terms_of, waits_for_person, write_preview
+from chordesk.tools.orders.maintenance import end_earlier_days
+from chordesk.tools.orders.protection.keeping import keep_protected
+from chordesk.tools.orders.records import approvals
+from chordesk.tools.orders.records.decisions import claim_decision, decision_facts
+from chordesk.tools.orders.records.drafts import draft_orders, load_decision
+from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders.records.outcomes import outcome
+from chordesk.tools.orders.records.snapshots import Snapshot, symbols_of
+from chordesk.tools.orders.records.states import advance, load_order, lock_order
+from chordesk.tools.orders.records.trader_notes import write_notes
+from chordesk.tools.orders.submitting import QuoteCache, SubmissionContext, deny_and_record, submit_or_poll
 
 
 def process_decision(

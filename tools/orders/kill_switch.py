@@ -13,21 +13,21 @@ from typing import Protocol
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from models.database.store import Store
-from models.errors import DatabaseDown, DeskError, OrderError
-from models.orders import OrderOutcome
-from models.settings import Settings
-from models.states import OrderState
-from tools.brokers.protocol import Broker
-from tools.market.protocol import MarketData
-from tools.orders.audit import log as audit
-from tools.orders.flattening import flatten
-from tools.orders.halt import halting
-from tools.orders.maintenance import cancel_open
-from tools.orders.records import accounts
-from tools.orders.records.fence import FencingLease
-from tools.orders.stops.holdings import working_protection
-from tools.orders.submitting import SubmissionContext
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DatabaseDown, DeskError, OrderError
+from chordesk.models.orders import OrderOutcome
+from chordesk.models.settings import Settings
+from chordesk.models.states import OrderState
+from chordesk.tools.brokers.protocol import Broker
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.orders.audit import log as audit
+from chordesk.tools.orders.flattening import flatten
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.maintenance import cancel_open
+from chordesk.tools.orders.records import accounts
+from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders.stops.holdings import working_protection
+from chordesk.tools.orders.submitting import SubmissionContext
 
 HALTED = "halted by a person"
 RESUMED = "resumed by a person"

@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable, Sequence
 
 from sqlmodel import Session, col, select
 
-from models.errors import MarketError
-from models.states import ORDER_WORKING, OrderState
-from models.tables.orders import Account, Order
-from models.tables.runs import Decision
-from tools.ledger import account_view, ensure_account
-from tools.market.clock import exchange_day
-from tools.orders.halt import halting
-from tools.orders.protection.keeping import keep_protected
-from tools.orders.reconciliation.reconcile import latest
-from tools.orders.records import approvals
-from tools.orders.records.equity_marks import equity_levels
-from tools.orders.records.snapshots import symbols_of
-from tools.orders.records.states import load_order
-from tools.orders.records.trader_notes import write_notes
-from tools.orders.submitting import (
+from chordesk.models.errors import MarketError
+from chordesk.models.states import ORDER_WORKING, OrderState
+from chordesk.models.tables.orders import Account, Order
+from chordesk.models.tables.runs import Decision
+from chordesk.tools.ledger import account_view, ensure_account
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.protection.keeping import keep_protected
+from chordesk.tools.orders.reconciliation.reconcile import latest
+from chordesk.tools.orders.records import approvals
+from chordesk.tools.orders.records.equity_marks import equity_levels
+from chordesk.tools.orders.records.snapshots import symbols_of
+from chordesk.tools.orders.records.states import load_order
+from chordesk.tools.orders.records.trader_notes import write_notes
+from chordesk.tools.orders.submitting import (
     QuoteCache,
     SubmissionContext,
     cancel,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from models.database.store import Store
-from models.errors import OrderError
-from models.settings import Settings
-from models.settings.accounts import PAPER, is_backtest
-from tools.brokers.paper import PaperBroker
-from tools.market.protocol import MarketData
-from tools.orders.records.fence import FencingLease
-from tools.orders.submitting import SubmissionContext
+from chordesk.models.database.store import Store
+from chordesk.models.errors import OrderError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.accounts import PAPER, is_backtest
+from chordesk.tools.brokers.paper import PaperBroker
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders.submitting import SubmissionContext
 
 OWNER = "backtest"
 

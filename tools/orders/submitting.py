@@ -10,32 +10,32 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, select
 
-from models.database.store import Store
-from models.errors import DeskError, OrderError
-from models.orders import BrokerAnswer, DenialCode, Denied
-from models.settings import Settings
-from models.states import ORDER_FINAL, ORDER_WORKING, OrderState, RunState, TradingState
-from models.tables.columns import utcnow
-from models.tables.orders import Order, Preview
-from models.tables.runs import Run
-from tools.brokers.protocol import Broker
-from tools.ledger import account_view
-from tools.market.protocol import MarketData
-from tools.orders.audit import log as audit
-from tools.orders.checks import mandates
-from tools.orders.checks.agreement import settings_denial
-from tools.orders.checks.evaluation import evaluate, ticket_of
-from tools.orders.checks.previews import price_moved, terms_of, verify, waits_for_person
-from tools.orders.halt import halting
-from tools.orders.halt.disallowed import disallowed_orders, only_reduces
-from tools.orders.reconciliation.reconcile import reconcile
-from tools.orders.records import approvals, fence
-from tools.orders.records.booking import book
-from tools.orders.records.fence import FencingLease
-from tools.orders.records.snapshots import Snapshot, take_snapshot
-from tools.orders.records.states import advance, deny_order, load_order, lock_order
-from tools.orders.stops.holdings import in_the_way
-from tools.risk import deny, halted
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DeskError, OrderError
+from chordesk.models.orders import BrokerAnswer, DenialCode, Denied
+from chordesk.models.settings import Settings
+from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, OrderState, RunState, TradingState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Order, Preview
+from chordesk.models.tables.runs import Run
+from chordesk.tools.brokers.protocol import Broker
+from chordesk.tools.ledger import account_view
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.orders.audit import log as audit
+from chordesk.tools.orders.checks import mandates
+from chordesk.tools.orders.checks.agreement import settings_denial
+from chordesk.tools.orders.checks.evaluation import evaluate, ticket_of
+from chordesk.tools.orders.checks.previews import price_moved, terms_of, verify, waits_for_person
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.halt.disallowed import disallowed_orders, only_reduces
+from chordesk.tools.orders.reconciliation.reconcile import reconcile
+from chordesk.tools.orders.records import approvals, fence
+from chordesk.tools.orders.records.booking import book
+from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders.records.snapshots import Snapshot, take_snapshot
+from chordesk.tools.orders.records.states import advance, deny_order, load_order, lock_order
+from chordesk.tools.orders.stops.holdings import in_the_way
+from chordesk.tools.risk import deny, halted
 
 log = structlog.get_logger(__name__)
 

@@ -22,10 +22,10 @@ from typing import Any
 
 import orjson
 
-from models.page_hosts import PageHost
-from tools.pages.targets import PageError, Target, address_of
-from tools.registry import ToolImage
-from tools.toolsets import MAX_IMAGE_BYTES
+from chordesk.models.page_hosts import PageHost
+from chordesk.tools.pages.targets import PageError, Target, address_of
+from chordesk.tools.registry import ToolImage
+from chordesk.tools.toolsets import MAX_IMAGE_BYTES
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 OFF = "off"

@@ -13,10 +13,10 @@ import sys
 import time
 from dataclasses import asdict
 
-from models.errors import NotConfigured
-from tools.pages.reader import RawPage
-from tools.pages.targets import PageError
-from tools.pages.text import PageText, text_of
+from chordesk.models.errors import NotConfigured
+from chordesk.tools.pages.reader import RawPage
+from chordesk.tools.pages.targets import PageError
+from chordesk.tools.pages.text import PageText, text_of
 
 # Nothing of a key or a setting: the page is from outside.
 _ENVIRON = ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV", "TMPDIR")

@@ -11,17 +11,17 @@ from typing import Any
 
 from pydantic import Field
 
-from models.errors import NotConfigured
-from models.page_hosts import PageHost, page_hosts
-from models.settings import Settings
-from tools.pages.browser import find_browser, picture_of
-from tools.pages.extracting import text_within
-from tools.pages.once import Once
-from tools.pages.reader import RawPage, read_page
-from tools.pages.robots import Robots
-from tools.pages.targets import MOST_URL_CHARS, PageError, Target
-from tools.pages.text import PageText, delimited, require_installed
-from tools.registry import Arguments, Gaps, ToolContext, ToolImage, ToolSpec, payload
+from chordesk.models.errors import NotConfigured
+from chordesk.models.page_hosts import PageHost, page_hosts
+from chordesk.models.settings import Settings
+from chordesk.tools.pages.browser import find_browser, picture_of
+from chordesk.tools.pages.extracting import text_within
+from chordesk.tools.pages.once import Once
+from chordesk.tools.pages.reader import RawPage, read_page
+from chordesk.tools.pages.robots import Robots
+from chordesk.tools.pages.targets import MOST_URL_CHARS, PageError, Target
+from chordesk.tools.pages.text import PageText, delimited, require_installed
+from chordesk.tools.registry import Arguments, Gaps, ToolContext, ToolImage, ToolSpec, payload
 
 TEXT_CHARS = 10_000  # of 4 bytes at the most: an answer may have 46 KB
 # Shares of a tool call's time by which the page, and then its picture, have to be there.

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urljoin
 
-from models.page_hosts import PageHost
-from tools.pages.robots import Robots
-from tools.pages.targets import PageError, Target, target_of
-from tools.pages.wire import PageReply, get
+from chordesk.models.page_hosts import PageHost
+from chordesk.tools.pages.robots import Robots
+from chordesk.tools.pages.targets import PageError, Target, target_of
+from chordesk.tools.pages.wire import PageReply, get
 
 MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
-from tools.pages.targets import PageError, Target
-from tools.pages.wire import AGENT, PageReply
+from chordesk.tools.pages.targets import PageError, Target
+from chordesk.tools.pages.wire import AGENT, PageReply
 
 PATH = "/robots.txt"
 _ANY = "*"

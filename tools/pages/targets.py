@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
-from models.errors import DeskError
-from models.page_hosts import HTTPS_PORT, Address, PageHost
+from chordesk.models.errors import DeskError
+from chordesk.models.page_hosts import HTTPS_PORT, Address, PageHost
 
 MOST_URL_CHARS = 2_000
 _PORTS = {"https": HTTPS_PORT, "http": 80}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from models.errors import NotConfigured
+from chordesk.models.errors import NotConfigured
 
 _TITLE_CHARS, _AUTHOR_CHARS = 300, 200
 # The style in small letters without space: translate() drops the signs that have none to stand for them, the last ones.

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from email.message import Message
 from functools import cache
 
-from tools.pages.targets import PageError, Target, address_of
+from chordesk.tools.pages.targets import PageError, Target, address_of
 
 AGENT = "chordesk"
 MOST_BYTES = 2 * 1024 * 1024

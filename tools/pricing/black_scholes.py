@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from models.contracts import Greeks
+from chordesk.models.contracts import Greeks
 
 MODEL = "Black-Scholes-Merton, European"
 DAYS_A_YEAR = 365

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tools.pricing.black_scholes import DAYS_A_YEAR, Terms, beyond
+from chordesk.tools.pricing.black_scholes import DAYS_A_YEAR, Terms, beyond
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from sqlalchemy import and_, or_
 from sqlmodel import Session, col, select
 
-from models.board.questions import QuestionState
-from models.board.signals import SignalState
-from models.tables.board import Episode, Signal, SignalCitation
-from models.tables.questions import Question
-from models.tables.runs import Run
-from tools.market.protocol import MarketData
-from tools.questions.reading import known_until
+from chordesk.models.board.questions import QuestionState
+from chordesk.models.board.signals import SignalState
+from chordesk.models.tables.board import Episode, Signal, SignalCitation
+from chordesk.models.tables.questions import Question
+from chordesk.models.tables.runs import Run
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.questions.reading import known_until
 
 
 class Chosen(NamedTuple):

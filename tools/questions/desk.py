@@ -9,14 +9,14 @@ from typing import Any
 from sqlalchemy import Select, bindparam, select
 from sqlmodel import Session, col
 
-from models.board.questions import BeatsMedian, QuestionSource
-from models.tables.composing import composed_once
-from models.tables.questions import Question
-from tools.market.clock import exchange_day, exchange_hours
-from tools.market.protocol import MarketClock, MarketData
-from tools.market.sessions import no_current_price
-from tools.questions.storing import insert_absent, question_row
-from tools.questions.universes import universe_key, universe_of_rule, universe_text
+from chordesk.models.board.questions import BeatsMedian, QuestionSource
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.questions import Question
+from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.protocol import MarketClock, MarketData
+from chordesk.tools.market.sessions import no_current_price
+from chordesk.tools.questions.storing import insert_absent, question_row
+from chordesk.tools.questions.universes import universe_key, universe_of_rule, universe_text
 
 EVEN, EVEN_ODDS = 0.5, "even odds"
 # A question of a verdict is the same question; there is one row of both.

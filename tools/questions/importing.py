@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from sqlmodel import Session, select
 
-from models.board.questions import QUESTION_FINAL, ByVenue
-from models.database.store import Store
-from models.errors import UsageError
-from models.research import Frozen
-from models.tables.questions import Question
-from tools.questions.storing import insert_absent, question_row
-from tools.venues.markets import EventVenue, Outcome, VenueMarket, changed_resolution
+from chordesk.models.board.questions import QUESTION_FINAL, ByVenue
+from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
+from chordesk.models.research import Frozen
+from chordesk.models.tables.questions import Question
+from chordesk.tools.questions.storing import insert_absent, question_row
+from chordesk.tools.venues.markets import EventVenue, Outcome, VenueMarket, changed_resolution
 
 MOST_TEXT = 500
 

@@ -9,11 +9,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, String, and_, case, cast, or_
 from sqlmodel import Session, col, select
 
-from models.board.questions import QuestionSource, QuestionState
-from models.errors import NotFound, UsageError
-from models.tables.questions import Question
-from tools.market.clock import exchange_hours
-from tools.market.protocol import MarketClock
+from chordesk.models.board.questions import QuestionSource, QuestionState
+from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.tables.questions import Question
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.protocol import MarketClock
 
 _LEAST = 4  # characters of an id that are enough, if only one begins so
 _REMEDY = "`desk questions list` shows them"

@@ -11,18 +11,25 @@ from pydantic import TypeAdapter
 from sqlalchemy import and_, or_
 from sqlmodel import Session, col, select
 
-from models.board.questions import BeatsMedian, ByPerson, ByVenue, QuestionSource, QuestionState, ResolutionRule
-from models.database.persistence import transact
-from models.database.store import Store
-from models.research import Frozen
-from models.tables.columns import utcnow
-from models.tables.questions import Question
-from tools.market.protocol import MarketData
-from tools.questions.medians import Pending, RelativeOutcomes, Resolution, Resolved
-from tools.questions.reading import known_until
-from tools.questions.settling import OnResolved, book, book_late, keep_open, settle, unbooked
-from tools.questions.venue_outcomes import ask_venues, refresh_stored, venue_resolutions, watched
-from tools.venues.markets import EventVenue, VenueMarket
+from chordesk.models.board.questions import (
+    BeatsMedian,
+    ByPerson,
+    ByVenue,
+    QuestionSource,
+    QuestionState,
+    ResolutionRule,
+)
+from chordesk.models.database.persistence import transact
+from chordesk.models.database.store import Store
+from chordesk.models.research import Frozen
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.questions import Question
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.questions.medians import Pending, RelativeOutcomes, Resolution, Resolved
+from chordesk.tools.questions.reading import known_until
+from chordesk.tools.questions.settling import OnResolved, book, book_late, keep_open, settle, unbooked
+from chordesk.tools.questions.venue_outcomes import ask_venues, refresh_stored, venue_resolutions, watched
+from chordesk.tools.venues.markets import EventVenue, VenueMarket
 
 BATCH = 100  # questions of one transaction
 PATIENCE_SECONDS = 60.0

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import ColumnElement, and_, exists, or_, update
 from sqlmodel import Session, col, select
 
-from models.board.karma import KarmaSum
-from models.board.questions import QUESTION_FINAL, QuestionState
-from models.states import RUN_FINAL
-from models.tables.board import Episode, EpisodeQuestion, Forecast, KarmaEntry
-from models.tables.columns import utcnow
-from models.tables.questions import EventPosition, Question
-from models.tables.runs import Run
-from tools.questions.medians import Resolved
+from chordesk.models.board.karma import KarmaSum
+from chordesk.models.board.questions import QUESTION_FINAL, QuestionState
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.board import Episode, EpisodeQuestion, Forecast, KarmaEntry
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.questions import EventPosition, Question
+from chordesk.models.tables.runs import Run
+from chordesk.tools.questions.medians import Resolved
 
 # Books for one account what rests on a question that has its outcome: (session, question, account). Called in the
 # transaction that wrote the outcome, or later for an account that had no turn then; whatever it booked before, it

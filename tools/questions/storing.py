@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session
 
-from models.database.store import new_row
-from models.tables.columns import new_id, utcnow
-from models.tables.composing import composed_once
-from models.tables.questions import Question
+from chordesk.models.database.store import new_row
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.questions import Question
 
 
 def question_row(**values: Any) -> Question:

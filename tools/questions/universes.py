@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 
-from models.errors import MarketError
-from models.market import plain_name
-from tools.market.protocol import MarketData
-from tools.market.universe import NAMED, resolve_universe
+from chordesk.models.errors import MarketError
+from chordesk.models.market import plain_name
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.universe import NAMED, resolve_universe
 
 HASH_DIGITS = 12
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from sqlmodel import Session, col, select
 
-from models.board.questions import QuestionState
-from models.errors import DeskError
-from models.tables.questions import Question
-from tools.questions.importing import refresh
-from tools.questions.medians import Pending, Resolution, Resolved
-from tools.venues.markets import EventVenue, VenueLookups, VenueMarket
+from chordesk.models.board.questions import QuestionState
+from chordesk.models.errors import DeskError
+from chordesk.models.tables.questions import Question
+from chordesk.tools.questions.importing import refresh
+from chordesk.tools.questions.medians import Pending, Resolution, Resolved
+from chordesk.tools.venues.markets import EventVenue, VenueLookups, VenueMarket
 
 WATCHED_DAYS = 14  # for which an outcome is compared with what the venue has
 MOST_WATCHED = 100  # markets of one pass, besides those past their deadline; each is a request

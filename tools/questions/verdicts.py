@@ -9,17 +9,17 @@ import structlog
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session
 
-from models.board.questions import QuestionSource
-from models.errors import DeskError
-from models.research import Rating
-from models.settings import Settings
-from models.tables.composing import composed_once
-from models.tables.questions import Question, VerdictQuestion
-from models.tables.runs import Verdict
-from tools.market.protocol import MarketData
-from tools.market.universe import NAMED
-from tools.questions.desk import relative_questions, store_relative
-from tools.questions.universes import named_universe
+from chordesk.models.board.questions import QuestionSource
+from chordesk.models.errors import DeskError
+from chordesk.models.research import Rating
+from chordesk.models.settings import Settings
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.questions import Question, VerdictQuestion
+from chordesk.models.tables.runs import Verdict
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.universe import NAMED
+from chordesk.tools.questions.desk import relative_questions, store_relative
+from chordesk.tools.questions.universes import named_universe
 
 log = structlog.get_logger(__name__)
 SCORED = (Rating.BUY, Rating.PASS)  # the others expect nothing

@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import Field
 
-from models.company import EarningsDate
-from tools.decimals import rounded
-from tools.market.clock import NEW_YORK, exchange_day
-from tools.market.protocol import EarningsSource, MarketData
-from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
-from tools.research.rows import absent, bounded, by_symbol, known, share, shown
+from chordesk.models.company import EarningsDate
+from chordesk.tools.decimals import rounded
+from chordesk.tools.market.clock import NEW_YORK, exchange_day
+from chordesk.tools.market.protocol import EarningsSource, MarketData
+from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+from chordesk.tools.research.rows import absent, bounded, by_symbol, known, share, shown
 
 WHAT = "earnings dates"
 _MOST_ROWS = 200

@@ -15,11 +15,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from models.company import Filing
-from models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured
-from models.settings import Settings
-from tools.market.aged_cache import AgedCache
-from tools.market.protocol import MarketClock
+from chordesk.models.company import Filing
+from chordesk.models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured
+from chordesk.models.settings import Settings
+from chordesk.tools.market.aged_cache import AgedCache
+from chordesk.tools.market.protocol import MarketClock
 
 SOURCE = "edgar"
 FILINGS_AGE = dt.timedelta(minutes=15)

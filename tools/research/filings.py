@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from models.company import Filing
-from models.research import upper
-from tools.market.clock import exchange_day
-from tools.market.protocol import FilingsSource
-from tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
-from tools.research import edgar
-from tools.research.rows import FewSymbols, bounded, by_symbol, known, share, shown
+from chordesk.models.company import Filing
+from chordesk.models.research import upper
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.protocol import FilingsSource
+from chordesk.tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
+from chordesk.tools.research import edgar
+from chordesk.tools.research.rows import FewSymbols, bounded, by_symbol, known, share, shown
 
 WHAT = "filings"
 _MOST_ROWS = 90

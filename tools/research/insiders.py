@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic import Field
 
-from models.company import InsiderTrade
-from tools.market.clock import exchange_day
-from tools.market.protocol import InsiderSource, MarketData
-from tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
-from tools.research.rows import FewSymbols, absent, bounded, by_symbol, known, share, shown
+from chordesk.models.company import InsiderTrade
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.protocol import InsiderSource, MarketData
+from chordesk.tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
+from chordesk.tools.research.rows import FewSymbols, absent, bounded, by_symbol, known, share, shown
 
 WHAT = "insider trades"
 _MOST_ROWS = 60

@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import Field
 
-from models.market import Headline
-from tools.market.clock import exchange_day
-from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
-from tools.research.rows import by_symbol, plain_text, share
+from chordesk.models.market import Headline
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+from chordesk.tools.research.rows import by_symbol, plain_text, share
 
 WHAT = "headlines"
 _MOST_HEADLINES = 1000

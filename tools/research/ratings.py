@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import Field
 
-from models.company import PriceTargets, RatingChange
-from tools.market.clock import exchange_day
-from tools.market.protocol import MarketData, RatingsSource
-from tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
-from tools.research.rows import FewSymbols, absent, bounded, by_symbol, known, plain_text, share, shown
+from chordesk.models.company import PriceTargets, RatingChange
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.protocol import MarketData, RatingsSource
+from chordesk.tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
+from chordesk.tools.research.rows import FewSymbols, absent, bounded, by_symbol, known, plain_text, share, shown
 
 WHAT = "analyst ratings"
 _MOST_ROWS = 60

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Protocol, TypeVar
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
-from models.errors import DeskError, NotConfigured
-from tools.history import Budget
-from tools.market.protocol import MarketData
-from tools.registry import Gaps, Symbol, ToolContext
+from chordesk.models.errors import DeskError, NotConfigured
+from chordesk.tools.history import Budget
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.registry import Gaps, Symbol, ToolContext
 
 _SPACE = re.compile(r"\s+")
 TEXT_CHARS = 80

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from models.company import Holder
-from models.errors import MarketError
-from tools.decimals import rounded
-from tools.market.clock import exchange_day
-from tools.market.protocol import HolderSource, InsiderSource
-from tools.registry import Gaps, ToolContext
-from tools.research.insiders import net, newest_first
-from tools.research.rows import absent, known, plain_text
-from tools.signals import signal_rows
-from tools.technicals import technical_rows
+from chordesk.models.company import Holder
+from chordesk.models.errors import MarketError
+from chordesk.tools.decimals import rounded
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.protocol import HolderSource, InsiderSource
+from chordesk.tools.registry import Gaps, ToolContext
+from chordesk.tools.research.insiders import net, newest_first
+from chordesk.tools.research.rows import absent, known, plain_text
+from chordesk.tools.signals import signal_rows
+from chordesk.tools.technicals import technical_rows
 
 Section = Literal[
     "fundamentals",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.company import ShortInterest
-from tools.decimals import rounded
-from tools.market.clock import exchange_day
-from tools.market.protocol import MarketData, ShortInterestSource
-from tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
-from tools.research.rows import absent, by_symbol, known, shown
+from chordesk.models.company import ShortInterest
+from chordesk.tools.decimals import rounded
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.protocol import MarketData, ShortInterestSource
+from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+from chordesk.tools.research.rows import absent, by_symbol, known, shown
 
 WHAT = "short interest"
 

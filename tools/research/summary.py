@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tools.research.rows import plain_text
+from chordesk.tools.research.rows import plain_text
 
 # What the lines are made of.
 SUMMARISED = ("signals", "fundamentals", "earnings", "ratings", "insiders")

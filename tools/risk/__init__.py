@@ -1,12 +1,12 @@
 """Pre-trade risk: rules that clear an order or deny it with a reason, and the meaning of each denial code."""
 
-from models.settings.accounts import PAPER
-from tools.risk.check import check, limits_of
-from tools.risk.conduct import halted, no_verdict
-from tools.risk.cover import cover_of
-from tools.risk.denials import deny
-from tools.risk.exits import exit_note, exit_terms, within_collar
-from tools.risk.exposure import (
+from chordesk.models.settings.accounts import PAPER
+from chordesk.tools.risk.check import check, limits_of
+from chordesk.tools.risk.conduct import halted, no_verdict
+from chordesk.tools.risk.cover import cover_of
+from chordesk.tools.risk.denials import deny
+from chordesk.tools.risk.exits import exit_note, exit_terms, within_collar
+from chordesk.tools.risk.exposure import (
     cash_needed,
     free_cash,
     held_in,
@@ -16,9 +16,9 @@ from tools.risk.exposure import (
     unit_notional,
     with_slippage,
 )
-from tools.risk.instruments import bad_contract, not_listed
-from tools.risk.packages import gross_quote, net_price, worst_case
-from tools.risk.prices import is_current, unpriced
+from chordesk.tools.risk.instruments import bad_contract, not_listed
+from chordesk.tools.risk.packages import gross_quote, net_price, worst_case
+from chordesk.tools.risk.prices import is_current, unpriced
 
 __all__ = [
     "PAPER",

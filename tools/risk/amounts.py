@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
-from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
-from tools.decimals import exact, money, plain
-from tools.risk.cover import ZERO
-from tools.risk.denials import deny
-from tools.risk.exposure import (
+from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
+from chordesk.tools.decimals import exact, money, plain
+from chordesk.tools.risk.cover import ZERO
+from chordesk.tools.risk.denials import deny
+from chordesk.tools.risk.exposure import (
     added_risk,
     cash_needed,
     covers,

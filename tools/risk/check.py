@@ -5,10 +5,10 @@ A figure that is not known denies, and the reason names it. A limit met exactly 
 
 from __future__ import annotations
 
-from models.orders import Cleared, Denied, OrderTicket, RiskContext, RiskLimits
-from models.settings import Settings
-from tools.risk import amounts, conduct, instruments, losses, prices
-from tools.risk.exposure import Rule
+from chordesk.models.orders import Cleared, Denied, OrderTicket, RiskContext, RiskLimits
+from chordesk.models.settings import Settings
+from chordesk.tools.risk import amounts, conduct, instruments, losses, prices
+from chordesk.tools.risk.exposure import Rule
 
 RULES: tuple[Rule, ...] = (
     conduct.trading_rule,

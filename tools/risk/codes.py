@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from models.orders import DenialCode as Code
-from models.settings import Settings
-from models.settings.variables import PREFIX
-from tools.decimals import plain
+from chordesk.models.orders import DenialCode as Code
+from chordesk.models.settings import Settings
+from chordesk.models.settings.variables import PREFIX
+from chordesk.tools.decimals import plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.market import plain_name
-from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
-from models.research import Rating
-from models.settings import REPLAYING
-from models.settings.accounts import PAPER, is_paper
-from models.states import TradingState
-from tools.market.clock import NEW_YORK
-from tools.risk.denials import deny, format_span
-from tools.risk.exposure import only_reduces, opening_only
+from chordesk.models.market import plain_name
+from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
+from chordesk.models.research import Rating
+from chordesk.models.settings import REPLAYING
+from chordesk.models.settings.accounts import PAPER, is_paper
+from chordesk.models.states import TradingState
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.risk.denials import deny, format_span
+from chordesk.tools.risk.exposure import only_reduces, opening_only
 
 # Orders by the rulebook model or on a market of past prices are simulations, so they trade on paper alone.
 PAPER_ONLY_PROVIDERS = frozenset({"rulebook"})

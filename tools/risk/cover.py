@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from models.contracts import SHARES_PER_CONTRACT, OptionContract, parse_contract
-from tools.decimals import exact
+from chordesk.models.contracts import SHARES_PER_CONTRACT, OptionContract, parse_contract
+from chordesk.tools.decimals import exact
 
 ZERO = Decimal(0)
 UNIT = exact(SHARES_PER_CONTRACT)

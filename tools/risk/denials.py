@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.orders import DenialCode, Denied
+from chordesk.models.orders import DenialCode, Denied
 
 
 def deny(code: DenialCode, reason: str, measured: str, limit: str) -> Denied:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from models.market import Quote
-from models.orders import OrderTicket, RiskContext, RiskLimits
-from tools.decimals import exact, money
-from tools.risk.exposure import TICK, only_reduces
-from tools.risk.prices import is_current
+from chordesk.models.market import Quote
+from chordesk.models.orders import OrderTicket, RiskContext, RiskLimits
+from chordesk.tools.decimals import exact, money
+from chordesk.tools.risk.exposure import TICK, only_reduces
+from chordesk.tools.risk.prices import is_current
 
 CENT = Decimal("0.01")
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import wraps
 
-from models.contracts import multiplier_of, parse_contract
-from models.orders import AccountView, Denied, HeldPosition, OrderTicket, RiskContext, RiskLimits
-from tools.decimals import exact, stepped
-from tools.risk.cover import UNIT, ZERO, Cover, cover_of
-from tools.risk.packages import worst_case
+from chordesk.models.contracts import multiplier_of, parse_contract
+from chordesk.models.orders import AccountView, Denied, HeldPosition, OrderTicket, RiskContext, RiskLimits
+from chordesk.tools.decimals import exact, stepped
+from chordesk.tools.risk.cover import UNIT, ZERO, Cover, cover_of
+from chordesk.tools.risk.packages import worst_case
 
 TICK = Decimal("0.0001")
 

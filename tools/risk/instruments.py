@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.contracts import parse_contract
-from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
-from models.research import Instrument
-from tools.decimals import exact, plain
-from tools.market.clock import exchange_day
-from tools.risk.cover import ZERO
-from tools.risk.denials import deny
-from tools.risk.exposure import assumed_position, covers, opening_only, opening_parts, opening_quantity
+from chordesk.models.contracts import parse_contract
+from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
+from chordesk.models.research import Instrument
+from chordesk.tools.decimals import exact, plain
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.risk.cover import ZERO
+from chordesk.tools.risk.denials import deny
+from chordesk.tools.risk.exposure import assumed_position, covers, opening_only, opening_parts, opening_quantity
 
 
 def bad_contract(symbol: str, contract: str, now: dt.datetime, opens: bool) -> Denied | None:

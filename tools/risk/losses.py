@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
-from tools.decimals import exact, money
-from tools.risk.denials import deny
-from tools.risk.exposure import opening_only
+from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
+from chordesk.tools.decimals import exact, money
+from chordesk.tools.risk.denials import deny
+from chordesk.tools.risk.exposure import opening_only
 
 
 @opening_only

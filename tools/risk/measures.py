@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from models.orders import DenialCode as Code
-from models.orders import Denied, OrderTicket, RiskContext, RiskLimits
-from tools.risk import amounts, conduct, instruments, losses, prices
-from tools.risk.check import RULES
-from tools.risk.exposure import Rule, only_reduces
+from chordesk.models.orders import DenialCode as Code
+from chordesk.models.orders import Denied, OrderTicket, RiskContext, RiskLimits
+from chordesk.tools.risk import amounts, conduct, instruments, losses, prices
+from chordesk.tools.risk.check import RULES
+from chordesk.tools.risk.exposure import Rule, only_reduces
 
 _UNMEETABLE = -1e6
 _AMOUNTS = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from models.contracts import parse_contract
-from models.market import Quote
-from models.trading.legs import OrderLeg
-from tools.decimals import exact
-from tools.risk.cover import UNIT, ZERO, cover_of
+from chordesk.models.contracts import parse_contract
+from chordesk.models.market import Quote
+from chordesk.models.trading.legs import OrderLeg
+from chordesk.tools.decimals import exact
+from chordesk.tools.risk.cover import UNIT, ZERO, cover_of
 
 
 def net_price(legs: Sequence[OrderLeg], prices: Mapping[str, Decimal], side: str) -> Decimal:

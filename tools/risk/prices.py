@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.contracts import parse_contract
-from models.market import Quote
-from models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
-from tools.decimals import exact, money
-from tools.risk.denials import deny, format_span
-from tools.risk.exposure import opening_only
+from chordesk.models.contracts import parse_contract
+from chordesk.models.market import Quote
+from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
+from chordesk.tools.decimals import exact, money
+from chordesk.tools.risk.denials import deny, format_span
+from chordesk.tools.risk.exposure import opening_only
 
 
 def unpriced(traded: str, why: str) -> Denied:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.errors import UsageError
-from tools.scoring.points import probability
-from tools.scoring.wilson import ShareInterval, wilson
+from chordesk.models.errors import UsageError
+from chordesk.tools.scoring.points import probability
+from chordesk.tools.scoring.wilson import ShareInterval, wilson
 
 BUCKETS = 10
 

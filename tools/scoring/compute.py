@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from models.errors import UsageError
-from tools.scoring.errors import DatedMean
+from chordesk.models.errors import UsageError
+from chordesk.tools.scoring.errors import DatedMean
 
 # Half a share never hangs on skill: with few outcomes it is mostly luck.
 EQUAL = 0.5

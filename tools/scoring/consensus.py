@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from models.errors import UsageError
+from chordesk.models.errors import UsageError
 
 Floats = npt.NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 
-from tools.scoring.student import t_95
+from chordesk.tools.scoring.student import t_95
 
 
 @dataclass(frozen=True, slots=True)

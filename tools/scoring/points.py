@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from models.errors import UsageError
+from chordesk.models.errors import UsageError
 
 # One forecast of 0 or 1 that fails would outweigh all others without it.
 LEAST, MOST = 0.01, 0.99

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from tools.scoring.errors import DatedMean
-from tools.scoring.points import brier
-from tools.scoring.summary import Score, ScoredForecast, mean_of, score
+from chordesk.tools.scoring.errors import DatedMean
+from chordesk.tools.scoring.points import brier
+from chordesk.tools.scoring.summary import Score, ScoredForecast, mean_of, score
 
 BLIND, INFORMED = 1, 2
 

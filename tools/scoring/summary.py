@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tools.market.clock import exchange_day
-from tools.scoring.calibration import CalibrationRow, calibration_table
-from tools.scoring.errors import DatedMean, dated_mean
-from tools.scoring.points import alpha, brier, log_score
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.scoring.calibration import CalibrationRow, calibration_table
+from chordesk.tools.scoring.errors import DatedMean, dated_mean
+from chordesk.tools.scoring.points import alpha, brier, log_score
 
 CODE = "code"  # author of what no model made
 

@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tools.scoring.errors import DatedMean
-from tools.scoring.summary import CODE, ScoredForecast, mean_of
+from chordesk.tools.scoring.errors import DatedMean
+from chordesk.tools.scoring.summary import CODE, ScoredForecast, mean_of
 
 PRIOR = 30.0
 

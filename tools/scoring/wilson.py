@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from models.errors import UsageError
+from chordesk.models.errors import UsageError
 
 Z = 1.96  # 95 %
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from models.errors import UsageError
+from chordesk.models.errors import UsageError
 
 Floats = npt.NDArray[np.float64]
 ATRS_AT_RISK = 2

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from models.errors import UsageError
-from tools.scoring.points import probability
+from chordesk.models.errors import UsageError
+from chordesk.tools.scoring.points import probability
 
 FRACTION = 0.25
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from models.errors import UsageError
-from tools.scoring.points import probability
-from tools.stakes.kelly import FRACTION, checked_fraction
+from chordesk.models.errors import UsageError
+from chordesk.tools.scoring.points import probability
+from chordesk.tools.stakes.kelly import FRACTION, checked_fraction
 
 _SWEEPS = 2000
 _SETTLED = 1e-12

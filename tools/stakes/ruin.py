@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.errors import UsageError
-from tools.scoring.points import probability
+from chordesk.models.errors import UsageError
+from chordesk.tools.scoring.points import probability
 
 
 def chance_of_falling_to(share: float, fraction: float) -> float:

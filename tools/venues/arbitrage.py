@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tools.venues.fees import fee_per_share, taker_fee
-from tools.venues.markets import BookLevel, EventBook, FeeTerms, Side, VenueMarket
+from chordesk.tools.venues.fees import fee_per_share, taker_fee
+from chordesk.tools.venues.markets import BookLevel, EventBook, FeeTerms, Side, VenueMarket
 
 YEAR = dt.timedelta(days=365)
 PairState = Literal["none", "suggested", "confirmed", "rejected"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING
 
-from models.errors import NotConfigured, UsageError
-from models.settings import Settings
-from tools.venues.markets import EventVenue
+from chordesk.models.errors import NotConfigured, UsageError
+from chordesk.models.settings import Settings
+from chordesk.tools.venues.markets import EventVenue
 
 if TYPE_CHECKING:
-    from tools.venues.wires.hyperliquid import Hyperliquid
+    from chordesk.tools.venues.wires.hyperliquid import Hyperliquid
 
 VENUE_NAMES = ("manifold", "polymarket", "kalshi")
 
@@ -28,14 +28,14 @@ def build_venue(name: str, settings: Settings) -> EventVenue:
         raise UsageError(f"{name!r} is no venue", remedy=f"known are {', '.join(VENUE_NAMES)}")
     require_installed()
     if name == "manifold":
-        from tools.venues.wires.manifold import Manifold
+        from chordesk.tools.venues.wires.manifold import Manifold
 
         return Manifold(settings.manifold_url)
     if name == "polymarket":
-        from tools.venues.wires.polymarket import Polymarket
+        from chordesk.tools.venues.wires.polymarket import Polymarket
 
         return Polymarket(settings.polymarket_url, settings.polymarket_book_url)
-    from tools.venues.wires.kalshi import Kalshi
+    from chordesk.tools.venues.wires.kalshi import Kalshi
 
     return Kalshi(settings.kalshi_url)
 
@@ -48,6 +48,6 @@ def build_venues(settings: Settings) -> dict[str, EventVenue]:
 def build_funding(settings: Settings) -> Hyperliquid:
     """Return the wire for funding rates. Raises NotConfigured when the extra is not installed."""
     require_installed()
-    from tools.venues.wires.hyperliquid import Hyperliquid
+    from chordesk.tools.venues.wires.hyperliquid import Hyperliquid
 
     return Hyperliquid(settings.hyperliquid_url)

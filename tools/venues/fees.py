@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, Decimal
 
-from models.errors import UsageError
-from tools.venues.markets import FeeTerms
+from chordesk.models.errors import UsageError
+from chordesk.tools.venues.markets import FeeTerms
 
 _CENT = Decimal("0.01")
 

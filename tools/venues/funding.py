@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.errors import UsageError
-from tools.venues.wires.rates import FundingPaid, FundingRate
+from chordesk.models.errors import UsageError
+from chordesk.tools.venues.wires.rates import FundingPaid, FundingRate
 
 HOURS_A_YEAR = 8760
 DAYS = 30  # of a coin's own history

@@ -16,11 +16,11 @@ from rapidfuzz import fuzz, process, utils
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
-from models.board.questions import VENUES, QuestionState
-from models.errors import NotFound, UsageError
-from models.tables.columns import utcnow
-from models.tables.questions import Question, QuestionPair
-from tools.venues.arbitrage import PairState
+from chordesk.models.board.questions import VENUES, QuestionState
+from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.questions import Question, QuestionPair
+from chordesk.tools.venues.arbitrage import PairState
 
 LIKENESS = 90.0  # of the titles, 0 to 100
 CLOSE_TOGETHER = dt.timedelta(hours=24)

@@ -6,8 +6,8 @@ the buyer takes those of one side until k is restored.
 
 from __future__ import annotations
 
-from models.errors import UsageError
-from tools.venues.markets import Pool, Side
+from chordesk.models.errors import UsageError
+from chordesk.tools.venues.markets import Pool, Side
 
 
 def pool_probability(pool: Pool) -> float:

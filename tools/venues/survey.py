@@ -6,11 +6,11 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from models.errors import DeskError, NotConfigured
-from models.tables.questions import Question
-from tools.venues.arbitrage import Comparison, PairState, compare
-from tools.venues.markets import EventBook, EventVenue, VenueMarket
-from tools.venues.pairs import CONFIRMED, REJECTED, SUGGESTED, PairedQuestions
+from chordesk.models.errors import DeskError, NotConfigured
+from chordesk.models.tables.questions import Question
+from chordesk.tools.venues.arbitrage import Comparison, PairState, compare
+from chordesk.tools.venues.markets import EventBook, EventVenue, VenueMarket
+from chordesk.tools.venues.pairs import CONFIRMED, REJECTED, SUGGESTED, PairedQuestions
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
-from agents.grounding import ground
-from agents.grounding.context import Place, places
-from agents.grounding.figures import Figure, Reading, read
-from agents.grounding.matching import comparable
-from agents.grounding.sources import Datum, Index, index_of
-from models.board.questions import BoardQuestion
-from models.board.signals import BoardSignal
+from chordesk.agents.grounding import ground
+from chordesk.agents.grounding.context import Place, places
+from chordesk.agents.grounding.figures import Figure, Reading, read
+from chordesk.agents.grounding.matching import comparable
+from chordesk.agents.grounding.sources import Datum, Index, index_of
+from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.board.signals import BoardSignal
 
 MOST_FIGURES = 24  # of a claim
 MOST_DERIVED = 3  # figures for which arithmetic on two others is tried, which costs by the square of them

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from agents.board.citing.copying import terms
-from agents.grounding.concepts import concepts_in, field_of
-from models.board.questions import BoardQuestion
-from models.board.signals import BoardSignal
+from chordesk.agents.board.citing.copying import terms
+from chordesk.agents.grounding.concepts import concepts_in, field_of
+from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.board.signals import BoardSignal
 
 # Terms in which any finding of a market may be paraphrased.
 _MARKET = (

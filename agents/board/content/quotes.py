@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from agents.board.aggregate import log_odds
-from agents.board.board import Board
-from agents.board.citations import JudgedCitation
-from agents.board.citing.copying import NOTE, compare
-from agents.board.karma import disagreements, last_positions, valid_chain
-from agents.board.texts import one_line
-from models.board.forecasts import VoicePosition
+from chordesk.agents.board.aggregate import log_odds
+from chordesk.agents.board.board import Board
+from chordesk.agents.board.citations import JudgedCitation
+from chordesk.agents.board.citing.copying import NOTE, compare
+from chordesk.agents.board.karma import disagreements, last_positions, valid_chain
+from chordesk.agents.board.texts import one_line
+from chordesk.models.board.forecasts import VoicePosition
 
 MOST_QUOTES = 3
 QUOTE_CHARS = 280

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from agents.board.aggregate import BoardConsensus, QuestionAggregate, board_consensus
-from agents.board.board import Board
-from agents.board.citations import JudgedCitation
-from agents.board.content.quotes import best_quotes
-from agents.board.karma import Booking, disagreements, valid_chain
-from agents.board.lint import Convergence, Herding
-from agents.board.texts import one_line
-from models.board.forecasts import ROUNDS, VoicePosition
-from models.board.signals import SignalState, implied
-from tools.scoring.errors import DatedMean
+from chordesk.agents.board.aggregate import BoardConsensus, QuestionAggregate, board_consensus
+from chordesk.agents.board.board import Board
+from chordesk.agents.board.citations import JudgedCitation
+from chordesk.agents.board.content.quotes import best_quotes
+from chordesk.agents.board.karma import Booking, disagreements, valid_chain
+from chordesk.agents.board.lint import Convergence, Herding
+from chordesk.agents.board.texts import one_line
+from chordesk.models.board.forecasts import ROUNDS, VoicePosition
+from chordesk.models.board.signals import SignalState, implied
+from chordesk.tools.scoring.errors import DatedMean
 
 TEXT_CHARS = 400
 

@@ -6,14 +6,14 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agents.codex.events.translator import TOOL_ITEM, USER_ITEM, translate
-from agents.codex.threads.gateway import OpenedThread
-from agents.pulse import Pulse
-from agents.runtime import ApprovalRequest, ConversationSpec, ConversationState, Lifecycle, Observer
-from models.events.envelope import Envelope, EventType, event, short
-from models.events.lifecycle import ConversationRef, ItemLifecycle, LifecycleStatus, RuntimeKind, TurnLifecycle
-from models.research import Failure
-from models.tables.columns import new_id, utcnow
+from chordesk.agents.codex.events.translator import TOOL_ITEM, USER_ITEM, translate
+from chordesk.agents.codex.threads.gateway import OpenedThread
+from chordesk.agents.pulse import Pulse
+from chordesk.agents.runtime import ApprovalRequest, ConversationSpec, ConversationState, Lifecycle, Observer
+from chordesk.models.events.envelope import Envelope, EventType, event, short
+from chordesk.models.events.lifecycle import ConversationRef, ItemLifecycle, LifecycleStatus, RuntimeKind, TurnLifecycle
+from chordesk.models.research import Failure
+from chordesk.models.tables.columns import new_id, utcnow
 
 _TURN_STATUS = {
     "completed": LifecycleStatus.COMPLETED,

@@ -12,11 +12,11 @@ from typing import Any
 
 import orjson
 
-from agents.codex.failures import failure_of_turn, is_limit, is_policy, refusal_in
-from agents.codex.server.watch import SEARCH_ITEM, counts_of
-from agents.failures import reset_in
-from agents.runtime import Scope
-from models.events.envelope import TEXT_LIMIT, Envelope, EventType, event, short
+from chordesk.agents.codex.failures import failure_of_turn, is_limit, is_policy, refusal_in
+from chordesk.agents.codex.server.watch import SEARCH_ITEM, counts_of
+from chordesk.agents.failures import reset_in
+from chordesk.agents.runtime import Scope
+from chordesk.models.events.envelope import TEXT_LIMIT, Envelope, EventType, event, short
 
 Params = Mapping[str, Any]
 

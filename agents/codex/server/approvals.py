@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agents.runtime import ApprovalDecision, ApprovalKind, ApprovalRequest
+from chordesk.agents.runtime import ApprovalDecision, ApprovalKind, ApprovalRequest
 
 Params = dict[str, Any]
 

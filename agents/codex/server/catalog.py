@@ -18,11 +18,11 @@ from typing import Any
 import codex_cli_bin
 import orjson
 
-from agents.codex.config import RuntimeConfig
-from agents.codex.server.certificate import write_loopback_pem
-from agents.gateway.facts import ServerFacts
-from models.errors import BinaryMissing, CodexError, LoginMissing
-from models.files import replacing
+from chordesk.agents.codex.config import RuntimeConfig
+from chordesk.agents.codex.server.certificate import write_loopback_pem
+from chordesk.agents.gateway.facts import ServerFacts
+from chordesk.models.errors import BinaryMissing, CodexError, LoginMissing
+from chordesk.models.files import replacing
 
 TEMPLATE = "gpt-5.5"  # entry used for a model the binary does not know: it takes plain function tools
 PROVIDER = "desk"

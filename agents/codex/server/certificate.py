@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models.files import replacing
+from chordesk.models.files import replacing
 
 LOOPBACK_PEM = """\
 -----BEGIN CERTIFICATE-----

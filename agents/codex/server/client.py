@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 import structlog
 
-from models.errors import BinaryMissing, CodexError, ProcessDied, RpcError, RpcTimeout
+from chordesk.models.errors import BinaryMissing, CodexError, ProcessDied, RpcError, RpcTimeout
 
 log = structlog.get_logger(__name__)
 

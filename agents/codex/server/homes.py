@@ -18,7 +18,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.errors import CodexError
+from chordesk.models.errors import CodexError
 
 MOST_HOMES = 1000
 

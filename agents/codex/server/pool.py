@@ -10,10 +10,10 @@ from typing import Any
 
 import structlog
 
-from agents.codex.config import RuntimeConfig
-from agents.codex.server.catalog import Launch
-from agents.codex.server.process import AppServer, Kind
-from models.errors import ProcessDied, RpcTimeout
+from chordesk.agents.codex.config import RuntimeConfig
+from chordesk.agents.codex.server.catalog import Launch
+from chordesk.agents.codex.server.process import AppServer, Kind
+from chordesk.models.errors import ProcessDied, RpcTimeout
 
 log = structlog.get_logger(__name__)
 

@@ -12,16 +12,16 @@ from typing import Any, Literal
 import psutil
 import structlog
 
-from agents.codex.config import RuntimeConfig
-from agents.codex.server.approvals import declined
-from agents.codex.server.catalog import Launch, link_login
-from agents.codex.server.client import Client, Params
-from agents.codex.server.homes import set_aside
-from agents.codex.server.router import ApprovalRouter
-from agents.codex.server.watch import LIFE_SIGNS, NotificationListener, TurnWatch
-from agents.pulse import Pulse
-from models.errors import CodexError, ProcessDied
-from tools.registry import ToolAnswer, Toolset, failed
+from chordesk.agents.codex.config import RuntimeConfig
+from chordesk.agents.codex.server.approvals import declined
+from chordesk.agents.codex.server.catalog import Launch, link_login
+from chordesk.agents.codex.server.client import Client, Params
+from chordesk.agents.codex.server.homes import set_aside
+from chordesk.agents.codex.server.router import ApprovalRouter
+from chordesk.agents.codex.server.watch import LIFE_SIGNS, NotificationListener, TurnWatch
+from chordesk.agents.pulse import Pulse
+from chordesk.models.errors import CodexError, ProcessDied
+from chordesk.tools.registry import ToolAnswer, Toolset, failed
 
 log = structlog.get_logger(__name__)
 

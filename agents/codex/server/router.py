@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 import structlog
 
-from agents.codex.server.approvals import KINDS, Params, answer_to, declined, read_request
-from agents.runtime import NOT_APPROVED, ApprovalDecision, ApprovalKind, ApprovalRequest, Asker, Scope
+from chordesk.agents.codex.server.approvals import KINDS, Params, answer_to, declined, read_request
+from chordesk.agents.runtime import NOT_APPROVED, ApprovalDecision, ApprovalKind, ApprovalRequest, Asker, Scope
 
 log = structlog.get_logger(__name__)
 

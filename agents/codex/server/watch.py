@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 import structlog
 
-from agents.codex.failures import is_limit
-from agents.codex.server.router import ApprovalRouter
-from agents.failures import reset_in
-from agents.pulse import Pulse
-from agents.runtime import WebSearch
-from models.research import Usage
-from models.tables.columns import utcnow
-from tools.registry import Toolset
+from chordesk.agents.codex.failures import is_limit
+from chordesk.agents.codex.server.router import ApprovalRouter
+from chordesk.agents.failures import reset_in
+from chordesk.agents.pulse import Pulse
+from chordesk.agents.runtime import WebSearch
+from chordesk.models.research import Usage
+from chordesk.models.tables.columns import utcnow
+from chordesk.tools.registry import Toolset
 
 log = structlog.get_logger(__name__)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from agents.codex.server.process import AppServer
-from agents.codex.threads.gateway import OpenedThread, fork, unsubscribe
-from agents.codex.threads.registry import Lease
-from agents.codex.threads.rollout_files import RolloutFiles, kept_thread
-from agents.kept_threads import ThreadRecord
-from agents.runtime import ConversationSpec
-from models.errors import CodexError
+from chordesk.agents.codex.server.process import AppServer
+from chordesk.agents.codex.threads.gateway import OpenedThread, fork, unsubscribe
+from chordesk.agents.codex.threads.registry import Lease
+from chordesk.agents.codex.threads.rollout_files import RolloutFiles, kept_thread
+from chordesk.agents.kept_threads import ThreadRecord
+from chordesk.agents.runtime import ConversationSpec
+from chordesk.models.errors import CodexError
 
 
 async def fork_kept(

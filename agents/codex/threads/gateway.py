@@ -11,13 +11,13 @@ from typing import Any
 
 import structlog
 
-from agents.codex.server.approvals import needs_environment, thread_settings
-from agents.codex.server.process import AppServer
-from agents.codex.threads.rollouts import relative
-from agents.codex.threads.trimming import Shortened
-from agents.kept_threads import ThreadRecord
-from agents.runtime import ConversationSpec
-from models.errors import ProcessDied, RpcError, ThreadInUse
+from chordesk.agents.codex.server.approvals import needs_environment, thread_settings
+from chordesk.agents.codex.server.process import AppServer
+from chordesk.agents.codex.threads.rollouts import relative
+from chordesk.agents.codex.threads.trimming import Shortened
+from chordesk.agents.kept_threads import ThreadRecord
+from chordesk.agents.runtime import ConversationSpec
+from chordesk.models.errors import ProcessDied, RpcError, ThreadInUse
 
 log = structlog.get_logger(__name__)
 

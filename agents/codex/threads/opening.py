@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
-from agents.codex.config import RuntimeConfig, ThreadLimits
-from agents.codex.server.process import AppServer
-from agents.codex.threads.gateway import OpenedThread, fork_or_start, resume_or_start, unloaded
-from agents.codex.threads.registry import Lease, why_fresh
-from agents.codex.threads.rollout_files import RolloutFiles
-from agents.kept_threads import ThreadRecord
-from agents.runtime import ConversationSpec
+from chordesk.agents.codex.config import RuntimeConfig, ThreadLimits
+from chordesk.agents.codex.server.process import AppServer
+from chordesk.agents.codex.threads.gateway import OpenedThread, fork_or_start, resume_or_start, unloaded
+from chordesk.agents.codex.threads.registry import Lease, why_fresh
+from chordesk.agents.codex.threads.rollout_files import RolloutFiles
+from chordesk.agents.kept_threads import ThreadRecord
+from chordesk.agents.runtime import ConversationSpec
 
 
 async def open_kept(

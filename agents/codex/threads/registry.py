@@ -21,9 +21,9 @@ import redis.exceptions
 import structlog
 from pydantic import ValidationError
 
-from agents.codex.config import ThreadLimits
-from agents.kept_threads import Registered, ThreadRecord
-from models.errors import RedisDown
+from chordesk.agents.codex.config import ThreadLimits
+from chordesk.agents.kept_threads import Registered, ThreadRecord
+from chordesk.models.errors import RedisDown
 
 log = structlog.get_logger(__name__)
 

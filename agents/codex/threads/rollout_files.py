@@ -19,14 +19,14 @@ from typing import TypeVar
 
 import structlog
 
-from agents.codex.server.homes import Home
-from agents.codex.threads.registry import Lease
-from agents.codex.threads.rollouts import digest_of, read, without, write
-from agents.codex.threads.trimming import Shortened, trimmed
-from agents.codex.threads.vault import ThreadVault
-from agents.kept_threads import ThreadRecord
-from models.errors import BlobsDown, ServiceError, ThreadInUse
-from models.tables.threads import KeptThread, Rollout
+from chordesk.agents.codex.server.homes import Home
+from chordesk.agents.codex.threads.registry import Lease
+from chordesk.agents.codex.threads.rollouts import digest_of, read, without, write
+from chordesk.agents.codex.threads.trimming import Shortened, trimmed
+from chordesk.agents.codex.threads.vault import ThreadVault
+from chordesk.agents.kept_threads import ThreadRecord
+from chordesk.models.errors import BlobsDown, ServiceError, ThreadInUse
+from chordesk.models.tables.threads import KeptThread, Rollout
 
 log = structlog.get_logger(__name__)
 

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from agents.kept_threads import ROLLOUT_PATH
-from models.files import replacing
-from models.masking import SHORTEST_SECRET
-from models.urls import HIDDEN
+from chordesk.agents.kept_threads import ROLLOUT_PATH
+from chordesk.models.files import replacing
+from chordesk.models.masking import SHORTEST_SECRET
+from chordesk.models.urls import HIDDEN
 
 _IN_A_HOME = re.compile(rf".*/({ROLLOUT_PATH})")
 

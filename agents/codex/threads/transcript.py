@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from agents.kept_threads import TranscriptTurn
+from chordesk.agents.kept_threads import TranscriptTurn
 
 
 def transcript(rollout: bytes) -> list[TranscriptTurn]:

@@ -9,12 +9,12 @@ from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 
-from agents.codex.threads.transcript import transcript
-from agents.kept_threads import TranscriptTurn
-from models.database.blobs import BlobStore, pack, unpack
-from models.database.store import Store
-from models.errors import DatabaseDown, ServiceError
-from models.tables.threads import KeptThread, Rollout
+from chordesk.agents.codex.threads.transcript import transcript
+from chordesk.agents.kept_threads import TranscriptTurn
+from chordesk.models.database.blobs import BlobStore, pack, unpack
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DatabaseDown, ServiceError
+from chordesk.models.tables.threads import KeptThread, Rollout
 
 THREAD: Table = KeptThread.__table__  # type: ignore[attr-defined]
 ROLLOUT: Table = Rollout.__table__  # type: ignore[attr-defined]

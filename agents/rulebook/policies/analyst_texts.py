@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agents.rulebook.case import PREFIX, Case, Payload, shown
-from agents.rulebook.policies.validators import symbol_of
-from agents.rulebook.thresholds import Level, Rule
+from chordesk.agents.rulebook.case import PREFIX, Case, Payload, shown
+from chordesk.agents.rulebook.policies.validators import symbol_of
+from chordesk.agents.rulebook.thresholds import Level, Rule
 
 
 def row_of(rows: Iterable[Payload], symbol: str) -> Payload:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.rulebook import thresholds as limits
-from agents.rulebook.case import Call, Case, Payload, number, shown
-from agents.rulebook.policies.analyst_texts import level_of, risk_text, row_of, summary_text
-from agents.rulebook.policies.validators import symbol_of
-from agents.rulebook.policy import policy
-from agents.rulebook.thresholds import Level
+from chordesk.agents.rulebook import thresholds as limits
+from chordesk.agents.rulebook.case import Call, Case, Payload, number, shown
+from chordesk.agents.rulebook.policies.analyst_texts import level_of, risk_text, row_of, summary_text
+from chordesk.agents.rulebook.policies.validators import symbol_of
+from chordesk.agents.rulebook.policy import policy
+from chordesk.agents.rulebook.thresholds import Level
 
 _OVERLAYS = ["levels", "fib", "trendlines", "swings", "sma50"]
 _TREND = {"up": "bullish", "sideways": "neutral", "down": "bearish"}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agents.rulebook import thresholds as limits
-from agents.rulebook.case import Call, Case, Payload, number, shown
-from agents.rulebook.policies.analyst_texts import level_of, risk_text, row_of, summary_text
-from agents.rulebook.policies.validators import symbol_of
-from agents.rulebook.policy import policy
-from agents.rulebook.thresholds import Level
-from models.analysis import WRITES
-from models.contracts import MODELLED
+from chordesk.agents.rulebook import thresholds as limits
+from chordesk.agents.rulebook.case import Call, Case, Payload, number, shown
+from chordesk.agents.rulebook.policies.analyst_texts import level_of, risk_text, row_of, summary_text
+from chordesk.agents.rulebook.policies.validators import symbol_of
+from chordesk.agents.rulebook.policy import policy
+from chordesk.agents.rulebook.thresholds import Level
+from chordesk.models.analysis import WRITES
+from chordesk.models.contracts import MODELLED
 
 _RANK = {"good": 0, "fair": 1, "unknown": 2}
 _LEVELS = {"csp": ("support_levels", "confluence"), "covered_call": ("resistance_levels",)}

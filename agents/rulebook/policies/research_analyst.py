@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from agents.rulebook import thresholds as limits
-from agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown
-from agents.rulebook.policies.analyst_texts import level_of, row_of, summary_text
-from agents.rulebook.policies.validators import ADVERSE, symbol_of
-from agents.rulebook.policy import policy
-from agents.rulebook.thresholds import Level
+from chordesk.agents.rulebook import thresholds as limits
+from chordesk.agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown
+from chordesk.agents.rulebook.policies.analyst_texts import level_of, row_of, summary_text
+from chordesk.agents.rulebook.policies.validators import ADVERSE, symbol_of
+from chordesk.agents.rulebook.policy import policy
+from chordesk.agents.rulebook.thresholds import Level
 
 _RISK = {Level.CALM: "low", Level.CAUTION: "moderate", Level.REJECT: "high"}
 _SEVERE = re.compile(r"\b(bankrupt\w*|delist\w*|fraud|halt\w*|insolven\w*|restat\w*)\b", re.IGNORECASE)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from agents.rulebook import thresholds as limits
-from agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown, symbols_of
-from agents.rulebook.policy import policy
+from chordesk.agents.rulebook import thresholds as limits
+from chordesk.agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown, symbols_of
+from chordesk.agents.rulebook.policy import policy
 
 Row = Payload
 Score = Callable[[Row], float]

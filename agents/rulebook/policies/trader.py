@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agents.rulebook import thresholds as limits
-from agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown
-from agents.rulebook.policies.screeners import options_allowed
-from agents.rulebook.policy import policy
-from models.contracts import parse_contract
+from chordesk.agents.rulebook import thresholds as limits
+from chordesk.agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown
+from chordesk.agents.rulebook.policies.screeners import options_allowed
+from chordesk.agents.rulebook.policy import policy
+from chordesk.models.contracts import parse_contract
 
 _ORDER = {"high": 0, "medium": 1, "low": 2}
 _LEAST_TRADE = 1.0  # account currency; less is no order

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agents.rulebook import thresholds as limits
-from agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown
-from agents.rulebook.policies.screeners import flat
-from agents.rulebook.policy import policy
-from agents.rulebook.thresholds import Level, Rule
+from chordesk.agents.rulebook import thresholds as limits
+from chordesk.agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown
+from chordesk.agents.rulebook.policies.screeners import flat
+from chordesk.agents.rulebook.policy import policy
+from chordesk.agents.rulebook.thresholds import Level, Rule
 
 # Words are counted, never obeyed: a headline is outside text.
 ADVERSE = re.compile(

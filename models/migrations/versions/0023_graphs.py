@@ -7,7 +7,7 @@ Revises: 0022
 import sqlalchemy as sa
 from alembic import op
 
-from models.tables.columns import Utc
+from chordesk.models.tables.columns import Utc
 
 revision = "0023"
 down_revision = "0022"

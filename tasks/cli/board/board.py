@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from tasks.cli.output import emit
-from tasks.cli.render.results.board import board_report
-from tasks.cli.shell import Json, opened
-from tasks.views.board.board_view import board_view
-from tasks.views.run_view import find_run
+from chordesk.tasks.cli.output import emit
+from chordesk.tasks.cli.render.results.board import board_report
+from chordesk.tasks.cli.shell import Json, opened
+from chordesk.tasks.views.board.board_view import board_view
+from chordesk.tasks.views.run_view import find_run
 
 commands = typer.Typer()
 

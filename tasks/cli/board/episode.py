@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from models.errors import UsageError
-from tasks.cli.shell import Json
-from tasks.cli.start import Wait, connected, see
-from tasks.workflows.episode.opening import open_episode
+from chordesk.models.errors import UsageError
+from chordesk.tasks.cli.shell import Json
+from chordesk.tasks.cli.start import Wait, connected, see
+from chordesk.tasks.workflows.episode.opening import open_episode
 
 commands = typer.Typer()
 

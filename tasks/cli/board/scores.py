@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from models.errors import UsageError
-from tasks.cli.output import emit
-from tasks.cli.render.results.scores import odds_report, score_report
-from tasks.cli.shell import Json, opened
-from tasks.views.scores import ScoreKind, scores
-from tools.scoring.records.calibrations import LEAST_RESOLVED, store_odds, verdict_odds
-from tools.scoring.records.cutoffs import cutoffs_of
+from chordesk.models.errors import UsageError
+from chordesk.tasks.cli.output import emit
+from chordesk.tasks.cli.render.results.scores import odds_report, score_report
+from chordesk.tasks.cli.shell import Json, opened
+from chordesk.tasks.views.scores import ScoreKind, scores
+from chordesk.tools.scoring.records.calibrations import LEAST_RESOLVED, store_odds, verdict_odds
+from chordesk.tools.scoring.records.cutoffs import cutoffs_of
 
 commands = typer.Typer()
 

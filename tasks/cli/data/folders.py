@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from models.errors import UsageError
-from models.settings.sources import load_settings
-from tasks.cli.output import emit, print_line, relative
-from tasks.cli.shell import Json
-from tools.market.files.checking import FolderReport, check_folder
-from tools.market.samples.importing import import_data
+from chordesk.models.errors import UsageError
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.cli.output import emit, print_line, relative
+from chordesk.tasks.cli.shell import Json
+from chordesk.tools.market.files.checking import FolderReport, check_folder
+from chordesk.tools.market.samples.importing import import_data
 
 HAS_ERRORS = 1
 

@@ -9,18 +9,18 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from models.database.store import require_current
-from models.errors import UsageError
-from models.settings.sources import load_settings
-from tasks.bootstrap import Desk
-from tasks.cli.output import print_line
-from tasks.documents.building.day import day_document
-from tasks.documents.building.run import run_document
-from tasks.documents.building.symbol import symbol_document
-from tasks.documents.places import OutputPlace
-from tasks.documents.rendering.formats import Format, rendered
-from tasks.documents.schema.documents import Document
-from tasks.views.run_view import find_run
+from chordesk.models.database.store import require_current
+from chordesk.models.errors import UsageError
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.cli.output import print_line
+from chordesk.tasks.documents.building.day import day_document
+from chordesk.tasks.documents.building.run import run_document
+from chordesk.tasks.documents.building.symbol import symbol_document
+from chordesk.tasks.documents.places import OutputPlace
+from chordesk.tasks.documents.rendering.formats import Format, rendered
+from chordesk.tasks.documents.schema.documents import Document
+from chordesk.tasks.views.run_view import find_run
 
 STDOUT = "-"
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from models.errors import UsageError
-from tasks.bootstrap import desk_of
-from tasks.cli.shell import Json
-from tasks.cli.start import Wait, connected, see
-from tasks.views.run_view import find_run
-from tasks.workflows.graph import open_graphs, resume_graphs
+from chordesk.models.errors import UsageError
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.cli.shell import Json
+from chordesk.tasks.cli.start import Wait, connected, see
+from chordesk.tasks.views.run_view import find_run
+from chordesk.tasks.workflows.graph import open_graphs, resume_graphs
 
 commands = typer.Typer()
 

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from agents.tradingagents.asking import ANALYSTS, require_request
-from agents.tradingagents.project import find_project, require_installed
-from models.errors import UsageError
-from tasks.cli.shell import Json
-from tasks.cli.start import Wait, connected, see
-from tasks.workflows.tradingagents.opening import DEPTH, open_tradingagents
+from chordesk.agents.tradingagents.asking import ANALYSTS, require_request
+from chordesk.agents.tradingagents.project import find_project, require_installed
+from chordesk.models.errors import UsageError
+from chordesk.tasks.cli.shell import Json
+from chordesk.tasks.cli.start import Wait, connected, see
+from chordesk.tasks.workflows.tradingagents.opening import DEPTH, open_tradingagents
 
 commands = typer.Typer()
 

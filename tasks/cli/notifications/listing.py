@@ -8,11 +8,11 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from models.notifications.kinds import NoticeKind, NotificationState
-from tasks.cli.output import emit, paragraph, table
-from tasks.cli.shell import Json, opened
-from tasks.notifications import record
-from tasks.notifications.record import ChannelRow, NotificationsState, Sent
+from chordesk.models.notifications.kinds import NoticeKind, NotificationState
+from chordesk.tasks.cli.output import emit, paragraph, table
+from chordesk.tasks.cli.shell import Json, opened
+from chordesk.tasks.notifications import record
+from chordesk.tasks.notifications.record import ChannelRow, NotificationsState, Sent
 
 NOTHING = "nothing was sent yet"
 NO_CHANNEL = "no process has sent yet: set DESK_NOTIFY_CHANNELS and start `desk up`, or `desk notify run`"

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from models.database.store import Store, require_current
-from models.settings import Settings
-from tasks.cli.notifications import listing
-from tasks.cli.output import emit, print_line, table
-from tasks.cli.services.processes import forget_credentials
-from tasks.cli.shell import Json, checked
-from tasks.notifications import channels, checking
-from tasks.notifications.checking import Trial
-from tasks.services import signals
-from tasks.worker import logs
+from chordesk.models.database.store import Store, require_current
+from chordesk.models.settings import Settings
+from chordesk.tasks.cli.notifications import listing
+from chordesk.tasks.cli.output import emit, print_line, table
+from chordesk.tasks.cli.services.processes import forget_credentials
+from chordesk.tasks.cli.shell import Json, checked
+from chordesk.tasks.notifications import channels, checking
+from chordesk.tasks.notifications.checking import Trial
+from chordesk.tasks.services import signals
+from chordesk.tasks.worker import logs
 
 if TYPE_CHECKING:
-    from tasks.notifications.sender import Sender
+    from chordesk.tasks.notifications.sender import Sender
 
 NOT_SENT = 1
 Name = Annotated[str | None, typer.Argument(metavar="CHANNEL", help="One channel; all of them by default.")]
@@ -43,8 +43,8 @@ def run() -> None:
     logs.configure(settings)
     found = channels.channels(settings)
     # Loaded here: no other process has use for the library.
-    from tasks.notifications.sender import Sender
-    from tasks.notifications.wire import wires
+    from chordesk.tasks.notifications.sender import Sender
+    from chordesk.tasks.notifications.wire import wires
 
     made = wires(found)
     require_current(settings.database)
@@ -69,7 +69,7 @@ def _watched(
     """Return a block with metrics and health, if a port is set for them."""
     if not settings.metrics_port:
         return nullcontext()
-    from tasks.cli.notifications.watching import watched  # it loads the client library
+    from chordesk.tasks.cli.notifications.watching import watched  # it loads the client library
 
     return watched(settings, store, sender, owner, stop)
 

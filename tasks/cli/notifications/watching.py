@@ -6,14 +6,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from models.database.store import Store
-from models.settings import Settings
-from tasks.notifications.sender import Sender
-from tasks.telemetry.emit import Telemetry
-from tasks.telemetry.gauges.exporter import Exporter
-from tasks.telemetry.gauges.gauge import Reading
-from tasks.telemetry.gauges.notifications import read_notifications
-from tasks.telemetry.watch import ProcessWatch
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.tasks.notifications.sender import Sender
+from chordesk.tasks.telemetry.emit import Telemetry
+from chordesk.tasks.telemetry.gauges.exporter import Exporter
+from chordesk.tasks.telemetry.gauges.gauge import Reading
+from chordesk.tasks.telemetry.gauges.notifications import read_notifications
+from chordesk.tasks.telemetry.watch import ProcessWatch
 
 ROLE = "notify"
 

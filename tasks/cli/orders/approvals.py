@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from models.errors import UsageError
-from models.states import ApprovalState
-from models.tables.columns import utcnow
-from tasks.approvals.approving import WaitingOrder, WaitingRequest, answer, waiting
-from tasks.cli.output import console, print_json, print_line, table
-from tasks.cli.render.requests import request_text
-from tasks.cli.render.sizes import legs_text
-from tasks.cli.shell import Json, opened, whoami
-from tasks.worker.notifier import WorkerNotifier
-from tools.decimals import money, plain
+from chordesk.models.errors import UsageError
+from chordesk.models.states import ApprovalState
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.approvals.approving import WaitingOrder, WaitingRequest, answer, waiting
+from chordesk.tasks.cli.output import console, print_json, print_line, table
+from chordesk.tasks.cli.render.requests import request_text
+from chordesk.tasks.cli.render.sizes import legs_text
+from chordesk.tasks.cli.shell import Json, opened, whoami
+from chordesk.tasks.worker.notifier import WorkerNotifier
+from chordesk.tools.decimals import money, plain
 
 COLUMNS = ("order", "symbol", "side", "quantity", "notional", "asked (UTC)", "minutes left", "payload hash")
 TOO_LATE = 1

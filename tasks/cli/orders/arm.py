@@ -8,16 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from models.errors import UsageError
-from models.settings import REAL_MONEY
-from models.tables.columns import utcnow
-from models.trading.mandates import MandateTerms
-from tasks.cli.orders import arming
-from tasks.cli.output import emit
-from tasks.cli.shell import Json, opened, whoami
-from tasks.views.trading.limits_view import MandateState, mandate_states
-from tools.decimals import money
-from tools.orders.halt import disarming
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import REAL_MONEY
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.trading.mandates import MandateTerms
+from chordesk.tasks.cli.orders import arming
+from chordesk.tasks.cli.output import emit
+from chordesk.tasks.cli.shell import Json, opened, whoami
+from chordesk.tasks.views.trading.limits_view import MandateState, mandate_states
+from chordesk.tools.decimals import money
+from chordesk.tools.orders.halt import disarming
 
 NONE_IN_FORCE = 1
 commands = typer.Typer()

@@ -19,14 +19,14 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlmodel import func, select
 
-from models.database.store import Store
-from models.errors import SettingError, UsageError
-from models.settings import Settings
-from models.tables.columns import utcnow
-from models.tables.orders import Mandate
-from models.trading.mandates import ANY_SYMBOL, MandateTerms, signed_bytes
-from tools.market.universe import SYMBOL_RULE, is_symbol
-from tools.orders.audit import log as audit
+from chordesk.models.database.store import Store
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Mandate
+from chordesk.models.trading.mandates import ANY_SYMBOL, MandateTerms, signed_bytes
+from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
+from chordesk.tools.orders.audit import log as audit
 
 MOST_HOURS = 7 * 24.0
 

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from models.database.store import Store
-from models.errors import UsageError
-from models.settings import Settings
-from tasks.cli.output import emit, print_json
-from tasks.cli.render.orders import log_table, order_history
-from tasks.cli.shell import Json, opened
-from tasks.views.order_view import find_order, order_view
-from tools.orders.audit.reading import CheckedChain, check_logs, entries_of
+from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.tasks.cli.output import emit, print_json
+from chordesk.tasks.cli.render.orders import log_table, order_history
+from chordesk.tasks.cli.shell import Json, opened
+from chordesk.tasks.views.order_view import find_order, order_view
+from chordesk.tools.orders.audit.reading import CheckedChain, check_logs, entries_of
 
 NOT_WHOLE = 1
 MOST_PROBLEMS = 20

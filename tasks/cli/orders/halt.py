@@ -11,21 +11,21 @@ from typing import Annotated
 
 import typer
 
-from models.database.store import Store
-from models.errors import DeskError, UsageError
-from models.orders import OrderOutcome
-from models.settings import Settings
-from models.settings.sources import load_for_halt, load_settings
-from models.states import ORDER_WORKING, OrderState
-from tasks.cli.output import fail, print_line, warn
-from tasks.cli.shell import database, whoami
-from tasks.worker.notifier import WorkerNotifier
-from tools.brokers.factory import build_broker
-from tools.brokers.protocol import Broker
-from tools.decimals import plain
-from tools.market.protocol import MarketData
-from tools.orders import kill_switch
-from tools.orders.records.accounts import account_market
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DeskError, UsageError
+from chordesk.models.orders import OrderOutcome
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_for_halt, load_settings
+from chordesk.models.states import ORDER_WORKING, OrderState
+from chordesk.tasks.cli.output import fail, print_line, warn
+from chordesk.tasks.cli.shell import database, whoami
+from chordesk.tasks.worker.notifier import WorkerNotifier
+from chordesk.tools.brokers.factory import build_broker
+from chordesk.tools.brokers.protocol import Broker
+from chordesk.tools.decimals import plain
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.orders import kill_switch
+from chordesk.tools.orders.records.accounts import account_market
 
 INCOMPLETE = 1
 

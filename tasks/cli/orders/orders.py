@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from models.states import OrderState
-from tasks.cli.output import emit
-from tasks.cli.render.orders import order_list, order_report
-from tasks.cli.shell import Json, opened
-from tasks.views.order_view import find_order, list_orders, order_view
-from tasks.views.run_view import find_run
-from tools.orders.audit.reading import check_logs, entries_of
+from chordesk.models.states import OrderState
+from chordesk.tasks.cli.output import emit
+from chordesk.tasks.cli.render.orders import order_list, order_report
+from chordesk.tasks.cli.shell import Json, opened
+from chordesk.tasks.views.order_view import find_order, list_orders, order_view
+from chordesk.tasks.views.run_view import find_run
+from chordesk.tools.orders.audit.reading import check_logs, entries_of
 
 commands = typer.Typer(name="orders", help="What was recommended, and what became of it.", no_args_is_help=True)
 

@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from models.states import TradingState
-from models.tables.orders import Reconciliation
-from tasks.cli.output import emit
-from tasks.cli.shell import Json, opened, whoami
-from tools.brokers.factory import build_broker
-from tools.orders.halt import halting
-from tools.orders.reconciliation.differences import describe_difference
-from tools.orders.reconciliation.reconcile import reconcile as compare
-from tools.orders.records.accounts import account_market
+from chordesk.models.states import TradingState
+from chordesk.models.tables.orders import Reconciliation
+from chordesk.tasks.cli.output import emit
+from chordesk.tasks.cli.shell import Json, opened, whoami
+from chordesk.tools.brokers.factory import build_broker
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.reconciliation.differences import describe_difference
+from chordesk.tools.orders.reconciliation.reconcile import reconcile as compare
+from chordesk.tools.orders.records.accounts import account_market
 
 DIFFERS = 1
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import typer
 from rich.console import Group
 
-from models.settings.running import is_up
-from models.settings.sources import load
-from models.settings.standing import standing_of
-from tasks.cli.output import emit, table
-from tasks.cli.render.standing import desk_line
-from tasks.cli.shell import Json
-from tools.risk.codes import CODES
+from chordesk.models.settings.running import is_up
+from chordesk.models.settings.sources import load
+from chordesk.models.settings.standing import standing_of
+from chordesk.tasks.cli.output import emit, table
+from chordesk.tasks.cli.render.standing import desk_line
+from chordesk.tasks.cli.shell import Json
+from chordesk.tools.risk.codes import CODES
 
 commands = typer.Typer(name="risk", no_args_is_help=True, help="The rules that every order passes before it is sent.")
 

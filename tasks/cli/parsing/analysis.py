@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import cast, get_args
 
-from models.analysis import WRITES, AnalysisRequest, Depth, Strategy
-from models.errors import UsageError
+from chordesk.models.analysis import WRITES, AnalysisRequest, Depth, Strategy
+from chordesk.models.errors import UsageError
 
 _DAYS = re.compile(r"(\d{1,4})-(\d{1,4})")
 _MOST_DAYS, _MOST_CONTRACTS = 400, 1000

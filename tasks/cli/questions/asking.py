@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from models.board.questions import QuestionSource
-from models.errors import MarketError, UsageError
-from models.settings import Settings
-from tasks.cli.output import emit, warn
-from tasks.cli.questions.clocks import clock_of
-from tasks.cli.render.questions import import_report
-from tasks.cli.shell import Json, opened, whoami
-from tools.questions.importing import import_one, import_term
-from tools.questions.person import add_question, moment_of
-from tools.venues.factory import build_venue
+from chordesk.models.board.questions import QuestionSource
+from chordesk.models.errors import MarketError, UsageError
+from chordesk.models.settings import Settings
+from chordesk.tasks.cli.output import emit, warn
+from chordesk.tasks.cli.questions.clocks import clock_of
+from chordesk.tasks.cli.render.questions import import_report
+from chordesk.tasks.cli.shell import Json, opened, whoami
+from chordesk.tools.questions.importing import import_one, import_term
+from chordesk.tools.questions.person import add_question, moment_of
+from chordesk.tools.venues.factory import build_venue
 
 By = Annotated[str | None, typer.Option("--by", help="Your name, for the record; user@host by default.")]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.errors import SettingError, UsageError
-from models.settings import REPLAYING, Settings
-from tools.market.clock import LiveClock, ReplayClock
-from tools.market.factory import MarketKey, build_market, configured_market
-from tools.market.protocol import MarketClock, MarketData
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.settings import REPLAYING, Settings
+from chordesk.tools.market.clock import LiveClock, ReplayClock
+from chordesk.tools.market.factory import MarketKey, build_market, configured_market
+from chordesk.tools.market.protocol import MarketClock, MarketData
 
 
 def clock_of(settings: Settings) -> MarketClock:

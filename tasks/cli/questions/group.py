@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tasks.cli.questions import asking, listing, pairs, positions, resolving
+from chordesk.tasks.cli.questions import asking, listing, pairs, positions, resolving
 
 commands = typer.Typer(
     name="questions", help="Questions that resolve: the desk's own, a person's, event markets'.", no_args_is_help=True

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from models.board.questions import QuestionSource, QuestionState
-from tasks.cli.output import emit
-from tasks.cli.render.questions import question_list, question_report
-from tasks.cli.shell import Json, opened
-from tasks.views.question_view import question_view
-from tools.questions.reading import find_question, list_questions
+from chordesk.models.board.questions import QuestionSource, QuestionState
+from chordesk.tasks.cli.output import emit
+from chordesk.tasks.cli.render.questions import question_list, question_report
+from chordesk.tasks.cli.shell import Json, opened
+from chordesk.tasks.views.question_view import question_view
+from chordesk.tools.questions.reading import find_question, list_questions
 
 NOTHING = "no such questions; `desk questions add` asks one, and so does each verdict BUY or PASS"
 

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from tasks.cli.output import emit
-from tasks.cli.render.results.pairs import pair_line, pairs_report, survey_report
-from tasks.cli.shell import Json, opened
-from tools.questions.reading import find_question
-from tools.venues.factory import build_venues
-from tools.venues.pairs import (
+from chordesk.tasks.cli.output import emit
+from chordesk.tasks.cli.render.results.pairs import pair_line, pairs_report, survey_report
+from chordesk.tasks.cli.shell import Json, opened
+from chordesk.tools.questions.reading import find_question
+from chordesk.tools.venues.factory import build_venues
+from chordesk.tools.venues.pairs import (
     CONFIRMED,
     REJECTED,
     SUGGESTED,
@@ -21,7 +21,7 @@ from tools.venues.pairs import (
     reject_pair,
     suggest_pairs,
 )
-from tools.venues.survey import survey_pairs
+from chordesk.tools.venues.survey import survey_pairs
 
 First = Annotated[str, typer.Argument(help="A question's id, or the beginning of it.", metavar="A")]
 Second = Annotated[str, typer.Argument(help="That of the other question.", metavar="B")]

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from tasks.cli.output import emit
-from tasks.cli.render.results.event_positions import ledger_report
-from tasks.cli.shell import Json, opened
-from tools.event_positions.ledger import event_ledger
+from chordesk.tasks.cli.output import emit
+from chordesk.tasks.cli.render.results.event_positions import ledger_report
+from chordesk.tasks.cli.shell import Json, opened
+from chordesk.tools.event_positions.ledger import event_ledger
 
 
 def positions(

@@ -7,24 +7,24 @@ from typing import Annotated
 import typer
 from sqlmodel import Session
 
-from models.board.questions import VENUES
-from models.database.store import Store
-from models.errors import UsageError
-from models.settings import Settings
-from models.tables.columns import utcnow
-from models.tables.questions import Question
-from tasks.cli.output import emit
-from tasks.cli.questions.clocks import clock_of, market_as_of
-from tasks.cli.render.questions import question_report, resolve_report
-from tasks.cli.shell import Json, opened, whoami
-from tasks.views.question_view import question_view
-from tools.questions.person import ended_text, entered, outcome_of
-from tools.questions.reading import find_question
-from tools.questions.resolving import resolve_due
-from tools.questions.settling import book, settle
-from tools.questions.venue_outcomes import watched
-from tools.venues.factory import build_venue
-from tools.venues.markets import EventVenue
+from chordesk.models.board.questions import VENUES
+from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.questions import Question
+from chordesk.tasks.cli.output import emit
+from chordesk.tasks.cli.questions.clocks import clock_of, market_as_of
+from chordesk.tasks.cli.render.questions import question_report, resolve_report
+from chordesk.tasks.cli.shell import Json, opened, whoami
+from chordesk.tasks.views.question_view import question_view
+from chordesk.tools.questions.person import ended_text, entered, outcome_of
+from chordesk.tools.questions.reading import find_question
+from chordesk.tools.questions.resolving import resolve_due
+from chordesk.tools.questions.settling import book, settle
+from chordesk.tools.questions.venue_outcomes import watched
+from chordesk.tools.venues.factory import build_venue
+from chordesk.tools.venues.markets import EventVenue
 
 STILL_OPEN = 1
 
@@ -63,7 +63,7 @@ def _enter(
     session: Session, settings: Settings, question_id: str, outcome: float | None, why: str, by: str
 ) -> Question:
     """Write a person's outcome with what rests on it, and return the question. Raises UsageError."""
-    from tasks.workflows.episode.booking import ON_RESOLVED  # it loads the workflows
+    from chordesk.tasks.workflows.episode.booking import ON_RESOLVED  # it loads the workflows
 
     question = find_question(session, question_id)
     of_venue = question.source in VENUES
@@ -77,7 +77,7 @@ def _enter(
 
 
 def _resolve_due(settings: Settings, store: Store, question: str | None, as_of: str | None, *, as_json: bool) -> None:
-    from tasks.workflows.episode.booking import ON_RESOLVED
+    from chordesk.tasks.workflows.episode.booking import ON_RESOLVED
 
     market, only = market_as_of(settings, as_of), None
     if question is not None:

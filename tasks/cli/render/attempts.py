@@ -9,9 +9,9 @@ from itertools import groupby
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tasks.cli.output import paragraph
-from tasks.cli.render.indented import Indented
-from tasks.views.attempts import AttemptRow
+from chordesk.tasks.cli.output import paragraph
+from chordesk.tasks.cli.render.indented import Indented
+from chordesk.tasks.views.attempts import AttemptRow
 
 MOST_STEPS = 12
 _COLOURS = {"done": "green", "running": "cyan", "again": "yellow", "lost": "magenta", "failed": "red"}

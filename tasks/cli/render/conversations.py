@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tasks.cli.output import inert
-from tasks.views.conversations import ConversationRow
+from chordesk.tasks.cli.output import inert
+from chordesk.tasks.views.conversations import ConversationRow
 
 MOST = 12
 

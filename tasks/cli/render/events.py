@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.text import Text
 
-from models.events.envelope import DESK, Domain, Envelope
-from tasks.cli.output import inert
+from chordesk.models.events.envelope import DESK, Domain, Envelope
+from chordesk.tasks.cli.output import inert
 
 _COLOURS = {
     Domain.RUN: "bold",

@@ -9,13 +9,13 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from models.database.artifacts import removal_note
-from tasks.cli.output import paragraph
-from tasks.cli.render.indented import Indented
-from tasks.cli.render.results.grounding import citation_lines
-from tasks.cli.render.sizes import units_text
-from tasks.cli.render.spending import tokens
-from tasks.views.order_view import by_code
+from chordesk.models.database.artifacts import removal_note
+from chordesk.tasks.cli.output import paragraph
+from chordesk.tasks.cli.render.indented import Indented
+from chordesk.tasks.cli.render.results.grounding import citation_lines
+from chordesk.tasks.cli.render.sizes import units_text
+from chordesk.tasks.cli.render.spending import tokens
+from chordesk.tasks.views.order_view import by_code
 
 Row = Mapping[str, Any]
 

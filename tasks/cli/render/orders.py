@@ -15,16 +15,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from models.database.artifacts import removal_note
-from models.order_terms import shown
-from models.tables.orders import Order, Preview
-from tasks.cli.output import paragraph
-from tasks.cli.render.runs import SHORT_ID
-from tasks.cli.render.sizes import legs_text
-from tasks.views.order_view import by_code
-from tools.decimals import money, plain
-from tools.orders.audit.chain import AuditEntry
-from tools.orders.stops.terms import preview_text
+from chordesk.models.database.artifacts import removal_note
+from chordesk.models.order_terms import shown
+from chordesk.models.tables.orders import Order, Preview
+from chordesk.tasks.cli.output import paragraph
+from chordesk.tasks.cli.render.runs import SHORT_ID
+from chordesk.tasks.cli.render.sizes import legs_text
+from chordesk.tasks.views.order_view import by_code
+from chordesk.tools.decimals import money, plain
+from chordesk.tools.orders.audit.chain import AuditEntry
+from chordesk.tools.orders.stops.terms import preview_text
 
 SHORT_ORDER = 8
 # With every lens and every role, each of the two reports stays under 24 lines.

@@ -11,11 +11,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from models.tables.questions import Question
-from tasks.cli.output import paragraph
-from tasks.cli.render.runs import SHORT_ID
-from tools.questions.importing import ImportReport
-from tools.questions.resolving import NotedLine, ResolveReport
+from chordesk.models.tables.questions import Question
+from chordesk.tasks.cli.output import paragraph
+from chordesk.tasks.cli.render.runs import SHORT_ID
+from chordesk.tools.questions.importing import ImportReport
+from chordesk.tools.questions.resolving import NotedLine, ResolveReport
 
 # Of an id, enough to be the only one that begins so among thousands of the same millisecond.
 SHORT_QUESTION = 20

@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from models.tables.columns import utcnow
-from tasks.approvals.approving import WaitingRequest
-from tasks.cli.output import inert
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.approvals.approving import WaitingRequest
+from chordesk.tasks.cli.output import inert
 
 # Before each line that the model wrote, so that none can look like the desk's own.
 _MARGIN = "  | "

@@ -16,23 +16,23 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from models.database.artifacts import removal_note
-from models.states import OrderState, RunKind, RunState, StepKind
-from tasks.cli.output import inert, paragraph
-from tasks.cli.render import spending
-from tasks.cli.render.indented import Indented
-from tasks.cli.render.results.analyses import analyses_report
-from tasks.cli.render.results.backtest import backtest_report
-from tasks.cli.render.results.board import tally_report
-from tasks.cli.render.results.graphs import graphs_report
-from tasks.cli.render.results.portfolio import portfolio_research
-from tasks.cli.render.sizes import count_text, units_text
-from tasks.cli.render.standing import standing_line
-from tasks.engine import kinds
-from tasks.views.artifacts import ArtifactRow
-from tasks.views.history.listing import RunRow
-from tasks.views.order_view import by_code
-from tasks.views.run_view import ActionRow, CandidateRow, Portfolio, Progress, RunView
+from chordesk.models.database.artifacts import removal_note
+from chordesk.models.states import OrderState, RunKind, RunState, StepKind
+from chordesk.tasks.cli.output import inert, paragraph
+from chordesk.tasks.cli.render import spending
+from chordesk.tasks.cli.render.indented import Indented
+from chordesk.tasks.cli.render.results.analyses import analyses_report
+from chordesk.tasks.cli.render.results.backtest import backtest_report
+from chordesk.tasks.cli.render.results.board import tally_report
+from chordesk.tasks.cli.render.results.graphs import graphs_report
+from chordesk.tasks.cli.render.results.portfolio import portfolio_research
+from chordesk.tasks.cli.render.sizes import count_text, units_text
+from chordesk.tasks.cli.render.standing import standing_line
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.views.artifacts import ArtifactRow
+from chordesk.tasks.views.history.listing import RunRow
+from chordesk.tasks.views.order_view import by_code
+from chordesk.tasks.views.run_view import ActionRow, CandidateRow, Portfolio, Progress, RunView
 
 COLUMNS = ("Symbol", "Screeners", "Hit conf.", "Verdict", "Conf.", "Tools", "Tokens")
 SHORT_ID = 16

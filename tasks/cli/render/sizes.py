@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from models.contracts import parse_contract
-from models.trading.legs import legs_of
-from tools.decimals import exact, plain
+from chordesk.models.contracts import parse_contract
+from chordesk.models.trading.legs import legs_of
+from chordesk.tools.decimals import exact, plain
 
 
 def size_text(quantity: float, contract: str | None) -> str:

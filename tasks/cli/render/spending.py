@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from models.prices import AS_OF, LISTED, NO_PRICE
-from tasks.engine.budgets import BudgetUse, Cost
-from tasks.views.outlook import LocalTime, Outlook
+from chordesk.models.prices import AS_OF, LISTED, NO_PRICE
+from chordesk.tasks.engine.budgets import BudgetUse, Cost
+from chordesk.tasks.views.outlook import LocalTime, Outlook
 
 
 def tokens(count: int | None) -> str:

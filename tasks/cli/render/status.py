@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from models.settings.standing import Standing
-from models.states import TradingState
-from tasks.cli.output import paragraph, table
-from tasks.cli.render.runs import PHASES, SHORT_ID
-from tasks.cli.render.standing import desk_line, standing_line
-from tasks.notifications.record import NotificationsState
-from tasks.views.status import DatabaseState, DeskStatus, RedisState, WorkerRow
-from tasks.worker.schedule import BeatState
-from tools.market.clock import NEW_YORK
-from tools.risk.codes import shown
+from chordesk.models.settings.standing import Standing
+from chordesk.models.states import TradingState
+from chordesk.tasks.cli.output import paragraph, table
+from chordesk.tasks.cli.render.runs import PHASES, SHORT_ID
+from chordesk.tasks.cli.render.standing import desk_line, standing_line
+from chordesk.tasks.notifications.record import NotificationsState
+from chordesk.tasks.views.status import DatabaseState, DeskStatus, RedisState, WorkerRow
+from chordesk.tasks.worker.schedule import BeatState
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.risk.codes import shown
 
 SWEEP_LATE_SECONDS = 30.0
 

@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tasks.cli.output import paragraph, table
-from tasks.cli.render.runs import SHORT_ID
-from tasks.cli.render.spending import tokens
-from tasks.threads.overview import ThreadRow, ThreadView, TurnLine
+from chordesk.tasks.cli.output import paragraph, table
+from chordesk.tasks.cli.render.runs import SHORT_ID
+from chordesk.tasks.cli.render.spending import tokens
+from chordesk.tasks.threads.overview import ThreadRow, ThreadView, TurnLine
 
 LINE = 100  # characters of a message's first line
 

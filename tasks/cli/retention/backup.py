@@ -8,17 +8,17 @@ from typing import Annotated
 import typer
 from pydantic import SecretStr
 
-from models.database.store import Store, require_current
-from models.settings import Settings
-from models.settings.sources import load_settings
-from tasks.backup.making import Made
-from tasks.backup.making import backup as back_up
-from tasks.backup.restoring import Restored
-from tasks.backup.restoring import restore as bring_back
-from tasks.cli.output import emit, warn
-from tasks.cli.retention.tables import bytes_text
-from tasks.cli.services.version import version
-from tasks.cli.shell import Json, whoami
+from chordesk.models.database.store import Store, require_current
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.backup.making import Made
+from chordesk.tasks.backup.making import backup as back_up
+from chordesk.tasks.backup.restoring import Restored
+from chordesk.tasks.backup.restoring import restore as bring_back
+from chordesk.tasks.cli.output import emit, warn
+from chordesk.tasks.cli.retention.tables import bytes_text
+from chordesk.tasks.cli.services.version import version
+from chordesk.tasks.cli.shell import Json, whoami
 
 commands = typer.Typer()
 

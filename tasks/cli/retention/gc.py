@@ -8,19 +8,19 @@ from typing import Annotated
 
 import typer
 
-from models.database.space import free_bytes, vacuum
-from models.database.store import Store
-from models.errors import UsageError
-from models.settings import Settings
-from models.settings.running import is_up
-from models.tables.columns import utcnow
-from tasks.bootstrap import Desk
-from tasks.cli.output import emit, print_line, warn
-from tasks.cli.retention.tables import amounts_table, bytes_text, sizes_tables
-from tasks.cli.shell import Json, opened
-from tasks.retention import collecting
-from tasks.retention.policy import policy_of
-from tasks.retention.sizes import measure
+from chordesk.models.database.space import free_bytes, vacuum
+from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.running import is_up
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.cli.output import emit, print_line, warn
+from chordesk.tasks.cli.retention.tables import amounts_table, bytes_text, sizes_tables
+from chordesk.tasks.cli.shell import Json, opened
+from chordesk.tasks.retention import collecting
+from chordesk.tasks.retention.policy import policy_of
+from chordesk.tasks.retention.sizes import measure
 
 NAME = "gc"
 

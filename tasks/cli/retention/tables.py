@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.console import Group, RenderableType
 
-from tasks.cli.output import table
-from tasks.retention.amounts import Amounts, total
-from tasks.retention.sizes import Sizes
+from chordesk.tasks.cli.output import table
+from chordesk.tasks.retention.amounts import Amounts, total
+from chordesk.tasks.retention.sizes import Sizes
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from models.urls import is_loopback
-from tasks.cli.output import print_line, warn
-from tasks.cli.services.processes import forget_credentials
-from tasks.cli.shell import checked
-from tasks.services import signals
-from tasks.worker import logs
+from chordesk.models.urls import is_loopback
+from chordesk.tasks.cli.output import print_line, warn
+from chordesk.tasks.cli.services.processes import forget_credentials
+from chordesk.tasks.cli.shell import checked
+from chordesk.tasks.services import signals
+from chordesk.tasks.worker import logs
 
 commands = typer.Typer()
 
@@ -22,7 +22,7 @@ def api(
 ) -> None:
     """Serve the desk over HTTP: runs, threads, orders, approvals, stop, and live events."""
     # Loaded here: no other command, and no worker, has use for a web framework.
-    from tasks.web.serving import serve
+    from chordesk.tasks.web.serving import serve
 
     forget_credentials()
     settings = checked().settings

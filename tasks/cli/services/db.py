@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from models.database import store
-from models.settings.sources import load_settings
-from models.urls import masked
-from tasks.cli.output import emit, print_line
-from tasks.cli.shell import Json
+from chordesk.models.database import store
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.urls import masked
+from chordesk.tasks.cli.output import emit, print_line
+from chordesk.tasks.cli.shell import Json
 
 NOT_CURRENT = 1
 

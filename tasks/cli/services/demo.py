@@ -13,19 +13,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from models.settings import Settings
-from tasks.cli.output import console, print_line, relative
-from tasks.cli.render.results.grounding import citation_lines
-from tasks.cli.services import page
-from tasks.services import demo, signals
-from tasks.services.demo import Proofs, SeenProcesses
-from tasks.services.demo_analysis import AnalysisProofs, analysis_proofs, candidates_to_analyse
-from tasks.services.demo_episode import COMMAND, EpisodeProofs, episode_proofs
-from tasks.services.plan import Plan
-from tasks.services.process_table import ProcessRecord
-from tasks.services.stack import Stack
-from tasks.services.up import desk_stack
-from tools.market.factory import build_market
+from chordesk.models.settings import Settings
+from chordesk.tasks.cli.output import console, print_line, relative
+from chordesk.tasks.cli.render.results.grounding import citation_lines
+from chordesk.tasks.cli.services import page
+from chordesk.tasks.services import demo, signals
+from chordesk.tasks.services.demo import Proofs, SeenProcesses
+from chordesk.tasks.services.demo_analysis import AnalysisProofs, analysis_proofs, candidates_to_analyse
+from chordesk.tasks.services.demo_episode import COMMAND, EpisodeProofs, episode_proofs
+from chordesk.tasks.services.plan import Plan
+from chordesk.tasks.services.process_table import ProcessRecord
+from chordesk.tasks.services.stack import Stack
+from chordesk.tasks.services.up import desk_stack
+from chordesk.tools.market.factory import build_market
 
 WATCH_SECONDS = 1.0
 

@@ -10,14 +10,14 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from models.settings.running import is_up
-from models.settings.standing import standing_of
-from tasks.cli.output import emit, inert, table, warn
-from tasks.cli.render.standing import desk_line
-from tasks.cli.shell import Json, checked
-from tasks.doctor.check import Check, CheckStatus, run_checks
-from tasks.doctor.checklist import ALL, admitted
-from tasks.services import signals
+from chordesk.models.settings.running import is_up
+from chordesk.models.settings.standing import standing_of
+from chordesk.tasks.cli.output import emit, inert, table, warn
+from chordesk.tasks.cli.render.standing import desk_line
+from chordesk.tasks.cli.shell import Json, checked
+from chordesk.tasks.doctor.check import Check, CheckStatus, run_checks
+from chordesk.tasks.doctor.checklist import ALL, admitted
+from chordesk.tasks.services import signals
 
 COLOURS = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.FAIL: "bold red"}
 FAILED = 1

@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from models.errors import UsageError
-from models.settings import Settings
-from models.settings.sources import load_settings
-from models.urls import is_loopback
-from tasks.cli.output import print_line, warn
-from tasks.cli.services.processes import forget_credentials
-from tasks.services import signals
-from tasks.worker import logs
-from tools.registry import Toolset
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.urls import is_loopback
+from chordesk.tasks.cli.output import print_line, warn
+from chordesk.tasks.cli.services.processes import forget_credentials
+from chordesk.tasks.services import signals
+from chordesk.tasks.worker import logs
+from chordesk.tools.registry import Toolset
 
 commands = typer.Typer()
 
@@ -35,7 +35,7 @@ def mcp(
     if find_spec("mcp") is None:
         raise UsageError("`desk mcp` needs the package mcp", remedy="pip install 'chordesk[mcp]'")
     # Loaded here: agents and a web framework, which no other command of this module's wing has use for.
-    from agents.outside.offering import offer
+    from chordesk.agents.outside.offering import offer
 
     forget_credentials()
     settings = load_settings()
@@ -48,11 +48,11 @@ def mcp(
 
 def _serve(settings: Settings, toolset: Toolset, http: str | None) -> None:
     if http is None:
-        from tasks.web.mcp.stdio import serve_stdio
+        from chordesk.tasks.web.mcp.stdio import serve_stdio
 
         serve_stdio(toolset)
         return
-    from tasks.web.mcp.http import address_of, serve_http
+    from chordesk.tasks.web.mcp.http import address_of, serve_http
 
     host, _ = address_of(http)
 

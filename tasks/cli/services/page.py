@@ -13,15 +13,15 @@ from typing import Annotated
 
 import typer
 
-from models.errors import UsageError
-from models.settings import Settings, running
-from tasks.bootstrap import redis_url
-from tasks.cli.output import print_line
-from tasks.cli.services.processes import forget_credentials
-from tasks.cli.shell import checked
-from tasks.services import signals
-from tasks.web.page import sessions
-from tasks.worker import logs
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings, running
+from chordesk.tasks.bootstrap import redis_url
+from chordesk.tasks.cli.output import print_line
+from chordesk.tasks.cli.services.processes import forget_credentials
+from chordesk.tasks.cli.shell import checked
+from chordesk.tasks.services import signals
+from chordesk.tasks.web.page import sessions
+from chordesk.tasks.worker import logs
 
 ANSWERS_SECONDS = 30.0
 PAUSE_SECONDS = 0.1
@@ -95,7 +95,7 @@ def _show(settings: Settings, url: str, person: str, way: str, no_open: bool) ->
 
 def _serve(settings: Settings, person: str, way: str, no_open: bool) -> None:
     # Loaded here: to make a link for a service that runs needs no web framework.
-    from tasks.web.serving import serve
+    from chordesk.tasks.web.serving import serve
 
     forget_credentials()
     logs.configure(settings)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tasks.worker.sockets import ask_all
+from chordesk.tasks.worker.sockets import ask_all
 
 ROLES = ("research", "ops", "trade", "all")
 NO_ANSWER = 1
@@ -56,7 +56,7 @@ def _home(environ: Mapping[str, str], cwd: Path) -> Path:
         files = [folder / name for folder in (cwd, *cwd.parents) for name in _FILES]
         if not any(map(_may_name_a_home, (*files, home / "desk.toml"))):
             return home
-    from models.settings.sources import load_settings
+    from chordesk.models.settings.sources import load_settings
 
     return load_settings(environ, cwd, agree=False).home
 

@@ -9,24 +9,24 @@ from typing import Annotated
 
 import typer
 
-from agents.rulebook.server import build_server
-from models.settings import Settings
-from models.settings.secret_files import both_forms
-from tasks.bootstrap import desk_of, redis_url
-from tasks.cli.services.ping import ping as local_ping
-from tasks.cli.shell import checked
-from tasks.engine.kinds import WORKER_QUEUES
-from tasks.redis_clients import wait_ready
-from tasks.services import folders
-from tasks.services.plan import LOOPBACK, free_ports
-from tasks.worker import logs
-from tasks.worker.app import create_app, node_name
-from tasks.worker.patches import command as celery_command
-from tasks.worker.patches.beat import run_beat
+from chordesk.agents.rulebook.server import build_server
+from chordesk.models.settings import Settings
+from chordesk.models.settings.secret_files import both_forms
+from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.cli.services.ping import ping as local_ping
+from chordesk.tasks.cli.shell import checked
+from chordesk.tasks.engine.kinds import WORKER_QUEUES
+from chordesk.tasks.redis_clients import wait_ready
+from chordesk.tasks.services import folders
+from chordesk.tasks.services.plan import LOOPBACK, free_ports
+from chordesk.tasks.worker import logs
+from chordesk.tasks.worker.app import create_app, node_name
+from chordesk.tasks.worker.patches import command as celery_command
+from chordesk.tasks.worker.patches.beat import run_beat
 
 OPS_SLOTS = 8
 REDIS_SECONDS = 10.0
-SCHEDULER = "tasks.worker.patches.scheduler:WatchedScheduler"
+SCHEDULER = "chordesk.tasks.worker.patches.scheduler:WatchedScheduler"
 commands = typer.Typer()
 
 
@@ -59,7 +59,7 @@ def worker(
     app = create_app(settings, called, warm=role is not WorkerRole.OPS, turns=turns)
     desk_of(app).telemetry.check()
     if settings.metrics_port:
-        from tasks.worker.watching.figures import (
+        from chordesk.tasks.worker.watching.figures import (
             watch_worker,  # it loads the client library, and no other command has use for it
         )
 

@@ -10,18 +10,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from models.settings.sources import load
-from models.settings.standing import standing_of
-from models.urls import masked
-from tasks.cli.output import console, print_line, relative, table, warn
-from tasks.cli.render.standing import standing_line
-from tasks.cli.services import page
-from tasks.services import plan, signals
-from tasks.services.plan import Plan
-from tasks.services.programs import Choice
-from tasks.services.stack import Stack
-from tasks.services.supervision import Process, log_file
-from tasks.services.up import desk_stack
+from chordesk.models.settings.sources import load
+from chordesk.models.settings.standing import standing_of
+from chordesk.models.urls import masked
+from chordesk.tasks.cli.output import console, print_line, relative, table, warn
+from chordesk.tasks.cli.render.standing import standing_line
+from chordesk.tasks.cli.services import page
+from chordesk.tasks.services import plan, signals
+from chordesk.tasks.services.plan import Plan
+from chordesk.tasks.services.programs import Choice
+from chordesk.tasks.services.stack import Stack
+from chordesk.tasks.services.supervision import Process, log_file
+from chordesk.tasks.services.up import desk_stack
 
 WATCH_SECONDS = 1.0
 REVIVE_SECONDS = 15.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 import re
 
-from models import migrations
+from chordesk.models import migrations
 
 NAME = "chordesk"
 _REVISION = re.compile(r"(\d{4})_\w+\.py")

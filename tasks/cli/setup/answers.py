@@ -9,16 +9,16 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from models.errors import KeyRefused, ModelMissing, UsageError, WrongApi
-from models.settings import Settings
-from models.urls import masked
-from tasks.cli.output import inert, print_line
-from tasks.cli.setup.choice import MARKET, MODEL, PROVIDER, PROVIDERS, URL, Choice, Key
-from tasks.cli.setup.flags import OPENAI, Flags, base_url, model_name
-from tasks.cli.setup.keys import Before, key_for, typed_key
-from tasks.cli.setup.person import Person
-from tasks.services import model_servers
-from tasks.services.model_servers import Access, Found
+from chordesk.models.errors import KeyRefused, ModelMissing, UsageError, WrongApi
+from chordesk.models.settings import Settings
+from chordesk.models.urls import masked
+from chordesk.tasks.cli.output import inert, print_line
+from chordesk.tasks.cli.setup.choice import MARKET, MODEL, PROVIDER, PROVIDERS, URL, Choice, Key
+from chordesk.tasks.cli.setup.flags import OPENAI, Flags, base_url, model_name
+from chordesk.tasks.cli.setup.keys import Before, key_for, typed_key
+from chordesk.tasks.cli.setup.person import Person
+from chordesk.tasks.services import model_servers
+from chordesk.tasks.services.model_servers import Access, Found
 
 MARKETS: Mapping[str, str] = {
     "replay": "real daily prices of 2009 and 2010; no network",

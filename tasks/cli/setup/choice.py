@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 from urllib.parse import urlsplit
 
-from models.settings import Settings
+from chordesk.models.settings import Settings
 
 PROVIDERS: tuple[str, ...] = get_args(Settings.model_fields["provider"].annotation)
 SERVED: tuple[str, ...] = ("endpoint", "local")  # providers with a URL, and perhaps a key

@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from models.errors import CodexError, ServiceError, UsageError
-from tasks.cli.output import fail, print_line, relative, warn
-from tasks.cli.setup.answers import NO_TERMINAL, decide, market
-from tasks.cli.setup.choice import OURS, Choice
-from tasks.cli.setup.flags import Flags
-from tasks.cli.setup.keys import Before
-from tasks.cli.setup.person import Person
-from tasks.cli.setup.plan import Plan, changes_shown, planned, settings_of, to_know
-from tasks.services import env_file, signals
+from chordesk.models.errors import CodexError, ServiceError, UsageError
+from chordesk.tasks.cli.output import fail, print_line, relative, warn
+from chordesk.tasks.cli.setup.answers import NO_TERMINAL, decide, market
+from chordesk.tasks.cli.setup.choice import OURS, Choice
+from chordesk.tasks.cli.setup.flags import Flags
+from chordesk.tasks.cli.setup.keys import Before
+from chordesk.tasks.cli.setup.person import Person
+from chordesk.tasks.cli.setup.plan import Plan, changes_shown, planned, settings_of, to_know
+from chordesk.tasks.services import env_file, signals
 
 FAILED = 1
 LEFT = 130
@@ -91,7 +91,7 @@ def _set_up(flags: Flags, path: Path, person: Person, *, yes: bool) -> int:
 def _require_roles(plan: Plan) -> None:
     """Raise SettingError where the settings of roles contradict the choice."""
     # Loaded here, and below: it takes seconds, in which the questions would wait.
-    from tasks.bootstrap import require_roles
+    from chordesk.tasks.bootstrap import require_roles
 
     require_roles(plan.loaded.settings)
 
@@ -109,9 +109,9 @@ def _decided(flags: Flags, before: Before, person: Person) -> Choice:
 
 def _works(plan: Plan, person: Person) -> bool:
     """Try the choice, print what came of it and what a screen takes, and return whether it works."""
-    from tasks.cli.setup.login import ensure_login
-    from tasks.cli.setup.outlook import screen_lines
-    from tasks.cli.setup.trial import tried
+    from chordesk.tasks.cli.setup.login import ensure_login
+    from chordesk.tasks.cli.setup.outlook import screen_lines
+    from chordesk.tasks.cli.setup.trial import tried
 
     settings = plan.loaded.settings
     try:

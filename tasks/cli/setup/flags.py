@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from models import urls
-from models.errors import UsageError
-from models.masking import without_secrets
-from tasks.cli.setup.choice import PROVIDERS, SERVED
+from chordesk.models import urls
+from chordesk.models.errors import UsageError
+from chordesk.models.masking import without_secrets
+from chordesk.tasks.cli.setup.choice import PROVIDERS, SERVED
 
 OPENAI = "https://api.openai.com/v1"
 _PATHS = ("/chat/completions", "/responses", "/models")  # of requests, which people copy with the URL

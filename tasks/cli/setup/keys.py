@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.errors import SettingError, UsageError
-from models.masking import without_secrets
-from models.settings import Settings
-from models.settings.secret_files import read_secret
-from tasks.cli.setup.choice import KEY, KEY_FILE, URL, Key, key_path
-from tasks.cli.setup.flags import Flags
-from tasks.cli.setup.person import Person
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.masking import without_secrets
+from chordesk.models.settings import Settings
+from chordesk.models.settings.secret_files import read_secret
+from chordesk.tasks.cli.setup.choice import KEY, KEY_FILE, URL, Key, key_path
+from chordesk.tasks.cli.setup.flags import Flags
+from chordesk.tasks.cli.setup.person import Person
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _KEY = re.compile(r"[!-~]+")

@@ -7,16 +7,16 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from models.errors import LoginMissing
-from models.settings import Settings
-from tasks.cli.output import print_line
-from tasks.cli.setup.person import Person
+from chordesk.models.errors import LoginMissing
+from chordesk.models.settings import Settings
+from chordesk.tasks.cli.output import print_line
+from chordesk.tasks.cli.setup.person import Person
 
 
 def ensure_login(settings: Settings, person: Person) -> None:
     """Let the person log in where the provider needs it and there is no login. Raises LoginMissing."""
     # Loaded here: it takes seconds, in which the questions would wait.
-    from tasks.bootstrap import login_command, require_login
+    from chordesk.tasks.bootstrap import login_command, require_login
 
     try:
         return require_login(settings)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agents.role_models import LOCAL, RoleModel, role_models
-from agents.roles import ROLES
-from models.database.store import Store, current
-from models.errors import DeskError
-from models.prices import AS_OF, LISTED, NO_PRICE, prices
-from models.settings import Settings
-from tasks.bootstrap import Desk
-from tasks.cli.render import spending
-from tasks.engine.budgets import RULES
-from tasks.engine.kinds import turns_of
-from tasks.views.outlook import TurnTokens, assumed_tokens, local_times, past_tokens, seconds_of
-from tasks.workflows.screen import screen_params
-from tools.market.universe import resolve_universe
+from chordesk.agents.role_models import LOCAL, RoleModel, role_models
+from chordesk.agents.roles import ROLES
+from chordesk.models.database.store import Store, current
+from chordesk.models.errors import DeskError
+from chordesk.models.prices import AS_OF, LISTED, NO_PRICE, prices
+from chordesk.models.settings import Settings
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.cli.render import spending
+from chordesk.tasks.engine.budgets import RULES
+from chordesk.tasks.engine.kinds import turns_of
+from chordesk.tasks.views.outlook import TurnTokens, assumed_tokens, local_times, past_tokens, seconds_of
+from chordesk.tasks.workflows.screen import screen_params
+from chordesk.tools.market.universe import resolve_universe
 
 Past = Mapping[tuple[str, str], TurnTokens]
 WAVES = 4  # of turns that wait for each other: screeners, quick, the other roles, trader

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from models.errors import DeskError, UsageError
+from chordesk.models.errors import DeskError, UsageError
 
 Read = Callable[[str], str]  # what was typed, as it is used; raises DeskError for what cannot be
 

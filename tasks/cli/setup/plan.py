@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from models.settings.running import is_up
-from models.settings.sources import Loaded, load
-from models.urls import HIDDEN, is_loopback, masked
-from tasks.cli.output import inert, relative
-from tasks.cli.setup.choice import KEY, KEY_FILE, OURS, SECRETS, SERVED, URL, Choice
-from tasks.services import env_file
-from tasks.services.env_file import Change
+from chordesk.models.settings.running import is_up
+from chordesk.models.settings.sources import Loaded, load
+from chordesk.models.urls import HIDDEN, is_loopback, masked
+from chordesk.tasks.cli.output import inert, relative
+from chordesk.tasks.cli.setup.choice import KEY, KEY_FILE, OURS, SECRETS, SERVED, URL, Choice
+from chordesk.tasks.services import env_file
+from chordesk.tasks.services.env_file import Change
 
 
 @dataclass(frozen=True, slots=True)

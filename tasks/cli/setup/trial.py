@@ -8,14 +8,14 @@ from contextlib import ExitStack
 
 from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
-from models.errors import DeskError
-from models.settings import Settings
-from tasks.bootstrap import Desk
-from tasks.cli.output import console, inert, print_line
-from tasks.doctor.check import Check, CheckContext, CheckStatus
-from tasks.doctor.mirror import request_mirror
-from tasks.doctor.model import model
-from tasks.doctor.servers import server
+from chordesk.models.errors import DeskError
+from chordesk.models.settings import Settings
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.cli.output import console, inert, print_line
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
+from chordesk.tasks.doctor.mirror import request_mirror
+from chordesk.tasks.doctor.model import model
+from chordesk.tasks.doctor.servers import server
 
 UNEXPECTED = "this is unexpected; please report it"
 SERVER, TURN = "asking the server what it can do for the model", "trying the model with one turn"

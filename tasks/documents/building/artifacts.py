@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from models.research import ReportStatus
-from tasks.documents.building.pages import PageLinks
-from tasks.documents.schema.dossier import RoleArtifact, ToolUse
-from tasks.documents.schema.parts import MissingItem
-from tasks.views.history.reports import ReportDetail, ReportRow
+from chordesk.models.research import ReportStatus
+from chordesk.tasks.documents.building.pages import PageLinks
+from chordesk.tasks.documents.schema.dossier import RoleArtifact, ToolUse
+from chordesk.tasks.documents.schema.parts import MissingItem
+from chordesk.tasks.views.history.reports import ReportDetail, ReportRow
 
 _FIGURES = 12  # of those without a source, named
 

@@ -7,28 +7,28 @@ from collections.abc import Iterator, Sequence
 
 from sqlmodel import Session
 
-from models.errors import HistoryTrimmed
-from models.events import event_log
-from models.events.envelope import DESK, EventType
-from models.settings import Settings
-from models.tables.columns import utcnow
-from models.tables.runs import Run
-from tasks.approvals.approving import waiting
-from tasks.bootstrap import Desk
-from tasks.documents.building.missing import missing_money
-from tasks.documents.building.orders import order_line, views_of
-from tasks.documents.building.pages import PageLinks, pages_of
-from tasks.documents.building.totals import totals
-from tasks.documents.schema.documents import DayDocument, DayVerdict, TradingChange
-from tasks.documents.schema.parts import MissingItem
-from tasks.views.history.listing import RunFilter, RunRow, run_page
-from tasks.views.history.table import candidate_table
-from tasks.views.history.timeline import timeline
-from tasks.views.order_view import list_orders
-from tasks.views.trading.account import account_state
-from tasks.views.trading.equity import EquityCurve, EquityDay, equity_curve
-from tasks.views.trading.ledger_view import LedgerRow, ledger
-from tools.market.clock import NEW_YORK, exchange_hours
+from chordesk.models.errors import HistoryTrimmed
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import DESK, EventType
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.approvals.approving import waiting
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.documents.building.missing import missing_money
+from chordesk.tasks.documents.building.orders import order_line, views_of
+from chordesk.tasks.documents.building.pages import PageLinks, pages_of
+from chordesk.tasks.documents.building.totals import totals
+from chordesk.tasks.documents.schema.documents import DayDocument, DayVerdict, TradingChange
+from chordesk.tasks.documents.schema.parts import MissingItem
+from chordesk.tasks.views.history.listing import RunFilter, RunRow, run_page
+from chordesk.tasks.views.history.table import candidate_table
+from chordesk.tasks.views.history.timeline import timeline
+from chordesk.tasks.views.order_view import list_orders
+from chordesk.tasks.views.trading.account import account_state
+from chordesk.tasks.views.trading.equity import EquityCurve, EquityDay, equity_curve
+from chordesk.tasks.views.trading.ledger_view import LedgerRow, ledger
+from chordesk.tools.market.clock import NEW_YORK, exchange_hours
 
 MOST = 1000  # rows of each list
 _PAGE = 500  # events read at once

@@ -8,26 +8,26 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from models.errors import DeskError
-from models.states import STEP_FINAL, StepState
-from models.tables.orders import Order
-from models.tables.runs import Run
-from tasks.documents.building.artifacts import gaps_of, role_artifact
-from tasks.documents.building.lineage import lineage_steps
-from tasks.documents.building.orders import order_line, order_marks, views_of
-from tasks.documents.building.pages import PageLinks
-from tasks.documents.building.prices import price_chart
-from tasks.documents.building.summary import summary
-from tasks.documents.schema.dossier import Dossier, OrderLine, RoleArtifact
-from tasks.documents.schema.parts import ChartMark, MissingItem, PriceChart
-from tasks.views.history.reports import ReportRow, report_detail
-from tasks.views.history.symbol import SymbolDetail, listing_of, symbol_detail
-from tasks.views.history.table import CandidateTable, ReportCell, TableRow
-from tasks.views.lineage import lineage
-from tasks.views.run_detail import RunDetail
-from tasks.views.run_view import ActionRow
-from tasks.workflows.portfolio.result import HoldingResult
-from tools.registry import ToolContext
+from chordesk.models.errors import DeskError
+from chordesk.models.states import STEP_FINAL, StepState
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.documents.building.artifacts import gaps_of, role_artifact
+from chordesk.tasks.documents.building.lineage import lineage_steps
+from chordesk.tasks.documents.building.orders import order_line, order_marks, views_of
+from chordesk.tasks.documents.building.pages import PageLinks
+from chordesk.tasks.documents.building.prices import price_chart
+from chordesk.tasks.documents.building.summary import summary
+from chordesk.tasks.documents.schema.dossier import Dossier, OrderLine, RoleArtifact
+from chordesk.tasks.documents.schema.parts import ChartMark, MissingItem, PriceChart
+from chordesk.tasks.views.history.reports import ReportRow, report_detail
+from chordesk.tasks.views.history.symbol import SymbolDetail, listing_of, symbol_detail
+from chordesk.tasks.views.history.table import CandidateTable, ReportCell, TableRow
+from chordesk.tasks.views.lineage import lineage
+from chordesk.tasks.views.run_detail import RunDetail
+from chordesk.tasks.views.run_view import ActionRow
+from chordesk.tasks.workflows.portfolio.result import HoldingResult
+from chordesk.tools.registry import ToolContext
 
 PRIOR = 12  # earlier reports of a symbol
 _LOOKED_THROUGH = 200  # rows of its history, the newest first, among which they are

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from models.tables.runs import Turn
-from tasks.documents.building.orders import order_steps
-from tasks.documents.building.pages import PageLinks
-from tasks.documents.schema.parts import LineageStep, LinkKind
+from chordesk.models.tables.runs import Turn
+from chordesk.tasks.documents.building.orders import order_steps
+from chordesk.tasks.documents.building.pages import PageLinks
+from chordesk.tasks.documents.schema.parts import LineageStep, LinkKind
 
 
 def lineage_steps(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from models.states import RUN_FINAL, STEP_FINAL, StepKind, StepState
-from tasks.documents.schema.parts import MissingItem
-from tasks.engine.budgets import Cost
-from tasks.views.history.timeline import Timeline
-from tasks.views.run_detail import RunDetail
+from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepKind, StepState
+from chordesk.tasks.documents.schema.parts import MissingItem
+from chordesk.tasks.engine.budgets import Cost
+from chordesk.tasks.views.history.timeline import Timeline
+from chordesk.tasks.views.run_detail import RunDetail
 
 _FINE = frozenset({"completed", "skipped"})
 _DETAILED = frozenset({StepKind.REPORT, StepKind.GRAPH})  # a symbol's own list has them

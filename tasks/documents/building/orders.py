@@ -7,11 +7,11 @@ from typing import Any
 
 from sqlmodel import Session
 
-from models.tables.orders import Order
-from tasks.documents.building.pages import PageLinks
-from tasks.documents.schema.dossier import FillLine, OrderLine
-from tasks.documents.schema.parts import ChartMark, LineageStep
-from tasks.views.order_view import order_view
+from chordesk.models.tables.orders import Order
+from chordesk.tasks.documents.building.pages import PageLinks
+from chordesk.tasks.documents.schema.dossier import FillLine, OrderLine
+from chordesk.tasks.documents.schema.parts import ChartMark, LineageStep
+from chordesk.tasks.views.order_view import order_view
 
 
 def order_line(found: Mapping[str, Any], pages: PageLinks) -> OrderLine:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.errors import DeskError
-from tasks.documents.schema.parts import ChartMark, PriceChart
-from tasks.views.history.candles import Gap, candles
-from tools.registry import ToolContext
+from chordesk.models.errors import DeskError
+from chordesk.tasks.documents.schema.parts import ChartMark, PriceChart
+from chordesk.tasks.views.history.candles import Gap, candles
+from chordesk.tools.registry import ToolContext
 
 SESSIONS = 245  # a year of the exchange, about
 

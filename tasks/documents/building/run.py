@@ -7,27 +7,27 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, select
 
-from models.errors import UsageError
-from models.states import RUN_FINAL, RunKind
-from models.tables.columns import utcnow
-from models.tables.runs import Run
-from tasks.bootstrap import Desk
-from tasks.documents.building.dossiers import Sources, dossiers, market_context, orders_by_symbol
-from tasks.documents.building.missing import missing_of_run
-from tasks.documents.building.orders import order_line
-from tasks.documents.building.pages import pages_of
-from tasks.documents.building.totals import totals
-from tasks.documents.schema.documents import RunDocument, Stage
-from tasks.documents.schema.dossier import Dossier, OrderLine
-from tasks.documents.schema.parts import MissingItem
-from tasks.views.board.board_view import BoardView, board_view
-from tasks.views.history.funnel import funnel
-from tasks.views.history.listing import run_row
-from tasks.views.history.table import CandidateTable, candidate_table
-from tasks.views.history.timeline import Timeline, timeline
-from tasks.views.run_detail import detail
-from tasks.views.trading.equity import EquityCurve, equity_curve
-from tools.market.clock import exchange_day
+from chordesk.models.errors import UsageError
+from chordesk.models.states import RUN_FINAL, RunKind
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.documents.building.dossiers import Sources, dossiers, market_context, orders_by_symbol
+from chordesk.tasks.documents.building.missing import missing_of_run
+from chordesk.tasks.documents.building.orders import order_line
+from chordesk.tasks.documents.building.pages import pages_of
+from chordesk.tasks.documents.building.totals import totals
+from chordesk.tasks.documents.schema.documents import RunDocument, Stage
+from chordesk.tasks.documents.schema.dossier import Dossier, OrderLine
+from chordesk.tasks.documents.schema.parts import MissingItem
+from chordesk.tasks.views.board.board_view import BoardView, board_view
+from chordesk.tasks.views.history.funnel import funnel
+from chordesk.tasks.views.history.listing import run_row
+from chordesk.tasks.views.history.table import CandidateTable, candidate_table
+from chordesk.tasks.views.history.timeline import Timeline, timeline
+from chordesk.tasks.views.run_detail import detail
+from chordesk.tasks.views.trading.equity import EquityCurve, equity_curve
+from chordesk.tools.market.clock import exchange_day
 
 _DAYS = 5000  # marks of an account that are looked through
 _SHOWN = 260  # of them, the newest up to the run's day

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tasks.documents.schema.dossier import RoleArtifact
-from tasks.documents.text import marked
-from tasks.views.history.table import TableRow
+from chordesk.tasks.documents.schema.dossier import RoleArtifact
+from chordesk.tasks.documents.text import marked
+from chordesk.tasks.views.history.table import TableRow
 
 _RISKS = 3
 

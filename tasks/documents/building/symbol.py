@@ -7,23 +7,23 @@ from dataclasses import replace
 
 from sqlmodel import col, select
 
-from models.errors import NotFound, UsageError
-from models.tables.columns import utcnow
-from models.tables.orders import Order
-from models.tables.runs import Run
-from tasks.bootstrap import Desk
-from tasks.documents.building.missing import missing_money
-from tasks.documents.building.orders import order_line, order_marks, views_of
-from tasks.documents.building.pages import pages_of
-from tasks.documents.building.prices import price_chart
-from tasks.documents.building.totals import totals
-from tasks.documents.schema.documents import SymbolDocument
-from tasks.documents.schema.dossier import OrderLine
-from tasks.documents.schema.parts import ChartMark, MissingItem, PriceChart
-from tasks.views.history.listing import RunFilter, RunRow, run_page
-from tasks.views.history.symbol import SymbolDetail, list_symbols, listing_of, symbol_detail
-from tasks.views.history.timeline import timeline
-from tools.market.universe import SYMBOL_RULE, is_symbol
+from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.documents.building.missing import missing_money
+from chordesk.tasks.documents.building.orders import order_line, order_marks, views_of
+from chordesk.tasks.documents.building.pages import pages_of
+from chordesk.tasks.documents.building.prices import price_chart
+from chordesk.tasks.documents.building.totals import totals
+from chordesk.tasks.documents.schema.documents import SymbolDocument
+from chordesk.tasks.documents.schema.dossier import OrderLine
+from chordesk.tasks.documents.schema.parts import ChartMark, MissingItem, PriceChart
+from chordesk.tasks.views.history.listing import RunFilter, RunRow, run_page
+from chordesk.tasks.views.history.symbol import SymbolDetail, list_symbols, listing_of, symbol_detail
+from chordesk.tasks.views.history.timeline import timeline
+from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
 MOST = 500  # rows of each list
 _NAMED = 8

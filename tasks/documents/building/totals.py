@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from models.tables.columns import utcnow
-from tasks.documents.schema.parts import RoleTotal, Totals
-from tasks.engine.budgets import Cost
-from tasks.views.history.listing import RunRow
-from tasks.views.history.timeline import Timeline, TimelineTurn
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.documents.schema.parts import RoleTotal, Totals
+from chordesk.tasks.engine.budgets import Cost
+from chordesk.tasks.views.history.listing import RunRow
+from chordesk.tasks.views.history.timeline import Timeline, TimelineTurn
 
 _SKIPPED = "skipped"
 

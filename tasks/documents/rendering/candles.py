@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup, escape
 
-from tasks.documents.rendering.scales import Axis, axis, grid, number
-from tasks.documents.schema.parts import ChartMark, MarkKind, PriceChart
-from tasks.documents.text import one_line
-from tasks.views.history.candles import Candle
-from tools.market.clock import NEW_YORK
+from chordesk.tasks.documents.rendering.scales import Axis, axis, grid, number
+from chordesk.tasks.documents.schema.parts import ChartMark, MarkKind, PriceChart
+from chordesk.tasks.documents.text import one_line
+from chordesk.tasks.views.history.candles import Candle
+from chordesk.tools.market.clock import NEW_YORK
 
 WIDTH, HEIGHT = 720, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 6, 668, 50, 236

@@ -6,10 +6,10 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from models.prices import NO_PRICE
-from tasks.engine.budgets import Cost
-from tasks.views.history.candles import Candle
-from tools.market.clock import NEW_YORK
+from chordesk.models.prices import NO_PRICE
+from chordesk.tasks.engine.budgets import Cost
+from chordesk.tasks.views.history.candles import Candle
+from chordesk.tools.market.clock import NEW_YORK
 
 NONE = "-"
 _SPARKS = "▁▂▃▄▅▆▇█"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from tasks.documents.rendering.html import html
-from tasks.documents.rendering.markdown import markdown
-from tasks.documents.schema.documents import Document
-from tasks.documents.schema.parts import FORMAT
+from chordesk.tasks.documents.rendering.html import html
+from chordesk.tasks.documents.rendering.markdown import markdown
+from chordesk.tasks.documents.schema.documents import Document
+from chordesk.tasks.documents.schema.parts import FORMAT
 
 Format = Literal["md", "html", "json"]
 MEDIA_TYPES: dict[Format, str] = {

@@ -16,15 +16,15 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from tasks.documents.building.pages import PageLinks
-from tasks.documents.rendering import figures
-from tasks.documents.rendering.candles import SIGNS, candle_chart
-from tasks.documents.rendering.lines import Line, line_chart
-from tasks.documents.schema.documents import Document
-from tasks.documents.schema.dossier import Dossier
-from tasks.documents.text import visible
-from tasks.views.backtests import BacktestView
-from tasks.views.trading.equity import EquityCurve
+from chordesk.tasks.documents.building.pages import PageLinks
+from chordesk.tasks.documents.rendering import figures
+from chordesk.tasks.documents.rendering.candles import SIGNS, candle_chart
+from chordesk.tasks.documents.rendering.lines import Line, line_chart
+from chordesk.tasks.documents.schema.documents import Document
+from chordesk.tasks.documents.schema.dossier import Dossier
+from chordesk.tasks.documents.text import visible
+from chordesk.tasks.views.backtests import BacktestView
+from chordesk.tasks.views.trading.equity import EquityCurve
 
 TEMPLATES = Path(__file__).parent / "templates"
 _LONGEST = 40_000  # characters of a graph's output that are shown

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from tasks.documents.rendering.scales import Axis, axis, grid, number
+from chordesk.tasks.documents.rendering.scales import Axis, axis, grid, number
 
 WIDTH, HEIGHT = 720, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 6, 648, 10, 190

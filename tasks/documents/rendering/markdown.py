@@ -9,11 +9,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from tasks.documents.building.pages import PageLinks
-from tasks.documents.rendering.figures import NONE
-from tasks.documents.rendering.html import FILTERS, TEMPLATES
-from tasks.documents.schema.documents import Document
-from tasks.documents.text import marked, visible
+from chordesk.tasks.documents.building.pages import PageLinks
+from chordesk.tasks.documents.rendering.figures import NONE
+from chordesk.tasks.documents.rendering.html import FILTERS, TEMPLATES
+from chordesk.tasks.documents.schema.documents import Document
+from chordesk.tasks.documents.text import marked, visible
 
 _GAPS = re.compile(r"\n{3,}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tools.charts.scale import price_ticks
+from chordesk.tools.charts.scale import price_ticks
 
 _LINES = 5
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal
 
-from models.research import Frozen
-from tasks.approvals.approving import WaitingOrder, WaitingRequest
-from tasks.documents.schema.dossier import Dossier, OrderLine
-from tasks.documents.schema.parts import DocumentHead, PriceChart, Totals
-from tasks.views.board.board_view import BoardView
-from tasks.views.history.listing import RunRow
-from tasks.views.history.symbol import SymbolDetail
-from tasks.views.run_detail import RunDetail
-from tasks.views.trading.account import AccountState
-from tasks.views.trading.equity import EquityCurve, EquityDay
-from tasks.views.trading.ledger_view import LedgerRow
+from chordesk.models.research import Frozen
+from chordesk.tasks.approvals.approving import WaitingOrder, WaitingRequest
+from chordesk.tasks.documents.schema.dossier import Dossier, OrderLine
+from chordesk.tasks.documents.schema.parts import DocumentHead, PriceChart, Totals
+from chordesk.tasks.views.board.board_view import BoardView
+from chordesk.tasks.views.history.listing import RunRow
+from chordesk.tasks.views.history.symbol import SymbolDetail
+from chordesk.tasks.views.run_detail import RunDetail
+from chordesk.tasks.views.trading.account import AccountState
+from chordesk.tasks.views.trading.equity import EquityCurve, EquityDay
+from chordesk.tasks.views.trading.ledger_view import LedgerRow
 
 
 class Stage(Frozen):

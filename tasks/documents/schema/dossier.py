@@ -9,13 +9,13 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from models.research import Frozen
-from tasks.documents.schema.parts import LineageStep, MissingItem, PriceChart
-from tasks.views.analyses import AnalysisRow
-from tasks.views.history.reports import ReportRow
-from tasks.views.run_view import ActionRow
-from tasks.workflows.portfolio.plan import SkippedRole
-from tasks.workflows.portfolio.result import ExecutedRole
+from chordesk.models.research import Frozen
+from chordesk.tasks.documents.schema.parts import LineageStep, MissingItem, PriceChart
+from chordesk.tasks.views.analyses import AnalysisRow
+from chordesk.tasks.views.history.reports import ReportRow
+from chordesk.tasks.views.run_view import ActionRow
+from chordesk.tasks.workflows.portfolio.plan import SkippedRole
+from chordesk.tasks.workflows.portfolio.result import ExecutedRole
 
 
 class ToolUse(Frozen):

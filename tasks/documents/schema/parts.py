@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from models.research import Frozen
-from tasks.engine.budgets import Cost
-from tasks.views.history.candles import Candle, Gap
+from chordesk.models.research import Frozen
+from chordesk.tasks.engine.budgets import Cost
+from chordesk.tasks.views.history.candles import Candle, Gap
 
 FORMAT: Literal["chordesk.report"] = "chordesk.report"
 VERSION: Literal[1] = 1

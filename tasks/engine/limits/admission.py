@@ -30,12 +30,12 @@ import redis.asyncio
 import redis.exceptions
 import structlog
 
-from agents.local_models import line_of, turns_at_once
-from agents.role_models import RoleModel
-from models.errors import Postponed, RedisDown
-from models.settings import Settings
-from tasks.engine.limits import limiter_keys
-from tasks.engine.policy import jittered
+from chordesk.agents.local_models import line_of, turns_at_once
+from chordesk.agents.role_models import RoleModel
+from chordesk.models.errors import Postponed, RedisDown
+from chordesk.models.settings import Settings
+from chordesk.tasks.engine.limits import limiter_keys
+from chordesk.tasks.engine.policy import jittered
 
 log = structlog.get_logger(__name__)
 

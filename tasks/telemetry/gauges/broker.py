@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import redis
 
-from tasks.engine.kinds import QUEUES
-from tasks.engine.limits.admission import parked_models, turns_in_flight, turns_waiting
-from tasks.telemetry.gauges.gauge import Gauge, Reading
+from chordesk.tasks.engine.kinds import QUEUES
+from chordesk.tasks.engine.limits.admission import parked_models, turns_in_flight, turns_waiting
+from chordesk.tasks.telemetry.gauges.gauge import Gauge, Reading
 
 UNACKED = "unacked"  # kombu's hash of the messages that workers hold
 MESSAGES = Gauge("desk_queue_messages", "Messages that wait in Redis for a worker.", ("queue",))

@@ -10,17 +10,17 @@ from sqlalchemy import func
 from sqlalchemy import select as select_rows
 from sqlmodel import Session, col, select
 
-from models.settings import Settings
-from models.states import ORDER_OPEN, RUN_FINAL, ApprovalState, AttemptEnd, RunState, StepState, TradingState
-from models.tables.columns import utcnow
-from models.tables.events import RuntimeApproval
-from models.tables.orders import Approval, EquityMark, Order
-from models.tables.runs import Attempt, Run, Step, Sweep
-from tasks.engine import kinds
-from tasks.engine.budgets import use_of_day
-from tasks.engine.demand import demand
-from tasks.telemetry.gauges.gauge import Gauge, Reading
-from tools.orders.halt.halting import trading_state
+from chordesk.models.settings import Settings
+from chordesk.models.states import ORDER_OPEN, RUN_FINAL, ApprovalState, AttemptEnd, RunState, StepState, TradingState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.events import RuntimeApproval
+from chordesk.models.tables.orders import Approval, EquityMark, Order
+from chordesk.models.tables.runs import Attempt, Run, Step, Sweep
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.engine.budgets import use_of_day
+from chordesk.tasks.engine.demand import demand
+from chordesk.tasks.telemetry.gauges.gauge import Gauge, Reading
+from chordesk.tools.orders.halt.halting import trading_state
 
 LOSS_MINUTES = 10.0
 DUE = Gauge("desk_steps_due", "Steps that are due and not in work.", ("queue",))

@@ -15,8 +15,8 @@ from concurrent.futures import TimeoutError as NotInTime
 import structlog
 from prometheus_client.core import GaugeMetricFamily
 
-from tasks.telemetry.gauges import broker, database
-from tasks.telemetry.gauges.gauge import Gauge, Reading, families
+from chordesk.tasks.telemetry.gauges import broker, database
+from chordesk.tasks.telemetry.gauges.gauge import Gauge, Reading, families
 
 log = structlog.get_logger(__name__)
 

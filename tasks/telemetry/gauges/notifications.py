@@ -10,10 +10,10 @@ from sqlalchemy import case, func, or_
 from sqlalchemy import select as select_rows
 from sqlmodel import Session, col, select
 
-from models.notifications.kinds import NOTIFICATION_OPEN, NotificationState
-from models.tables.columns import utcnow
-from models.tables.notifications import Notification, NotificationChannel
-from tasks.telemetry.gauges.gauge import Gauge, Reading
+from chordesk.models.notifications.kinds import NOTIFICATION_OPEN, NotificationState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.notifications import Notification, NotificationChannel
+from chordesk.tasks.telemetry.gauges.gauge import Gauge, Reading
 
 LATELY = dt.timedelta(hours=24)
 WAITING = Gauge(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from agents.runtime import ProcessStatus
-from tasks.telemetry.gauges.gauge import Gauge, Reading
+from chordesk.agents.runtime import ProcessStatus
+from chordesk.tasks.telemetry.gauges.gauge import Gauge, Reading
 
 MIB = 2**20
 STEPS = Gauge("desk_steps_held", "Steps that this worker has in work.")

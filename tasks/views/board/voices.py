@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, select
 
-from agents.board.voices import voice_of
-from models.research import Frozen
-from models.states import STEP_FINAL, StepKind
-from models.tables.events import RuntimeConversation
-from models.tables.runs import Step, Turn
-from tasks.workflows.episode.voicing import round_of
+from chordesk.agents.board.voices import voice_of
+from chordesk.models.research import Frozen
+from chordesk.models.states import STEP_FINAL, StepKind
+from chordesk.models.tables.events import RuntimeConversation
+from chordesk.models.tables.runs import Step, Turn
+from chordesk.tasks.workflows.episode.voicing import round_of
 
 
 class VoiceRow(Frozen):

@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, get_args
 
-from models.research import Frozen
-from tools.charts.frames import Frame, Interval, frames
-from tools.figures import load_talib
-from tools.market.intraday import stamped
-from tools.market.protocol import Bars, Floats
-from tools.registry import Gaps, ToolContext
+from chordesk.models.research import Frozen
+from chordesk.tools.charts.frames import Frame, Interval, frames
+from chordesk.tools.figures import load_talib
+from chordesk.tools.market.intraday import stamped
+from chordesk.tools.market.protocol import Bars, Floats
+from chordesk.tools.registry import Gaps, ToolContext
 
 Indicator = Literal[
     "sma20", "sma50", "sma200", "ema12", "ema26", "bollinger", "rsi14", "macd", "atr14", "adx14"

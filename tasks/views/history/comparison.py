@@ -9,12 +9,12 @@ import sqlalchemy
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from models.errors import UsageError
-from models.research import Frozen
-from models.settings import Settings
-from models.tables.runs import Candidate, Run, Turn, Verdict
-from tasks.engine.budgets import was_run
-from tasks.views.history.listing import RunRow, run_row
+from chordesk.models.errors import UsageError
+from chordesk.models.research import Frozen
+from chordesk.models.settings import Settings
+from chordesk.models.tables.runs import Candidate, Run, Turn, Verdict
+from chordesk.tasks.engine.budgets import was_run
+from chordesk.tasks.views.history.listing import RunRow, run_row
 
 
 class ComparedCandidate(Frozen):

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy
 from sqlmodel import col
 
-from tools.market.clock import NEW_YORK
+from chordesk.tools.market.clock import NEW_YORK
 
 _FIRST_YEAR, _LAST_YEAR = 1900, 2900  # of moments that the desk has; further ones do not fit a datetime in UTC
 

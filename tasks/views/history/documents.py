@@ -6,9 +6,9 @@ import datetime as dt
 
 from sqlmodel import Session
 
-from models.research import Frozen
-from models.states import DocumentState
-from models.tables.runs import RunDocumentCopy
+from chordesk.models.research import Frozen
+from chordesk.models.states import DocumentState
+from chordesk.models.tables.runs import RunDocumentCopy
 
 
 class WrittenDocument(Frozen):

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from sqlmodel import Session, col, select
 
-from models.research import Frozen
-from models.tables.orders import Fill, Order
-from models.tables.runs import Candidate, Run, ScreenHit, Verdict
+from chordesk.models.research import Frozen
+from chordesk.models.tables.orders import Fill, Order
+from chordesk.models.tables.runs import Candidate, Run, ScreenHit, Verdict
 
 StageName = Literal["universe", "hits", "candidates", "verdicts", "orders", "fills"]
 

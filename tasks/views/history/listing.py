@@ -12,13 +12,13 @@ import sqlalchemy
 from sqlalchemy import case, func, or_
 from sqlmodel import Session, col, select
 
-from models.research import Frozen
-from models.settings import Settings
-from models.states import RUN_FINAL, STEP_FINAL, OrderState
-from models.tables.orders import Order
-from models.tables.runs import Candidate, Run, Step, Turn
-from tasks.engine.budgets import Cost, costs_of, was_run
-from tasks.views.history.days import on_day
+from chordesk.models.research import Frozen
+from chordesk.models.settings import Settings
+from chordesk.models.states import RUN_FINAL, STEP_FINAL, OrderState
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Candidate, Run, Step, Turn
+from chordesk.tasks.engine.budgets import Cost, costs_of, was_run
+from chordesk.tasks.views.history.days import on_day
 
 SYMBOLS = 12  # named in a row
 

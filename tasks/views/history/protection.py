@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlmodel import Session
 
-from models.research import Frozen
-from models.tables.orders import Order
-from tools.orders.stops.holdings import left_of
+from chordesk.models.research import Frozen
+from chordesk.models.tables.orders import Order
+from chordesk.tools.orders.stops.holdings import left_of
 
 
 class ProtectiveOrder(Frozen):

@@ -7,13 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlmodel import Session, col, select
 
-from agents.roles import validators
-from agents.verdict import deciding_rule
-from models.research import Frozen, ReportStatus
-from models.states import StepKind
-from models.tables.analysis import Analysis
-from models.tables.orders import Order
-from models.tables.runs import Candidate, CandidateHit, Report, Run, ScreenHit, Step, Turn, Verdict, VerdictReport
+from chordesk.agents.roles import validators
+from chordesk.agents.verdict import deciding_rule
+from chordesk.models.research import Frozen, ReportStatus
+from chordesk.models.states import StepKind
+from chordesk.models.tables.analysis import Analysis
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import (
+    Candidate,
+    CandidateHit,
+    Report,
+    Run,
+    ScreenHit,
+    Step,
+    Turn,
+    Verdict,
+    VerdictReport,
+)
 
 
 class ReportCell(Frozen):

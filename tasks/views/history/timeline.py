@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 
 from sqlmodel import Session, col, select
 
-from models.research import Frozen
-from models.states import AttemptEnd, RunState, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Attempt, Run, Step, Turn
-from tasks.engine import kinds
-from tasks.views.attempts import RUNNING
+from chordesk.models.research import Frozen
+from chordesk.models.states import AttemptEnd, RunState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Attempt, Run, Step, Turn
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.views.attempts import RUNNING
 
 
 class TimelineTurn(Frozen):

@@ -9,14 +9,14 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from agents.kept_threads import ThreadCopies, TranscriptTurn
-from models.events.lifecycle import LifecycleStatus
-from models.research import Frozen
-from models.tables.events import RuntimeApproval, RuntimeItem, RuntimeTurn
-from models.tables.runs import ToolCall, Turn
-from models.tables.threads import KeptThread
-from tasks.threads.overview import transcript_of
-from tasks.views.history.reports import AnsweredCall
+from chordesk.agents.kept_threads import ThreadCopies, TranscriptTurn
+from chordesk.models.events.lifecycle import LifecycleStatus
+from chordesk.models.research import Frozen
+from chordesk.models.tables.events import RuntimeApproval, RuntimeItem, RuntimeTurn
+from chordesk.models.tables.runs import ToolCall, Turn
+from chordesk.models.tables.threads import KeptThread
+from chordesk.tasks.threads.overview import transcript_of
+from chordesk.tasks.views.history.reports import AnsweredCall
 
 OF_ONE_CONVERSATION = "it is a thread of one conversation"
 

@@ -6,16 +6,16 @@ import datetime as dt
 
 from sqlmodel import Session, col, func, select
 
-from models.research import Frozen
-from models.settings import Settings
-from models.settings.standing import Standing, standing_of
-from models.states import RUN_FINAL
-from models.tables.runs import Run
-from tasks.approvals.approving import WaitingOrder, WaitingRequest, waiting
-from tasks.views.overview.schedule import ScheduledRun, next_runs
-from tasks.views.run_view import Progress, progress
-from tasks.views.status import DatabaseState, database_state
-from tasks.views.trading.equity import EquityNow, equity_now
+from chordesk.models.research import Frozen
+from chordesk.models.settings import Settings
+from chordesk.models.settings.standing import Standing, standing_of
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.approvals.approving import WaitingOrder, WaitingRequest, waiting
+from chordesk.tasks.views.overview.schedule import ScheduledRun, next_runs
+from chordesk.tasks.views.run_view import Progress, progress
+from chordesk.tasks.views.status import DatabaseState, database_state
+from chordesk.tasks.views.trading.equity import EquityNow, equity_now
 
 MOST_RUNS = 20
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal
 
-from models.errors import MarketError
-from models.research import Frozen
-from models.settings import Settings
-from tools.market.clock import NEW_YORK, exchange_hours
+from chordesk.models.errors import MarketError
+from chordesk.models.research import Frozen
+from chordesk.models.settings import Settings
+from chordesk.tools.market.clock import NEW_YORK, exchange_hours
 
 
 class ScheduledRun(Frozen):

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from models.settings import Settings
-from models.settings.snapshots import owner_of
-from models.settings.sources import Loaded
-from models.settings.variables import PREFIX
-from models.urls import HIDDEN, masked
+from chordesk.models.settings import Settings
+from chordesk.models.settings.snapshots import owner_of
+from chordesk.models.settings.sources import Loaded
+from chordesk.models.settings.variables import PREFIX
+from chordesk.models.urls import HIDDEN, masked
 
 
 def describe(loaded: Loaded) -> list[dict[str, Any]]:

@@ -10,25 +10,25 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from models.contracts import multiplier_of
-from models.errors import MarketError, NotFound
-from models.research import Frozen
-from models.settings import Settings
-from models.settings.accounts import is_backtest
-from models.states import TradingState
-from models.tables.orders import Account, Order, Position, Reconciliation
-from tasks.views.history.protection import ProtectiveOrder, protective_order
-from tasks.views.trading.equity import EquityDay, equity_now
-from tools.decimals import exact
-from tools.orders.halt.halting import trading_state
-from tools.orders.protection.coverage import unprotected
-from tools.orders.reconciliation.differences import describe_difference
-from tools.orders.reconciliation.reconcile import latest
-from tools.orders.records.accounts import account_names
-from tools.orders.records.snapshots import Snapshot
-from tools.orders.stops.holdings import working_protection
-from tools.risk import underlying_of
-from tools.risk.exposure import unit_exposure
+from chordesk.models.contracts import multiplier_of
+from chordesk.models.errors import MarketError, NotFound
+from chordesk.models.research import Frozen
+from chordesk.models.settings import Settings
+from chordesk.models.settings.accounts import is_backtest
+from chordesk.models.states import TradingState
+from chordesk.models.tables.orders import Account, Order, Position, Reconciliation
+from chordesk.tasks.views.history.protection import ProtectiveOrder, protective_order
+from chordesk.tasks.views.trading.equity import EquityDay, equity_now
+from chordesk.tools.decimals import exact
+from chordesk.tools.orders.halt.halting import trading_state
+from chordesk.tools.orders.protection.coverage import unprotected
+from chordesk.tools.orders.reconciliation.differences import describe_difference
+from chordesk.tools.orders.reconciliation.reconcile import latest
+from chordesk.tools.orders.records.accounts import account_names
+from chordesk.tools.orders.records.snapshots import Snapshot
+from chordesk.tools.orders.stops.holdings import working_protection
+from chordesk.tools.risk import underlying_of
+from chordesk.tools.risk.exposure import unit_exposure
 
 OTHERS = "this service has the market of its own account alone"
 ZERO = Decimal(0)

@@ -6,9 +6,9 @@ import datetime as dt
 
 from sqlmodel import Session, col, select
 
-from models.research import Frozen
-from models.tables.orders import AuditAnchor
-from tools.orders.audit.reading import CheckedChain
+from chordesk.models.research import Frozen
+from chordesk.models.tables.orders import AuditAnchor
+from chordesk.tools.orders.audit.reading import CheckedChain
 
 MOST_PROBLEMS = 20
 

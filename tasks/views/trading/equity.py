@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, select
 
-from models.research import Frozen
-from models.tables.orders import EquityMark
-from tools.decimals import exact
+from chordesk.models.research import Frozen
+from chordesk.models.tables.orders import EquityMark
+from chordesk.tools.decimals import exact
 
 
 class EquityDay(Frozen):

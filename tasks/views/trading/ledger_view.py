@@ -7,10 +7,10 @@ from typing import Literal
 
 from sqlmodel import Session, col, select
 
-from models.contracts import multiplier_of
-from models.research import Frozen
-from models.tables.orders import BookedSettlement, Fill, Order
-from tools.decimals import exact
+from chordesk.models.contracts import multiplier_of
+from chordesk.models.research import Frozen
+from chordesk.models.tables.orders import BookedSettlement, Fill, Order
+from chordesk.tools.decimals import exact
 
 
 class LedgerRow(Frozen):

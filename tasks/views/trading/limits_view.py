@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlmodel import Session
 
-from models.orders import DenialCode
-from models.research import Frozen
-from models.settings import REAL_MONEY, Settings
-from models.trading.mandates import MandateTerms
-from tools.orders.checks.mandates import in_force, usage_of
-from tools.risk.codes import CODES
+from chordesk.models.orders import DenialCode
+from chordesk.models.research import Frozen
+from chordesk.models.settings import REAL_MONEY, Settings
+from chordesk.models.trading.mandates import MandateTerms
+from chordesk.tools.orders.checks.mandates import in_force, usage_of
+from chordesk.tools.risk.codes import CODES
 
 
 class LimitRow(Frozen):

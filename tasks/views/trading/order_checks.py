@@ -9,25 +9,25 @@ from typing import Any, Literal
 
 from sqlmodel import Session, col, select
 
-from models.orders import DenialCode, Denied
-from models.research import Frozen
-from models.settings import Settings
-from models.states import OrderState, TradingState
-from models.tables.columns import utcnow
-from models.tables.orders import Approval, Order, Preview
-from models.tables.runs import Decision, Run
-from tools.decimals import exact
-from tools.orders.checks import recorded
-from tools.orders.checks.agreement import settings_denial
-from tools.orders.checks.evaluation import Assessment, assess
-from tools.orders.checks.mandates import in_force
-from tools.orders.checks.previews import price_moved, terms_of, verify
-from tools.orders.checks.recorded import RecordedChecks, RuleAnswer
-from tools.orders.halt import halting
-from tools.orders.records.snapshots import Snapshot
-from tools.risk import halted
-from tools.risk.codes import CODES, variable_name
-from tools.risk.measures import CODES_OF, Measured, measured
+from chordesk.models.orders import DenialCode, Denied
+from chordesk.models.research import Frozen
+from chordesk.models.settings import Settings
+from chordesk.models.states import OrderState, TradingState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Approval, Order, Preview
+from chordesk.models.tables.runs import Decision, Run
+from chordesk.tools.decimals import exact
+from chordesk.tools.orders.checks import recorded
+from chordesk.tools.orders.checks.agreement import settings_denial
+from chordesk.tools.orders.checks.evaluation import Assessment, assess
+from chordesk.tools.orders.checks.mandates import in_force
+from chordesk.tools.orders.checks.previews import price_moved, terms_of, verify
+from chordesk.tools.orders.checks.recorded import RecordedChecks, RuleAnswer
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.records.snapshots import Snapshot
+from chordesk.tools.risk import halted
+from chordesk.tools.risk.codes import CODES, variable_name
+from chordesk.tools.risk.measures import CODES_OF, Measured, measured
 
 WAITS = frozenset({OrderState.DRAFTED, OrderState.PREVIEWED, OrderState.APPROVAL_PENDING, OrderState.APPROVED})
 Answer = Literal["passed", "denied", "not_bound", "passed_then", "not_recorded", "not_reached", "not_checked"]

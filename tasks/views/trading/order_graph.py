@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from sqlmodel import Session
 
-from models.research import Frozen
-from models.tables.orders import Order
-from tasks.views.order_view import order_view
+from chordesk.models.research import Frozen
+from chordesk.models.tables.orders import Order
+from chordesk.tasks.views.order_view import order_view
 
 NodeKind = Literal[
     "thread", "turn", "hit", "report", "signal", "forecast", "verdict", "analysis", "decision", "order", "preview",

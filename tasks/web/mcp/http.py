@@ -15,16 +15,16 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from models.errors import SettingError, UsageError
-from models.settings import Settings
-from models.urls import is_loopback
-from tasks.services import folders
-from tasks.web.mcp.protocol import protocol_server
-from tasks.web.problems import answer, problem
-from tasks.web.security import Guard, host_names
-from tasks.web.serving import KEEP_ALIVE_SECONDS, STOP_SECONDS, bind, url_of
-from tasks.web.tokens import token_of
-from tools.registry import Toolset
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.urls import is_loopback
+from chordesk.tasks.services import folders
+from chordesk.tasks.web.mcp.protocol import protocol_server
+from chordesk.tasks.web.problems import answer, problem
+from chordesk.tasks.web.security import Guard, host_names
+from chordesk.tasks.web.serving import KEEP_ALIVE_SECONDS, STOP_SECONDS, bind, url_of
+from chordesk.tasks.web.tokens import token_of
+from chordesk.tools.registry import Toolset
 
 PATH = "/mcp"
 MOST_BYTES = 1024 * 1024  # of a request; a tool's arguments are a few thousand

@@ -9,7 +9,7 @@ from typing import Any
 from mcp import types
 from mcp.server.lowlevel import Server
 
-from tools.registry import ToolAnswer, Toolset, ToolSpec
+from chordesk.tools.registry import ToolAnswer, Toolset, ToolSpec
 
 INSTRUCTIONS = (
     "Read tools of a trading desk: prices and indicators as of the time in asOf, charts, option chains, news, filings "

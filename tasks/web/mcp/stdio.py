@@ -12,8 +12,8 @@ from typing import BinaryIO
 
 from mcp.server.stdio import stdio_server
 
-from tasks.web.mcp.protocol import protocol_server
-from tools.registry import Toolset
+from chordesk.tasks.web.mcp.protocol import protocol_server
+from chordesk.tools.registry import Toolset
 
 MOST_BYTES = 4 * 1024 * 1024  # of a line, as the HTTP server's of a body
 

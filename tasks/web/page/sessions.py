@@ -20,10 +20,10 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from models.errors import DeskError, RedisDown
-from models.research import Frozen
-from models.tables.columns import utcnow
-from tasks import redis_clients
+from chordesk.models.errors import DeskError, RedisDown
+from chordesk.models.research import Frozen
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks import redis_clients
 
 CODE_SECONDS = 60
 SESSION_SECONDS = 12 * 3600

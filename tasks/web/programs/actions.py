@@ -7,14 +7,14 @@ from typing import Any
 from fastapi import Response
 from sqlmodel import Session, col, select
 
-from models.errors import NotFound, UsageError
-from models.states import ApprovalState
-from models.tables.events import RuntimeApproval
-from tasks.web.context import ServiceContext
-from tasks.web.programs.messages import CallbackIdentity, DecideRequest, InterruptTurn, SendTurn, StopRun
-from tasks.web.routes import orders, runs, threads
-from tasks.web.routes.history import transcripts
-from tasks.web.schemas import AnswerRequest, ApproveRequest, StopRequest
+from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.states import ApprovalState
+from chordesk.models.tables.events import RuntimeApproval
+from chordesk.tasks.web.context import ServiceContext
+from chordesk.tasks.web.programs.messages import CallbackIdentity, DecideRequest, InterruptTurn, SendTurn, StopRun
+from chordesk.tasks.web.routes import orders, runs, threads
+from chordesk.tasks.web.routes.history import transcripts
+from chordesk.tasks.web.schemas import AnswerRequest, ApproveRequest, StopRequest
 
 Action = SendTurn | InterruptTurn | DecideRequest | StopRun
 

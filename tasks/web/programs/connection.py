@@ -16,17 +16,17 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from fastapi.concurrency import run_in_threadpool
 from fastapi.encoders import jsonable_encoder
 
-from models.errors import UsageError
-from models.events.envelope import DESK, Envelope
-from tasks.events.cursor import DeskPlace
-from tasks.events.feed import Placed
-from tasks.views.run_view import find_run
-from tasks.web.context import ServiceContext
-from tasks.web.event_filter import EventFilter
-from tasks.web.problems import Problem, problem, problem_for
-from tasks.web.programs.actions import Action
-from tasks.web.programs.messages import Asked, Hello, Subscribe, Unsubscribe, parse
-from tasks.web.programs.once import answered
+from chordesk.models.errors import UsageError
+from chordesk.models.events.envelope import DESK, Envelope
+from chordesk.tasks.events.cursor import DeskPlace
+from chordesk.tasks.events.feed import Placed
+from chordesk.tasks.views.run_view import find_run
+from chordesk.tasks.web.context import ServiceContext
+from chordesk.tasks.web.event_filter import EventFilter
+from chordesk.tasks.web.problems import Problem, problem, problem_for
+from chordesk.tasks.web.programs.actions import Action
+from chordesk.tasks.web.programs.messages import Asked, Hello, Subscribe, Unsubscribe, parse
+from chordesk.tasks.web.programs.once import answered
 
 log = structlog.get_logger(__name__)
 router = APIRouter()

@@ -13,11 +13,11 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse
 
-from tasks.web.context import ServiceContext
-from tasks.web.idempotency import KeptAnswers, acted, again, claimed
-from tasks.web.problems import Problem
-from tasks.web.programs.actions import Action, act
-from tasks.web.programs.messages import DecideRequest, StopRun
+from chordesk.tasks.web.context import ServiceContext
+from chordesk.tasks.web.idempotency import KeptAnswers, acted, again, claimed
+from chordesk.tasks.web.problems import Problem
+from chordesk.tasks.web.programs.actions import Action, act
+from chordesk.tasks.web.programs.messages import DecideRequest, StopRun
 
 # A program that leaves takes its connection along, and not the answer that is being made: the key promises to have it.
 _ACTING: set[asyncio.Task[Response]] = set()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from tasks.views.trading.account import (
+from chordesk.tasks.views.trading.account import (
     AccountDetail,
     AccountState,
     account_detail,
@@ -14,12 +14,12 @@ from tasks.views.trading.account import (
     held_symbols,
     list_accounts,
 )
-from tasks.views.trading.equity import EquityCurve, equity_curve
-from tasks.views.trading.ledger_view import LedgerRow, ledger
-from tasks.web.context import Context
-from tasks.web.schemas import Limit
-from tasks.web.security import JsonRoute
-from tools.orders.records.snapshots import take_snapshot
+from chordesk.tasks.views.trading.equity import EquityCurve, equity_curve
+from chordesk.tasks.views.trading.ledger_view import LedgerRow, ledger
+from chordesk.tasks.web.context import Context
+from chordesk.tasks.web.schemas import Limit
+from chordesk.tasks.web.security import JsonRoute
+from chordesk.tools.orders.records.snapshots import take_snapshot
 
 router = APIRouter(tags=["accounts"], route_class=JsonRoute)
 

@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 from sqlmodel import select
 
-from models.database.artifacts import path_in_home, removed_at, stored
-from models.errors import NotFound
-from models.tables.runs import Artifact
-from tasks.web.context import Context
+from chordesk.models.database.artifacts import path_in_home, removed_at, stored
+from chordesk.models.errors import NotFound
+from chordesk.models.tables.runs import Artifact
+from chordesk.tasks.web.context import Context
 
 router = APIRouter(tags=["runs"])
 

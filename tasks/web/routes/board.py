@@ -8,13 +8,13 @@ from typing import Any
 import structlog
 from fastapi import APIRouter, Response
 
-from models.errors import UsageError
-from tasks.views.board.board_view import BoardView, TallyView, board_view, tally_of
-from tasks.views.run_view import find_run
-from tasks.web.context import Context
-from tasks.web.idempotency import WriteRoute, decided_once
-from tasks.web.schemas import Id, InterruptedTurn, StoppedVoice, StopRequest, Ticker
-from tasks.workflows.episode.stopping import stop_voice
+from chordesk.models.errors import UsageError
+from chordesk.tasks.views.board.board_view import BoardView, TallyView, board_view, tally_of
+from chordesk.tasks.views.run_view import find_run
+from chordesk.tasks.web.context import Context
+from chordesk.tasks.web.idempotency import WriteRoute, decided_once
+from chordesk.tasks.web.schemas import Id, InterruptedTurn, StoppedVoice, StopRequest, Ticker
+from chordesk.tasks.workflows.episode.stopping import stop_voice
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["board"], route_class=WriteRoute)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import redis
 from fastapi import APIRouter
 
-from models.errors import DeskError
-from models.settings.snapshots import snapshot
-from models.settings.standing import standing_of
-from models.tables.columns import utcnow
-from tasks.views.overview.glance import Glance, glance
-from tasks.views.status import RedisState, redis_state
-from tasks.web.context import Context
-from tasks.web.fleet import FleetPart, KeptWorkers
-from tasks.web.schemas import ServiceStatus
-from tasks.web.security import JsonRoute
+from chordesk.models.errors import DeskError
+from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.settings.standing import standing_of
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.views.overview.glance import Glance, glance
+from chordesk.tasks.views.status import RedisState, redis_state
+from chordesk.tasks.web.context import Context
+from chordesk.tasks.web.fleet import FleetPart, KeptWorkers
+from chordesk.tasks.web.schemas import ServiceStatus
+from chordesk.tasks.web.security import JsonRoute
 
 router = APIRouter(tags=["desk"], route_class=JsonRoute)
 

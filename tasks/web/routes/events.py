@@ -12,18 +12,18 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from sqlmodel import Session
 
-from models.database.store import Store
-from models.events import event_log
-from models.events.envelope import DESK, Domain, Envelope, EventType
-from tasks.events import cursor
-from tasks.events.cursor import DeskPlace
-from tasks.events.feed import Placed
-from tasks.events.sources import is_over
-from tasks.views.run_view import find_run
-from tasks.web.context import Context
-from tasks.web.event_filter import EventFilter
-from tasks.web.schemas import MOST_SEQUENCE, Id
-from tasks.web.stream import MESSAGE, EventStream, frame, place_frame
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import DESK, Domain, Envelope, EventType
+from chordesk.tasks.events import cursor
+from chordesk.tasks.events.cursor import DeskPlace
+from chordesk.tasks.events.feed import Placed
+from chordesk.tasks.events.sources import is_over
+from chordesk.tasks.views.run_view import find_run
+from chordesk.tasks.web.context import Context
+from chordesk.tasks.web.event_filter import EventFilter
+from chordesk.tasks.web.schemas import MOST_SEQUENCE, Id
+from chordesk.tasks.web.stream import MESSAGE, EventStream, frame, place_frame
 
 router = APIRouter(tags=["events"])
 

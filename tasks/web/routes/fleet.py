@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from models.research import Frozen
-from models.settings.sources import load
-from tasks.views.overview.settings_view import describe
-from tasks.web.fleet import FleetPart, KeptChecks, KeptStatus
-from tasks.web.security import JsonRoute
+from chordesk.models.research import Frozen
+from chordesk.models.settings.sources import load
+from chordesk.tasks.views.overview.settings_view import describe
+from chordesk.tasks.web.fleet import FleetPart, KeptChecks, KeptStatus
+from chordesk.tasks.web.security import JsonRoute
 
 router = APIRouter(tags=["desk"], route_class=JsonRoute)
 

@@ -8,18 +8,18 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
-from models.errors import NotWaiting, OrderError
-from models.states import ApprovalState, OrderState
-from tasks.approvals.approving import AnswerResult, WaitingOrder, WaitingRequest, answer, waiting
-from tasks.views.order_view import find_order, list_orders, order_view
-from tasks.views.run_view import find_run
-from tasks.views.trading.audit_view import AuditState, audit_state
-from tasks.views.trading.limits_view import LimitsView, limits_view
-from tasks.views.trading.order_checks import WAITS, OrderChecks, order_checks
-from tasks.views.trading.order_graph import OrderGraph, order_graph
-from tasks.web.context import Context, ServiceContext
-from tasks.web.idempotency import WriteRoute, decided_once
-from tasks.web.schemas import (
+from chordesk.models.errors import NotWaiting, OrderError
+from chordesk.models.states import ApprovalState, OrderState
+from chordesk.tasks.approvals.approving import AnswerResult, WaitingOrder, WaitingRequest, answer, waiting
+from chordesk.tasks.views.order_view import find_order, list_orders, order_view
+from chordesk.tasks.views.run_view import find_run
+from chordesk.tasks.views.trading.audit_view import AuditState, audit_state
+from chordesk.tasks.views.trading.limits_view import LimitsView, limits_view
+from chordesk.tasks.views.trading.order_checks import WAITS, OrderChecks, order_checks
+from chordesk.tasks.views.trading.order_graph import OrderGraph, order_graph
+from chordesk.tasks.web.context import Context, ServiceContext
+from chordesk.tasks.web.idempotency import WriteRoute, decided_once
+from chordesk.tasks.web.schemas import (
     AnswerRequest,
     ApproveRequest,
     DayFilter,
@@ -30,9 +30,9 @@ from tasks.web.schemas import (
     OrderDetail,
     OrderRow,
 )
-from tools.market.protocol import MarketData
-from tools.orders.audit.reading import check_logs, entries_of
-from tools.orders.records.snapshots import symbols_of, take_snapshot
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.orders.audit.reading import check_logs, entries_of
+from chordesk.tools.orders.records.snapshots import symbols_of, take_snapshot
 
 router = APIRouter(route_class=WriteRoute)
 

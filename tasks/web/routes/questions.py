@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from models.board.questions import QuestionSource, QuestionState
-from models.tables.questions import Question
-from tasks.views.question_view import question_view
-from tasks.web.context import Context
-from tasks.web.schemas import Id, IdFilter, Limit, Offset, QuestionDetail
-from tasks.web.security import JsonRoute
-from tools.questions.reading import find_question, list_questions
+from chordesk.models.board.questions import QuestionSource, QuestionState
+from chordesk.models.tables.questions import Question
+from chordesk.tasks.views.question_view import question_view
+from chordesk.tasks.web.context import Context
+from chordesk.tasks.web.schemas import Id, IdFilter, Limit, Offset, QuestionDetail
+from chordesk.tasks.web.security import JsonRoute
+from chordesk.tools.questions.reading import find_question, list_questions
 
 router = APIRouter(tags=["questions"], route_class=JsonRoute)
 

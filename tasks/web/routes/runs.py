@@ -9,18 +9,18 @@ import structlog
 from fastapi import APIRouter, Query, Response
 from pydantic import AfterValidator
 
-from models.errors import RedisDown
-from models.states import RunState
-from models.tables.runs import Run, Turn
-from tasks.engine import kinds
-from tasks.views.history.listing import RunFilter, RunRow, run_page
-from tasks.views.lineage import lineage
-from tasks.views.run_detail import RunDetail, detail
-from tasks.views.run_view import CandidateRow, candidates, find_run
-from tasks.web.context import Context, ServiceContext
-from tasks.web.idempotency import WriteRoute, decided_once
-from tasks.web.reads import find_turn, tool_calls, turns, verdicts
-from tasks.web.schemas import (
+from chordesk.models.errors import RedisDown
+from chordesk.models.states import RunState
+from chordesk.models.tables.runs import Run, Turn
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.views.history.listing import RunFilter, RunRow, run_page
+from chordesk.tasks.views.lineage import lineage
+from chordesk.tasks.views.run_detail import RunDetail, detail
+from chordesk.tasks.views.run_view import CandidateRow, candidates, find_run
+from chordesk.tasks.web.context import Context, ServiceContext
+from chordesk.tasks.web.idempotency import WriteRoute, decided_once
+from chordesk.tasks.web.reads import find_turn, tool_calls, turns, verdicts
+from chordesk.tasks.web.schemas import (
     AnalyzeRequest,
     DayFilter,
     EpisodeRequest,
@@ -39,12 +39,12 @@ from tasks.web.schemas import (
     TurnDetail,
     VerdictRow,
 )
-from tasks.worker.stopping import Stop, stop_runs
-from tasks.workflows.analyze import open_analysis
-from tasks.workflows.episode.opening import open_episode
-from tasks.workflows.research import open_portfolio, open_research
-from tasks.workflows.screen import open_screen
-from tasks.workflows.trade import open_trade
+from chordesk.tasks.worker.stopping import Stop, stop_runs
+from chordesk.tasks.workflows.analyze import open_analysis
+from chordesk.tasks.workflows.episode.opening import open_episode
+from chordesk.tasks.workflows.research import open_portfolio, open_research
+from chordesk.tasks.workflows.screen import open_screen
+from chordesk.tasks.workflows.trade import open_trade
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["runs"], route_class=WriteRoute)

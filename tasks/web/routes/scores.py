@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from models.errors import UsageError
-from tasks.views.scores import ScoreBoard, ScoreKind, scores
-from tasks.web.context import Context
-from tasks.web.schemas import TextFilter
-from tasks.web.security import JsonRoute
+from chordesk.models.errors import UsageError
+from chordesk.tasks.views.scores import ScoreBoard, ScoreKind, scores
+from chordesk.tasks.web.context import Context
+from chordesk.tasks.web.schemas import TextFilter
+from chordesk.tasks.web.security import JsonRoute
 
 router = APIRouter(tags=["scores"], route_class=JsonRoute)
 

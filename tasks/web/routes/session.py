@@ -10,10 +10,10 @@ import structlog
 from fastapi import APIRouter, Request
 from pydantic import Field, StrictBool
 
-from models.research import Frozen
-from tasks.web.context import Context
-from tasks.web.page.sessions import NewSession
-from tasks.web.security import Headers, JsonRoute, bearer
+from chordesk.models.research import Frozen
+from chordesk.tasks.web.context import Context
+from chordesk.tasks.web.page.sessions import NewSession
+from chordesk.tasks.web.security import Headers, JsonRoute, bearer
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["session"], route_class=JsonRoute)

@@ -6,16 +6,16 @@ import structlog
 from fastapi import APIRouter
 from sqlmodel import col, select
 
-from models.database.store import Store
-from models.errors import NotFound
-from models.states import StepState
-from models.tables.runs import Step
-from tasks.threads.handling import registered
-from tasks.threads.overview import ThreadRow, ThreadView, find_thread, view
-from tasks.threads.overview import threads as known
-from tasks.web.context import Context
-from tasks.web.idempotency import WriteRoute
-from tasks.web.schemas import Id, InterruptedTurn, Limit, StopRequest, TextFilter
+from chordesk.models.database.store import Store
+from chordesk.models.errors import NotFound
+from chordesk.models.states import StepState
+from chordesk.models.tables.runs import Step
+from chordesk.tasks.threads.handling import registered
+from chordesk.tasks.threads.overview import ThreadRow, ThreadView, find_thread, view
+from chordesk.tasks.threads.overview import threads as known
+from chordesk.tasks.web.context import Context
+from chordesk.tasks.web.idempotency import WriteRoute
+from chordesk.tasks.web.schemas import Id, InterruptedTurn, Limit, StopRequest, TextFilter
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["threads"], route_class=WriteRoute)

@@ -10,16 +10,16 @@ from typing import Any
 import structlog
 from fastapi import APIRouter, Response
 
-from models.errors import DatabaseDown, DeskError, UsageError
-from models.orders import OrderOutcome
-from models.states import TradingState
-from tasks.bootstrap import Desk
-from tasks.web.context import Context
-from tasks.web.idempotency import WriteRoute, decided_once
-from tasks.web.schemas import HaltBody, HaltedAccount, HaltProblem, HaltReport, ResumeBody, ResumeReport
-from tools.brokers.protocol import Broker
-from tools.market.protocol import MarketData
-from tools.orders import kill_switch
+from chordesk.models.errors import DatabaseDown, DeskError, UsageError
+from chordesk.models.orders import OrderOutcome
+from chordesk.models.states import TradingState
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.web.context import Context
+from chordesk.tasks.web.idempotency import WriteRoute, decided_once
+from chordesk.tasks.web.schemas import HaltBody, HaltedAccount, HaltProblem, HaltReport, ResumeBody, ResumeReport
+from chordesk.tools.brokers.protocol import Broker
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.orders import kill_switch
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["trading"], route_class=WriteRoute)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import structlog
 from celery import Celery
 
-from tasks.worker.patches import command
+from chordesk.tasks.worker.patches import command
 
 log = structlog.get_logger(__name__)
 

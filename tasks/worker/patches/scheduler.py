@@ -7,7 +7,7 @@ from typing import Any
 
 from redbeat import RedBeatScheduler
 
-from tasks.bootstrap import desk_of
+from chordesk.tasks.bootstrap import desk_of
 
 STALLED_SECONDS = 30.0  # it ticks at least once a second, unless Redis is away
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from prometheus_client.core import GaugeMetricFamily
 
-from tasks.bootstrap import Desk
-from tasks.engine.kinds import WORKER_QUEUES
-from tasks.telemetry.gauges.broker import read_broker
-from tasks.telemetry.gauges.database import read_database
-from tasks.telemetry.gauges.exporter import Exporter
-from tasks.telemetry.gauges.gauge import Reading, families
-from tasks.telemetry.gauges.own import read_own
-from tasks.worker.control import app_servers
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.kinds import WORKER_QUEUES
+from chordesk.tasks.telemetry.gauges.broker import read_broker
+from chordesk.tasks.telemetry.gauges.database import read_database
+from chordesk.tasks.telemetry.gauges.exporter import Exporter
+from chordesk.tasks.telemetry.gauges.gauge import Reading, families
+from chordesk.tasks.telemetry.gauges.own import read_own
+from chordesk.tasks.worker.control import app_servers
 
 OF_THE_DESK = "ops"  # the queue of the bookkeeping, which every desk has a worker for
 

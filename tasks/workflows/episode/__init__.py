@@ -1,15 +1,15 @@
 """The episode: what is due is resolved, tools post their signals, voices forecast in rounds, and code tallies."""
 
-from agents.board.voices import voices_of
-from models.states import RunKind, StepKind
-from tasks.engine import kinds
-from tasks.engine.kinds import StepSpec, Workflow
-from tasks.workflows.episode.briefing import brief
-from tasks.workflows.episode.harvesting import harvest
-from tasks.workflows.episode.opening import open_scheduled
-from tasks.workflows.episode.rounds import end_round, start_rounds
-from tasks.workflows.episode.tally import tally
-from tasks.workflows.episode.voicing import run_voice
+from chordesk.agents.board.voices import voices_of
+from chordesk.models.states import RunKind, StepKind
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.engine.kinds import StepSpec, Workflow
+from chordesk.tasks.workflows.episode.briefing import brief
+from chordesk.tasks.workflows.episode.harvesting import harvest
+from chordesk.tasks.workflows.episode.opening import open_scheduled
+from chordesk.tasks.workflows.episode.rounds import end_round, start_rounds
+from chordesk.tasks.workflows.episode.tally import tally
+from chordesk.tasks.workflows.episode.voicing import run_voice
 
 kinds.register(
     Workflow(

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, select
 
-from models.research import Rating
-from models.states import RunKind
-from models.tables.questions import Question, VerdictQuestion
-from models.tables.runs import Candidate, Run, Verdict
-from tasks.workflows.episode.symbols import ChosenSymbols, choose_symbols
-from tools.harvest.context import listed
-from tools.questions.choosing import Chosen, askable, choose
-from tools.questions.desk import relative_questions, store_relative, unaskable
-from tools.registry import ToolContext
+from chordesk.models.research import Rating
+from chordesk.models.states import RunKind
+from chordesk.models.tables.questions import Question, VerdictQuestion
+from chordesk.models.tables.runs import Candidate, Run, Verdict
+from chordesk.tasks.workflows.episode.symbols import ChosenSymbols, choose_symbols
+from chordesk.tools.harvest.context import listed
+from chordesk.tools.questions.choosing import Chosen, askable, choose
+from chordesk.tools.questions.desk import relative_questions, store_relative, unaskable
+from chordesk.tools.registry import ToolContext
 
 NAMED = "named by a person"
 RATED = "rated BUY by this run"

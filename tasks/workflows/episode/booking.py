@@ -11,23 +11,23 @@ import structlog
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col, select
 
-from agents.board.karma import Booking, resolved
-from models.board.forecasts import VoiceForecast, VoicePosition
-from models.board.karma import KarmaReason
-from models.errors import NotConfigured
-from models.tables.board import Forecast, KarmaEntry, Signal, SignalCitation
-from models.tables.columns import new_id, utcnow
-from models.tables.composing import composed_once
-from models.tables.questions import Question
-from tasks.bootstrap import Desk
-from tools.event_positions.ledger import settle_event_positions
-from tools.event_positions.staking import stake_run
-from tools.questions.reading import known_at
-from tools.questions.resolving import resolve_due
-from tools.questions.settling import OnResolved, is_under_way
-from tools.registry import ToolContext
-from tools.venues.factory import build_venues
-from tools.venues.markets import EventVenue
+from chordesk.agents.board.karma import Booking, resolved
+from chordesk.models.board.forecasts import VoiceForecast, VoicePosition
+from chordesk.models.board.karma import KarmaReason
+from chordesk.models.errors import NotConfigured
+from chordesk.models.tables.board import Forecast, KarmaEntry, Signal, SignalCitation
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.questions import Question
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tools.event_positions.ledger import settle_event_positions
+from chordesk.tools.event_positions.staking import stake_run
+from chordesk.tools.questions.reading import known_at
+from chordesk.tools.questions.resolving import resolve_due
+from chordesk.tools.questions.settling import OnResolved, is_under_way
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.venues.factory import build_venues
+from chordesk.tools.venues.markets import EventVenue
 
 log = structlog.get_logger(__name__)
 

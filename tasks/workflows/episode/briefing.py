@@ -7,22 +7,22 @@ from typing import Any
 
 from sqlmodel import Session
 
-from agents.board.voices import voices_of
-from models.database.persistence import transact
-from models.states import RunKind, StepKind
-from models.tables.board import EpisodeQuestion
-from models.tables.runs import Run
-from tasks.bootstrap import Desk
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.worker.work import Done, Ending
-from tasks.workflows.episode.asking import left_out, questions_for, relative_rows, symbols_for
-from tasks.workflows.episode.booking import resolve
-from tasks.workflows.episode.harvesting import harvest_steps
-from tasks.workflows.episode.payloads import EpisodePlan, PlannedVoice
-from tools.questions.choosing import Chosen, unused_tools
-from tools.registry import ToolContext
-from tools.scoring.records.plans import voice_plans
+from chordesk.agents.board.voices import voices_of
+from chordesk.models.database.persistence import transact
+from chordesk.models.states import RunKind, StepKind
+from chordesk.models.tables.board import EpisodeQuestion
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.workflows.episode.asking import left_out, questions_for, relative_rows, symbols_for
+from chordesk.tasks.workflows.episode.booking import resolve
+from chordesk.tasks.workflows.episode.harvesting import harvest_steps
+from chordesk.tasks.workflows.episode.payloads import EpisodePlan, PlannedVoice
+from chordesk.tools.questions.choosing import Chosen, unused_tools
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.scoring.records.plans import voice_plans
 
 NO_QUESTION = "there was no question to forecast"
 NO_BUY = "no verdict is BUY: there was no round"

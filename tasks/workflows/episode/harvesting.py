@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 
-from agents.board.voices import VOICES, owner_of
-from models.board.signals import Harvest, SignalFinding, SignalState, implied
-from models.states import StepKind
-from models.tables.board import Signal
-from models.tables.columns import new_id
-from models.tables.runs import Step
-from tasks.bootstrap import Desk
-from tasks.engine import policy
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.worker.work import Done, Ending, RetryLater, attempts_of
-from tasks.workflows.episode.reading import board_questions
-from tools.harvest.records import harvest_context
-from tools.harvest.registry import HARVESTERS, Tombstone, run_harvester
+from chordesk.agents.board.voices import VOICES, owner_of
+from chordesk.models.board.signals import Harvest, SignalFinding, SignalState, implied
+from chordesk.models.states import StepKind
+from chordesk.models.tables.board import Signal
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.runs import Step
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine import policy
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.work import Done, Ending, RetryLater, attempts_of
+from chordesk.tasks.workflows.episode.reading import board_questions
+from chordesk.tools.harvest.records import harvest_context
+from chordesk.tools.harvest.registry import HARVESTERS, Tombstone, run_harvester
 
 FACTIONS = {voice.key: voice.faction for voice in VOICES.values()}
 OWN_RECORDS = "the desk"  # source of what code states about a tool

@@ -9,18 +9,18 @@ from celery import Celery
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session
 
-from models.board.forecasts import ROUNDS
-from models.errors import UsageError
-from models.states import RunKind, StepKind
-from models.tables.runs import Run
-from tasks.bootstrap import desk_of
-from tasks.engine.steps import NewStep
-from tasks.workflows.runs import new_run, open_run
-from tasks.workflows.screen import session_slot
-from tools.market.protocol import MarketData
-from tools.market.universe import resolve_universe
-from tools.questions.choosing import askable
-from tools.questions.reading import find_question
+from chordesk.models.board.forecasts import ROUNDS
+from chordesk.models.errors import UsageError
+from chordesk.models.states import RunKind, StepKind
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.engine.steps import NewStep
+from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.tasks.workflows.screen import session_slot
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.questions.choosing import askable
+from chordesk.tools.questions.reading import find_question
 
 SCHEDULE = "episode"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from models.analysis import Depth
+from chordesk.models.analysis import Depth
 
 
 @dataclass(frozen=True, slots=True)

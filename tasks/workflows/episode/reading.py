@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 from sqlmodel import Session, col, func, select
 
-from agents.board.board import Board
-from agents.board.rendering import board_text
-from models.board.forecasts import VoiceForecast, VoicePosition
-from models.board.questions import BoardQuestion
-from models.board.signals import BoardSignal
-from models.database.store import Store
-from models.tables.board import Episode, EpisodeQuestion, Forecast, Signal
-from models.tables.questions import Question
-from models.tables.runs import Run
-from tools.scoring.revision import BLIND
+from chordesk.agents.board.board import Board
+from chordesk.agents.board.rendering import board_text
+from chordesk.models.board.forecasts import VoiceForecast, VoicePosition
+from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.board.signals import BoardSignal
+from chordesk.models.database.store import Store
+from chordesk.models.tables.board import Episode, EpisodeQuestion, Forecast, Signal
+from chordesk.models.tables.questions import Question
+from chordesk.models.tables.runs import Run
+from chordesk.tools.scoring.revision import BLIND
 
 
 def read_board(session: Session, run: Run, day: dt.date) -> Board:

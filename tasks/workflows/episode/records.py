@@ -13,19 +13,19 @@ import sqlalchemy
 from sqlalchemy import bindparam
 from sqlmodel import Session, col, func, select
 
-from agents.board.memory import PastPosition, PastRecord, voice_memory
-from models.board.forecasts import ROUNDS
-from models.board.karma import KarmaSum
-from models.tables.board import Forecast, KarmaEntry
-from models.tables.composing import composed_once
-from models.tables.questions import Question
-from models.tables.runs import Run
-from tools.questions.reading import known_column
-from tools.scoring.consensus import error_correlation
-from tools.scoring.points import alpha, brier
-from tools.scoring.records.voices import voice_forecasts
-from tools.scoring.revision import BLIND, INFORMED, last_positions
-from tools.scoring.summary import ScoredForecast, mean_of
+from chordesk.agents.board.memory import PastPosition, PastRecord, voice_memory
+from chordesk.models.board.forecasts import ROUNDS
+from chordesk.models.board.karma import KarmaSum
+from chordesk.models.tables.board import Forecast, KarmaEntry
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.questions import Question
+from chordesk.models.tables.runs import Run
+from chordesk.tools.questions.reading import known_column
+from chordesk.tools.scoring.consensus import error_correlation
+from chordesk.tools.scoring.points import alpha, brier
+from chordesk.tools.scoring.records.voices import voice_forecasts
+from chordesk.tools.scoring.revision import BLIND, INFORMED, last_positions
+from chordesk.tools.scoring.summary import ScoredForecast, mean_of
 
 _LAST = 40  # forecasts that are read for the last positions
 _LEAST_TOGETHER = 20  # questions that all voices forecast, before their errors' correlation is used

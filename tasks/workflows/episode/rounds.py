@@ -7,19 +7,19 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from agents.board.voices import VOICES, voice_of
-from models.board.signals import SignalState
-from models.states import StepKind
-from models.tables.board import Forecast
-from models.tables.runs import Step
-from tasks.bootstrap import Desk
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.worker.work import Done, Ending
-from tasks.workflows.episode.harvesting import lost_with_its_worker
-from tasks.workflows.episode.payloads import EpisodePlan, plan_in
-from tasks.workflows.episode.reading import board_signals
-from tasks.workflows.episode.voicing import round_name, round_of, stopped_by
+from chordesk.agents.board.voices import VOICES, voice_of
+from chordesk.models.board.signals import SignalState
+from chordesk.models.states import StepKind
+from chordesk.models.tables.board import Forecast
+from chordesk.models.tables.runs import Step
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.workflows.episode.harvesting import lost_with_its_worker
+from chordesk.tasks.workflows.episode.payloads import EpisodePlan, plan_in
+from chordesk.tasks.workflows.episode.reading import board_signals
+from chordesk.tasks.workflows.episode.voicing import round_name, round_of, stopped_by
 
 NO_SIGNAL = "no tool has a live signal: there is nothing to cite, and no voice was asked"
 NO_POSITION = "no voice has a position in round 1: there is no round 2"

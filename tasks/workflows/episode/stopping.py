@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from sqlalchemy import and_
 from sqlmodel import Session, col, select
 
-from agents.board.voices import VOICES
-from models.database.persistence import transact
-from models.database.store import Store
-from models.errors import NotFound, UsageError
-from models.states import STEP_FINAL, StepKind
-from models.tables.events import RuntimeConversation
-from models.tables.runs import Step
+from chordesk.agents.board.voices import VOICES
+from chordesk.models.database.persistence import transact
+from chordesk.models.database.store import Store
+from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.states import STEP_FINAL, StepKind
+from chordesk.models.tables.events import RuntimeConversation
+from chordesk.models.tables.runs import Step
 
 STOPPED = "stopped"  # in the payload of a voice's step: the person who stopped it
 POLL_SECONDS = 0.1

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from agents.subjects import CitedFinding, SymbolForecast, VoiceSubject, voice_subject
-from models.settings import Settings
-from models.tables.board import Episode, Forecast, Signal, SignalCitation
-from tasks.workflows.episode.reading import RoundView, board_questions, label_order
+from chordesk.agents.subjects import CitedFinding, SymbolForecast, VoiceSubject, voice_subject
+from chordesk.models.settings import Settings
+from chordesk.models.tables.board import Episode, Forecast, Signal, SignalCitation
+from chordesk.tasks.workflows.episode.reading import RoundView, board_questions, label_order
 
 MOST_SIGNALS = 5  # of one symbol, for the trader
 

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from sqlmodel import Session, col, select
 
-from models.states import RUN_FINAL, RunKind
-from models.tables.orders import Position
-from models.tables.runs import Candidate, Run
-from tools.history import histories
-from tools.market.quotes import share_of
-from tools.market.universe import resolve_universe
-from tools.registry import Gaps, ToolContext
-from tools.risk import underlying_of
+from chordesk.models.states import RUN_FINAL, RunKind
+from chordesk.models.tables.orders import Position
+from chordesk.models.tables.runs import Candidate, Run
+from chordesk.tools.history import histories
+from chordesk.tools.market.quotes import share_of
+from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.registry import Gaps, ToolContext
+from chordesk.tools.risk import underlying_of
 
 MOVED_SESSIONS = 21
 

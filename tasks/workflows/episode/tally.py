@@ -11,33 +11,33 @@ from functools import partial
 
 from sqlmodel import Session, select
 
-from agents.board.aggregate import aggregate
-from agents.board.citations import JudgedCitation, judge
-from agents.board.content import EpisodeTally, VoiceStanding, content, markdown
-from agents.board.karma import conduct
-from agents.board.lint import convergence, herding
-from agents.board.voices import VOICES, voice_of
-from models.board.forecasts import VoicePosition
-from models.board.karma import KarmaSum
-from models.events import event_log
-from models.events.artifact_events import written
-from models.states import StepKind
-from models.tables.board import Episode, SignalCitation
-from models.tables.columns import new_id, utcnow
-from models.tables.orders import Account
-from models.tables.runs import Run, Step
-from tasks.bootstrap import Desk
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep
-from tasks.worker.work import Done, Ending
-from tasks.workflows.episode.booking import book, entry_of, stake
-from tasks.workflows.episode.harvesting import FACTIONS
-from tasks.workflows.episode.payloads import EpisodePlan, plan_in
-from tasks.workflows.episode.reading import number_of, positions, read_board
-from tasks.workflows.episode.records import correlation_of, karma_of, revision_gains
-from tasks.workflows.episode.voicing import round_of
-from tools.market.clock import exchange_day
-from tools.scoring.records.voices import better_round, voice_forecasts, voice_records
+from chordesk.agents.board.aggregate import aggregate
+from chordesk.agents.board.citations import JudgedCitation, judge
+from chordesk.agents.board.content import EpisodeTally, VoiceStanding, content, markdown
+from chordesk.agents.board.karma import conduct
+from chordesk.agents.board.lint import convergence, herding
+from chordesk.agents.board.voices import VOICES, voice_of
+from chordesk.models.board.forecasts import VoicePosition
+from chordesk.models.board.karma import KarmaSum
+from chordesk.models.events import event_log
+from chordesk.models.events.artifact_events import written
+from chordesk.models.states import StepKind
+from chordesk.models.tables.board import Episode, SignalCitation
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.orders import Account
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.workflows.episode.booking import book, entry_of, stake
+from chordesk.tasks.workflows.episode.harvesting import FACTIONS
+from chordesk.tasks.workflows.episode.payloads import EpisodePlan, plan_in
+from chordesk.tasks.workflows.episode.reading import number_of, positions, read_board
+from chordesk.tasks.workflows.episode.records import correlation_of, karma_of, revision_gains
+from chordesk.tasks.workflows.episode.voicing import round_of
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.scoring.records.voices import better_round, voice_forecasts, voice_records
 
 NO_POSITION = "no voice has a position"
 

@@ -6,25 +6,25 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from agents.board.accepting import AcceptedOutput, accept
-from agents.board.board import Board
-from agents.board.voices import voice_of
-from agents.role_models import tier_of
-from models.board.forecasts import VoiceForecast, VoiceOutput
-from models.research import Interrupted, ReportStatus
-from models.tables.board import Forecast
-from models.tables.columns import new_id
-from models.tables.runs import Run, Step, Turn
-from tasks.bootstrap import Desk
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep
-from tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
-from tasks.worker.work import Done, Ending
-from tasks.workflows.episode.reading import RoundViews
-from tasks.workflows.episode.records import memory_of
-from tasks.workflows.episode.stopping import STOPPED
-from tasks.workflows.episode.subjects import subject_of
-from tools.market.clock import exchange_day
+from chordesk.agents.board.accepting import AcceptedOutput, accept
+from chordesk.agents.board.board import Board
+from chordesk.agents.board.voices import voice_of
+from chordesk.agents.role_models import tier_of
+from chordesk.models.board.forecasts import VoiceForecast, VoiceOutput
+from chordesk.models.research import Interrupted, ReportStatus
+from chordesk.models.tables.board import Forecast
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.runs import Run, Step, Turn
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
+from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.workflows.episode.reading import RoundViews
+from chordesk.tasks.workflows.episode.records import memory_of
+from chordesk.tasks.workflows.episode.stopping import STOPPED
+from chordesk.tasks.workflows.episode.subjects import subject_of
+from chordesk.tools.market.clock import exchange_day
 
 ROUND_PREFIX = "round-"
 _views = RoundViews()

@@ -10,25 +10,25 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from agents.answer_text import answer_in
-from agents.judging import cut_off, storable
-from agents.langchain.bridge import ChatAnswer, ChatCall, Exchange, OnText, spec_of
-from agents.langchain.errors import ChatError, ModelUnavailable, RateLimited, error_from
-from agents.langchain.reply import InvalidReply
-from agents.limits import limits_of
-from agents.role_models import APP_SERVERS, RoleModel, models_in_use
-from agents.runner import KEPT_TEXT_CHARS, RoleRun
-from agents.runtime import Conversation, Scope, TurnResult
-from models.database.store import new_row
-from models.errors import BudgetUsed, DeskError, Postponed
-from models.research import Completed, Failed, Interrupted, Outcome, Refused
-from models.tables.columns import utcnow
-from models.tables.runs import Turn
-from tasks.bootstrap import Desk
-from tasks.engine import budgets
-from tasks.engine.steps import ClaimedStep
-from tasks.worker.turns import note_once
-from tasks.workflows.graphs.record import Record
+from chordesk.agents.answer_text import answer_in
+from chordesk.agents.judging import cut_off, storable
+from chordesk.agents.langchain.bridge import ChatAnswer, ChatCall, Exchange, OnText, spec_of
+from chordesk.agents.langchain.errors import ChatError, ModelUnavailable, RateLimited, error_from
+from chordesk.agents.langchain.reply import InvalidReply
+from chordesk.agents.limits import limits_of
+from chordesk.agents.role_models import APP_SERVERS, RoleModel, models_in_use
+from chordesk.agents.runner import KEPT_TEXT_CHARS, RoleRun
+from chordesk.agents.runtime import Conversation, Scope, TurnResult
+from chordesk.models.database.store import new_row
+from chordesk.models.errors import BudgetUsed, DeskError, Postponed
+from chordesk.models.research import Completed, Failed, Interrupted, Outcome, Refused
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Turn
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine import budgets
+from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.worker.turns import note_once
+from chordesk.tasks.workflows.graphs.record import Record
 
 T = TypeVar("T")
 ROLE = "graph"  # of calls outside of any node

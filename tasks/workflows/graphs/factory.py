@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from models.errors import UsageError
+from chordesk.models.errors import UsageError
 
 if TYPE_CHECKING:
     from langgraph.pregel import Pregel
 
 _FORM = "write MODULE:FACTORY, such as desk_graphs:build"
-EXAMPLE = "agents.langchain.example"  # the desk's own code, so it needs no leave
+EXAMPLE = "chordesk.agents.langchain.example"  # the desk's own code, so it needs no leave
 EXTRA = "pip install 'chordesk[langchain]'"
 
 

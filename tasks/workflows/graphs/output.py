@@ -15,8 +15,8 @@ import orjson
 from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 
-from agents.judging import storable
-from models.errors import GraphState
+from chordesk.agents.judging import storable
+from chordesk.models.errors import GraphState
 
 MOST_BYTES = 4_000_000
 _DEEPEST = 60

@@ -17,25 +17,34 @@ from langgraph.errors import GraphDrained, GraphRecursionError
 from langgraph.runtime import RunControl
 from sqlmodel import Session, col, func, select
 
-from agents.langchain.bridge import using
-from agents.langchain.errors import CallInterrupted, ChatError, RateLimited
-from models.errors import BudgetUsed, DeskError, GraphEndless, GraphRaised, GraphState, GraphWaits, LeaseLost, Postponed
-from models.states import AttemptEnd, StepKind
-from models.tables.columns import utcnow
-from models.tables.graphs import GraphCheckpoint
-from models.tables.runs import Attempt, Run, Step, Turn
-from tasks.bootstrap import Desk
-from tasks.engine import policy
-from tasks.engine.leases import EndReason, HeldStep, StepEnded
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.engine.summary import GOES_ON
-from tasks.worker.turns import park
-from tasks.worker.work import Done, Ending, RetryLater, attempts_of
-from tasks.workflows.graphs.bridge import StepBridge
-from tasks.workflows.graphs.factory import load_graph, only_async
-from tasks.workflows.graphs.output import json_output
-from tasks.workflows.graphs.record import Record
-from tasks.workflows.graphs.saver import StepSaver
+from chordesk.agents.langchain.bridge import using
+from chordesk.agents.langchain.errors import CallInterrupted, ChatError, RateLimited
+from chordesk.models.errors import (
+    BudgetUsed,
+    DeskError,
+    GraphEndless,
+    GraphRaised,
+    GraphState,
+    GraphWaits,
+    LeaseLost,
+    Postponed,
+)
+from chordesk.models.states import AttemptEnd, StepKind
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.graphs import GraphCheckpoint
+from chordesk.models.tables.runs import Attempt, Run, Step, Turn
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine import policy
+from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.engine.summary import GOES_ON
+from chordesk.tasks.worker.turns import park
+from chordesk.tasks.worker.work import Done, Ending, RetryLater, attempts_of
+from chordesk.tasks.workflows.graphs.bridge import StepBridge
+from chordesk.tasks.workflows.graphs.factory import load_graph, only_async
+from chordesk.tasks.workflows.graphs.output import json_output
+from chordesk.tasks.workflows.graphs.record import Record
+from chordesk.tasks.workflows.graphs.saver import StepSaver
 
 if TYPE_CHECKING:
     from langgraph.pregel import Pregel

@@ -13,11 +13,11 @@ from typing import Any
 import orjson
 from sqlmodel import Session, col, select
 
-from agents.judging import storable
-from agents.runner import KEPT_OUTPUT_CHARS
-from agents.tradingagents.data import EMPTY
-from models.database.store import insert_rows, new_row
-from models.tables.runs import ToolCall, Turn
+from chordesk.agents.judging import storable
+from chordesk.agents.runner import KEPT_OUTPUT_CHARS
+from chordesk.agents.tradingagents.data import EMPTY
+from chordesk.models.database.store import insert_rows, new_row
+from chordesk.models.tables.runs import ToolCall, Turn
 
 _LENIENT = orjson.OPT_NON_STR_KEYS
 

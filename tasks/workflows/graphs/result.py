@@ -7,10 +7,10 @@ from typing import Any
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from agents.roles import GRAPH_ROLES
-from models.research import Frozen
-from models.states import RunKind, StepKind
-from models.tables.runs import Run, Step, Turn
+from chordesk.agents.roles import GRAPH_ROLES
+from chordesk.models.research import Frozen
+from chordesk.models.states import RunKind, StepKind
+from chordesk.models.tables.runs import Run, Step, Turn
 
 
 class GraphRow(Frozen):

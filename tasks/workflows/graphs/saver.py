@@ -25,15 +25,15 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.types import ERROR
 from sqlmodel import Session, col, select
 
-from models.database.persistence import transact
-from models.database.store import Store, insert_rows, new_row
-from models.errors import GraphState, LeaseLost
-from models.tables.columns import utcnow
-from models.tables.graphs import GraphCheckpoint, GraphWrite
-from tasks.engine import graph
-from tasks.engine.steps import ClaimedStep
-from tasks.workflows.graphs import statements
-from tasks.workflows.graphs.bridge import StepBridge
+from chordesk.models.database.persistence import transact
+from chordesk.models.database.store import Store, insert_rows, new_row
+from chordesk.models.errors import GraphState, LeaseLost
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.graphs import GraphCheckpoint, GraphWrite
+from chordesk.tasks.engine import graph
+from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.workflows.graphs import statements
+from chordesk.tasks.workflows.graphs.bridge import StepBridge
 
 
 class StepSaver(BaseCheckpointSaver[int]):

@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import Delete, Update, bindparam, delete, update
 
-from models.tables.composing import composed_once
-from models.tables.graphs import GraphCheckpoint
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.graphs import GraphCheckpoint
 
 _WITHIN = ":"  # in the place of a graph within a node: before the id of the node's task
 

@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from enum import StrEnum
 
-from models.settings import Settings
+from chordesk.models.settings import Settings
 
 
 class DueReason(StrEnum):

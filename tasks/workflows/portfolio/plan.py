@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlmodel import Session, col, select
 
-from agents.roles import rejecting, research_roles, validators
-from models.errors import UsageError
-from models.research import Frozen, Stance
-from models.tables.runs import Report
-from models.tables.threads import RoleSchedule
-from tasks.bootstrap import Desk
-from tasks.workflows.portfolio.due import Due, DueReason, HoldingSnapshot, Limits, ago, due, limits_of
-from tasks.workflows.portfolio.schedule import RoleScheduleStore
-from tasks.workflows.speculation import after
-from tools.holdings import Holding, holdings
+from chordesk.agents.roles import rejecting, research_roles, validators
+from chordesk.models.errors import UsageError
+from chordesk.models.research import Frozen, Stance
+from chordesk.models.tables.runs import Report
+from chordesk.models.tables.threads import RoleSchedule
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.workflows.portfolio.due import Due, DueReason, HoldingSnapshot, Limits, ago, due, limits_of
+from chordesk.tasks.workflows.portfolio.schedule import RoleScheduleStore
+from chordesk.tasks.workflows.speculation import after
+from chordesk.tools.holdings import Holding, holdings
 
 PLANS = "portfolio"  # where a run's parameters hold its plans
 

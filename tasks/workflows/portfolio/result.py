@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from sqlmodel import Session, select
 
-from agents.roles import rejecting, validators
-from models.research import Frozen, ReportStatus, Stance
-from models.states import RUN_FINAL, STEP_FINAL
-from models.tables.runs import Report, Run, Step
-from tasks.workflows.portfolio.plan import PLANS, DueRole, HoldingPlan, SkippedRole
-from tasks.workflows.speculation import after
+from chordesk.agents.roles import rejecting, validators
+from chordesk.models.research import Frozen, ReportStatus, Stance
+from chordesk.models.states import RUN_FINAL, STEP_FINAL
+from chordesk.models.tables.runs import Report, Run, Step
+from chordesk.tasks.workflows.portfolio.plan import PLANS, DueRole, HoldingPlan, SkippedRole
+from chordesk.tasks.workflows.speculation import after
 
 PENDING = "pending"
 

@@ -9,11 +9,11 @@ from typing import Any
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col, select
 
-from models.research import ReportStatus
-from models.tables.columns import utcnow
-from models.tables.composing import composed_once
-from models.tables.threads import RoleSchedule
-from tasks.workflows.portfolio.due import HoldingSnapshot
+from chordesk.models.research import ReportStatus
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.threads import RoleSchedule
+from chordesk.tasks.workflows.portfolio.due import HoldingSnapshot
 
 # Why a role runs on a symbol that a screen brought up: it runs then whether it is due or not.
 SCREENED = "screen"

@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from sqlmodel import Session, select
 
-from agents.langchain.errors import ChatError
-from agents.role_models import graph_model
-from agents.tradingagents.asking import ANALYSTS, ROLE, require_playable
-from agents.tradingagents.data import DeskData
-from agents.tradingagents.play import TickerGraph, graph_of
-from agents.tradingagents.signal import signal_of
-from agents.tradingagents.vendor import answering
-from models.database.store import new_row
-from models.research import GraphReflection, GraphSignal, ReportStatus
-from models.tables.runs import Report, ToolCall, Turn
-from tasks.bootstrap import Desk
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep
-from tasks.worker.work import Done, Ending
-from tasks.workflows.graphs.play import Chapter
-from tasks.workflows.portfolio.due import DueReason, HoldingSnapshot
-from tasks.workflows.portfolio.schedule import LOOKED, RoleScheduleStore
-from tasks.workflows.tradingagents.opening import DEPTH
-from tasks.workflows.tradingagents.past import MOST_REFLECTIONS, EarlierSignal, outcome_of, past_of
-from tools.holdings import holdings, holds
-from tools.market.sessions import no_current_price
-from tools.questions.verdicts import report_question
+from chordesk.agents.langchain.errors import ChatError
+from chordesk.agents.role_models import graph_model
+from chordesk.agents.tradingagents.asking import ANALYSTS, ROLE, require_playable
+from chordesk.agents.tradingagents.data import DeskData
+from chordesk.agents.tradingagents.play import TickerGraph, graph_of
+from chordesk.agents.tradingagents.signal import signal_of
+from chordesk.agents.tradingagents.vendor import answering
+from chordesk.models.database.store import new_row
+from chordesk.models.research import GraphReflection, GraphSignal, ReportStatus
+from chordesk.models.tables.runs import Report, ToolCall, Turn
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.workflows.graphs.play import Chapter
+from chordesk.tasks.workflows.portfolio.due import DueReason, HoldingSnapshot
+from chordesk.tasks.workflows.portfolio.schedule import LOOKED, RoleScheduleStore
+from chordesk.tasks.workflows.tradingagents.opening import DEPTH
+from chordesk.tasks.workflows.tradingagents.past import MOST_REFLECTIONS, EarlierSignal, outcome_of, past_of
+from chordesk.tools.holdings import holdings, holds
+from chordesk.tools.market.sessions import no_current_price
+from chordesk.tools.questions.verdicts import report_question
 
 if TYPE_CHECKING:
     from collections.abc import Callable

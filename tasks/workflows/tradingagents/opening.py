@@ -9,17 +9,17 @@ from typing import Any
 from celery import Celery
 from sqlmodel import Session
 
-from agents.tradingagents.asking import ANALYSTS, ROLE, require_playable, require_request
-from models.errors import SettingError, UsageError
-from models.research import Instrument
-from models.states import RunKind, StepKind
-from models.tables.runs import Candidate, Run
-from tasks.bootstrap import Desk, desk_of
-from tasks.engine.steps import NewStep
-from tasks.workflows.runs import new_run, open_run
-from tools.market.protocol import MarketData
-from tools.market.sessions import no_current_price
-from tools.market.universe import resolve_universe
+from chordesk.agents.tradingagents.asking import ANALYSTS, ROLE, require_playable, require_request
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.research import Instrument
+from chordesk.models.states import RunKind, StepKind
+from chordesk.models.tables.runs import Candidate, Run
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.engine.steps import NewStep
+from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.sessions import no_current_price
+from chordesk.tools.market.universe import resolve_universe
 
 DEPTH = 1
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from agents.tradingagents.asking import ROLE
-from models.errors import DeskError
-from models.research import GraphReflection, ReportStatus
-from models.tables.runs import Report, Run
-from tools.market.clock import exchange_day
-from tools.market.protocol import MarketData
-from tools.questions.medians import closes_of, span_of
-from tools.questions.universes import members, named_universe
+from chordesk.agents.tradingagents.asking import ROLE
+from chordesk.models.errors import DeskError
+from chordesk.models.research import GraphReflection, ReportStatus
+from chordesk.models.tables.runs import Report, Run
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.questions.medians import closes_of, span_of
+from chordesk.tools.questions.universes import members, named_universe
 
 SESSIONS = 5  # after which an outcome is looked at, as TradingAgents does
 SAME, OTHERS = 5, 3  # signals on the ticker, lessons of others: as TradingAgents repeats them

@@ -14,23 +14,23 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from models.settings import Settings
-from models.settings.accounts import research_account
-from models.settings.snapshots import with_values
-from models.states import RunKind, StepKind
-from models.tables.orders import Position
-from models.tables.runs import Candidate, Run, Verdict
-from tasks.bootstrap import Desk
-from tasks.engine.child_runs import ChildRun
-from tasks.engine.steps import NewStep
-from tasks.workflows.portfolio.schedule import SCREENED
-from tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
-from tasks.workflows.runs import new_run
-from tasks.workflows.screen import screen_params
-from tools.ledger import ensure_account
-from tools.market.protocol import ClosedSet, MarketData
-from tools.market.quotes import share_of
-from tools.risk import underlying_of
+from chordesk.models.settings import Settings
+from chordesk.models.settings.accounts import research_account
+from chordesk.models.settings.snapshots import with_values
+from chordesk.models.states import RunKind, StepKind
+from chordesk.models.tables.orders import Position
+from chordesk.models.tables.runs import Candidate, Run, Verdict
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.child_runs import ChildRun
+from chordesk.tasks.engine.steps import NewStep
+from chordesk.tasks.workflows.portfolio.schedule import SCREENED
+from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
+from chordesk.tasks.workflows.runs import new_run
+from chordesk.tasks.workflows.screen import screen_params
+from chordesk.tools.ledger import ensure_account
+from chordesk.tools.market.protocol import ClosedSet, MarketData
+from chordesk.tools.market.quotes import share_of
+from chordesk.tools.risk import underlying_of
 
 # Real minutes mean nothing in a walk: a session of it takes seconds.
 _NO_RATE = 1_000_000

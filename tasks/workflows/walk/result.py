@@ -11,28 +11,28 @@ from typing import Any
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from models.board.questions import QuestionState
-from models.research import ReportStatus
-from models.settings.accounts import research_account
-from models.states import RunKind, StepKind, StepState
-from models.tables.backtests import BacktestSession
-from models.tables.board import Forecast
-from models.tables.orders import Account, Fill
-from models.tables.questions import Question
-from models.tables.runs import Report, Run, ScreenHit, Step, Turn, Verdict
-from tasks.bootstrap import Desk
-from tasks.engine.budgets import RULES, was_run
-from tasks.workflows.walk.days import Walk
-from tasks.workflows.walk.rows import MISSING, backtest_runs, rows_of
-from tools.backtests.benchmarks import buy_and_hold, drawdown, equal_weight
-from tools.backtests.closes import CloseTable, closes_of
-from tools.backtests.conclusion import conclusion
-from tools.backtests.hit_rates import QUESTION, Claim, hit_rates
-from tools.backtests.sessions import later_session
-from tools.market.clock import exchange_day
-from tools.market.protocol import MarketData, RecordedSessions
-from tools.scoring.records.voices import voice_forecasts
-from tools.scoring.summary import ScoredForecast, score
+from chordesk.models.board.questions import QuestionState
+from chordesk.models.research import ReportStatus
+from chordesk.models.settings.accounts import research_account
+from chordesk.models.states import RunKind, StepKind, StepState
+from chordesk.models.tables.backtests import BacktestSession
+from chordesk.models.tables.board import Forecast
+from chordesk.models.tables.orders import Account, Fill
+from chordesk.models.tables.questions import Question
+from chordesk.models.tables.runs import Report, Run, ScreenHit, Step, Turn, Verdict
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.budgets import RULES, was_run
+from chordesk.tasks.workflows.walk.days import Walk
+from chordesk.tasks.workflows.walk.rows import MISSING, backtest_runs, rows_of
+from chordesk.tools.backtests.benchmarks import buy_and_hold, drawdown, equal_weight
+from chordesk.tools.backtests.closes import CloseTable, closes_of
+from chordesk.tools.backtests.conclusion import conclusion
+from chordesk.tools.backtests.hit_rates import QUESTION, Claim, hit_rates
+from chordesk.tools.backtests.sessions import later_session
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.protocol import MarketData, RecordedSessions
+from chordesk.tools.scoring.records.voices import voice_forecasts
+from chordesk.tools.scoring.summary import ScoredForecast, score
 
 
 def backtest_figures(session: Session, run: Run) -> dict[str, Any]:

@@ -10,14 +10,14 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from models.settings.accounts import research_account
-from models.states import RunKind, RunState, StepKind
-from models.tables.backtests import BacktestSession
-from models.tables.orders import Order
-from models.tables.runs import Decision, Run, Step, Verdict
-from tasks.engine import budgets
-from tasks.engine.child_runs import named_step
-from tools.backtests.marks import AccountMark
+from chordesk.models.settings.accounts import research_account
+from chordesk.models.states import RunKind, RunState, StepKind
+from chordesk.models.tables.backtests import BacktestSession
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Decision, Run, Step, Verdict
+from chordesk.tasks.engine import budgets
+from chordesk.tasks.engine.child_runs import named_step
+from chordesk.tools.backtests.marks import AccountMark
 
 DONE, MISSING = "done", "missing"
 _ENDED_WELL = (RunState.DONE, RunState.PARTIAL)

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agents.answers import RecordedCall
-from agents.roles import ROLES
-from agents.subjects import analyst_subject, validator_subject
-from models.analysis import AnalysisRequest
-from models.settings import Settings
-from tools.market.protocol import MarketData
-from tools.registry import ToolContext
-from tools.toolsets import Registry
+from chordesk.agents.answers import RecordedCall
+from chordesk.agents.roles import ROLES
+from chordesk.agents.subjects import analyst_subject, validator_subject
+from chordesk.models.analysis import AnalysisRequest
+from chordesk.models.settings import Settings
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.toolsets import Registry
 
 AT = dt.datetime(2026, 11, 23, tzinfo=dt.UTC)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agents.analysts.chart import complete_chart, has_chart
-from agents.answers import AnswerError, RecordedCall
-from models.analysis import ChartAnalysis, ChartOutput
+from chordesk.agents.analysts.chart import complete_chart, has_chart
+from chordesk.agents.answers import AnswerError, RecordedCall
+from chordesk.models.analysis import ChartAnalysis, ChartOutput
 from tests.agents.analysts.kit import altered, recorded, subject
 from tests.tools.charts.samples import apple_market
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agents.analysts.options import NEEDED, complete_options, has_chain
-from agents.answers import AnswerError, RecordedCall
-from models.analysis import OptionsAnalysis, OptionsOutput
+from chordesk.agents.analysts.options import NEEDED, complete_options, has_chain
+from chordesk.agents.answers import AnswerError, RecordedCall
+from chordesk.models.analysis import OptionsAnalysis, OptionsOutput
 from tests.agents.analysts.kit import altered, recorded, subject
 from tests.tools.options.chains import fair_chain, known_bars, market, row
 

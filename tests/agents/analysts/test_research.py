@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agents.analysts.research import complete_research, has_source
-from agents.answers import RecordedCall
-from models.analysis import ResearchAnalysis, ResearchOutput
+from chordesk.agents.analysts.research import complete_research, has_source
+from chordesk.agents.answers import RecordedCall
+from chordesk.models.analysis import ResearchAnalysis, ResearchOutput
 from tests.agents.analysts.kit import altered, recorded, subject
 from tests.tools.charts.samples import apple_market
 

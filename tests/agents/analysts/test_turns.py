@@ -13,18 +13,18 @@ import pytest
 import redis
 from PIL import Image
 
-from agents.roles import ROLES
-from agents.runner import Assignment, RoleRun, Runner
-from agents.subjects import analyst_subject, validator_subject
-from models.analysis import AnalysisRequest
-from models.research import Completed, Failed, ReportStatus
-from models.settings import Settings
-from tasks.worker.turns import status_of
+from chordesk.agents.roles import ROLES
+from chordesk.agents.runner import Assignment, RoleRun, Runner
+from chordesk.agents.subjects import analyst_subject, validator_subject
+from chordesk.models.analysis import AnalysisRequest
+from chordesk.models.research import Completed, Failed, ReportStatus
+from chordesk.models.settings import Settings
+from chordesk.tasks.worker.turns import status_of
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.registry import ToolContext
 from tests.agents.codex.kit import run, running
 from tests.fakes.responses import Call, FakeResponses, Reply, Text
-from tools.market.factory import build_market
-from tools.market.protocol import MarketData
-from tools.registry import ToolContext
 
 USAGE = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120}
 STUDY = Call("chart_study_get", '{"symbols":["AFL"]}')

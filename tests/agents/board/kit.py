@@ -6,12 +6,12 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from agents.board.board import Board
-from agents.board.citations import JudgedCitation, judge
-from agents.board.karma import Booking, conduct
-from models.board.forecasts import CitationStance, CitedSignal, VoiceForecast, VoicePosition
-from models.board.questions import BoardQuestion
-from models.board.signals import BoardSignal, SignalState
+from chordesk.agents.board.board import Board
+from chordesk.agents.board.citations import JudgedCitation, judge
+from chordesk.agents.board.karma import Booking, conduct
+from chordesk.models.board.forecasts import CitationStance, CitedSignal, VoiceForecast, VoicePosition
+from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.board.signals import BoardSignal, SignalState
 
 NOW = dt.datetime(2026, 2, 17, 21, 0, tzinfo=dt.UTC)
 FUNDING = (

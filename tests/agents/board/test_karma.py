@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.board.karma import MOST_COPIES, disagreements, last_positions, resolved
-from models.board.forecasts import CitationStance, CitedSignal, VoicePosition
-from models.board.karma import KarmaReason, KarmaSum
-from models.board.signals import SignalState
+from chordesk.agents.board.karma import MOST_COPIES, disagreements, last_positions, resolved
+from chordesk.models.board.forecasts import CitationStance, CitedSignal, VoicePosition
+from chordesk.models.board.karma import KarmaReason, KarmaSum
+from chordesk.models.board.signals import SignalState
 from tests.agents.board.citing.test_copying import DISAGREEMENT, LIGHT_EDIT, PADDING, PARAPHRASE, REORDERED, SYNONYMS
 from tests.agents.board.kit import (
     AUDIT,
@@ -92,7 +92,7 @@ def test_a_board_with_nothing_of_others_isolates_no_voice() -> None:
 
 
 def test_a_voice_without_an_answer_is_booked_nothing_and_an_empty_answer_is_isolated() -> None:
-    from agents.board.karma import conduct
+    from chordesk.agents.board.karma import conduct
 
     assert booked() == []
     assert [one.reason for one in conduct("mediator", "funding", [], [], BOARD, answered=True)] == ["isolated"]

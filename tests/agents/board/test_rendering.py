@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.board.rendering import board_text, positions_text
-from agents.board.texts import pairs
+from chordesk.agents.board.rendering import board_text, positions_text
+from chordesk.agents.board.texts import pairs
 from tests.agents.board.kit import BOARD, FUNDING, cite, position, question, signal
 
 HEADS = ("[", "=", "SIGNAL BOARD", "TOOL SIGNALS", "QUESTIONS")

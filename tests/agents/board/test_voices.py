@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agents.board.evidence import has_live_signal
-from agents.board.voices import DESK, VOICES, owner_of, voice_of, voices_of
-from agents.prompting import PROMPTS, instructions
-from agents.roles import ROLES
-from models.errors import SettingError
-from models.settings import Settings
+from chordesk.agents.board.evidence import has_live_signal
+from chordesk.agents.board.voices import DESK, VOICES, owner_of, voice_of, voices_of
+from chordesk.agents.prompting import PROMPTS, instructions
+from chordesk.agents.roles import ROLES
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import Settings
 
 
 def test_each_voice_has_a_prompt_a_role_and_a_tool_of_its_own() -> None:

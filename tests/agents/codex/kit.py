@@ -11,16 +11,16 @@ from typing import Any
 
 import redis.asyncio
 
-from agents.codex.config import RuntimeConfig
-from agents.codex.conversation import CodexConversation
-from agents.codex.runtime import CodexRuntime
-from agents.codex.threads.vault import ThreadVault
-from agents.pulse import TurnLimits
-from agents.runtime import ApprovalRequest, Asker, ConversationSpec, Observer, Opening, TurnResult
-from models.states import Mode
+from chordesk.agents.codex.config import RuntimeConfig
+from chordesk.agents.codex.conversation import CodexConversation
+from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.agents.codex.threads.vault import ThreadVault
+from chordesk.agents.pulse import TurnLimits
+from chordesk.agents.runtime import ApprovalRequest, Asker, ConversationSpec, Observer, Opening, TurnResult
+from chordesk.models.states import Mode
+from chordesk.tools.registry import Arguments, ToolAnswer, ToolSpec, failed
 from tests.fakes.responses import FakeResponses
 from tests.patience import PATIENCE
-from tools.registry import Arguments, ToolAnswer, ToolSpec, failed
 
 SCHEMA = {
     "type": "object",

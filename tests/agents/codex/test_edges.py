@@ -12,10 +12,10 @@ import psutil
 import pytest
 import redis
 
-from agents.codex import conversation as conversation_module
-from agents.codex.runtime import CodexRuntime
-from agents.codex.server.homes import claim_home
-from models.errors import CodexError, ProcessDied
+from chordesk.agents.codex import conversation as conversation_module
+from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.agents.codex.server.homes import claim_home
+from chordesk.models.errors import CodexError, ProcessDied
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, config, deadline, one_turn, run, running, spec, turn, until
 from tests.fakes.responses import Call, FakeResponses, Silence, Slow, Text
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agents.codex.runtime import CodexRuntime
-from models.errors import RedisDown
-from models.settings import Settings
+from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.models.errors import RedisDown
+from chordesk.models.settings import Settings
+from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec
+from chordesk.tools.toolsets import MAX_IMAGE_BYTES, toolset_for
 from tests.agents.codex.kit import Kit, config, deadline, one_turn, run, running, spec, turn
 from tests.fakes.responses import Call, FakeResponses
 from tests.tools.market.far_market import FarMarket
-from tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec
-from tools.toolsets import MAX_IMAGE_BYTES, toolset_for
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import redis
 
-from agents.failures import reset_in
-from agents.runtime import Opening
+from chordesk.agents.failures import reset_in
+from chordesk.agents.runtime import Opening
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, deadline, one_turn, run, running, spec, turn
 from tests.fakes.responses import Cut, Failing, FakeResponses, Status, Text
 

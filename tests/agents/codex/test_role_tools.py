@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agents.roles import ROLES
+from chordesk.agents.roles import ROLES
+from chordesk.tools.registry import ToolAnswer, ToolSpec, failed
 from tests.agents.codex.kit import one_turn, run, running, spec
 from tests.fakes.responses import FakeResponses
-from tools.registry import ToolAnswer, ToolSpec, failed
 
 
 class Offered:

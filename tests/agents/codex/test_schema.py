@@ -10,10 +10,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from agents.codex.server.approvals import DECLINED, KINDS, answer_to, read_request
-from agents.codex.server.process import DELTAS, OPT_OUT
-from agents.codex.server.router import ApprovalRouter
-from agents.runtime import ApprovalDecision
+from chordesk.agents.codex.server.approvals import DECLINED, KINDS, answer_to, read_request
+from chordesk.agents.codex.server.process import DELTAS, OPT_OUT
+from chordesk.agents.codex.server.router import ApprovalRouter
+from chordesk.agents.runtime import ApprovalDecision
 from tests.agents.codex.kit import ignore, run, until
 from tests.golden import schema, wire
 from tests.golden.record import stream_of

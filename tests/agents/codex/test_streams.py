@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from agents.codex.events.translator import translate
-from agents.codex.server.approvals import KINDS
-from agents.codex.server.router import ApprovalRouter
-from agents.codex.server.watch import TurnWatch
-from agents.pulse import Pulse, TurnLimits
-from agents.runtime import ApprovalDecision
-from models.events.envelope import Envelope, EventType
-from models.tables.columns import utcnow
+from chordesk.agents.codex.events.translator import translate
+from chordesk.agents.codex.server.approvals import KINDS
+from chordesk.agents.codex.server.router import ApprovalRouter
+from chordesk.agents.codex.server.watch import TurnWatch
+from chordesk.agents.pulse import Pulse, TurnLimits
+from chordesk.agents.runtime import ApprovalDecision
+from chordesk.models.events.envelope import Envelope, EventType
+from chordesk.models.tables.columns import utcnow
 from tests.agents.codex.kit import Kit, ignore, run
 from tests.golden import wire
 from tests.golden.record import expected_of, replay, stream_of

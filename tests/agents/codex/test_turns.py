@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import structlog
 
-from models.errors import RpcError
-from models.research import Usage
+from chordesk.models.errors import RpcError
+from chordesk.models.research import Usage
+from chordesk.tools.toolsets import Timed
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, run, running, spec, turn
 from tests.fakes.responses import (
     Call,
@@ -26,7 +27,6 @@ from tests.fakes.responses import (
     Text,
     tool_then_final,
 )
-from tools.toolsets import Timed
 
 QUIET = 3.0  # seconds of silence after which a turn is given up: what an app-server needs on a busy machine
 

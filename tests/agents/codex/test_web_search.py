@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from agents.runner import toolset_hash
-from agents.runtime import TurnResult
-from models.events.envelope import EventType
+from chordesk.agents.runner import toolset_hash
+from chordesk.agents.runtime import TurnResult
+from chordesk.models.events.envelope import EventType
 from tests.agents.codex.kit import FINAL, one_turn, run, running, spec
 from tests.fakes.responses import FakeResponses, Searched, Seen
 from tests.golden.stage import Collected

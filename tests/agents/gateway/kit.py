@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from agents.codex.runtime import CodexRuntime
-from agents.gateway.facts import ServerFacts
-from agents.runtime import ConversationSpec
+from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.agents.gateway.facts import ServerFacts
+from chordesk.agents.runtime import ConversationSpec
 from tests.agents.codex.kit import Kit, running, spec
 from tests.fakes.local_server import LocalServer
 from tests.fakes.responses import FakeResponses

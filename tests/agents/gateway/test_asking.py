@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agents.gateway.facts import ServerFacts
-from agents.gateway.messages import NO_PICTURE, Message, Messages
-from agents.gateway.stream import ChatAnswer
-from agents.gateway.ways import plan
+from chordesk.agents.gateway.facts import ServerFacts
+from chordesk.agents.gateway.messages import NO_PICTURE, Message, Messages
+from chordesk.agents.gateway.stream import ChatAnswer
+from chordesk.agents.gateway.ways import plan
 
 PICTURE = "data:image/png;base64,AAAA"
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.runtime import TurnResult
-from models.research import Usage
+from chordesk.agents.runtime import TurnResult
+from chordesk.models.research import Usage
+from chordesk.tools.registry import ToolAnswer, ToolImage
 from tests.agents.codex.kit import FINAL, SCHEMA, Kit, deadline, run, turn
 from tests.agents.gateway.kit import asks, local
 from tests.fakes.local_server import Abilities, Call, LocalServer, Pace, Reply, Says
-from tools.registry import ToolAnswer, ToolImage
 
 ANSWER = Says(FINAL)
 QUOTES = Call("quotes_get", '{"symbols":["ACME"]}')

@@ -15,13 +15,13 @@ import pytest
 from structlog.contextvars import bound_contextvars, merge_contextvars
 from structlog.testing import capture_logs
 
-from agents.codex.runtime import CodexRuntime
-from agents.gateway.service import Gateway, Upstream
-from agents.gateway.stream import events
-from agents.pulse import Pulse, TurnLimits
-from agents.runtime import TurnResult
-from models.errors import ModelMissing
-from models.research import Usage
+from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.agents.gateway.service import Gateway, Upstream
+from chordesk.agents.gateway.stream import events
+from chordesk.agents.pulse import Pulse, TurnLimits
+from chordesk.agents.runtime import TurnResult
+from chordesk.models.errors import ModelMissing
+from chordesk.models.research import Usage
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, echo, one_turn, run, turn, until
 from tests.agents.gateway.kit import asks, facts_of, local
 from tests.agents.gateway.test_chat import NoTools, asked

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agents.gateway.facts import ServerFacts
-from agents.gateway.probe import ask_server
+from chordesk.agents.gateway.facts import ServerFacts
+from chordesk.agents.gateway.probe import ask_server
 from tests.fakes.local_server import Abilities, Call, Kind, LocalServer, Pace, Reply, Says
 from tests.fakes.responses import Status
 from tests.patience import PATIENCE

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from agents.gateway.probe import ask_server, look_at_server
-from models.errors import DeskError, KeyRefused, ModelMissing, ModelServerError, ServerAway, WrongApi
+from chordesk.agents.gateway.probe import ask_server, look_at_server
+from chordesk.models.errors import DeskError, KeyRefused, ModelMissing, ModelServerError, ServerAway, WrongApi
 from tests.fakes.local_server import HTML, LocalServer, Pace, Raw, Reply, Says
 from tests.fakes.responses import Status
 
@@ -170,7 +170,7 @@ async def test_a_server_that_answers_whatever_model_is_asked_says_so() -> None:
 
 
 async def test_an_answer_to_no_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.gateway.look.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("chordesk.agents.gateway.look.LOOK_SECONDS", 0.2)
     silent = socket.create_server(("127.0.0.1", 0))
     with silent, pytest.raises(ServerAway, match=r"did not answer within 0\.2 s"):
         await look_at_server(f"http://127.0.0.1:{silent.getsockname()[1]}/v1", None, "small")

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from agents.gateway import probe
-from agents.gateway.facts import ServerFacts, facts_path, keep_facts, known_facts
-from agents.gateway.probe import KnownServer, facts_for
-from models.errors import ModelMissing, ServerAway
+from chordesk.agents.gateway import probe
+from chordesk.agents.gateway.facts import ServerFacts, facts_path, keep_facts, known_facts
+from chordesk.agents.gateway.probe import KnownServer, facts_for
+from chordesk.models.errors import ModelMissing, ServerAway
 from tests.fakes.local_server import Abilities, LocalServer, Pace, Status
 
 

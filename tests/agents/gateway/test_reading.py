@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.gateway.apart import Apart
-from agents.gateway.stream import LEAST_BOUND, ChatAnswer, added, usage_of, with_own_ids
-from agents.gateway.ways import fits
+from chordesk.agents.gateway.apart import Apart
+from chordesk.agents.gateway.stream import LEAST_BOUND, ChatAnswer, added, usage_of, with_own_ids
+from chordesk.agents.gateway.ways import fits
 from tests.fakes.local_server import value_of
 
 JSON = '{"a":1}'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.grounding.figures import MOST_FIGURES, read
+from chordesk.agents.grounding.figures import MOST_FIGURES, read
 
 
 @pytest.mark.parametrize(

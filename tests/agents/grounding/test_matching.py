@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agents.grounding import Grounding, capped, ground
-from agents.grounding.report import Citation, is_grounded, lack
+from chordesk.agents.grounding import Grounding, capped, ground
+from chordesk.agents.grounding.report import Citation, is_grounded, lack
 from tests.agents.grounding.corpus import grounded
 
 SIGNALS = {

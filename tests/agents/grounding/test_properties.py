@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.grounding import ground
-from agents.grounding.sources import index_of
+from chordesk.agents.grounding import ground
+from chordesk.agents.grounding.sources import index_of
 from tests.agents.grounding.corpus import FOLDER, answers
 from tests.examples import examples
 from tests.patience import PATIENCE

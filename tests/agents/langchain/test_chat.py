@@ -21,10 +21,10 @@ from langchain_core.tools import tool
 from PIL import Image
 from pydantic import BaseModel, Field
 
-from agents.langchain import errors
-from agents.langchain.chat import ChatCodex, cut
-from agents.langchain.own import close_bridges
-from models.errors import BinaryMissing
+from chordesk.agents.langchain import errors
+from chordesk.agents.langchain.chat import cut
+from chordesk.langchain import ChatCodex, close_bridges
+from chordesk.models.errors import BinaryMissing
 from tests.fakes.responses import Cut, FakeResponses, Refusal, Silence, Slow, Status, Streamed, Text
 from tests.fleet.machine.certificates import Authority
 from tests.patience import PATIENCE

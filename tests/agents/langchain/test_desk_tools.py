@@ -21,11 +21,9 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
-from agents.langchain.chat import ChatCodex
-from agents.langchain.desk_tools import desk_tools
-from agents.langchain.own import close_bridges
-from models.errors import UsageError
-from models.settings import Settings
+from chordesk.langchain import ChatCodex, close_bridges, desk_tools
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
 from tests.examples import examples
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import FakeResponses

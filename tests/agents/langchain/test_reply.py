@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agents.langchain.errors import ToolSchemaError
-from agents.langchain.reply import InvalidReply, reply_format
-from agents.langchain.strict import problems
+from chordesk.agents.langchain.errors import ToolSchemaError
+from chordesk.agents.langchain.reply import InvalidReply, reply_format
+from chordesk.agents.langchain.strict import problems
 
 
 def tool(name: str, **properties: Any) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from agents.runtime import TurnResult
-from tasks.engine import policy
+from chordesk.agents.runtime import TurnResult
+from chordesk.tasks.engine import policy
 from tests.agents.codex.kit import Kit, run
 from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, KEY, OPENAI, Seen, environment, one_turn, running, spec
 from tests.agents.litellm.test_turns import GOOD

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.litellm.library import library
-from models.errors import SettingError
+from chordesk.agents.litellm.library import library
+from chordesk.models.errors import SettingError
 
 load = library.__wrapped__  # each call is a first one
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agents.runtime import TurnResult
-from models.research import Usage
+from chordesk.agents.runtime import TurnResult
+from chordesk.models.research import Usage
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline, run, until
 from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, OPENAI, Seen, one_turn, point_at, running, spec
 from tests.agents.litellm.test_turns import GOOD

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from agents.litellm.request import METADATA_HEADER
-from models.research import Usage
+from chordesk.agents.litellm.request import METADATA_HEADER
+from chordesk.models.research import Usage
+from chordesk.tools.registry import ToolAnswer, ToolImage
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline, run, until
 from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, OPENAI, Seen, one_turn, running, spec
 from tests.fakes.chat import Calls, FakeChat, answer, outputs
 from tests.fakes.responses import Call, Silence, Text
-from tools.registry import ToolAnswer, ToolImage
 
 GOOD = {"ok": True}
 PNG = (

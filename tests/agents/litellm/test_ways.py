@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents.runtime import TurnResult
+from chordesk.agents.runtime import TurnResult
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline, run
 from tests.agents.litellm.kit import DIALECTS, OPENAI, Seen, one_turn, point_at, running, spec
 from tests.fakes import local_server

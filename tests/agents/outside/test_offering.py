@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from agents.outside.offering import READ_TOOLS, offer
-from agents.roles import TOOLS
-from models.database.store import Store
-from models.errors import DatabaseDown, NotFound, SettingError, UsageError
-from models.settings import Settings
-from models.settings.snapshots import snapshot
+from chordesk.agents.outside.offering import READ_TOOLS, offer
+from chordesk.agents.roles import TOOLS
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DatabaseDown, NotFound, SettingError, UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.snapshots import snapshot
+from chordesk.tools.ledger import ensure_account
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.registry import ToolAnswer, Toolset
 from tests.tools.ledger_rows import add_run
-from tools.ledger import ensure_account
-from tools.market.clock import NEW_YORK
-from tools.registry import ToolAnswer, Toolset
 
 EARLY = dt.date(2010, 3, 10)
 

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from agents.answers import RecordedCall
-from agents.prompting import render
-from agents.roles import ROLES
-from agents.subjects import analyst_subject, validator_subject
-from models.analysis import ANALYSTS, AnalysisRequest
-from models.research import output_schema
-from models.settings import Settings
+from chordesk.agents.answers import RecordedCall
+from chordesk.agents.prompting import render
+from chordesk.agents.roles import ROLES
+from chordesk.agents.subjects import analyst_subject, validator_subject
+from chordesk.models.analysis import ANALYSTS, AnalysisRequest
+from chordesk.models.research import output_schema
+from chordesk.models.settings import Settings
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.toolsets import toolset_for
 from tests.agents.rulebook.turns import Turn, converse, user
-from tools.market.factory import build_market
-from tools.registry import ToolContext
-from tools.toolsets import toolset_for
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?%?")
 _IDS = re.compile(r"\b(?:[SRCFE]\d[\d.]*|[A-Z.]+\d{6}[CP]\d{8}|\d{4}-\d\d-\d\d)\b")

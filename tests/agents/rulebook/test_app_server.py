@@ -9,13 +9,13 @@ from typing import Any
 
 import redis.asyncio
 
-from agents.codex.config import runtime_config
-from agents.codex.runtime import CodexRuntime
-from agents.prompting import render
-from agents.roles import GRAPH_ROLES, ROLES, validators
-from agents.rulebook.case import MAX_CALLS
-from agents.runtime import ConversationSpec
-from agents.subjects import (
+from chordesk.agents.codex.config import runtime_config
+from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.agents.prompting import render
+from chordesk.agents.roles import GRAPH_ROLES, ROLES, validators
+from chordesk.agents.rulebook.case import MAX_CALLS
+from chordesk.agents.runtime import ConversationSpec
+from chordesk.agents.subjects import (
     AnalystSubject,
     analyst_subject,
     screener_subject,
@@ -23,12 +23,12 @@ from agents.subjects import (
     trader_subject,
     validator_subject,
 )
-from models.research import output_schema
-from models.settings import LENSES, Settings
+from chordesk.models.research import output_schema
+from chordesk.models.settings import LENSES, Settings
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.registry import ToolAnswer, ToolContext
+from chordesk.tools.toolsets import toolset_for
 from tests.patience import PATIENCE
-from tools.market.factory import build_market
-from tools.registry import ToolAnswer, ToolContext
-from tools.toolsets import toolset_for
 
 SYMBOLS = ["AAPL", "IBM", "MMM", "WMT"]
 PORTFOLIO = {"cash": 1_000.0, "equity": 1_000.0, "buyingPower": 1_000.0, "positions": []}

@@ -9,11 +9,11 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 
-from agents.langchain.bridge import INSTRUCTIONS
-from agents.langchain.reply import reply_format
-from agents.rulebook.case import PREFIX
-from agents.rulebook.server import answer
-from agents.rulebook.wire import BadRequest
+from chordesk.agents.langchain.bridge import INSTRUCTIONS
+from chordesk.agents.langchain.reply import reply_format
+from chordesk.agents.rulebook.case import PREFIX
+from chordesk.agents.rulebook.server import answer
+from chordesk.agents.rulebook.wire import BadRequest
 
 
 class Rating(BaseModel):

@@ -14,17 +14,25 @@ from typing import Any
 import httpx
 import pytest
 
-from agents.prompting import render
-from agents.roles import ROLES, default_roles
-from agents.screeners import Hit, RankedCandidate, accept, rank, shards
-from agents.subjects import JudgedSymbol, Thesis, screener_subject, trader_subject, validator_subject
-from agents.verdict import reduce_reports
-from models.research import Rating, ReportStatus, RoleReport, ScreenOutput, TraderOutput, ValidatorOutput, output_schema
-from models.settings import LENSES, Settings
+from chordesk.agents.prompting import render
+from chordesk.agents.roles import ROLES, default_roles
+from chordesk.agents.screeners import Hit, RankedCandidate, accept, rank, shards
+from chordesk.agents.subjects import JudgedSymbol, Thesis, screener_subject, trader_subject, validator_subject
+from chordesk.agents.verdict import reduce_reports
+from chordesk.models.research import (
+    Rating,
+    ReportStatus,
+    RoleReport,
+    ScreenOutput,
+    TraderOutput,
+    ValidatorOutput,
+    output_schema,
+)
+from chordesk.models.settings import LENSES, Settings
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.registry import ToolAnswer, ToolContext
+from chordesk.tools.toolsets import toolset_for
 from tests.agents.rulebook.turns import Turn, converse, user
-from tools.market.factory import build_market
-from tools.registry import ToolAnswer, ToolContext
-from tools.toolsets import toolset_for
 
 PORTFOLIO = {"cash": 100_000.0, "equity": 100_000.0, "buyingPower": 100_000.0, "positions": []}
 

@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 import pytest
 
-from agents.rulebook.runtime import RulesRuntime
-from agents.rulebook.server import answer
-from agents.runtime import ConversationSpec, TurnResult
-from models.errors import ProcessDied
-from tools.registry import ToolAnswer, ToolSpec
-from tools.signals import SIGNALS_GET
+from chordesk.agents.rulebook.runtime import RulesRuntime
+from chordesk.agents.rulebook.server import answer
+from chordesk.agents.runtime import ConversationSpec, TurnResult
+from chordesk.models.errors import ProcessDied
+from chordesk.tools.registry import ToolAnswer, ToolSpec
+from chordesk.tools.signals import SIGNALS_GET
 
 SUBJECT = {"symbol": "IBM", "instrument": "equity", "theses": [], "memory": None}
 TEXT = f"Judge it.\n```subject\n{orjson.dumps(SUBJECT).decode()}\n```"

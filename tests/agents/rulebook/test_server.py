@@ -15,10 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
-from agents.rulebook.policies import POLICIES
-from agents.rulebook.server import build_server, create_app
-from models.errors import SettingError
-from models.research import ValidatorOutput, output_schema
+from chordesk.agents.rulebook.policies import POLICIES
+from chordesk.agents.rulebook.server import build_server, create_app
+from chordesk.models.errors import SettingError
+from chordesk.models.research import ValidatorOutput, output_schema
 from tests.agents.rulebook.market import CALM, Desk
 from tests.agents.rulebook.turns import Live, ask, converse, events, offered, user
 from tests.patience import PATIENCE
@@ -189,7 +189,7 @@ def test_latency_is_waited_before_each_response_and_in_parallel() -> None:
 def test_sigterm_ends_a_serving_process() -> None:
     """As a process of its own, as the desk runs it."""
     port = free_port()
-    code = "import sys; from agents.rulebook.server import build_server; build_server(port=int(sys.argv[1])).run()"
+    code = "import sys; from chordesk.agents.rulebook import server; server.build_server(port=int(sys.argv[1])).run()"
     root = Path(__file__).parents[3]
     process = subprocess.Popen([sys.executable, "-c", code, str(port)], cwd=root)
     try:

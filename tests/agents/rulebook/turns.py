@@ -11,9 +11,9 @@ from typing import Any
 
 import httpx
 
-from agents.rulebook.case import MAX_CALLS
-from agents.rulebook.server import build_server
-from tasks.web.serving import bind
+from chordesk.agents.rulebook.case import MAX_CALLS
+from chordesk.agents.rulebook.server import build_server
+from chordesk.tasks.web.serving import bind
 from tests.patience import PATIENCE
 
 Tools = Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.tradingagents.asking import ANALYSTS, require_playable, require_request
-from agents.tradingagents.project import INSTALL, require_installed
-from models.errors import UsageError
-from models.settings import Settings
+from chordesk.agents.tradingagents.asking import ANALYSTS, require_playable, require_request
+from chordesk.agents.tradingagents.project import INSTALL, require_installed
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
 from tests.agents.tradingagents.test_project import folder, write
 
 __all__ = ["folder"]

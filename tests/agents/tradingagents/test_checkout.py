@@ -56,7 +56,7 @@ def run(checkout: Path, home: Path, url: str, *arguments: str, questions: str = 
         "TRADINGAGENTS_MAX_RISK_ROUNDS": "1",
     }  # fmt: skip
     return subprocess.run(
-        [sys.executable, "-m", "agents.tradingagents", str(STUBBED), *arguments],
+        [sys.executable, "-m", "chordesk.agents.tradingagents", str(STUBBED), *arguments],
         cwd=home, env={**kept, **own}, input=questions, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
 

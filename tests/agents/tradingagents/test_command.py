@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.tradingagents.__main__ import DEEP, PROVIDER, QUICK, main
+from chordesk.agents.tradingagents.__main__ import DEEP, PROVIDER, QUICK, main
 from tests.agents.tradingagents.conftest import TOY
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import FakeResponses, Refusal
@@ -25,7 +25,7 @@ def run(home: Path, *arguments: str, url: str | None = None, **environ: str) -> 
     endpoint = {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": url} if url else {}
     found = {"HOME": str(home), "DESK_HOME": str(home), "PYTHONPATH": f"{ROOT}{os.pathsep}{TOY}"}
     return subprocess.run(
-        [sys.executable, "-m", "agents.tradingagents", *arguments],
+        [sys.executable, "-m", "chordesk.agents.tradingagents", *arguments],
         cwd=home, env={**kept, **found, **endpoint, **environ}, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
 

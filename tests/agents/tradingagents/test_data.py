@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.tradingagents.data import ERROR, MISSING, DeskData
-from agents.tradingagents.indicators import INDICATORS, series
-from models.settings import Settings
-from tools.market.clock import ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.data import replay_data
-from tools.market.replay.market import ReplayMarket
-from tools.registry import ToolContext
-from tools.technicals import TECHNICALS_GET
+from chordesk.agents.tradingagents.data import ERROR, MISSING, DeskData
+from chordesk.agents.tradingagents.indicators import INDICATORS, series
+from chordesk.models.settings import Settings
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.data import replay_data
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.technicals import TECHNICALS_GET
 
 DAY = "2010-08-09"
 

@@ -9,20 +9,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents.tradingagents.data import EMPTY, MISSING, DeskData
-from agents.tradingagents.indicators import INDICATORS
-from models.market import Headline
-from models.settings import Settings
+from chordesk.agents.tradingagents.data import EMPTY, MISSING, DeskData
+from chordesk.agents.tradingagents.indicators import INDICATORS
+from chordesk.models.market import Headline
+from chordesk.models.settings import Settings
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.files.data import files_data
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.data import replay_data
+from chordesk.tools.registry import ToolContext
 from tests.examples import examples
 from tests.tools.market.far_market import FarMarket
 from tests.tools.market.files import folders
 from tests.tools.market.test_no_look_ahead import future_removed, future_spoiled, market_on, moments
-from tools.market.clock import ReplayClock
-from tools.market.files.data import files_data
-from tools.market.protocol import MarketData
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.data import replay_data
-from tools.registry import ToolContext
 
 QUIET = settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NAMES = ("IBM", "AAPL", "KO", "QEP", "XTO", "NOPE", "bad name", "")

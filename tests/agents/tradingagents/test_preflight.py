@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from agents.tradingagents.preflight import CheckResult, config_of, require_able, run_checks
-from agents.tradingagents.provider import Options
-from models.errors import BinaryMissing, LoginMissing
+from chordesk.agents.tradingagents.preflight import CheckResult, config_of, require_able, run_checks
+from chordesk.agents.tradingagents.provider import Options
+from chordesk.models.errors import BinaryMissing, LoginMissing
 
 pytestmark = pytest.mark.process
 KEY = '{"OPENAI_API_KEY":"sk-of-nothing"}'

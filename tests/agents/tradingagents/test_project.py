@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.tradingagents.project import INSTALL, find_project
-from models.errors import UsageError
+from chordesk.agents.tradingagents.project import INSTALL, find_project
+from chordesk.models.errors import UsageError
 from tests.agents.tradingagents.conftest import forget
 
 

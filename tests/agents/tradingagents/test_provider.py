@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agents.langchain import errors
-from agents.tradingagents import register
-from agents.tradingagents.project import find_project
-from agents.tradingagents.provider import ProviderChat, enter, options_of
-from models.errors import SettingError, UsageError
-from models.settings import Settings
+from chordesk.agents.langchain import errors
+from chordesk.agents.tradingagents import register
+from chordesk.agents.tradingagents.project import find_project
+from chordesk.agents.tradingagents.provider import ProviderChat, enter, options_of
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.settings import Settings
 from tests.fakes.responses import FakeResponses, Refusal, Status, Text
 from tests.patience import PATIENCE
 

@@ -9,14 +9,14 @@ import sys
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from models.database.store import Store
-from models.events import event_log, run_events
-from models.events.envelope import EventType
-from models.states import RunState
-from models.tables.columns import utcnow
-from models.tables.runs import Run
-from tasks.bootstrap import desk_of, redis_url
-from tasks.events.feed import Feed
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log, run_events
+from chordesk.models.events.envelope import EventType
+from chordesk.models.states import RunState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.events.feed import Feed
 from tests.builders import run_row
 from tests.stack import Processes, processes
 

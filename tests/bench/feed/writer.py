@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import time
 
-from agents.runtime import Scope
-from models.events.envelope import EventType, event
-from models.settings.sources import load_settings
-from tasks.bootstrap import Desk
-from tasks.worker import logs
+from chordesk.agents.runtime import Scope
+from chordesk.models.events.envelope import EventType, event
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.worker import logs
 
 TEXT = "The trend is up and the volume confirms it. " * 5
 

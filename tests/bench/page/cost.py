@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from playwright.sync_api import Browser, CDPSession, Page, expect
 from sqlmodel import Session
 
-from models.database.store import Store
-from models.events import event_log
-from models.events.envelope import Envelope, EventType, event
-from models.states import AttemptEnd, RunState, StepKind, StepState
-from models.tables.columns import new_id, utcnow
-from models.tables.runs import (
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import Envelope, EventType, event
+from chordesk.models.states import AttemptEnd, RunState, StepKind, StepState
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.runs import (
     Attempt,
     Candidate,
     CandidateHit,
@@ -31,7 +31,7 @@ from models.tables.runs import (
     Verdict,
     VerdictReport,
 )
-from tasks.web.page.sessions import new_code
+from chordesk.tasks.web.page.sessions import new_code
 from tests.browser.browser import launched
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 from tests.patience import PATIENCE

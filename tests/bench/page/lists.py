@@ -7,19 +7,19 @@ import itertools
 
 from playwright.sync_api import Page, expect
 
-from models.database.store import Store
-from models.events import event_log
-from models.states import OrderState, RunState, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Decision, Verdict
-from tasks.web.page.sessions import new_code
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log
+from chordesk.models.states import OrderState, RunState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Decision, Verdict
+from chordesk.tasks.web.page.sessions import new_code
+from chordesk.tools.ledger import ensure_account
 from tests.bench.page.cost import events_of
 from tests.browser.browser import launched
 from tests.builders import a_candidate, a_run, a_step, a_turn
 from tests.patience import PATIENCE
 from tests.tasks.views.chain import a_preview, an_action, an_order
 from tests.tasks.web.kit import Service, service
-from tools.ledger import ensure_account
 
 RUNS, EVENTS_A_RUN, CASH = 500, 10, 100_000.0
 WAYS = (

@@ -13,14 +13,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from agents.tradingagents.data import DeskData
-from agents.tradingagents.play import TickerGraph
-from agents.tradingagents.provider import options_of
-from agents.tradingagents.vendor import answering, config_of, install
-from models.settings.sources import load_settings
-from tools.market.clock import exchange_day
-from tools.market.factory import build_market
-from tools.registry import ToolContext
+from chordesk.agents.tradingagents.data import DeskData
+from chordesk.agents.tradingagents.play import TickerGraph
+from chordesk.agents.tradingagents.provider import options_of
+from chordesk.agents.tradingagents.vendor import answering, config_of, install
+from chordesk.models.settings.sources import load_settings
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.registry import ToolContext
 
 ANALYSTS = ("market", "social", "news", "fundamentals")
 

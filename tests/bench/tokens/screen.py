@@ -9,14 +9,14 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from agents.roles import mode_of
-from agents.rulebook.case import Call as Move
-from agents.rulebook.case import Case, Output, Payload
-from agents.rulebook.policies import POLICIES
-from agents.rulebook.wire import case_of, fill, schema_of
-from models.tables.runs import Run, Verdict
-from tasks.bootstrap import desk_of
-from tasks.workflows.screen import open_screen
+from chordesk.agents.roles import mode_of
+from chordesk.agents.rulebook.case import Call as Move
+from chordesk.agents.rulebook.case import Case, Output, Payload
+from chordesk.agents.rulebook.policies import POLICIES
+from chordesk.agents.rulebook.wire import case_of, fill, schema_of
+from chordesk.models.tables.runs import Run, Verdict
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.screen import open_screen
 from tests.bench.screen import has_ended
 from tests.bench.tokens.calls import ModelCall, Tokens, counted, model_call, total
 from tests.bench.tokens.lengths import LONG

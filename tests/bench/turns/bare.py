@@ -13,19 +13,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.codex.config import runtime_config
-from agents.codex.server.catalog import prepare
-from agents.codex.server.client import Client
-from agents.codex.server.process import OPT_OUT
-from agents.prompting import render
-from agents.roles import ROLES
-from agents.subjects import validator_subject
-from models.research import output_schema
-from models.settings import Settings
-from models.settings.sources import load_settings
-from tools.market.factory import build_market
-from tools.registry import ToolContext, Toolset
-from tools.toolsets import toolset_for
+from chordesk.agents.codex.config import runtime_config
+from chordesk.agents.codex.server.catalog import prepare
+from chordesk.agents.codex.server.client import Client
+from chordesk.agents.codex.server.process import OPT_OUT
+from chordesk.agents.prompting import render
+from chordesk.agents.roles import ROLES
+from chordesk.agents.subjects import validator_subject
+from chordesk.models.research import output_schema
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.registry import ToolContext, Toolset
+from chordesk.tools.toolsets import toolset_for
 
 
 class Bare:

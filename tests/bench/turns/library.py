@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from agents.litellm.config import LitellmConfig
-from agents.litellm.library import library
-from agents.litellm.messages import ChatHistory, tool_list
-from agents.litellm.runtime import LitellmRuntime
+from chordesk.agents.litellm.config import LitellmConfig
+from chordesk.agents.litellm.library import library
+from chordesk.agents.litellm.messages import ChatHistory, tool_list
+from chordesk.agents.litellm.runtime import LitellmRuntime
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit
 from tests.agents.litellm.kit import OPENAI, Seen, environment, spec
 from tests.stack import REPOSITORY

@@ -16,7 +16,7 @@ from tests.bench.names import markets
 from tests.bench.turns.throughput import ANSWER, TOOL, Queued, queued
 from tests.stack import Processes, free_port, processes
 
-WITH, WITHOUT = "tasks.cli.main", "tests.bench.turns.quiet"
+WITH, WITHOUT = "chordesk.tasks.cli.main", "tests.bench.turns.quiet"
 WARM = 1  # rounds that fill caches and are not counted
 
 

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 from sqlmodel import Session
 
-from agents.codex.runtime import CodexRuntime
-from agents.codex.server import process
-from agents.runtime import Lifecycle, Scope
-from models.events import event_log
-from models.events.envelope import Envelope
-from tasks.cli.main import main
-from tasks.events.recorder import Recorder
+from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.agents.codex.server import process
+from chordesk.agents.runtime import Lifecycle, Scope
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import Envelope
+from chordesk.tasks.cli.main import main
+from chordesk.tasks.events.recorder import Recorder
 
 
 def _append(session: Session, events: Iterable[Envelope]) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from sqlmodel import Session, col, func, select
 
-from agents.roles import mode_of
-from models.states import RUN_FINAL
-from models.tables.runs import Run, Turn
-from tasks.bootstrap import desk_of
-from tasks.workflows.screen import open_screen
+from chordesk.agents.roles import mode_of
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.runs import Run, Turn
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.screen import open_screen
 from tests.stack import Processes, processes, wait_for
 
 RUN_SECONDS = 600.0

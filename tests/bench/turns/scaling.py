@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import psutil
 from sqlmodel import Session, col, func, select
 
-from models.states import RUN_FINAL, RunState
-from models.tables.runs import Report, Run, Verdict
-from tasks.bootstrap import desk_of
-from tasks.workflows.research import open_research
-from tasks.workflows.screen import open_screen
+from chordesk.models.states import RUN_FINAL, RunState
+from chordesk.models.tables.runs import Report, Run, Verdict
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.research import open_research
+from chordesk.tasks.workflows.screen import open_screen
 from tests.bench.names import priced
 from tests.stack import Processes, processes, wait_for
 

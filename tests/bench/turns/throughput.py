@@ -12,20 +12,20 @@ from pathlib import Path
 
 from sqlmodel import func, select
 
-from models.states import STEP_FINAL, StepKind, StepState
-from models.tables.columns import new_id
-from models.tables.orders import Account
-from models.tables.runs import Candidate, Report, Run, Step
-from tasks.bootstrap import desk_of
-from tasks.engine import graph
-from tasks.engine.steps import NewStep
-from tasks.worker.dispatch import send
-from tasks.worker.labels import label_of
+from chordesk.models.states import STEP_FINAL, StepKind, StepState
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.orders import Account
+from chordesk.models.tables.runs import Candidate, Report, Run, Step
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.engine import graph
+from chordesk.tasks.engine.steps import NewStep
+from chordesk.tasks.worker.dispatch import send
+from chordesk.tasks.worker.labels import label_of
+from chordesk.tools.market.protocol import MarketData
 from tests.bench.cpu import CpuTime
 from tests.bench.names import markets, priced
 from tests.builders import run_row
 from tests.stack import REPOSITORY, Processes, processes
-from tools.market.protocol import MarketData
 
 TOOL = ("--tool", "signals_get", "--arguments", '{"symbols":["IBM"]}')
 ANSWER = '{"verdict":"REJECT","confidence":"high","summary":"measured","keyRisks":[]}'

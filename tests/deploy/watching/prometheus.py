@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tasks.services.supervision import tethered
-from tasks.services.tether import PARENT
+from chordesk.tasks.services.supervision import tethered
+from chordesk.tasks.services.tether import PARENT
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, free_port, wait_for
 

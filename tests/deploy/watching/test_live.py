@@ -20,16 +20,16 @@ import redis.asyncio
 from sqlalchemy import update
 from sqlmodel import col, select
 
-from agents.role_models import RoleModel
-from models.notifications.kinds import NotificationState
-from models.states import ApprovalState, OrderState, StepState
-from models.tables.columns import utcnow
-from models.tables.notifications import Notification
-from models.tables.orders import Approval, EquityMark, Order
-from models.tables.runs import Run, Step, Sweep
-from tasks.bootstrap import desk_of
-from tasks.engine.limits.admission import ModelAdmissions
-from tasks.workflows.screen import open_screen
+from chordesk.agents.role_models import RoleModel
+from chordesk.models.notifications.kinds import NotificationState
+from chordesk.models.states import ApprovalState, OrderState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.notifications import Notification
+from chordesk.models.tables.orders import Approval, EquityMark, Order
+from chordesk.models.tables.runs import Run, Step, Sweep
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.engine.limits.admission import ModelAdmissions
+from chordesk.tasks.workflows.screen import open_screen
 from tests.deploy.watching.prometheus import Prometheus, alerts, metrics_in, queries, scraping
 from tests.fakes.channel import FakeChannel
 from tests.stack import Processes, free_port, processes, wait_for

@@ -11,18 +11,18 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from models.states import STEP_FINAL, OrderState
-from models.tables.columns import utcnow
-from models.tables.orders import Account, Fill, Order, Position, Reconciliation
-from models.tables.runs import Step
+from chordesk.models.states import STEP_FINAL, OrderState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Account, Fill, Order, Position, Reconciliation
+from chordesk.models.tables.runs import Step
+from chordesk.tools.decimals import exact
+from chordesk.tools.orders.audit.reading import check_logs
 from tests.fakes.alpaca import OPEN
 from tests.faults.check import Findings
 from tests.faults.desk import FaultDesk
 from tests.faults.orders.broker import PRICE
 from tests.faults.orders.desk import ACCOUNT, Handed, control, nudge
 from tests.faults.scenario import Result
-from tools.decimals import exact
-from tools.orders.audit.reading import check_logs
 
 # A lease, a sweep and a worker's start, on a machine that is busy.
 SETTLED_SECONDS = 45.0

@@ -17,8 +17,12 @@ from zoneinfo import ZoneInfo
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from models.tables.columns import utcnow
-from models.tables.runs import Decision, Step
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Decision, Step
+from chordesk.tools.brokers.factory import build_broker
+from chordesk.tools.market.clock import LiveClock
+from chordesk.tools.market.yahoo.market import build_yahoo
+from chordesk.tools.orders.records.fence import FencingLease
 from tests.fakes.alpaca import KEY, SECRET
 from tests.fakes.yahoo import FarYahoo
 from tests.faults.desk import FaultDesk, Pace, keep_logs
@@ -28,10 +32,6 @@ from tests.faults.orders.launch import BOMB, FAR_YAHOO
 from tests.faults.orders.postgres import database_of
 from tests.stack import Processes, processes, wait_for
 from tests.tools.orders.desk import Desk, action
-from tools.brokers.factory import build_broker
-from tools.market.clock import LiveClock
-from tools.market.yahoo.market import build_yahoo
-from tools.orders.records.fence import FencingLease
 
 ORDER_CREW = ("ops", "trade", "beat")
 ACCOUNT = "alpaca-paper"

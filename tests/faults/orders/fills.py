@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 
-from models.states import OrderState
+from chordesk.models.states import OrderState
 from tests.faults.desk import FaultDesk, until
 from tests.faults.orders.broker import SILENT, STREAMING
 from tests.faults.orders.check import all_are, ends_well, fill_open

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlmodel import select
 
-from models.tables.orders import Order, Trading
+from chordesk.models.tables.orders import Order, Trading
 from tests.faults.desk import FaultDesk, until
 from tests.faults.orders.check import ends_well
 from tests.faults.orders.desk import ACCOUNT, KEYS, Handed, control, hand_over, sent

@@ -18,18 +18,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from models.settings import Settings
-from models.states import OrderState
+from chordesk.models.settings import Settings
+from chordesk.models.states import OrderState
+from chordesk.tools.brokers.alpaca import AlpacaBroker
+from chordesk.tools.brokers.alpaca_wire import AlpacaWire
+from chordesk.tools.market import clock
+from chordesk.tools.market.yahoo import market as yahoo
+from chordesk.tools.market.yahoo import wire as yahoo_wire
+from chordesk.tools.orders import flow, submitting
+from chordesk.tools.orders.reconciliation import reconcile as reconciling
 from tests.fakes.alpaca import KEY, SECRET
 from tests.fakes.yahoo import LoopbackSession
 from tests.faults.launch import is_on, with_claim_switch
-from tools.brokers.alpaca import AlpacaBroker
-from tools.brokers.alpaca_wire import AlpacaWire
-from tools.market import clock
-from tools.market.yahoo import market as yahoo
-from tools.market.yahoo import wire as yahoo_wire
-from tools.orders import flow, submitting
-from tools.orders.reconciliation import reconcile as reconciling
 
 FAR_YAHOO = "FAR_YAHOO_URL"
 BOMB = "bomb"
@@ -118,7 +118,7 @@ def main() -> None:
         os.environ.update(zip(Settings.CREDENTIALS, (KEY, SECRET), strict=True))
         with_points()
     sys.argv = ["desk", *rest]
-    importlib.import_module("tasks.cli.main").main()
+    importlib.import_module("chordesk.tasks.cli.main").main()
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import time
 
-from models.database.store import BUSY_SECONDS
-from models.states import OrderState
+from chordesk.models.database.store import BUSY_SECONDS
+from chordesk.models.states import OrderState
 from tests.fakes.alpaca import LATE_SECONDS
 from tests.faults.desk import FaultDesk, until
 from tests.faults.orders.broker import CUT, SILENT, STREAMING

@@ -8,7 +8,7 @@ import time
 
 from sqlalchemy.engine import make_url
 
-from models.database.store import BUSY_SECONDS
+from chordesk.models.database.store import BUSY_SECONDS
 from tests.faults.desk import FaultDesk, until
 from tests.faults.runs.kills import ends_well
 from tests.faults.scenario import Result

@@ -10,13 +10,13 @@ from typing import Any
 
 from sqlmodel import Session, select
 
-from agents.board.voices import VOICES
-from models.tables.board import Episode, EpisodeQuestion, Forecast, KarmaEntry, Signal, SignalCitation
-from tasks.workflows.episode.opening import open_episode
+from chordesk.agents.board.voices import VOICES
+from chordesk.models.tables.board import Episode, EpisodeQuestion, Forecast, KarmaEntry, Signal, SignalCitation
+from chordesk.tasks.workflows.episode.opening import open_episode
+from chordesk.tools.harvest.registry import HARVESTERS
 from tests.faults.check import Expected, Findings, check
 from tests.faults.desk import WORKERS, FaultDesk
 from tests.faults.scenario import Result
-from tools.harvest.registry import HARVESTERS
 
 ROUNDS = 2
 SYMBOLS = ("AAPL", "IBM", "KO", "GE")

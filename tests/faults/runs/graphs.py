@@ -10,10 +10,10 @@ from itertools import chain
 
 from sqlmodel import Session, col, select
 
-from models.states import RUN_FINAL, RunState, StepKind
-from models.tables.graphs import GraphCheckpoint, GraphWrite
-from models.tables.runs import Run, Step, ToolCall, Turn
-from tasks.workflows.graph import open_graphs
+from chordesk.models.states import RUN_FINAL, RunState, StepKind
+from chordesk.models.tables.graphs import GraphCheckpoint, GraphWrite
+from chordesk.models.tables.runs import Run, Step, ToolCall, Turn
+from chordesk.tasks.workflows.graph import open_graphs
 from tests.faults.check import Findings
 from tests.faults.desk import GRAPHS, WORKERS, FaultDesk
 from tests.faults.journal import Asked

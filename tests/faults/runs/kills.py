@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import psutil
 import redis
 
-from agents.roles import ROLES
-from tasks.bootstrap import redis_url
+from chordesk.agents.roles import ROLES
+from chordesk.tasks.bootstrap import redis_url
 from tests.faults.check import check
 from tests.faults.desk import WORKERS, FaultDesk, Held, until
 from tests.faults.scenario import Result

@@ -6,8 +6,8 @@ import random
 import threading
 import time
 
-from models.tables.columns import utcnow
-from tasks.engine.kinds import task_name
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.engine.kinds import task_name
 from tests.faults.desk import WORKERS, FaultDesk, until
 from tests.faults.runs.kills import ends_well
 from tests.faults.scenario import Result

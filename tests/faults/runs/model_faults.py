@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agents.roles import ROLES
-from models.research import ValidatorOutput
-from models.states import RunState
+from chordesk.agents.roles import ROLES
+from chordesk.models.research import ValidatorOutput
+from chordesk.models.states import RunState
 from tests.fakes.responses import Cut, Malformed, Reply, Silence, Status, Text, answered
 from tests.faults.check import Expected, check
 from tests.faults.desk import FaultDesk

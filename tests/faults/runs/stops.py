@@ -10,9 +10,9 @@ import time
 
 from sqlmodel import select
 
-from agents.roles import default_roles, following
-from models.states import ORDER_FINAL, ORDER_WORKING, OrderState
-from models.tables.orders import Order
+from chordesk.agents.roles import default_roles, following
+from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, OrderState
+from chordesk.models.tables.orders import Order
 from tests.faults.check import Expected, check
 from tests.faults.desk import WORKERS, FaultDesk, until
 from tests.faults.journal import Asked
@@ -87,7 +87,7 @@ def _stays_stopped(desk: FaultDesk, phase: str, run_id: str, result: Result) -> 
 
 
 def desk_stop(desk: FaultDesk, *arguments: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "tasks.cli.main", "stop", *arguments]
+    command = [sys.executable, "-m", "chordesk.tasks.cli.main", "stop", *arguments]
     done = subprocess.run(
         command, cwd=REPOSITORY, env=desk.processes.environ, capture_output=True, text=True, timeout=60, check=False
     )

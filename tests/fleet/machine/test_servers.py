@@ -13,11 +13,11 @@ import redis
 from redis.exceptions import AuthenticationError, NoPermissionError
 from sqlalchemy import text
 
-from models.database.store import Store, current, upgrade
-from models.errors import DatabaseDown
-from models.settings import Settings
-from tasks.redis_clients import client
-from tasks.worker.app import create_app
+from chordesk.models.database.store import Store, current, upgrade
+from chordesk.models.errors import DatabaseDown
+from chordesk.models.settings import Settings
+from chordesk.tasks.redis_clients import client
+from chordesk.tasks.worker.app import create_app
 from tests.fleet.machine.certificates import ADDRESS, Authority
 from tests.fleet.machine.programs import found
 from tests.patience import PATIENCE

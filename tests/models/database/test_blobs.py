@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from models.database.blobs import BlobStore, DatabaseBlobs, FolderBlobs, blob_store, pack, unpack
-from models.database.store import Store
-from models.errors import BlobsDown, SettingError
-from models.tables.columns import utcnow
+from chordesk.models.database.blobs import BlobStore, DatabaseBlobs, FolderBlobs, blob_store, pack, unpack
+from chordesk.models.database.store import Store
+from chordesk.models.errors import BlobsDown, SettingError
+from chordesk.models.tables.columns import utcnow
 
 DATA = b"a line of a rollout\n" * 200
 DIGEST = hashlib.sha256(DATA).hexdigest()

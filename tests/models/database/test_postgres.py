@@ -18,14 +18,14 @@ from sqlmodel import SQLModel, select
 import tests.agents.codex.threads.test_vault as vault_cases
 import tests.tasks.engine.test_graph as graph_cases
 import tests.tasks.workflows.portfolio.test_schedule as schedule_cases
-from models.database.store import Store, current, require_current
-from models.errors import DatabaseDown
-from models.states import RUN_FINAL, RunState
-from models.tables.orders import Account, Order
-from models.tables.runs import Run, Turn
-from tasks.views.lineage import lineage
-from tasks.views.run_view import find_run, progress, view
-from tasks.workflows.research import open_research
+from chordesk.models.database.store import Store, current, require_current
+from chordesk.models.errors import DatabaseDown
+from chordesk.models.states import RUN_FINAL, RunState
+from chordesk.models.tables.orders import Account, Order
+from chordesk.models.tables.runs import Run, Turn
+from chordesk.tasks.views.lineage import lineage
+from chordesk.tasks.views.run_view import find_run, progress, view
+from chordesk.tasks.workflows.research import open_research
 from tests.builders import MARKET_NOW, a_report, a_run, a_step, a_turn
 from tests.models.database.writers import cash_after
 from tests.models.migrations.test_migrations import report_through_versions

@@ -11,9 +11,9 @@ from sqlalchemy import event
 from sqlalchemy.exc import NoResultFound
 from sqlmodel import SQLModel
 
-from models.database.store import Store
-from models.tables.orders import Account
-from models.tables.runs import Run
+from chordesk.models.database.store import Store
+from chordesk.models.tables.orders import Account
+from chordesk.models.tables.runs import Run
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import SQLModel, select
 
-from models.database import store as store_module
-from models.database.store import Store, current, require_current, upgrade
-from models.errors import DatabaseDown, SettingError
-from models.tables.orders import Account
-from models.tables.runs import Turn
+from chordesk.models.database import store as store_module
+from chordesk.models.database.store import Store, current, require_current, upgrade
+from chordesk.models.errors import DatabaseDown, SettingError
+from chordesk.models.tables.orders import Account
+from chordesk.models.tables.runs import Turn
 from tests.builders import a_report, a_run, a_step, a_turn
 from tests.models.database.writers import cash_after
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import models.database.store as store_module
-from models.database.store import Store, upgrade
-from models.database.writers import SUFFIX, WriterQueue
-from models.tables.orders import Account
+import chordesk.models.database.store as store_module
+from chordesk.models.database.store import Store, upgrade
+from chordesk.models.database.writers import SUFFIX, WriterQueue
+from chordesk.models.tables.orders import Account
 from tests.models.database.writers import cash_after
 from tests.patience import PATIENCE
 
@@ -21,7 +21,7 @@ SHORT = 0.3
 # Takes its turn, says so, and keeps it until its input ends or it is killed.
 HOLDER = """
 import sys
-from models.database.writers import WriterQueue
+from chordesk.models.database.writers import WriterQueue
 with WriterQueue(sys.argv[1], 20).turn():
     print("holds", flush=True)
     sys.stdin.read()

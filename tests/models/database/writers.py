@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from models.database.store import Store
-from models.tables.orders import Account
+from chordesk.models.database.store import Store
+from chordesk.models.tables.orders import Account
 
 
 def cash_after(store: Store, writers: int, times: int, *, lock: bool = False) -> float:

@@ -7,13 +7,13 @@ import datetime as dt
 import pytest
 from sqlmodel import select
 
-from models.database.store import Store
-from models.events import event_log, notices
-from models.events.envelope import DESK, Envelope, EventType, event
-from models.events.notices import NewNotice
-from models.notifications.kinds import NoticeKind
-from models.tables.columns import utcnow
-from models.tables.notifications import Notice
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log, notices
+from chordesk.models.events.envelope import DESK, Envelope, EventType, event
+from chordesk.models.events.notices import NewNotice
+from chordesk.models.notifications.kinds import NoticeKind
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.notifications import Notice
 
 ORDER = {"order": "o", "account": "paper", "symbol": "IBM", "action": "open", "side": "buy", "quantity": 1.0}
 DAY = dt.timedelta(days=1)

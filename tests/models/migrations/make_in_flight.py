@@ -18,9 +18,9 @@ from pathlib import Path
 
 import psutil
 
-from models.database.store import current
-from tasks.workflows.research import open_research
-from tasks.workflows.screen import open_screen
+from chordesk.models.database.store import current
+from chordesk.tasks.workflows.research import open_research
+from chordesk.tasks.workflows.screen import open_screen
 from tests.stack import Processes, processes, wait_for
 
 FOLDER = Path(__file__).parent / "in_flight"

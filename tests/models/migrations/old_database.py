@@ -11,7 +11,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import JSON, Connection, create_engine, inspect, text
 
-from models.database.store import _alembic
+from chordesk.models.database.store import _alembic
 
 AT = "2026-01-01 00:00:00.000000"
 

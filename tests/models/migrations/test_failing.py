@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, inspect
 
-from models.database.store import current, upgrade
+from chordesk.models.database.store import current, upgrade
 from tests.models.migrations.old_database import OldDatabase, insert, old_database
 from tests.postgres import Server
 

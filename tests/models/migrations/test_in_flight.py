@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from models.database.store import current
+from chordesk.models.database.store import current
 from tests.models.migrations.old_database import old_database
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for

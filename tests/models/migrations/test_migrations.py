@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy import text
 
-from models.database.store import Store, upgrade
-from models.events import event_log
+from chordesk.models.database.store import Store, upgrade
+from chordesk.models.events import event_log
 from tests.models.migrations.old_database import AT, OldDatabase, insert, old_database, put
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import SettingError
-from models.notifications.kinds import NoticeKind
-from models.notifications.quiet import QuietHours
-from models.notifications.texts import channel_urls, kinds_by_channel, quiet_by_channel
-from models.settings.sources import load_settings
+from chordesk.models.errors import SettingError
+from chordesk.models.notifications.kinds import NoticeKind
+from chordesk.models.notifications.quiet import QuietHours
+from chordesk.models.notifications.texts import channel_urls, kinds_by_channel, quiet_by_channel
+from chordesk.models.settings.sources import load_settings
 
 
 def test_channels_are_separated_by_spaces_or_lines_and_may_have_comments() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from models.settings import Settings
-from models.settings.sources import load_settings
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from models.settings import Settings
-from models.settings.accounts import backtest_account, is_backtest, is_paper, research_account
-from models.settings.snapshots import in_run, snapshot
-from models.settings.standing import standing_of_run
-from models.tables.columns import new_id, utcnow
+from chordesk.models.settings import Settings
+from chordesk.models.settings.accounts import backtest_account, is_backtest, is_paper, research_account
+from chordesk.models.settings.snapshots import in_run, snapshot
+from chordesk.models.settings.standing import standing_of_run
+from chordesk.models.tables.columns import new_id, utcnow
 
 
 def test_each_backtest_has_an_account_of_its_own() -> None:

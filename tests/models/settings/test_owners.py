@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import UsageError
-from models.settings import Settings
-from models.settings.owners import MARK, Owner
-from models.settings.snapshots import ORDERS, PUBLISHED, in_run, owner_of, snapshot
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.owners import MARK, Owner
+from chordesk.models.settings.snapshots import ORDERS, PUBLISHED, in_run, owner_of, snapshot
 
 SECRETS = {"provider_key": "sk-hunter2", "api_token": "hunter2hunter2hunter2", "redis_url": "redis://:hunter2@host"}
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import SettingError
-from models.settings import running
-from models.settings.snapshots import snapshot
-from models.settings.sources import load, load_for_halt, load_settings
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import running
+from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.settings.sources import load, load_for_halt, load_settings
 from tests.models.settings.conftest import of
 
 

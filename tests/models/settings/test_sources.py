@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import SettingError
-from models.settings import ALIASES, LENSES, Settings
-from models.settings.sources import load, load_for_halt
-from models.states import MODES
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import ALIASES, LENSES, Settings
+from chordesk.models.settings.sources import load, load_for_halt
+from chordesk.models.states import MODES
 from tests.models.settings.conftest import of
 
 

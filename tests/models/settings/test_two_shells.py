@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from models.errors import SettingError
-from models.settings import Settings, running
-from models.settings.owners import Owner
-from models.settings.snapshots import PUBLISHED, in_run, owner_of, plain, snapshot
-from models.settings.sources import load
-from models.settings.variables import PINNED_VARIABLE
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import Settings, running
+from chordesk.models.settings.owners import Owner
+from chordesk.models.settings.snapshots import PUBLISHED, in_run, owner_of, plain, snapshot
+from chordesk.models.settings.sources import load
+from chordesk.models.settings.variables import PINNED_VARIABLE
 
 SEQUENCES = 1000
 # What the schema does not say of a text, and values that fit together whichever are chosen.

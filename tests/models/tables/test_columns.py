@@ -11,9 +11,9 @@ from sqlalchemy import DateTime
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import StatementError
 
-from models.database.store import Store
-from models.tables.columns import Utc, new_id
-from models.tables.runs import Run, Step
+from chordesk.models.database.store import Store
+from chordesk.models.tables.columns import Utc, new_id
+from chordesk.models.tables.runs import Run, Step
 from tests.builders import a_run
 from tests.databases import make_database
 

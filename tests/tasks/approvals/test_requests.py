@@ -15,21 +15,21 @@ import pytest
 import redis.asyncio
 from sqlmodel import col, select
 
-from agents.codex.runtime import CodexRuntime
-from agents.runtime import ApprovalDecision, ApprovalKind, ApprovalRequest, Scope
-from models.database.store import Store
-from models.errors import NotFound, NotWaiting, UsageError
-from models.events import event_log
-from models.events.envelope import Envelope
-from models.settings import Settings
-from models.states import ApprovalState, StepState
-from models.tables.columns import utcnow
-from models.tables.events import RuntimeApproval
-from models.tables.runs import Step
-from tasks.approvals import requests
-from tasks.approvals.approving import WaitingRequest, answer, waiting
-from tasks.approvals.asker import ApprovalAsker
-from tasks.worker.notifier import WorkerNotifier
+from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.agents.runtime import ApprovalDecision, ApprovalKind, ApprovalRequest, Scope
+from chordesk.models.database.store import Store
+from chordesk.models.errors import NotFound, NotWaiting, UsageError
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import Envelope
+from chordesk.models.settings import Settings
+from chordesk.models.states import ApprovalState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.events import RuntimeApproval
+from chordesk.models.tables.runs import Step
+from chordesk.tasks.approvals import requests
+from chordesk.tasks.approvals.approving import WaitingRequest, answer, waiting
+from chordesk.tasks.approvals.asker import ApprovalAsker
+from chordesk.tasks.worker.notifier import WorkerNotifier
 from tests.agents.codex.kit import FINAL, config, one_turn, run, spec, until
 from tests.builders import a_run, a_step
 from tests.databases import make_database

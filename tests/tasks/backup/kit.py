@@ -10,25 +10,25 @@ from typing import Any
 from sqlalchemy import select
 from sqlmodel import col
 
-from models.database.artifacts import digest_of, keep, remove, stored_files
-from models.database.blobs import blob_store, pack
-from models.database.store import Store
-from models.database.tables import every_table
-from models.settings import Settings
-from models.settings.sources import load_settings
-from models.tables.columns import new_id
-from models.tables.orders import Order
-from models.tables.runs import Artifact, ToolCall
-from models.tables.threads import Rollout
-from tasks.backup.making import Made, backup
-from tasks.backup.manifest import NAME, Manifest, file_of
-from tasks.backup.restoring import Restored, restore
-from tasks.cli.orders import arming
+from chordesk.models.database.artifacts import digest_of, keep, remove, stored_files
+from chordesk.models.database.blobs import blob_store, pack
+from chordesk.models.database.store import Store
+from chordesk.models.database.tables import every_table
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Artifact, ToolCall
+from chordesk.models.tables.threads import Rollout
+from chordesk.tasks.backup.making import Made, backup
+from chordesk.tasks.backup.manifest import NAME, Manifest, file_of
+from chordesk.tasks.backup.restoring import Restored, restore
+from chordesk.tasks.cli.orders import arming
+from chordesk.tools.orders.audit import log as audit
+from chordesk.tools.orders.halt import halting
 from tests.builders import a_run, a_step, a_turn
 from tests.databases import make_database
 from tests.tasks.views.chain import a_chain
-from tools.orders.audit import log as audit
-from tools.orders.halt import halting
 
 BY = "ann@desk"
 

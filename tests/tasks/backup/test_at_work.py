@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from sqlmodel import col, select
 
-from models.database.store import Store
-from models.states import RUN_FINAL, OrderState, RunState
-from models.tables.orders import Fill, Order
-from models.tables.runs import Report, Run, Step, Turn
+from chordesk.models.database.store import Store
+from chordesk.models.states import RUN_FINAL, OrderState, RunState
+from chordesk.models.tables.orders import Fill, Order
+from chordesk.models.tables.runs import Report, Run, Step, Turn
 from tests import homes, zygote
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes, wait_for

@@ -16,20 +16,20 @@ from alembic import command
 from sqlalchemy import text
 from sqlmodel import select
 
-from models.database import store as databases
-from models.database.artifacts import digest_of, path_in_home, removed_at
-from models.database.store import Store, current
-from models.errors import BackupError, DeskError, UsageError
-from models.settings.sources import load_settings
-from models.tables.orders import Mandate
-from tasks.backup import making
-from tasks.backup.manifest import Manifest
-from tasks.backup.restoring import restore
+from chordesk.models.database import store as databases
+from chordesk.models.database.artifacts import digest_of, path_in_home, removed_at
+from chordesk.models.database.store import Store, current
+from chordesk.models.errors import BackupError, DeskError, UsageError
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.tables.orders import Mandate
+from chordesk.tasks.backup import making
+from chordesk.tasks.backup.manifest import Manifest
+from chordesk.tasks.backup.restoring import restore
+from chordesk.tools.orders.audit.log import log_path
+from chordesk.tools.orders.audit.reading import check_logs
+from chordesk.tools.orders.halt.halting import halt_file, trading_state
 from tests.patience import PATIENCE
 from tests.tasks.backup.kit import BY, DeskData, desk_data, filled, reseal, restored, rows
-from tools.orders.audit.log import log_path
-from tools.orders.audit.reading import check_logs
-from tools.orders.halt.halting import halt_file, trading_state
 
 # A restore halts the desk and puts that on record.
 CHANGED = frozenset({"trading", "audit_anchor", "order", "event_batch", "event_head", "mandate", "notice"})

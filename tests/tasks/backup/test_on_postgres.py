@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from models.database.store import Store
-from models.errors import BackupError, UsageError
-from models.settings.sources import load_settings
-from tasks.backup.restoring import restore
+from chordesk.models.database.store import Store
+from chordesk.models.errors import BackupError, UsageError
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.backup.restoring import restore
+from chordesk.tools.orders.audit.reading import check_logs
+from chordesk.tools.orders.halt.halting import trading_state
 from tests.patience import PATIENCE
 from tests.postgres import Server, binaries
 from tests.tasks.backup.kit import BY, DeskData, filled, reseal, restored, rows
 from tests.tasks.backup.test_backup import CHANGED
-from tools.orders.audit.reading import check_logs
-from tools.orders.halt.halting import trading_state
 
 # The same cases run on SQLite, where coverage counts their lines.
 pytestmark = [pytest.mark.postgres, pytest.mark.no_cover]

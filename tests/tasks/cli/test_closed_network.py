@@ -17,15 +17,15 @@ import pytest
 from sqlmodel import col, select
 from typer.main import get_command
 
-from models.database.store import Store
-from models.settings.accounts import is_backtest
-from models.settings.sources import load_settings
-from models.tables.board import Episode
-from models.tables.orders import Account, Fill, Order
-from models.tables.questions import Question
-from models.tables.runs import Run
-from models.tables.threads import KeptThread
-from tasks.cli.root import build
+from chordesk.models.database.store import Store
+from chordesk.models.settings.accounts import is_backtest
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.tables.board import Episode
+from chordesk.models.tables.orders import Account, Fill, Order
+from chordesk.models.tables.questions import Question
+from chordesk.models.tables.runs import Run
+from chordesk.models.tables.threads import KeptThread
+from chordesk.tasks.cli.root import build
 from tests import zygote
 from tests.patience import PATIENCE
 from tests.tasks.cli.closed import Closed, make_closed
@@ -59,7 +59,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("calibrate", ()),
     ("backtest", ("--from", "2010-08-09", "--to", "2010-08-10", "--universe", "IBM,KO,GE,F")),
     ("graph", ("desk_graphs:build", "--input", "{}")),
-    ("graph", ("agents.langchain.example:build", "--input", '{"symbol": "IBM"}')),
+    ("graph", ("chordesk.agents.langchain.example:build", "--input", '{"symbol": "IBM"}')),
     ("tradingagents", ("IBM",)),
     ("page", ("--url", "http://127.0.0.1:1", "--no-open")),
     ("notify channels", ()),
@@ -131,7 +131,7 @@ class Walker:
     environ: dict[str, str]
 
     def command(self, *arguments: str) -> list[str]:
-        return [str(self.closed.python), "-P", "-m", "tasks.cli.main", *arguments]
+        return [str(self.closed.python), "-P", "-m", "chordesk.tasks.cli.main", *arguments]
 
     def __call__(self, *arguments: str, seconds: float = PATIENCE) -> subprocess.CompletedProcess[str]:
         return zygote.run(arguments, self.environ, self.home, seconds, str(self.closed.python))
@@ -228,7 +228,7 @@ def test_no_command_reaches_a_broker_that_is_not_paper(
             assert "Traceback" not in done.stderr, (name, done.stderr)
     began = closed.lines("began")
     for shown in BY_UP.values():
-        assert any(f"tasks.cli.main {shown}" in line for line in began), shown
+        assert any(f"chordesk.tasks.cli.main {shown}" in line for line in began), shown
     assert closed.lines("reached") == []
     assert closed.lines("import") == []
     assert_all_on_paper(desk, filled=bool(switches))
@@ -261,7 +261,7 @@ def assert_all_on_paper(desk: Walker, filled: bool) -> None:
 
 
 def test_this_repository_is_what_is_walked(closed: Closed) -> None:
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import tasks.cli.main as m; print(m.__file__)"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import chordesk.tasks.cli.main as m; print(m.__file__)"
     found = subprocess.run(
         [closed.python, "-c", code, ROOT], capture_output=True, text=True, check=True, timeout=PATIENCE, env={}
     )

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from models.database.store import current
-from models.settings import Settings
-from models.settings.running import lock_path
-from models.settings.sources import load
-from tasks.cli import config
-from tasks.cli.outline import MODULES
-from tasks.cli.root import build, outline
-from tasks.cli.services.processes import PoolKind, WorkerRole, flower_arguments, worker_arguments
+from chordesk.models.database.store import current
+from chordesk.models.settings import Settings
+from chordesk.models.settings.running import lock_path
+from chordesk.models.settings.sources import load
+from chordesk.tasks.cli import config
+from chordesk.tasks.cli.outline import MODULES
+from chordesk.tasks.cli.root import build, outline
+from chordesk.tasks.cli.services.processes import PoolKind, WorkerRole, flower_arguments, worker_arguments
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import ROOT, desk, environment
 
@@ -47,7 +47,7 @@ def test_the_outline_has_the_help_of_the_commands() -> None:
 
 LOADED = """
 import sys
-from tasks.cli.main import main
+from chordesk.tasks.cli.main import main
 try:
     main()
 finally:
@@ -68,21 +68,26 @@ def test_help_loads_no_command_and_a_command_itself_alone(tmp_path: Path) -> Non
     done, modules = loaded(tmp_path, "--help")
     assert done.returncode == 0
     assert "A trading desk on a job queue" in done.stdout
-    assert not {"celery", "sqlalchemy", "pydantic", "tasks.bootstrap", "tasks.cli.start"} & modules
+    assert not {"celery", "sqlalchemy", "pydantic", "chordesk.tasks.bootstrap", "chordesk.tasks.cli.start"} & modules
     done, modules = loaded(tmp_path, "config", "--json")
     assert json.loads(done.stdout)
-    assert "tasks.cli.config" in modules
-    assert not {"tasks.cli.start", "tasks.cli.services.up", "tasks.cli.threads"} & modules
+    assert "chordesk.tasks.cli.config" in modules
+    assert not {"chordesk.tasks.cli.start", "chordesk.tasks.cli.services.up", "chordesk.tasks.cli.threads"} & modules
 
 
 def test_a_health_check_loads_not_even_the_parser(tmp_path: Path) -> None:
     done, modules = loaded(tmp_path, "ping", "ops")
     assert done.returncode == 1
     assert "error: no answer from ops*@" in done.stderr
-    assert "tasks.cli.services.ping" in modules
-    ours = {name for name in modules if name.startswith(("tasks.", "models", "tools", "agents"))}
-    wanted = {"tasks.cli.main", "tasks.cli.stdout", "tasks.cli.services.ping", "tasks.worker.sockets"}
-    assert ours == wanted | {"tasks.cli", "tasks.cli.services", "tasks.worker"}
+    assert "chordesk.tasks.cli.services.ping" in modules
+    ours = {name for name in modules if name.startswith("chordesk.")}
+    wanted = {
+        "chordesk.tasks.cli.main",
+        "chordesk.tasks.cli.stdout",
+        "chordesk.tasks.cli.services.ping",
+        "chordesk.tasks.worker.sockets",
+    }
+    assert ours == wanted | {"chordesk.tasks.cli", "chordesk.tasks.cli.services", "chordesk.tasks.worker"}
     assert not {"typer", "click", "rich", "pydantic", "celery", "redis"} & modules
     assert desk(tmp_path, "ping", "nonsense").returncode == 2
 

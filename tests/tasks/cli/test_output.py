@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from models.errors import UsageError
-from tasks.cli.output import fail, table
-from tasks.services.programs import desk_command
+from chordesk.models.errors import UsageError
+from chordesk.tasks.cli.output import fail, table
+from chordesk.tasks.services.programs import desk_command
 from tests import zygote
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk, environment

@@ -11,22 +11,22 @@ from typing import Any
 import codex_cli_bin
 import pytest
 
-from models.database import store
-from models.errors import LoginMissing, ModelMissing, RedisDown
-from models.settings import Settings
-from tasks.bootstrap import Desk
-from tasks.doctor import machine, model, services, trading
-from tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, run_checks
-from tasks.doctor.checklist import ALL
+from chordesk.models.database import store
+from chordesk.models.errors import LoginMissing, ModelMissing, RedisDown
+from chordesk.models.settings import Settings
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.doctor import machine, model, services, trading
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, run_checks
+from chordesk.tasks.doctor.checklist import ALL
+from chordesk.tools.ledger import ensure_account
+from chordesk.tools.research import edgar
+from chordesk.tools.venues import factory
 from tests.agents.rulebook.turns import Live
 from tests.fakes.responses import FakeResponses
 from tests.fakes.responses import Status as Http
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk
 from tests.tools.market.files.folders import HEADER, sessions, walk, write_table
-from tools.ledger import ensure_account
-from tools.research import edgar
-from tools.venues import factory
 
 
 def check_context(home: Path, **settings: Any) -> CheckContext:

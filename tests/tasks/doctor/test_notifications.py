@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from models.database.store import Store
-from models.notifications.kinds import NotificationState
-from models.tables.columns import utcnow
-from models.tables.notifications import Notification, NotificationChannel
-from tasks.cli.render.status import status_report
-from tasks.doctor.check import CheckStatus
-from tasks.views.status import status
+from chordesk.models.database.store import Store
+from chordesk.models.notifications.kinds import NotificationState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.notifications import Notification, NotificationChannel
+from chordesk.tasks.cli.render.status import status_report
+from chordesk.tasks.doctor.check import CheckStatus
+from chordesk.tasks.views.status import status
 from tests.databases import make_database
 from tests.tasks.doctor.test_doctor import check_context, one
 

@@ -12,22 +12,22 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlmodel import select
 
-from models.market import Quote
-from models.tables.columns import utcnow
-from models.tables.orders import AuditAnchor, Position
-from tasks import bootstrap
-from tasks.cli.orders import arming
-from tasks.cli.render.status import status_report
-from tasks.doctor import safety, trading
-from tasks.doctor.check import Check, CheckContext, CheckStatus
-from tasks.views.status import status
+from chordesk.models.market import Quote
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import AuditAnchor, Position
+from chordesk.tasks import bootstrap
+from chordesk.tasks.cli.orders import arming
+from chordesk.tasks.cli.render.status import status_report
+from chordesk.tasks.doctor import safety, trading
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
+from chordesk.tasks.views.status import status
+from chordesk.tools.ledger import ensure_account
+from chordesk.tools.orders.audit.log import log_path, record
+from chordesk.tools.orders.halt import disarming
 from tests.databases import make_database
 from tests.tasks.cli.render.console import rendered
 from tests.tasks.doctor.test_doctor import check_context, one
 from tests.tools.orders.tape import Tape
-from tools.ledger import ensure_account
-from tools.orders.audit.log import log_path, record
-from tools.orders.halt import disarming
 
 PUT = "AAA100918P00090000"
 

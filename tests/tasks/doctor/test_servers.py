@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from agents.gateway.facts import known_facts
-from agents.pulse import RAISE
-from models.errors import KeyRefused
-from tasks.doctor import model, servers
-from tasks.doctor.check import Check, CheckEntry, CheckStatus, run_checks
-from tasks.engine.policy import POLICY
+from chordesk.agents.gateway.facts import known_facts
+from chordesk.agents.pulse import RAISE
+from chordesk.models.errors import KeyRefused
+from chordesk.tasks.doctor import model, servers
+from chordesk.tasks.doctor.check import Check, CheckEntry, CheckStatus, run_checks
+from chordesk.tasks.engine.policy import POLICY
 from tests.fakes.local_server import HTML, Abilities, Body, LocalServer, Pace, Reply, Says
 from tests.fakes.responses import FakeResponses, Status
 from tests.tasks.doctor.test_doctor import check_context, one

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import tasks.workflows  # noqa: F401
-from models.settings import running
-from models.settings.sources import load_settings
-from tasks.bootstrap import Desk
+import chordesk.tasks.workflows  # noqa: F401
+from chordesk.models.settings import running
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.bootstrap import Desk
 from tests.databases import make_database
 from tests.tasks.views.chain import Chain, a_chain
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks.bootstrap import desk_of
-from tasks.documents.schema.documents import RunDocument
-from tasks.views.history.documents import WrittenDocument, written_document
-from tasks.workflows.research import open_research
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.documents.schema.documents import RunDocument
+from chordesk.tasks.views.history.documents import WrittenDocument, written_document
+from chordesk.tasks.workflows.research import open_research
 from tests.stack import processes, wait_for
 from tests.tasks.documents.reading import read
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from models.errors import SettingError, UsageError
-from tasks.documents.places import OutputPlace, require_place
-from tasks.documents.rendering.formats import is_own
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.tasks.documents.places import OutputPlace, require_place
+from chordesk.tasks.documents.rendering.formats import is_own
 
 OWN = "<!-- chordesk.report 1 -->\n# A run\n"
 

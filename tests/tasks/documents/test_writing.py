@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from models.settings.accounts import BACKTEST
-from models.states import DocumentState, RunKind, RunState
-from models.tables.columns import utcnow
-from models.tables.runs import Run, RunDocumentCopy
-from tasks.bootstrap import Desk
-from tasks.cli.render.results.documents import document_line
-from tasks.documents import record
-from tasks.documents.writing import write_due
-from tasks.views.history.documents import WrittenDocument, written_document
-from tasks.worker.schedule import beat_schedule
+from chordesk.models.settings.accounts import BACKTEST
+from chordesk.models.states import DocumentState, RunKind, RunState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run, RunDocumentCopy
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.cli.render.results.documents import document_line
+from chordesk.tasks.documents import record
+from chordesk.tasks.documents.writing import write_due
+from chordesk.tasks.views.history.documents import WrittenDocument, written_document
+from chordesk.tasks.worker.schedule import beat_schedule
 from tests.builders import a_run
 
 NOTHING = {"written": 0, "failed": 0}

@@ -10,10 +10,10 @@ import redis
 from celery import Celery
 from kombu import pools
 
-from models.database.store import Store
-from models.settings.sources import load_settings
-from tasks.bootstrap import desk_of
-from tasks.worker.app import create_app
+from chordesk.models.database.store import Store
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.worker.app import create_app
 
 # Other tests may use the same server; nothing else uses this database of it.
 DATABASE = 9

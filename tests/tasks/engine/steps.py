@@ -7,13 +7,13 @@ from typing import Any
 
 from sqlmodel import select
 
-from models.database.store import Store
-from models.states import StepKind
-from models.tables.columns import new_id, utcnow
-from models.tables.runs import Attempt, Run, Step, Sweep
-from tasks.engine import graph
-from tasks.engine.policy import LOSSES
-from tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.models.database.store import Store
+from chordesk.models.states import StepKind
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.runs import Attempt, Run, Step, Sweep
+from chordesk.tasks.engine import graph
+from chordesk.tasks.engine.policy import LOSSES
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from tests.builders import run_row
 
 

@@ -6,14 +6,14 @@ import pytest
 from rich.console import Console
 from sqlmodel import Session
 
-from models.database.store import Store
-from models.errors import LeaseLost
-from models.states import AttemptEnd, RunState, StepState
-from models.tables.runs import Run, Step
-from tasks.cli.render.attempts import MOST_STEPS, attempts_report
-from tasks.engine import graph, sweeping
-from tasks.engine.policy import ALONE_AFTER, LOSSES, MOST_LOSSES
-from tasks.views.attempts import attempts
+from chordesk.models.database.store import Store
+from chordesk.models.errors import LeaseLost
+from chordesk.models.states import AttemptEnd, RunState, StepState
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.cli.render.attempts import MOST_STEPS, attempts_report
+from chordesk.tasks.engine import graph, sweeping
+from chordesk.tasks.engine.policy import ALONE_AFTER, LOSSES, MOST_LOSSES
+from chordesk.tasks.views.attempts import attempts
 from tests.tasks.engine.steps import ago, change, claimed, get, lose, opened, report, tried
 
 LOST = "its worker was lost"

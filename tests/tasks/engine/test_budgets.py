@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from sqlmodel import Session
 
-from models.settings import Settings
-from models.tables.runs import Run
-from tasks.cli.render import spending
-from tasks.documents.rendering import figures
-from tasks.engine.budgets import BudgetUse, Cost, cost_of, used_up
-from tasks.engine.summary import summarise
-from tasks.views.outlook import outlook
+from chordesk.models.settings import Settings
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.cli.render import spending
+from chordesk.tasks.documents.rendering import figures
+from chordesk.tasks.engine.budgets import BudgetUse, Cost, cost_of, used_up
+from chordesk.tasks.engine.summary import summarise
+from chordesk.tasks.views.outlook import outlook
 from tests.builders import a_run, a_step, a_turn
 
 

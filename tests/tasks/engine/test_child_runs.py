@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import pytest
 from sqlmodel import Session, select
 
-from models.database.store import Store
-from models.settings import Settings
-from models.states import RunState, StepKind, StepState
-from models.tables.columns import new_id
-from models.tables.runs import Run, Step
-from tasks.engine import child_runs, graph, sweeping
-from tasks.engine.child_runs import ChildRun
-from tasks.engine.steps import NewStep, ReadyStep
-from tasks.worker import stopping
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.states import RunState, StepKind, StepState
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.engine import child_runs, graph, sweeping
+from chordesk.tasks.engine.child_runs import ChildRun
+from chordesk.tasks.engine.steps import NewStep, ReadyStep
+from chordesk.tasks.worker import stopping
 from tests.builders import run_row
 from tests.tasks.engine.steps import claimed, get
 

@@ -13,18 +13,18 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlmodel import Session, select
 
-from models.database import store as store_module
-from models.database.persistence import transact
-from models.database.store import Store
-from models.states import StepKind, StepState
-from models.tables.columns import new_id
-from models.tables.orders import Account
-from models.tables.runs import Candidate, Step
-from tasks.bootstrap import Desk
-from tasks.engine import graph
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
-from tasks.worker.work import Done, Ending, work
+from chordesk.models.database import store as store_module
+from chordesk.models.database.persistence import transact
+from chordesk.models.database.store import Store
+from chordesk.models.states import StepKind, StepState
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.orders import Account
+from chordesk.models.tables.runs import Candidate, Step
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine import graph
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
+from chordesk.tasks.worker.work import Done, Ending, work
 from tests.databases import make_database
 from tests.patience import PATIENCE
 from tests.stack import wait_for

@@ -7,13 +7,13 @@ import datetime as dt
 import pytest
 from sqlalchemy import text
 
-import tasks.worker.app  # noqa: F401  the kinds of steps are declared with the app
-from models.database.store import Store
-from models.states import RunState, StepKind, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Run, Step
-from tasks.engine.demand import demand, query, workers_wanted
-from tasks.engine.steps import NewStep
+import chordesk.tasks.worker.app  # noqa: F401  the kinds of steps are declared with the app
+from chordesk.models.database.store import Store
+from chordesk.models.states import RunState, StepKind, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.engine.demand import demand, query, workers_wanted
+from chordesk.tasks.engine.steps import NewStep
 from tests.tasks.engine.steps import ago, change, claimed, opened, report
 
 AHEAD = dt.timedelta(hours=1)

@@ -9,13 +9,13 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
-from models.database.store import Store
-from models.errors import LeaseLost
-from models.states import RunState, StepKind, StepState
-from models.tables.columns import new_id, utcnow
-from models.tables.runs import Run, Step
-from tasks.engine import graph, sweeping
-from tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
+from chordesk.models.database.store import Store
+from chordesk.models.errors import LeaseLost
+from chordesk.models.states import RunState, StepKind, StepState
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.engine import graph, sweeping
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
 from tests.builders import run_row
 from tests.tasks.engine.steps import lose
 

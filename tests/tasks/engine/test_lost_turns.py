@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from agents.runtime import ConversationState, Scope
-from models.database.store import Store
-from models.events import event_log
-from models.events.envelope import Envelope, EventType
-from models.events.lifecycle import ConversationRef, ItemLifecycle, LifecycleStatus, RuntimeKind, TurnLifecycle
-from models.states import RunState, StepState
-from models.tables.columns import utcnow
-from models.tables.events import EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
-from models.tables.runs import Run, Step
-from tasks.engine import graph, sweeping
-from tasks.events import lost_turns
-from tasks.events.recorder import Recorder
-from tasks.worker import stopping
+from chordesk.agents.runtime import ConversationState, Scope
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import Envelope, EventType
+from chordesk.models.events.lifecycle import ConversationRef, ItemLifecycle, LifecycleStatus, RuntimeKind, TurnLifecycle
+from chordesk.models.states import RunState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.events import EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.engine import graph, sweeping
+from chordesk.tasks.events import lost_turns
+from chordesk.tasks.events.recorder import Recorder
+from chordesk.tasks.worker import stopping
 from tests.tasks.engine.steps import ago, change, claimed, lost_before, opened, report
 
 RUNNING, DONE = LifecycleStatus.IN_PROGRESS, LifecycleStatus.COMPLETED

@@ -11,9 +11,9 @@ import redis.exceptions
 from kombu.exceptions import OperationalError as BrokerError
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from agents.codex import failures
-from agents.failures import RETRYABLE
-from models.errors import (
+from chordesk.agents.codex import failures
+from chordesk.agents.failures import RETRYABLE
+from chordesk.models.errors import (
     ContextWindow,
     DeskError,
     LeaseLost,
@@ -23,7 +23,17 @@ from models.errors import (
     RedisDown,
     kind_of,
 )
-from tasks.engine.policy import POLICY, How, kind_in, kind_of_exception, next_attempt, opening, reason, retry, waiting
+from chordesk.tasks.engine.policy import (
+    POLICY,
+    How,
+    kind_in,
+    kind_of_exception,
+    next_attempt,
+    opening,
+    reason,
+    retry,
+    waiting,
+)
 
 # Neither ends an attempt as a failure: the work is another's, or was not begun.
 # A context that cannot hold a role is one that a run is refused for; a turn that meets it passes in a fresh thread.
@@ -32,7 +42,7 @@ NOT_FAILURES = {LeaseLost, Postponed, ContextWindow}
 
 def errors(of: type[DeskError] = DeskError) -> Iterator[type[DeskError]]:
     for found in of.__subclasses__():
-        if found.__module__ == "models.errors":
+        if found.__module__ == "chordesk.models.errors":
             yield found
             yield from errors(found)
 

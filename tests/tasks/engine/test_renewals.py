@@ -8,9 +8,9 @@ import datetime as dt
 import pytest
 from sqlalchemy import text
 
-from models.database.store import Store
-from models.tables.columns import utcnow
-from tasks.engine.leases import LeaseKeeper
+from chordesk.models.database.store import Store
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.engine.leases import LeaseKeeper
 from tests.stack import wait_for
 from tests.tasks.engine.steps import ago, claimed, get, opened, report
 

@@ -8,12 +8,12 @@ import threading
 import redis
 from celery import Celery
 
-from models.database.store import Store
-from models.tables.columns import utcnow
-from models.tables.runs import Step, Sweep
-from tasks.bootstrap import desk_of
-from tasks.engine import sweep_lease
-from tasks.worker.maintenance import sweep_if_due
+from chordesk.models.database.store import Store
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Step, Sweep
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.engine import sweep_lease
+from chordesk.tasks.worker.maintenance import sweep_if_due
 from tests.tasks.engine import steps
 from tests.tasks.engine.steps import ago, change, get, opened, report
 

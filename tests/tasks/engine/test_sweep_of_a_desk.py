@@ -13,11 +13,11 @@ import pytest
 import redis
 from sqlmodel import select
 
-from models.states import RunState, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Run, Step, Sweep
-from tasks.bootstrap import desk_of, redis_url
-from tasks.workflows.research import open_research
+from chordesk.models.states import RunState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run, Step, Sweep
+from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.workflows.research import open_research
 from tests import zygote
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes, wait_for

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from models.database.store import Store
-from models.states import RunState, StepKind, StepState
-from models.tables.runs import Run, Step
-from tasks.engine import graph, sweeping
-from tasks.engine.steps import NewStep
+from chordesk.models.database.store import Store
+from chordesk.models.states import RunState, StepKind, StepState
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.engine import graph, sweeping
+from chordesk.tasks.engine.steps import NewStep
 from tests.tasks.engine.steps import ago, change, claimed, get, opened, report
 
 

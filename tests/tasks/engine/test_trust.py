@@ -8,15 +8,15 @@ import threading
 import pytest
 from celery import Celery
 
-from models.database.store import Store
-from models.states import StepState
-from models.tables import runs as tables
-from models.tables.runs import Step, Sweep
-from tasks.bootstrap import desk_of
-from tasks.engine import graph, sweep_lease, sweeping
-from tasks.engine.steps import ClaimedStep
-from tasks.worker import maintenance
-from tasks.worker.maintenance import sweep, sweep_if_due
+from chordesk.models.database.store import Store
+from chordesk.models.states import StepState
+from chordesk.models.tables import runs as tables
+from chordesk.models.tables.runs import Step, Sweep
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.engine import graph, sweep_lease, sweeping
+from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.worker import maintenance
+from chordesk.tasks.worker.maintenance import sweep, sweep_if_due
 from tests.patience import PATIENCE
 from tests.tasks.engine import steps
 from tests.tasks.engine.steps import ago, change, claimed, get, lost_before, opened, report

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models.database.store import Store
-from models.settings.sources import load_settings
-from models.tables.runs import Step
-from tasks.bootstrap import desk_of
-from tasks.engine.steps import ReadyStep
-from tasks.worker.app import create_app
-from tasks.worker.dispatch import send
+from chordesk.models.database.store import Store
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.tables.runs import Step
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.engine.steps import ReadyStep
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.dispatch import send
 from tests.tasks.engine.steps import change, get, opened, report
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from models.settings import Settings
-from models.settings.sources import load_settings
-from tasks.events import tail
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.events import tail
 from tests.tasks.events.kit import RedisServer
 
 

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import redis
 
-from models.database.store import Store
-from models.events import event_log, run_events
-from models.events.envelope import Envelope, EventType, event
-from models.states import RunState
-from models.tables.runs import Run
-from tasks.events.feed import Feed
-from tasks.events.publisher import Publisher
-from tasks.services.supervision import tethered
-from tasks.services.tether import PARENT
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log, run_events
+from chordesk.models.events.envelope import Envelope, EventType, event
+from chordesk.models.states import RunState
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.events.feed import Feed
+from chordesk.tasks.events.publisher import Publisher
+from chordesk.tasks.services.supervision import tethered
+from chordesk.tasks.services.tether import PARENT
 from tests.builders import run_row
 from tests.conftest import answers, valkey_binary
 from tests.patience import PATIENCE

@@ -10,15 +10,15 @@ from contextlib import aclosing
 
 import pytest
 
-from models.database.store import Store
-from models.errors import HistoryTrimmed, UsageError
-from models.events import event_log
-from models.events.envelope import DESK
-from models.settings import Settings
-from models.tables.columns import utcnow
-from models.tables.events import EventBatch, EventHead
-from tasks.events.cursor import SLACK, DeskPlace, Head, ReaderProgress, resumed
-from tasks.events.feed import Feed, Placed
+from chordesk.models.database.store import Store
+from chordesk.models.errors import HistoryTrimmed, UsageError
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import DESK
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.events import EventBatch, EventHead
+from chordesk.tasks.events.cursor import SLACK, DeskPlace, Head, ReaderProgress, resumed
+from chordesk.tasks.events.feed import Feed, Placed
 from tests.patience import PATIENCE
 from tests.tasks.events.kit import RedisServer, a_note, opened, write
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from models.database.store import Store
-from models.errors import LeaseLost
-from models.events import event_log
-from models.events.envelope import Domain, Envelope, EventType
-from models.settings import Settings
-from models.states import AttemptEnd, RunState, StepState
-from tasks.engine import graph, sweeping
-from tasks.engine.policy import LOSSES
-from tasks.engine.steps import again_event
-from tasks.worker import stopping
+from chordesk.models.database.store import Store
+from chordesk.models.errors import LeaseLost
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import Domain, Envelope, EventType
+from chordesk.models.settings import Settings
+from chordesk.models.states import AttemptEnd, RunState, StepState
+from chordesk.tasks.engine import graph, sweeping
+from chordesk.tasks.engine.policy import LOSSES
+from chordesk.tasks.engine.steps import again_event
+from chordesk.tasks.worker import stopping
 from tests.tasks.engine.steps import lost_before
 from tests.tasks.engine.test_graph import ago, claimed, opened, report, set_step
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from models.events.envelope import Envelope
-from tasks.events.feed import Feed
-from tasks.events.sources import is_over
+from chordesk.models.events.envelope import Envelope
+from chordesk.tasks.events.feed import Feed
+from chordesk.tasks.events.sources import is_over
+from chordesk.tools.orders.maintenance import maintain_orders
+from chordesk.tools.orders.records import approvals
 from tests.patience import PATIENCE
 from tests.tasks.events.kit import ended, read
 from tests.tools.orders.desk import Desk, action, make_desk
-from tools.orders.maintenance import maintain_orders
-from tools.orders.records import approvals
 
 
 @pytest.fixture

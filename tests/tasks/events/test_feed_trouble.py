@@ -9,14 +9,14 @@ from contextlib import aclosing
 import pytest
 from pydantic import ValidationError
 
-from models.database.store import Store
-from models.errors import DatabaseDown, HistoryTrimmed
-from models.events import event_log, run_events
-from models.events.envelope import Envelope
-from models.settings import Settings
-from models.states import RunState
-from models.tables.runs import Run
-from tasks.events.feed import Feed
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DatabaseDown, HistoryTrimmed
+from chordesk.models.events import event_log, run_events
+from chordesk.models.events.envelope import Envelope
+from chordesk.models.settings import Settings
+from chordesk.models.states import RunState
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.events.feed import Feed
 from tests.patience import PATIENCE
 from tests.tasks.events.kit import a_note, ended, opened, read, sequences, write
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from models.database.persistence import is_lost
-from models.database.store import Store
-from models.events import event_log
+from chordesk.models.database.persistence import is_lost
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log
 from tests.models.events import test_event_log as log_cases
 from tests.models.migrations.test_migrations import events_through_batches
 from tests.postgres import Server

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from models.errors import DatabaseDown, HistoryTrimmed
-from models.events.envelope import Envelope
-from tasks.events.reading import PAGE, PAGES, Pages
+from chordesk.models.errors import DatabaseDown, HistoryTrimmed
+from chordesk.models.events.envelope import Envelope
+from chordesk.tasks.events.reading import PAGE, PAGES, Pages
 from tests.tasks.events.kit import sequences
 from tests.tasks.events.test_order import stored
 

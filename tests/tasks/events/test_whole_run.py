@@ -13,15 +13,15 @@ from collections.abc import Iterator
 import pytest
 from sqlmodel import select
 
-from models.database.store import Store
-from models.events import event_log
-from models.events.envelope import DESK, Domain, Envelope, EventType, event
-from models.states import StepKind
-from models.tables.events import RuntimeConversation, RuntimeItem, RuntimeTurn
-from models.tables.runs import Step, Turn
-from tasks.bootstrap import desk_of, redis_url
-from tasks.events.feed import Feed
-from tasks.workflows.research import open_research
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import DESK, Domain, Envelope, EventType, event
+from chordesk.models.states import StepKind
+from chordesk.models.tables.events import RuntimeConversation, RuntimeItem, RuntimeTurn
+from chordesk.models.tables.runs import Step, Turn
+from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.events.feed import Feed
+from chordesk.tasks.workflows.research import open_research
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 from tests.tasks.cli.running import desk as command
@@ -169,7 +169,7 @@ class TestWatch:
 
     def test_without_a_run_it_shows_all_that_happens_until_ctrl_c(self, desk: Processes, live: list[Envelope]) -> None:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tasks.cli.main", "watch", "--json"],
+            [sys.executable, "-m", "chordesk.tasks.cli.main", "watch", "--json"],
             cwd=REPOSITORY, env=desk.environ, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert process.stdout is not None

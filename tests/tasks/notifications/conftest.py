@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from models.database.store import Store
-from models.events import event_log
-from models.events.envelope import DESK, Envelope, EventType, event
-from models.settings import Settings
-from models.states import TradingState
-from tasks.notifications.channels import channels
-from tasks.notifications.sender import Sender
-from tasks.notifications.wire import wires
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import DESK, Envelope, EventType, event
+from chordesk.models.settings import Settings
+from chordesk.models.states import TradingState
+from chordesk.tasks.notifications.channels import channels
+from chordesk.tasks.notifications.sender import Sender
+from chordesk.tasks.notifications.wire import wires
 from tests.fakes.channel import FakeChannel
 from tests.stack import wait_for
 

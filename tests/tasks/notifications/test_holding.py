@@ -10,16 +10,16 @@ from zoneinfo import ZoneInfo
 import pytest
 from sqlmodel import col, select
 
-from models.database.store import Store
-from models.events import event_log
-from models.events.envelope import Envelope
-from models.notifications.kinds import NoticeKind
-from models.notifications.quiet import QuietHours
-from models.tables.notifications import Notification
-from tasks.notifications import dispatch, intake
-from tasks.notifications.channels import Channel
-from tasks.notifications.dispatch import HourLimit, Message
-from tasks.notifications.wording import Wording
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import Envelope
+from chordesk.models.notifications.kinds import NoticeKind
+from chordesk.models.notifications.quiet import QuietHours
+from chordesk.models.tables.notifications import Notification
+from chordesk.tasks.notifications import dispatch, intake
+from chordesk.tasks.notifications.channels import Channel
+from chordesk.tasks.notifications.dispatch import HourLimit, Message
+from chordesk.tasks.notifications.wording import Wording
 from tests.tasks.notifications.conftest import ended, filled, halted, unknown
 
 NEW_YORK = ZoneInfo("America/New_York")

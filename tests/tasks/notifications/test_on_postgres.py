@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.database.store import Store
+from chordesk.models.database.store import Store
 from tests.tasks.notifications import test_holding as holding_cases
 from tests.tasks.notifications import test_sending as sending_cases
 

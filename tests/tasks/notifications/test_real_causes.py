@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import pytest
 from sqlmodel import select
 
-from models.states import RUN_FINAL, OrderState
-from models.tables.notifications import Notice
-from models.tables.orders import Order
-from models.tables.runs import Run, Step
-from tasks.bootstrap import desk_of
-from tasks.worker.maintenance import sweep
-from tasks.workflows.research import open_research
-from tasks.workflows.screen import open_screen
+from chordesk.models.states import RUN_FINAL, OrderState
+from chordesk.models.tables.notifications import Notice
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.worker.maintenance import sweep
+from chordesk.tasks.workflows.research import open_research
+from chordesk.tasks.workflows.screen import open_screen
 from tests import zygote
 from tests.fakes.channel import FakeChannel, Got
 from tests.patience import PATIENCE

@@ -9,14 +9,14 @@ import threading
 import pytest
 from sqlmodel import col, select
 
-from models.database.store import Store
-from models.notifications.kinds import NotificationState
-from models.settings import Settings
-from models.tables.notifications import Notice, Notification, NotificationSender
-from tasks.notifications import dispatch, lease, record, sender
-from tasks.notifications.channels import channels
-from tasks.notifications.sender import Sender
-from tasks.notifications.wire import wires
+from chordesk.models.database.store import Store
+from chordesk.models.notifications.kinds import NotificationState
+from chordesk.models.settings import Settings
+from chordesk.models.tables.notifications import Notice, Notification, NotificationSender
+from chordesk.tasks.notifications import dispatch, lease, record, sender
+from chordesk.tasks.notifications.channels import channels
+from chordesk.tasks.notifications.sender import Sender
+from chordesk.tasks.notifications.wire import wires
 from tests.fakes.channel import FakeChannel
 from tests.stack import wait_for
 from tests.tasks.notifications.conftest import RUN, Floor, ended, filled, halted, unknown

@@ -8,10 +8,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from models.events.envelope import DESK
-from models.notifications.kinds import NoticeKind
-from models.tables.notifications import Notice
-from tasks.notifications.wording import Wording, title
+from chordesk.models.events.envelope import DESK
+from chordesk.models.notifications.kinds import NoticeKind
+from chordesk.models.tables.notifications import Notice
+from chordesk.tasks.notifications.wording import Wording, title
 
 AT = dt.datetime(2026, 11, 23, 19, 5, tzinfo=dt.UTC)
 UNTIL = "2026-11-23T19:20:00+00:00"

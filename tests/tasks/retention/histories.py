@@ -12,13 +12,13 @@ from typing import Any
 from sqlalchemy import Table, select
 from sqlmodel import Session
 
-from models.database.store import Store
-from models.database.tables import every_table
-from models.states import OrderState, RunKind, RunState, StepKind, StepState
-from models.tables.columns import new_id, utcnow
-from models.tables.events import EventHead, RuntimeConversation
-from models.tables.questions import Question, VerdictQuestion
-from models.tables.runs import (
+from chordesk.models.database.store import Store
+from chordesk.models.database.tables import every_table
+from chordesk.models.states import OrderState, RunKind, RunState, StepKind, StepState
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.events import EventHead, RuntimeConversation
+from chordesk.models.tables.questions import Question, VerdictQuestion
+from chordesk.models.tables.runs import (
     Attempt,
     CandidateHit,
     Decision,
@@ -29,7 +29,7 @@ from models.tables.runs import (
     Verdict,
     VerdictReport,
 )
-from models.tables.threads import RoleSchedule
+from chordesk.models.tables.threads import RoleSchedule
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 from tests.tasks.views.chain import a_preview, an_order
 

@@ -10,17 +10,17 @@ import pytest
 import redis
 from sqlmodel import select
 
-from models.database.store import Store
-from models.errors import HistoryTrimmed
-from models.events import event_log
-from models.events.envelope import DESK, EventType, event
-from models.settings import Settings
-from models.tables.columns import utcnow
-from models.tables.events import EventBatch, EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
-from models.tables.runs import Run
-from tasks.retention import events as retention
-from tasks.retention.events import trim_hourly
-from tasks.retention.policy import policy_of
+from chordesk.models.database.store import Store
+from chordesk.models.errors import HistoryTrimmed
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import DESK, EventType, event
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.events import EventBatch, EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.retention import events as retention
+from chordesk.tasks.retention.events import trim_hourly
+from chordesk.tasks.retention.policy import policy_of
 from tests.tasks.events.kit import RedisServer, a_note, ended, opened, sequences, write
 
 DAY = dt.timedelta(days=1)

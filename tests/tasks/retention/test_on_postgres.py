@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.database.store import Store
-from models.settings import Settings
-from tasks.retention.sizes import measure
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.tasks.retention.sizes import measure
 from tests.tasks.retention import test_runs as cases
 from tests.tasks.retention.test_runs import policy
 

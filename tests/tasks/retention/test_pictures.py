@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from sqlmodel import select
 
-from models.database.artifacts import FOLDER, digest_of, keep, path_in_home, removed_at
-from models.database.store import Store
-from models.settings import Settings
-from models.tables.columns import utcnow
-from models.tables.runs import Artifact, Run, ToolCall
-from tasks.retention import pictures
-from tasks.retention.pictures import prune_hourly
-from tasks.retention.policy import policy_of
+from chordesk.models.database.artifacts import FOLDER, digest_of, keep, path_in_home, removed_at
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Artifact, Run, ToolCall
+from chordesk.tasks.retention import pictures
+from chordesk.tasks.retention.pictures import prune_hourly
+from chordesk.tasks.retention.policy import policy_of
 from tests.tasks.events.kit import ended, opened
 from tests.tools.ledger_rows import add, add_turn
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from itertools import combinations
 
-from models.database.tables import every_table
-from models.settings import Settings
-from models.tables.columns import utcnow
-from tasks.retention.owners import OF_RUNS, owned
-from tasks.retention.policy import EVIDENCE, LASTING, OF_EVENTS, OF_THREADS, ORDERS, RUN, SCORES, policy_of
+from chordesk.models.database.tables import every_table
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.retention.owners import OF_RUNS, owned
+from chordesk.tasks.retention.policy import EVIDENCE, LASTING, OF_EVENTS, OF_THREADS, ORDERS, RUN, SCORES, policy_of
 
 PLACES = (RUN, EVIDENCE, SCORES, ORDERS, OF_THREADS, OF_EVENTS, LASTING)
 DAY = dt.timedelta(days=1)

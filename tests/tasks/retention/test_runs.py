@@ -11,14 +11,14 @@ import pytest
 from sqlalchemy import text
 from sqlmodel import Session, select
 
-from models.database.store import Store
-from models.settings import Settings
-from models.states import RunKind, RunState, StepKind, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Run, Step, ToolCall
-from tasks.engine.child_runs import PARENT_STEP
-from tasks.retention import runs
-from tasks.retention.policy import EVIDENCE, LASTING, Policy, policy_of
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.states import RunKind, RunState, StepKind, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run, Step, ToolCall
+from chordesk.tasks.engine.child_runs import PARENT_STEP
+from chordesk.tasks.retention import runs
+from chordesk.tasks.retention.policy import EVIDENCE, LASTING, Policy, policy_of
 from tests.builders import MARKET_NOW, a_run, a_step, a_turn
 from tests.patience import PATIENCE
 from tests.tasks.retention import histories

@@ -8,11 +8,11 @@ from contextlib import closing
 
 import pytest
 
-from models.states import RunState
-from models.tables.columns import utcnow
-from models.tables.runs import Run
-from tasks.bootstrap import Desk
-from tasks.retention import schedule
+from chordesk.models.states import RunState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.retention import schedule
 from tests.builders import a_run
 from tests.tasks.events.kit import RedisServer
 from tests.tasks.retention.test_runs import kept

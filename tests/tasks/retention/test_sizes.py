@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from models.database.artifacts import keep
-from models.database.store import Store
-from models.settings import Settings
-from models.states import StepState
-from models.tables.runs import ToolCall
-from models.tables.threads import Blob
-from tasks.retention.sizes import measure
+from chordesk.models.database.artifacts import keep
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.states import StepState
+from chordesk.models.tables.runs import ToolCall
+from chordesk.models.tables.threads import Blob
+from chordesk.tasks.retention.sizes import measure
 from tests.builders import a_run, a_step, a_turn
 from tests.tasks.events.kit import a_note, opened, write
 

@@ -16,18 +16,18 @@ from kombu import pools
 from sqlalchemy import update
 from sqlmodel import select
 
-from agents.codex.threads.registry import ThreadRegistry
-from agents.codex.threads.rollouts import digest_of
-from agents.kept_threads import ThreadRecord
-from models.settings.sources import load_settings
-from models.tables.columns import utcnow
-from models.tables.threads import Blob, KeptThread, Rollout
-from tasks.bootstrap import Desk, desk_of
-from tasks.retention import threads as retention
-from tasks.retention.policy import policy_of
-from tasks.retention.threads import Collected
-from tasks.worker.app import create_app
-from tasks.worker.maintenance import sweep_if_due
+from chordesk.agents.codex.threads.registry import ThreadRegistry
+from chordesk.agents.codex.threads.rollouts import digest_of
+from chordesk.agents.kept_threads import ThreadRecord
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.threads import Blob, KeptThread, Rollout
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.retention import threads as retention
+from chordesk.tasks.retention.policy import policy_of
+from chordesk.tasks.retention.threads import Collected
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.maintenance import sweep_if_due
 from tests.databases import make_database
 
 DATABASE = 10  # of the Redis that tests share; nothing else uses it

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from models.settings.sources import load
-from tasks.services import plan
-from tasks.services.plan import Plan
-from tasks.services.programs import Choice
+from chordesk.models.settings.sources import load
+from chordesk.tasks.services import plan
+from chordesk.tasks.services.plan import Plan
+from chordesk.tasks.services.programs import Choice
 from tests.patience import PATIENCE
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("DESK_", "TRADER_", "AUTONOMOUS_"))}

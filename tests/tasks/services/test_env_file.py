@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import UsageError
-from tasks.services import env_file
-from tasks.services.env_file import Change, changed, changes, values
+from chordesk.models.errors import UsageError
+from chordesk.tasks.services import env_file
+from chordesk.tasks.services.env_file import Change, changed, changes, values
 
 MINE = """# my desk
 export DESK_PROVIDER=codex   # the plan of the firm

@@ -5,10 +5,10 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from models.states import RUN_FINAL
-from models.tables.runs import Run
-from tasks.bootstrap import desk_of
-from tasks.workflows.research import open_research
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.research import open_research
 from tests.patience import PATIENCE
 from tests.stack import Processes, free_port, listens, processes, wait_for
 

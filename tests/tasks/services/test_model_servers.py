@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from models.errors import KeyRefused, ServerAway, WrongApi
-from tasks.services import model_servers
-from tasks.services.model_servers import Access, Found, find, has_responses, look, ollama_url, usual_places
-from tasks.services.plan import free_ports
+from chordesk.models.errors import KeyRefused, ServerAway, WrongApi
+from chordesk.tasks.services import model_servers
+from chordesk.tasks.services.model_servers import Access, Found, find, has_responses, look, ollama_url, usual_places
+from chordesk.tasks.services.plan import free_ports
 from tests.fakes.local_server import HTML, LocalServer, Raw
 from tests.fakes.responses import FakeResponses, Status
 

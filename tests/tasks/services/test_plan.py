@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import SettingError, UsageError
-from models.settings import Settings, running
-from models.settings.running import is_up, lock_path
-from models.settings.snapshots import PUBLISHED, snapshot
-from models.settings.sources import load_settings
-from tasks.cli.services.api import api
-from tasks.cli.services.processes import WorkerRole, forget_credentials
-from tasks.engine.kinds import WORKER_QUEUES
-from tasks.services import folders
-from tasks.services.plan import LOOPBACK, PORTS, Plan, free_ports, is_free
-from tasks.services.programs import MOST_WORKERS, Choice
-from tasks.services.supervision import configuration
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.settings import Settings, running
+from chordesk.models.settings.running import is_up, lock_path
+from chordesk.models.settings.snapshots import PUBLISHED, snapshot
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.cli.services.api import api
+from chordesk.tasks.cli.services.processes import WorkerRole, forget_credentials
+from chordesk.tasks.engine.kinds import WORKER_QUEUES
+from chordesk.tasks.services import folders
+from chordesk.tasks.services.plan import LOOPBACK, PORTS, Plan, free_ports, is_free
+from chordesk.tasks.services.programs import MOST_WORKERS, Choice
+from chordesk.tasks.services.supervision import configuration
 
 WHOLE = ["redis", "rulebook", "research", "ops", "trade", "beat", "flower"]
 

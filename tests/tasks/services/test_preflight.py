@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from models.errors import BinaryMissing, LoginMissing, SettingError
-from models.settings import Settings
-from tasks.services.up import require_able
+from chordesk.models.errors import BinaryMissing, LoginMissing, SettingError
+from chordesk.models.settings import Settings
+from chordesk.tasks.services.up import require_able
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk, environment
 
@@ -104,7 +104,7 @@ def test_a_model_of_a_role_that_cannot_be_served_starts_and_writes_nothing(
     assert {path.name for path in tmp_path.iterdir()} == {".env", "desk.toml"}
 
 
-WITHOUT_LITELLM = "import sys; sys.modules['litellm'] = None; from tasks.cli.main import main; main()"
+WITHOUT_LITELLM = "import sys; sys.modules['litellm'] = None; from chordesk.tasks.cli.main import main; main()"
 
 
 @pytest.mark.parametrize("command", [("up",), ("screen", "--no-wait")])

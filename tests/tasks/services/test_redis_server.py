@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from models.errors import RedisDown, SettingError
-from tasks.redis_clients import wait_ready
-from tasks.services import redis as embedded
-from tasks.services.redis import socket_url
+from chordesk.models.errors import RedisDown, SettingError
+from chordesk.tasks.redis_clients import wait_ready
+from chordesk.tasks.services import redis as embedded
+from chordesk.tasks.services.redis import socket_url
 
 
 def server(folder: Path, name: str, output: str) -> Path:

@@ -17,15 +17,15 @@ import psutil
 import pytest
 import redis
 
-from models.errors import ServiceError, UsageError
-from models.settings import running
-from models.settings.running import services_path
-from models.settings.sources import load_settings
-from tasks.services import start_wait
-from tasks.services.plan import Plan
-from tasks.services.programs import Program
-from tasks.services.stack import AGAIN, Stack
-from tasks.services.supervision import log_file
+from chordesk.models.errors import ServiceError, UsageError
+from chordesk.models.settings import running
+from chordesk.models.settings.running import services_path
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.services import start_wait
+from chordesk.tasks.services.plan import Plan
+from chordesk.tasks.services.programs import Program
+from chordesk.tasks.services.stack import AGAIN, Stack
+from chordesk.tasks.services.supervision import log_file
 from tests.patience import PATIENCE
 from tests.tasks.services.conftest import CLEAN, gone
 
@@ -250,10 +250,10 @@ OUTER = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from models.settings.sources import load
-from tasks.services import plan
-from tasks.services.stack import AGAIN, Stack
-from tasks.services.supervision import log_file
+from chordesk.models.settings.sources import load
+from chordesk.tasks.services import plan
+from chordesk.tasks.services.stack import AGAIN, Stack
+from chordesk.tasks.services.supervision import log_file
 import os, time
 home = Path(sys.argv[1])
 with Stack(plan.make(load(os.environ, home), os.environ, home, None)) as stack:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import psutil
 
-from tasks.services.plan import Plan
-from tasks.services.programs import Program, redis_server
-from tasks.services.supervision import Supervisor, log_file
+from chordesk.tasks.services.plan import Plan
+from chordesk.tasks.services.programs import Program, redis_server
+from chordesk.tasks.services.supervision import Supervisor, log_file
 from tests.patience import PATIENCE
 from tests.tasks.services.conftest import gone
 

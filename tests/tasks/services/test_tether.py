@@ -10,13 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tasks.services import tether
+from chordesk.tasks.services import tether
 from tests.patience import PATIENCE
 from tests.tasks.services.conftest import CLEAN, gone
 
 ENVIRON = {**CLEAN, "PYTHONPATH": str(Path(__file__).parents[3])}
 WATCH = (
-    "import os, signal, sys; from tasks.services import tether; "
+    "import os, signal, sys; from chordesk.tasks.services import tether; "
     "sys.exit(tether.watch(signal.SIGTERM, os.getppid(), sys.argv[1:]))"
 )
 MIDDLE = "import subprocess, sys; p = subprocess.Popen(sys.argv[1:]); print(p.pid, flush=True); p.wait()"

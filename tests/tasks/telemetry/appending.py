@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from models.events.telemetry import ToolInvocation
-from tasks.telemetry.file import JsonLines
+from chordesk.models.events.telemetry import ToolInvocation
+from chordesk.tasks.telemetry.file import JsonLines
 
 
 def main() -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from models.states import RunState
-from models.tables.runs import Run
-from tasks.workflows.screen import open_screen
+from chordesk.models.states import RunState
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.workflows.screen import open_screen
 from tests.tasks.telemetry.runs import TelemetryDesk, telemetry_desk
 
 SYMBOLS = (

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from models.database.store import Store
-from models.states import RUN_FINAL
-from models.tables.runs import Run
-from tasks.bootstrap import desk_of
-from tasks.worker.app import node_name
+from chordesk.models.database.store import Store
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.worker.app import node_name
 from tests.fakes.otlp import Collector, Seen
 from tests.stack import Processes, free_port, processes, wait_for
 from tests.tasks.worker.steps import get_run

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from models.events.telemetry import EVENTS, Canonical, CodexErrorEvent, ReportGrounded, ToolInvocation
-from models.research import Usage
-from tasks.telemetry.gauges.exporter import GAUGES as OF_DESK
-from tasks.telemetry.gauges.notifications import GAUGES as OF_NOTIFICATIONS
-from tasks.telemetry.gauges.own import GAUGES as OWN
-from tasks.telemetry.health import ProcessHealth
-from tasks.telemetry.metrics import Metrics
+from chordesk.models.events.telemetry import EVENTS, Canonical, CodexErrorEvent, ReportGrounded, ToolInvocation
+from chordesk.models.research import Usage
+from chordesk.tasks.telemetry.gauges.exporter import GAUGES as OF_DESK
+from chordesk.tasks.telemetry.gauges.notifications import GAUGES as OF_NOTIFICATIONS
+from chordesk.tasks.telemetry.gauges.own import GAUGES as OWN
+from chordesk.tasks.telemetry.health import ProcessHealth
+from chordesk.tasks.telemetry.metrics import Metrics
 from tests.stack import REPOSITORY
 
 _CODE = re.compile(r"`([^`]+)`")

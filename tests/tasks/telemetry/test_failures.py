@@ -11,11 +11,11 @@ import psutil
 import pytest
 from sqlmodel import select
 
-from models.tables.runs import Turn
-from tasks.bootstrap import desk_of
-from tasks.worker.app import create_app
-from tasks.worker.work import work
-from tasks.workflows.research import run_report
+from chordesk.models.tables.runs import Turn
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.work import work
+from chordesk.tasks.workflows.research import run_report
 from tests.fakes.responses import FakeResponses, Refusal, Reply, Silence, Status, Text
 from tests.patience import PATIENCE
 from tests.stack import processes, wait_for

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from models.errors import SettingError
-from models.settings.sources import load_settings
-from tasks.telemetry import file
-from tasks.telemetry.file import JsonLines
+from chordesk.models.errors import SettingError
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.telemetry import file
+from chordesk.tasks.telemetry.file import JsonLines
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY
 

@@ -13,8 +13,8 @@ import psutil
 from prometheus_client.parser import text_string_to_metric_families
 from sqlmodel import col, select
 
-from models.tables.orders import Order
-from models.tables.runs import Report, Run, ToolCall, Turn
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Report, Run, ToolCall, Turn
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.telemetry.runs import TelemetryDesk

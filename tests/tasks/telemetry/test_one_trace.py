@@ -9,12 +9,12 @@ from collections.abc import Mapping
 import redis
 from sqlmodel import col, select
 
-from models.states import RunState, StepKind
-from models.tables.orders import Fill, Order
-from models.tables.runs import Attempt, Run, Step, ToolCall, Turn
-from tasks.bootstrap import desk_of, redis_url
-from tasks.engine.kinds import task_name
-from tasks.workflows.research import open_research
+from chordesk.models.states import RunState, StepKind
+from chordesk.models.tables.orders import Fill, Order
+from chordesk.models.tables.runs import Attempt, Run, Step, ToolCall, Turn
+from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.engine.kinds import task_name
+from chordesk.tasks.workflows.research import open_research
 from tests.fakes.otlp import Seen
 from tests.stack import Processes, free_port, processes, wait_for
 from tests.tasks.telemetry.runs import TelemetryDesk, telemetry_desk

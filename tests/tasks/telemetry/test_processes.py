@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasks.telemetry.health import STARTING
+from chordesk.tasks.telemetry.health import STARTING
 from tests.stack import Processes, free_port, listens, processes, wait_for
 from tests.tasks.telemetry.asking import ask, health
 

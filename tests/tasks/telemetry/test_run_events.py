@@ -9,12 +9,12 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlmodel import col, select
 
-from agents.roles import default_roles
-from models.events.telemetry import EVENTS, Canonical
-from models.research import Usage
-from models.tables.orders import Order
-from models.tables.runs import Candidate, Decision, Report, Run, ScreenHit, ToolCall, Turn, Verdict
-from tasks.workflows.research import open_research
+from chordesk.agents.roles import default_roles
+from chordesk.models.events.telemetry import EVENTS, Canonical
+from chordesk.models.research import Usage
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Candidate, Decision, Report, Run, ScreenHit, ToolCall, Turn, Verdict
+from chordesk.tasks.workflows.research import open_research
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.telemetry.runs import TelemetryDesk

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from models.errors import SettingError
-from models.settings import Settings
-from models.settings.sources import load_settings
-from tasks.bootstrap import Desk
-from tasks.engine import loop
-from tasks.services.plan import is_free
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine import loop
+from chordesk.tasks.services.plan import is_free
 from tests.stack import free_port, wait_for
 from tests.tasks.telemetry.asking import ask, health
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import SettingError
-from models.settings.sources import load_settings
-from models.tables.columns import new_id
-from tasks.telemetry.trace_ids import headers_of
-from tasks.telemetry.traces import endpoint
+from chordesk.models.errors import SettingError
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.tables.columns import new_id
+from chordesk.tasks.telemetry.trace_ids import headers_of
+from chordesk.tasks.telemetry.traces import endpoint
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY
 
@@ -20,7 +20,7 @@ from tests.stack import REPOSITORY
 WITHOUT = """
 import sys
 sys.modules["opentelemetry.exporter"] = None
-from tasks.cli.main import main
+from chordesk.tasks.cli.main import main
 sys.argv = ["desk", *sys.argv[1:]]
 main()
 """

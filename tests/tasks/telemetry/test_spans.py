@@ -6,11 +6,11 @@ import datetime as dt
 
 from opentelemetry import context as contexts
 
-from models.states import OrderState, RunState
-from models.tables.columns import new_id, utcnow
-from models.tables.orders import Fill, Order
-from tasks.engine.steps import ClaimedStep
-from tasks.telemetry.traces import Spans
+from chordesk.models.states import OrderState, RunState
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.orders import Fill, Order
+from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.telemetry.traces import Spans
 from tests.builders import MARKET_NOW, run_row
 from tests.fakes.otlp import Collector, Seen
 

@@ -36,6 +36,6 @@ def _asker() -> str:
 
 if __name__ == "__main__":
     sys.meta_path.insert(0, Watch(Path(sys.argv.pop(1))))  # type: ignore[arg-type]
-    from tasks.cli.main import main
+    from chordesk.tasks.cli.main import main
 
     main()

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from models.events import event_log
-from models.events.envelope import DESK, Envelope, EventType
-from models.states import RUN_FINAL
-from models.tables.runs import Run
-from tasks.bootstrap import desk_of
-from tasks.workflows.research import open_research
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import DESK, Envelope, EventType
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.research import open_research
 from tests import zygote
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 

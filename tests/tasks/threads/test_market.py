@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from models.settings.sources import load_settings
-from models.tables.threads import KeptThread
-from tasks.bootstrap import Desk
-from tasks.threads.handling import market_of_thread
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.tables.threads import KeptThread
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.threads.handling import market_of_thread
 from tests.builders import a_run, a_step, a_turn
 from tests.databases import make_database
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import redis
 
-from agents.codex.threads.registry import LEASE, RECORD
-from agents.kept_threads import ThreadRecord
-from models.errors import UsageError
-from models.settings import Settings
-from tasks.bootstrap import Desk
-from tasks.threads.handling import reset
+from chordesk.agents.codex.threads.registry import LEASE, RECORD
+from chordesk.agents.kept_threads import ThreadRecord
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.threads.handling import reset
 from tests.databases import make_database
 
 NAME = "risk:scope/IBM"

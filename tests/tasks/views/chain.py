@@ -8,9 +8,19 @@ from typing import Any
 
 from sqlmodel import Session
 
-from models.states import OrderState, RunKind, StepKind, StepState
-from models.tables.orders import Order, Preview
-from models.tables.runs import CandidateHit, Decision, Report, Run, ScreenHit, ToolCall, Turn, Verdict, VerdictReport
+from chordesk.models.states import OrderState, RunKind, StepKind, StepState
+from chordesk.models.tables.orders import Order, Preview
+from chordesk.models.tables.runs import (
+    CandidateHit,
+    Decision,
+    Report,
+    Run,
+    ScreenHit,
+    ToolCall,
+    Turn,
+    Verdict,
+    VerdictReport,
+)
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 
 MODEL = "rulebook (rules, no model)"

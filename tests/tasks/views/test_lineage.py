@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from sqlmodel import Session, col, delete, select
 
-from models.errors import UsageError
-from models.tables.orders import Preview
-from models.tables.runs import Artifact, Run, Step, ToolCall, Turn, VerdictReport
-from tasks.cli.render.lineage import lineage_report
-from tasks.cli.render.runs import artifacts_report
-from tasks.views.artifacts import artifacts
-from tasks.views.lineage import lineage
+from chordesk.models.errors import UsageError
+from chordesk.models.tables.orders import Preview
+from chordesk.models.tables.runs import Artifact, Run, Step, ToolCall, Turn, VerdictReport
+from chordesk.tasks.cli.render.lineage import lineage_report
+from chordesk.tasks.cli.render.runs import artifacts_report
+from chordesk.tasks.views.artifacts import artifacts
+from chordesk.tasks.views.lineage import lineage
 from tests.builders import a_candidate, a_run, a_turn
 from tests.tasks.cli.render.console import rendered
 from tests.tasks.views.chain import Chain, a_trade

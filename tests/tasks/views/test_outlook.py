@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from sqlmodel import Session
 
-from agents.fitting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, smallest_tokens
-from agents.gateway.facts import ServerFacts, keep_facts
-from agents.roles import ROLES
-from models.settings import Settings
-from models.tables.orders import Position
-from tasks.cli.render import spending
-from tasks.engine.kinds import turns_of
-from tasks.views.outlook import (
+from chordesk.agents.fitting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, smallest_tokens
+from chordesk.agents.gateway.facts import ServerFacts, keep_facts
+from chordesk.agents.roles import ROLES
+from chordesk.models.settings import Settings
+from chordesk.models.tables.orders import Position
+from chordesk.tasks.cli.render import spending
+from chordesk.tasks.engine.kinds import turns_of
+from chordesk.tasks.views.outlook import (
     ASSUMED_WRITTEN,
     LocalTime,
     TurnTokens,
@@ -26,9 +26,9 @@ from tasks.views.outlook import (
     past_tokens,
     seconds_of,
 )
-from tasks.workflows.screen import screen_params, smaller
+from chordesk.tasks.workflows.screen import screen_params, smaller
+from chordesk.tools.ledger import ensure_account
 from tests.builders import a_run, a_step, a_turn
-from tools.ledger import ensure_account
 
 URL = "http://127.0.0.1:11434/v1"
 MODEL, LABEL = "qwen3:8b", "local:qwen3:8b"

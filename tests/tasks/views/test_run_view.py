@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlmodel import Session
 
-from models.errors import UsageError
-from tasks.views.run_view import find_run
+from chordesk.models.errors import UsageError
+from chordesk.tasks.views.run_view import find_run
 from tests.tasks.views.chain import Chain
 
 

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 from sqlmodel import Session
 
-from models.errors import NotFound
-from models.tables.board import KarmaEntry
-from models.tables.questions import VerdictQuestion
-from models.tables.runs import Run, Verdict
-from tasks.cli.render.results.scores import odds_report, score_report
-from tasks.cli.render.runs import run_report
-from tasks.views.run_view import view
-from tasks.views.scores import ScoreBoard, scores
+from chordesk.models.errors import NotFound
+from chordesk.models.tables.board import KarmaEntry
+from chordesk.models.tables.questions import VerdictQuestion
+from chordesk.models.tables.runs import Run, Verdict
+from chordesk.tasks.cli.render.results.scores import odds_report, score_report
+from chordesk.tasks.cli.render.runs import run_report
+from chordesk.tasks.views.run_view import view
+from chordesk.tasks.views.scores import ScoreBoard, scores
+from chordesk.tools.scoring.records.calibrations import store_odds, verdict_odds
 from tests.builders import a_candidate, a_report, a_step, a_turn
 from tests.tasks.cli.render.console import rendered
 from tests.tools.scoring.records.board import a_forecast, a_question, a_run_on, a_signal, on_board, on_day
 from tests.tools.scoring.records.test_calibrations import a_verdict
 from tests.tools.scoring.records.test_judgements import a_hit
-from tools.scoring.records.calibrations import store_odds, verdict_odds
 
 CUTOFFS = "gpt-5.5=2010-01-13"
 DAYS = 40

@@ -14,13 +14,13 @@ import httpx
 import redis
 from sqlmodel import select
 
-from models.database.artifacts import digest_of, keep
-from models.database.store import Store
-from models.events import event_log
-from models.events.envelope import EventType, event
-from models.tables.board import Episode, EpisodeQuestion
-from models.tables.columns import utcnow
-from models.tables.runs import Artifact, Run, ToolCall, Turn
+from chordesk.models.database.artifacts import digest_of, keep
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import EventType, event
+from chordesk.models.tables.board import Episode, EpisodeQuestion
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Artifact, Run, ToolCall, Turn
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
 from tests.tools.questions.rows import person_question

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.events.envelope import Domain, EventType, event
-from tasks.web.event_filter import EventFilter
+from chordesk.models.events.envelope import Domain, EventType, event
+from chordesk.tasks.web.event_filter import EventFilter
 
 
 def test_a_filter_lets_types_domains_and_runs_pass_and_leaves_texts_out() -> None:

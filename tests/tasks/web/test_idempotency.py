@@ -11,9 +11,9 @@ import httpx
 import pytest
 import redis
 
-from models.states import RunState
-from models.tables.columns import new_id
-from models.tables.runs import Run
+from chordesk.models.states import RunState
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.runs import Run
 from tests.builders import a_run
 from tests.tasks.web.kit import Service, service
 from tests.tasks.web.test_security import problem

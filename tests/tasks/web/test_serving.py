@@ -13,9 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from models.settings import Settings
-from tasks.web.security import host_names
-from tasks.web.serving import GONE_SECONDS, bind
+from chordesk.models.settings import Settings
+from chordesk.tasks.web.security import host_names
+from chordesk.tasks.web.serving import GONE_SECONDS, bind
 from tests import zygote
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, free_port, processes, wait_for
@@ -200,7 +200,7 @@ def test_it_ends_on_a_signal_without_output(stack: Processes, number: int, code:
     assert stack.log("api")[before:] == ""
 
 
-HEAVY = ("fastapi", "tasks.web")
+HEAVY = ("fastapi", "chordesk.tasks.web")
 
 
 def imported(log: str) -> list[str]:
@@ -210,12 +210,12 @@ def imported(log: str) -> list[str]:
 
 def test_the_command_does_not_load_the_web_framework(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "tasks.cli.main", "api", "--help"],
+        [sys.executable, "-X", "importtime", "-m", "chordesk.tasks.cli.main", "api", "--help"],
         cwd=REPOSITORY, env=environment(tmp_path / "home"), capture_output=True, text=True, check=True,
         timeout=PATIENCE,
     )  # fmt: skip
     modules = imported(done.stderr)
-    assert "tasks.cli.services.processes" in modules  # which that command's module imports
+    assert "chordesk.tasks.cli.services.processes" in modules  # which that command's module imports
     assert [name for name in modules if name.startswith(HEAVY)] == []
 
 
@@ -224,5 +224,5 @@ def test_no_worker_loads_the_web_framework() -> None:
         desk.workers("research", "ops", "trade", environ={"PYTHONPROFILEIMPORTTIME": "1"})
         for name in ("research", "ops", "trade"):
             modules = imported(desk.log(name))
-            assert "tasks.worker.stopping" in modules
+            assert "chordesk.tasks.worker.stopping" in modules
             assert [module for module in modules if module.startswith(HEAVY)] == []

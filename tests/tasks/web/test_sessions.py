@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from models.errors import RedisDown
-from tasks.web.page.sessions import (
+from chordesk.models.errors import RedisDown
+from chordesk.tasks.web.page.sessions import (
     CODE_SECONDS,
     MOST_WRONG,
     SESSION_SECONDS,

@@ -12,13 +12,13 @@ from typing import Any
 import redis
 from celery import Celery
 
-from models.database.store import Store
-from models.tables.columns import new_id, utcnow
-from models.tables.runs import Run, Step
-from tasks.bootstrap import desk_of, redis_url
-from tasks.engine import graph
-from tasks.engine.kinds import QUEUES
-from tasks.engine.steps import NewStep
+from chordesk.models.database.store import Store
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.engine import graph
+from chordesk.tasks.engine.kinds import QUEUES
+from chordesk.tasks.engine.steps import NewStep
 from tests.builders import run_row
 from tests.patience import PATIENCE
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from ssl import CERT_NONE, CERT_REQUIRED
@@ -12,8 +11,9 @@ import pytest
 from celery import Celery
 from kombu import Connection
 
-from tasks.engine.kinds import QUEUES
-from tasks.worker.app import celery_url, node_name, routes
+import chordesk
+from chordesk.tasks.engine.kinds import QUEUES
+from chordesk.tasks.worker.app import celery_url, node_name, routes
 from tests.stack import REPOSITORY
 from tests.tasks.worker.steps import client_of, queued
 
@@ -44,11 +44,8 @@ def test_the_task_names_are_the_public_surface(app: Celery) -> None:
     assert set(routes()) == NAMES
 
 
-@pytest.mark.parametrize("name", ["models", "tools", "agents", "tasks"])
-def test_the_import_names_are_those_of_this_repository(name: str) -> None:
-    found = importlib.import_module(name).__file__
-    assert found is not None
-    assert Path(found).resolve().parent == REPOSITORY / name
+def test_the_code_is_this_repositorys() -> None:
+    assert Path(chordesk.__file__).parent == REPOSITORY / "chordesk"
 
 
 def test_each_queue_gets_its_own_messages_and_no_others(app: Celery) -> None:

@@ -11,9 +11,9 @@ from celery.canvas import Signature, _chord, group
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from models.states import StepKind
-from tasks.engine.steps import ReadyStep
-from tasks.worker.dispatch import canvases, send
+from chordesk.models.states import StepKind
+from chordesk.tasks.engine.steps import ReadyStep
+from chordesk.tasks.worker.dispatch import canvases, send
 from tests.tasks.worker.steps import client_of, logged, queued
 
 ROLES = ("fundamentals", "risk", "catalyst")

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tasks.cli.services import ping
-from tasks.telemetry.health import ProcessHealth
-from tasks.worker import sockets
-from tasks.worker.health import HealthSocket
+from chordesk.tasks.cli.services import ping
+from chordesk.tasks.telemetry.health import ProcessHealth
+from chordesk.tasks.worker import sockets
+from chordesk.tasks.worker.health import HealthSocket
 
 NODE = "research-1@here"
 

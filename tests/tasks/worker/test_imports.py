@@ -14,12 +14,12 @@ from tests.tasks.cli.running import environment
 SCRIPT = """
 import asyncio, os, sys
 from pathlib import Path
-from agents.roles import ROLES, default_roles
-from models.settings.sources import load
-from tasks.bootstrap import desk_of
-from tasks.worker.app import create_app
-from tools.registry import ToolContext
-from tools.toolsets import toolset_for
+from chordesk.agents.roles import ROLES, default_roles
+from chordesk.models.settings.sources import load
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.worker.app import create_app
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.toolsets import toolset_for
 
 app = create_app(load(dict(os.environ), Path.cwd()).settings, "imports")
 app.loader.import_default_modules()

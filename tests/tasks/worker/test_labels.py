@@ -11,21 +11,21 @@ import pytest
 from celery import Celery
 from sqlmodel import col, select
 
-from models.database.store import Store
-from models.settings.sources import load_settings
-from models.states import RUN_FINAL, RunState, StepKind, StepState
-from models.tables.runs import Report, Run, ToolCall, Turn
-from models.tables.threads import KeptThread
-from tasks.bootstrap import desk_of
-from tasks.engine.steps import NewStep
-from tasks.worker.app import create_app
-from tasks.worker.work import work
-from tasks.workflows.screen import open_screen
-from tasks.workflows.trade import submit_orders
+from chordesk.models.database.store import Store
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
+from chordesk.models.tables.runs import Report, Run, ToolCall, Turn
+from chordesk.models.tables.threads import KeptThread
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.engine.steps import NewStep
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.work import work
+from chordesk.tasks.workflows.screen import open_screen
+from chordesk.tasks.workflows.trade import submit_orders
+from chordesk.tools.brokers.paper import PaperBroker
 from tests.builders import MARKET_NOW
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.steps import get, get_run, opened
-from tools.brokers.paper import PaperBroker
 
 RULES = "rulebook (rules, no model)"
 SYMBOLS = "AAPL,IBM,MMM,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO,PEP,MRK,PFE,INTC,CSCO,ORCL,HPQ,CVX,CAT,BA,DIS,HD,MCD"

@@ -12,15 +12,15 @@ from celery import Celery
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from models.database.store import Store
-from models.states import StepKind, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Step
-from tasks.bootstrap import Desk, desk_of
-from tasks.engine import graph
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.worker.work import Done, Ending, work
+from chordesk.models.database.store import Store
+from chordesk.models.states import StepKind, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Step
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.engine import graph
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.work import Done, Ending, work
 from tests.patience import PATIENCE
 from tests.tasks.worker.steps import change, get, logged, opened, until
 

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 import structlog
 
-from tasks.worker import logs
+from chordesk.tasks.worker import logs
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import ROOT, environment
 
 STREAMING = """
 import os, sys, threading
-from models.settings.sources import load_settings
-from tasks.worker import logs
-from tools.brokers.alpaca import AlpacaBroker
-from tools.market.clock import LiveClock
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.worker import logs
+from chordesk.tools.brokers.alpaca import AlpacaBroker
+from chordesk.tools.market.clock import LiveClock
 settings = load_settings()
 logs.configure(settings)
 broker = AlpacaBroker(settings, LiveClock(), os.environ)

@@ -12,20 +12,20 @@ import pytest
 from celery import Celery
 from pydantic import SecretStr
 
-from models.database.store import Store
-from models.errors import LeaseLost
-from models.settings.sources import load_settings
-from models.states import RunState, StepKind, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Run, Step
-from tasks.bootstrap import Desk, desk_of
-from tasks.engine import graph, sweeping
-from tasks.engine.leases import HeldStep
-from tasks.engine.policy import LOSSES
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.worker.app import create_app
-from tasks.worker.maintenance import sweep
-from tasks.worker.work import Done, Ending, work
+from chordesk.models.database.store import Store
+from chordesk.models.errors import LeaseLost
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.states import RunState, StepKind, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.engine import graph, sweeping
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.policy import LOSSES
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.maintenance import sweep
+from chordesk.tasks.worker.work import Done, Ending, work
 from tests.patience import PATIENCE
 from tests.tasks.engine.steps import lose, lost_before
 from tests.tasks.worker.steps import ago, change, client_of, get, get_run, opened, queued

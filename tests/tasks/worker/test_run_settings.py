@@ -8,15 +8,15 @@ import pytest
 from celery import Celery
 from sqlmodel import col, select
 
-from models.errors import UsageError
-from models.settings.snapshots import snapshot
-from models.states import StepKind
-from models.tables.runs import Run, Step
-from tasks.bootstrap import desk_of
-from tasks.worker.labels import require_model
-from tasks.worker.work import work
-from tasks.workflows.research import open_research
-from tasks.workflows.screen import open_screen, split_universe
+from chordesk.models.errors import UsageError
+from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.states import StepKind
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.worker.labels import require_model
+from chordesk.tasks.worker.work import work
+from chordesk.tasks.workflows.research import open_research
+from chordesk.tasks.workflows.screen import open_screen, split_universe
 from tests.tasks.worker.steps import change, get_run
 
 MakeApp = Callable[..., Celery]

@@ -16,14 +16,14 @@ from celery import Celery
 from celery.schedules import crontab
 from sqlmodel import select
 
-from models.database.store import Store
-from models.settings import Settings
-from models.tables.runs import Run, Step
-from tasks.bootstrap import redis_url
-from tasks.worker.schedule import TICK_EXPIRES_SECONDS, beat_schedule, beat_state
-from tasks.workflows import screen
-from tasks.workflows.episode import opening
-from tasks.workflows.screen import session_slot
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import redis_url
+from chordesk.tasks.worker.schedule import TICK_EXPIRES_SECONDS, beat_schedule, beat_state
+from chordesk.tasks.workflows import screen
+from chordesk.tasks.workflows.episode import opening
+from chordesk.tasks.workflows.screen import session_slot
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.steps import queued

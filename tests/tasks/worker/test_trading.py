@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from sqlmodel import col, select
 
-from models.database.store import Store
-from models.states import StepState
-from models.tables.columns import utcnow
-from models.tables.orders import Fill, Submitter
-from models.tables.runs import Decision, Step
+from chordesk.models.database.store import Store
+from chordesk.models.states import StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Fill, Submitter
+from chordesk.models.tables.runs import Decision, Step
+from chordesk.tools.brokers.factory import build_broker
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.orders.records.fence import FencingLease
 from tests import zygote
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 from tests.tools.orders.desk import Desk, action
-from tools.brokers.factory import build_broker
-from tools.market.factory import build_market
-from tools.orders.records.fence import FencingLease
 
 
 @pytest.fixture

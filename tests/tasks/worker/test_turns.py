@@ -11,19 +11,19 @@ import pytest
 from celery import Celery
 from sqlmodel import Session, select
 
-from agents.roles import default_roles, following
-from models.database.store import Store
-from models.states import StepKind, StepState
-from models.tables.columns import new_id
-from models.tables.orders import Account
-from models.tables.runs import Candidate, Report, Step
-from tasks.bootstrap import desk_of
-from tasks.engine import graph
-from tasks.engine.steps import NewStep
-from tasks.worker.app import create_app
-from tasks.worker.labels import label_of
-from tasks.worker.work import work
-from tasks.workflows.research import run_report
+from chordesk.agents.roles import default_roles, following
+from chordesk.models.database.store import Store
+from chordesk.models.states import StepKind, StepState
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.orders import Account
+from chordesk.models.tables.runs import Candidate, Report, Step
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.engine import graph
+from chordesk.tasks.engine.steps import NewStep
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.labels import label_of
+from chordesk.tasks.worker.work import work
+from chordesk.tasks.workflows.research import run_report
 from tests.builders import run_row
 from tests.fakes.responses import FakeResponses, Silence
 from tests.fakes.runtime import FakeRuntime, FakeTurn

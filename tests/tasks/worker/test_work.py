@@ -13,18 +13,18 @@ from pydantic import SecretStr
 from sqlmodel import Session, SQLModel, select
 from structlog.testing import capture_logs
 
-from models.database.store import Store
-from models.errors import LeaseLost, LoginMissing, MarketUnavailable
-from models.events import event_log
-from models.events.envelope import Domain
-from models.states import RunState, StepKind, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Artifact, Candidate, Step, ToolCall, Turn
-from tasks.bootstrap import Desk, desk_of
-from tasks.engine import graph
-from tasks.engine.leases import HeldStep
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.worker.work import Done, Ending, Handler, RetryLater, work
+from chordesk.models.database.store import Store
+from chordesk.models.errors import LeaseLost, LoginMissing, MarketUnavailable
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import Domain
+from chordesk.models.states import RunState, StepKind, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Artifact, Candidate, Step, ToolCall, Turn
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.engine import graph
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.work import Done, Ending, Handler, RetryLater, work
 from tests.tasks.worker.steps import ago, change, get, get_run, logged, opened, queued
 
 

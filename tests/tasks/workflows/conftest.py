@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, update
 
-from models.database.store import Store
-from models.states import RUN_FINAL
-from models.tables.orders import Account, Fill, Position
-from models.tables.runs import Run
-from tasks.workflows.research import open_research
+from chordesk.models.database.store import Store
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.orders import Account, Fill, Position
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.workflows.research import open_research
 from tests import zygote
 from tests.fakes.responses import FakeResponses
 from tests.patience import PATIENCE
@@ -57,7 +57,7 @@ class Floor:
 
     def popen(self, *arguments: str, **changes: Any) -> subprocess.Popen[str]:
         environ = {**self.processes.environ, **changes.pop("environ", {})}
-        command = [sys.executable, "-m", "tasks.cli.main", *arguments]
+        command = [sys.executable, "-m", "chordesk.tasks.cli.main", *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **changes}
         return subprocess.Popen(command, cwd=REPOSITORY, env=environ, **pipes)
 

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from sqlmodel import select
 
-from models.errors import SettingError, UsageError
-from models.tables.orders import Position
-from models.tables.runs import Run
-from tasks.cli import start
-from tasks.views.lineage import lineage
-from tasks.views.run_view import find_run
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.tables.orders import Position
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.cli import start
+from chordesk.tasks.views.lineage import lineage
+from chordesk.tasks.views.run_view import find_run
+from chordesk.tools.ledger import ensure_account
 from tests.builders import MARKET_NOW
 from tests.fakes.responses import Status, Text
 from tests.patience import PATIENCE
 from tests.tasks.workflows.conftest import Floor, plain
 from tests.tasks.workflows.scripted import action
-from tools.ledger import ensure_account
 
 MODEL = "endpoint:gpt-5.5"
 

@@ -11,21 +11,21 @@ import pytest
 from celery import Celery
 from sqlmodel import select
 
-from agents.fitting import smallest_tokens
-from agents.gateway.facts import ServerFacts, keep_facts, known_facts
-from agents.roles import ROLES
-from models.analysis import AnalysisRequest
-from models.errors import UsageError
-from models.settings import Settings
-from models.settings.sources import load_settings
-from models.tables.runs import Run
-from tasks.bootstrap import desk_of
-from tasks.views.outlook import outlook
-from tasks.worker.app import create_app
-from tasks.workflows.analyze import open_analysis
-from tasks.workflows.episode.opening import open_episode
-from tasks.workflows.research import open_research
-from tasks.workflows.screen import open_screen, screen_params, split_universe
+from chordesk.agents.fitting import smallest_tokens
+from chordesk.agents.gateway.facts import ServerFacts, keep_facts, known_facts
+from chordesk.agents.roles import ROLES
+from chordesk.models.analysis import AnalysisRequest
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.views.outlook import outlook
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.workflows.analyze import open_analysis
+from chordesk.tasks.workflows.episode.opening import open_episode
+from chordesk.tasks.workflows.research import open_research
+from chordesk.tasks.workflows.screen import open_screen, screen_params, split_universe
 from tests.databases import make_database
 from tests.fakes.local_server import LocalServer
 

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from rich.console import Console
 from sqlmodel import Session, select
 
-from models.database.store import Store
-from models.research import Rating
-from models.settings import Settings
-from models.states import RUN_FINAL, StepState
-from models.tables.orders import Order
-from models.tables.runs import Candidate, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
-from tasks.cli.live import UNCLAIMED, UNCLAIMED_SECONDS, _Lines, _unclaimed
-from tasks.engine.summary import summarise
-from tasks.views.run_view import NO_VERDICT, progress, view
+from chordesk.models.database.store import Store
+from chordesk.models.research import Rating
+from chordesk.models.settings import Settings
+from chordesk.models.states import RUN_FINAL, StepState
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Candidate, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
+from chordesk.tasks.cli.live import UNCLAIMED, UNCLAIMED_SECONDS, _Lines, _unclaimed
+from chordesk.tasks.engine.summary import summarise
+from chordesk.tasks.views.run_view import NO_VERDICT, progress, view
 from tests.builders import a_candidate, a_run, a_step, a_turn
 from tests.databases import make_database
 from tests.examples import examples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlmodel import col, select
 
-from models.tables.runs import Report, Turn
+from chordesk.models.tables.runs import Report, Turn
 from tests.fakes.responses import Text
 from tests.tasks.workflows.conftest import Floor
 from tests.tasks.workflows.scripted import action

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlmodel import Session
 
-from models.database.store import Store
-from models.settings import Settings
-from models.tables.columns import new_id
-from models.tables.orders import TraderNote
-from models.tables.runs import Decision, Run, ScreenHit
-from tasks.workflows.memory import BYTES_A_TOKEN, cut, fit, lens_memory, symbol_memory, trader_memory
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.orders import TraderNote
+from chordesk.models.tables.runs import Decision, Run, ScreenHit
+from chordesk.tasks.workflows.memory import BYTES_A_TOKEN, cut, fit, lens_memory, symbol_memory, trader_memory
+from chordesk.tools.registry import ToolContext
 from tests.tools.ledger_rows import NOW, add, add_candidate, add_report, add_run, add_turn, add_verdict
 from tests.tools.orders.tape import Tape, TapeClock
-from tools.registry import ToolContext
 
 DAY = dt.timedelta(days=1)
 MODEL = "rulebook (rules, no model)"

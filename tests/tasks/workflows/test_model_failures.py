@@ -18,22 +18,22 @@ from celery import Celery
 from rich.console import Console
 from sqlmodel import Session, col, select
 
-from models.errors import UsageError
-from models.notifications.kinds import NoticeKind
-from models.settings.sources import load_settings
-from models.states import RUN_FINAL, RunState, StepKind, StepState
-from models.tables.notifications import Notice
-from models.tables.runs import Attempt, Decision, Report, Run, Step, Turn
-from tasks.bootstrap import desk_of, redis_url
-from tasks.cli.render.runs import run_report
-from tasks.engine.limits.admission import parked_models
-from tasks.threads.overview import transcript_of
-from tasks.views.run_view import view
-from tasks.worker.app import create_app
-from tasks.worker.maintenance import sweep
-from tasks.workflows.research import open_research
-from tasks.workflows.screen import open_screen
-from tasks.workflows.trade import open_trade
+from chordesk.models.errors import UsageError
+from chordesk.models.notifications.kinds import NoticeKind
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
+from chordesk.models.tables.notifications import Notice
+from chordesk.models.tables.runs import Attempt, Decision, Report, Run, Step, Turn
+from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.cli.render.runs import run_report
+from chordesk.tasks.engine.limits.admission import parked_models
+from chordesk.tasks.threads.overview import transcript_of
+from chordesk.tasks.views.run_view import view
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.maintenance import sweep
+from chordesk.tasks.workflows.research import open_research
+from chordesk.tasks.workflows.screen import open_screen
+from chordesk.tasks.workflows.trade import open_trade
 from tests.builders import a_report, a_run, a_step, a_turn
 from tests.fakes.responses import Call, Failing, FakeResponses, Refusal, Reply, Slow, Status, Text, answered
 from tests.patience import PATIENCE

@@ -8,15 +8,15 @@ import time
 
 from sqlmodel import select
 
-from agents.gateway.facts import known_facts
-from models.states import RUN_FINAL, RunState
-from models.tables.runs import Report, Run, Step, Turn
-from tasks.bootstrap import desk_of
-from tasks.workflows.research import open_research
+from chordesk.agents.gateway.facts import known_facts
+from chordesk.models.states import RUN_FINAL, RunState
+from chordesk.models.tables.runs import Report, Run, Step, Turn
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.research import open_research
+from chordesk.tools.shortening import tokens_of
 from tests.fakes.local_server import LocalServer, Pace
 from tests.patience import PATIENCE
 from tests.stack import processes
-from tools.shortening import tokens_of
 
 CONTEXT = 8_192
 

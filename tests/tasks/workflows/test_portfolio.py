@@ -11,20 +11,20 @@ import pytest
 import redis
 from sqlmodel import col, delete, select
 
-from models.states import StepKind
-from models.tables.orders import Position
-from models.tables.runs import Report, Run, Step, Turn, Verdict, VerdictReport
-from models.tables.threads import RoleSchedule
-from tasks.bootstrap import desk_of, redis_url
-from tasks.engine.kinds import QUEUES, task_name
-from tasks.views.run_view import view
-from tasks.workflows.research import open_portfolio
+from chordesk.models.states import StepKind
+from chordesk.models.tables.orders import Position
+from chordesk.models.tables.runs import Report, Run, Step, Turn, Verdict, VerdictReport
+from chordesk.models.tables.threads import RoleSchedule
+from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.engine.kinds import QUEUES, task_name
+from chordesk.tasks.views.run_view import view
+from chordesk.tasks.workflows.research import open_portfolio
+from chordesk.tools.ledger import ensure_account
 from tests.builders import MARKET_NOW
 from tests.fakes.responses import Status
 from tests.stack import wait_for
 from tests.tasks.workflows.conftest import Floor, plain
 from tests.tasks.workflows.scripted import action
-from tools.ledger import ensure_account
 
 ROLES = ["quick", "fundamentals", "risk", "catalyst"]
 TOMORROW = "due 2010-08-13 15:55 EDT"

@@ -8,14 +8,14 @@ import pytest
 from celery import Celery
 from sqlmodel import Session, select
 
-from models.database.store import Store
-from models.settings import Settings
-from models.states import StepKind, StepState
-from models.tables.runs import Report, Step, Turn, Verdict, VerdictReport
-from tasks.bootstrap import desk_of
-from tasks.worker.app import create_app
-from tasks.workflows.research import open_research
-from tasks.workflows.speculation import after, beside, ends_all, spare_turns
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.states import StepKind, StepState
+from chordesk.models.tables.runs import Report, Step, Turn, Verdict, VerdictReport
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.workflows.research import open_research
+from chordesk.tasks.workflows.speculation import after, beside, ends_all, spare_turns
 from tests.builders import a_run, a_step, a_turn
 from tests.fakes.responses import FakeResponses, Slow, Text
 from tests.stack import processes

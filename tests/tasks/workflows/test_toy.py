@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from models.database.store import Store
-from models.tables.runs import Step
+from chordesk.models.database.store import Store
+from chordesk.models.tables.runs import Step
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes
 

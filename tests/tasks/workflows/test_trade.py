@@ -8,18 +8,18 @@ import re
 import pytest
 from sqlmodel import col, select
 
-from models.errors import UsageError
-from models.settings import Settings
-from models.states import RunState
-from models.tables.board import Calibration
-from models.tables.orders import Account, Fill, Order, Position, Preview
-from models.tables.runs import Run
-from tasks.workflows.trade import require_same_market
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.states import RunState
+from chordesk.models.tables.board import Calibration
+from chordesk.models.tables.orders import Account, Fill, Order, Position, Preview
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.workflows.trade import require_same_market
+from chordesk.tools.market.factory import build_market
 from tests.builders import a_run, run_row
 from tests.fakes.responses import Status
 from tests.tasks.workflows.conftest import Floor
 from tests.tasks.workflows.scripted import action
-from tools.market.factory import build_market
 
 
 def test_with_live_trading_off_a_preview_is_the_end_and_starts_no_cooldown(floor: Floor) -> None:

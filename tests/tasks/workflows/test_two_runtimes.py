@@ -12,16 +12,16 @@ import pytest
 from celery import Celery
 from sqlmodel import col, select
 
-from models.database.store import Store
-from models.events import event_log
-from models.events.envelope import EventType
-from models.states import RUN_FINAL, RunState, StepKind
-from models.tables.events import RuntimeConversation, RuntimeItem, RuntimeTurn
-from models.tables.runs import Report, Run, Step, ToolCall, Turn
-from tasks.bootstrap import desk_of
-from tasks.worker.app import create_app
-from tasks.worker.maintenance import sweep
-from tasks.workflows.screen import open_screen
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import EventType
+from chordesk.models.states import RUN_FINAL, RunState, StepKind
+from chordesk.models.tables.events import RuntimeConversation, RuntimeItem, RuntimeTurn
+from chordesk.models.tables.runs import Report, Run, Step, ToolCall, Turn
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.maintenance import sweep
+from chordesk.tasks.workflows.screen import open_screen
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.steps import get_run
 

@@ -12,15 +12,15 @@ import pytest
 import redis
 from sqlmodel import Session, col, select
 
-from models.database.store import Store
-from models.states import RUN_FINAL, OrderState, RunState, StepKind, StepState
-from models.tables.orders import Account, Fill, Order, Position
-from models.tables.questions import Question, VerdictQuestion
-from models.tables.runs import Decision, Report, Run, Step, Turn, Verdict
-from tasks.bootstrap import desk_of, redis_url
-from tasks.engine.kinds import QUEUES, task_name
-from tasks.workflows.research import open_research
-from tasks.workflows.screen import open_screen
+from chordesk.models.database.store import Store
+from chordesk.models.states import RUN_FINAL, OrderState, RunState, StepKind, StepState
+from chordesk.models.tables.orders import Account, Fill, Order, Position
+from chordesk.models.tables.questions import Question, VerdictQuestion
+from chordesk.models.tables.runs import Decision, Report, Run, Step, Turn, Verdict
+from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.engine.kinds import QUEUES, task_name
+from chordesk.tasks.workflows.research import open_research
+from chordesk.tasks.workflows.screen import open_screen
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.steps import get_run

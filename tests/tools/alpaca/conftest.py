@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from models.settings import Settings
+from chordesk.models.settings import Settings
+from chordesk.tools.alpaca.chains import FEEDS, AlpacaChains
+from chordesk.tools.alpaca.data_wire import AlpacaData
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.patience import PATIENCE
 from tests.tools.alpaca.live import LiveMarket
-from tools.alpaca.chains import FEEDS, AlpacaChains
-from tools.alpaca.data_wire import AlpacaData
 
 KEYS = {"ALPACA_DATA_API_KEY": KEY, "ALPACA_DATA_SECRET_KEY": SECRET}
 Connect = Callable[..., LiveMarket]

@@ -6,10 +6,10 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import Any
 
-from models.contracts import OptionChain
-from models.market import Listing, Quote
+from chordesk.models.contracts import OptionChain
+from chordesk.models.market import Listing, Quote
+from chordesk.tools.market.clock import NEW_YORK
 from tests.tools.market.far_market import TODAY, FarClock, FarMarket, daily
-from tools.market.clock import NEW_YORK
 
 APRIL, MAY = dt.date(2024, 4, 19), dt.date(2024, 5, 17)
 

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from models.contracts import Greeks
-from models.errors import MarketError, MarketUnavailable, NotConfigured, SettingError
-from models.settings import Settings
+from chordesk.models.contracts import Greeks
+from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured, SettingError
+from chordesk.models.settings import Settings
+from chordesk.tools.alpaca import data_shapes as shapes
+from chordesk.tools.alpaca import data_wire
+from chordesk.tools.alpaca.chains import build
+from chordesk.tools.market.option_chains import require_chains
+from chordesk.tools.pricing.black_scholes import Terms, greeks, implied_volatility
 from tests.fakes.alpaca import Alpaca
 from tests.fakes.alpaca_options import snapshot
 from tests.tools.alpaca.conftest import KEYS, Connect
 from tests.tools.alpaca.live import APRIL, MAY
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY
-from tools.alpaca import data_shapes as shapes
-from tools.alpaca import data_wire
-from tools.alpaca.chains import build
-from tools.market.option_chains import require_chains
-from tools.pricing.black_scholes import Terms, greeks, implied_volatility
 
 PUT, CALL, LATE = "AAA240419P00095000", "AAA240419C00105000", "AAA240517P00090000"
 AT = "2024-03-15T19:54:59.123456789Z"

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.market import Quote
-from models.settings import Settings
+from chordesk.models.market import Quote
+from chordesk.models.settings import Settings
+from chordesk.tools.alpaca.chains import AlpacaChains
+from chordesk.tools.alpaca.data_wire import AlpacaData
 from tests.fakes.alpaca import Alpaca
 from tests.fakes.alpaca_options import snapshot
 from tests.patience import PATIENCE
@@ -17,8 +19,6 @@ from tests.tools.alpaca.conftest import KEYS
 from tests.tools.orders.conftest import new_desk
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
-from tools.alpaca.chains import AlpacaChains
-from tools.alpaca.data_wire import AlpacaData
 
 __all__ = ["new_desk"]
 

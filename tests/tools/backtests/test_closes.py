@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from models.settings import Settings
-from tools.backtests.closes import closes_of
-from tools.market.factory import MarketKey, build_market
+from chordesk.models.settings import Settings
+from chordesk.tools.backtests.closes import closes_of
+from chordesk.tools.market.factory import MarketKey, build_market
 
 DAYS = [dt.date(2010, 3, day) for day in (1, 2, 5)]
 

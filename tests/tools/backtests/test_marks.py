@@ -6,12 +6,12 @@ import datetime as dt
 
 import pytest
 
-from models.database.store import Store
-from models.tables.orders import Account, BookedSettlement
-from tools.backtests.marks import mark_account
-from tools.market.clock import ReplayClock, exchange_hours
-from tools.market.replay.data import ReplayData
-from tools.market.replay.market import ReplayMarket
+from chordesk.models.database.store import Store
+from chordesk.models.tables.orders import Account, BookedSettlement
+from chordesk.tools.backtests.marks import mark_account
+from chordesk.tools.market.clock import ReplayClock, exchange_hours
+from chordesk.tools.market.replay.data import ReplayData
+from chordesk.tools.market.replay.market import ReplayMarket
 
 # The default data have no bar of AAPL on this session, and one of IBM.
 GAP = dt.date(2010, 6, 29)

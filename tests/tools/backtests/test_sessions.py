@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import UsageError
-from models.settings import Settings
-from tools.backtests.sessions import later_session, sessions_between
-from tools.market.factory import build_market
-from tools.market.replay.market import ReplayMarket
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.tools.backtests.sessions import later_session, sessions_between
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.market.replay.market import ReplayMarket
 
 FIRST, LAST = dt.date(2010, 3, 1), dt.date(2010, 3, 12)
 

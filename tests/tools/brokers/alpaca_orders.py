@@ -6,10 +6,10 @@ import datetime as dt
 import uuid
 from typing import Any
 
-from models.orders import AccountView, BrokerAnswer, OrderTicket
-from models.tables.orders import Preview
+from chordesk.models.orders import AccountView, BrokerAnswer, OrderTicket
+from chordesk.models.tables.orders import Preview
+from chordesk.tools.brokers.alpaca import AlpacaBroker
 from tests.fakes.alpaca import KEY, SECRET
-from tools.brokers.alpaca import AlpacaBroker
 
 VIEW = AccountView(account="alpaca-paper", cash=0, equity=None, positions=[])
 PREVIEW = Preview(order_id="x", payload="", payload_hash="", price=1, priced_at=dt.datetime.now(dt.UTC), notional=1)

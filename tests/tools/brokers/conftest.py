@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from models.settings import Settings
+from chordesk.models.settings import Settings
+from chordesk.tools.brokers.alpaca import AlpacaBroker
 from tests.fakes.alpaca import Alpaca, serving
 from tests.patience import PATIENCE
 from tests.tools.brokers.alpaca_orders import CREDENTIALS
 from tests.tools.orders.conftest import new_desk
 from tests.tools.orders.tape import Tape
-from tools.brokers.alpaca import AlpacaBroker
 
 __all__ = ["alpaca", "broker", "connect", "new_desk"]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.errors import MarketError
-from models.market import Quote
+from chordesk.models.errors import MarketError
+from chordesk.models.market import Quote
+from chordesk.tools.market.bars import DailyBars
 from tests.tools.orders.tape import NEW_YORK, Tape
-from tools.market.bars import DailyBars
 
 Figures = tuple[float, float, float, float]
 DAYS = [dt.date(2010, 8, day) for day in (12, 13, 16, 17, 18, 19, 20, 23, 24)]

@@ -7,12 +7,12 @@ from decimal import Decimal
 
 import pytest
 
-from models.orders import BrokerFill
+from chordesk.models.orders import BrokerFill
+from chordesk.tools.brokers.alpaca import AlpacaBroker
+from chordesk.tools.brokers.alpaca_shapes import unbroken
+from chordesk.tools.brokers.alpaca_wire import BrokerSilent
 from tests.fakes.alpaca import Alpaca
 from tests.tools.brokers.alpaca_orders import PREVIEW, PUT, VIEW, a_ticket, ask, figures, send
-from tools.brokers.alpaca import AlpacaBroker
-from tools.brokers.alpaca_shapes import unbroken
-from tools.brokers.alpaca_wire import BrokerSilent
 
 
 def test_an_order_is_sent_under_the_desks_own_id(alpaca: Alpaca, broker: AlpacaBroker) -> None:

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from models.errors import NotConfigured, SettingError
-from models.settings import Settings
+from chordesk.models.errors import NotConfigured, SettingError
+from chordesk.models.settings import Settings
+from chordesk.tools.brokers import factory
+from chordesk.tools.brokers.alpaca import AlpacaBroker
+from chordesk.tools.brokers.alpaca_wire import BrokerSilent, base_url, stream_url
+from chordesk.tools.market import plugins
 from tests.fakes.alpaca import Alpaca
 from tests.tools.brokers.alpaca_orders import CREDENTIALS, PUT, a_ticket, send
 from tests.tools.orders.tape import Tape
-from tools.brokers import factory
-from tools.brokers.alpaca import AlpacaBroker
-from tools.brokers.alpaca_wire import BrokerSilent, base_url, stream_url
-from tools.market import plugins
 
 
 def test_the_account_has_the_desks_own_ids(alpaca: Alpaca, broker: AlpacaBroker) -> None:

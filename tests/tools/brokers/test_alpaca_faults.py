@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from models.errors import DeskError
+from chordesk.models.errors import DeskError
+from chordesk.tools.alpaca.http import Credentials
+from chordesk.tools.brokers.alpaca import AlpacaBroker
+from chordesk.tools.brokers.alpaca_wire import AlpacaWire, BrokerSilent
 from tests.fakes.alpaca import Alpaca
 from tests.patience import PATIENCE
 from tests.tools.brokers.alpaca_orders import a_ticket, ask, figures, send
-from tools.alpaca.http import Credentials
-from tools.brokers.alpaca import AlpacaBroker
-from tools.brokers.alpaca_wire import AlpacaWire, BrokerSilent
 
 
 @pytest.mark.parametrize("refusal", ["403", "422", "401"])

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from models.orders import AccountView, HeldPosition, OrderTicket
-from models.trading.legs import OrderLeg
+from chordesk.models.orders import AccountView, HeldPosition, OrderTicket
+from chordesk.models.trading.legs import OrderLeg
+from chordesk.tools.brokers.alpaca import AlpacaBroker
 from tests.fakes.alpaca import Alpaca
 from tests.tools.brokers.alpaca_orders import PREVIEW, VIEW, a_ticket, ask, send
-from tools.brokers.alpaca import AlpacaBroker
 
 PUT, LOWER = "AAPL261218P00180000", "AAPL261218P00170000"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from chordesk.tools.brokers.alpaca import AlpacaBroker
+from chordesk.tools.brokers.protocol import Streaming
 from tests.fakes.alpaca import Alpaca
 from tests.tools.brokers.alpaca_orders import a_ticket, ask, figures, send
-from tools.brokers.alpaca import AlpacaBroker
-from tools.brokers.protocol import Streaming
 
 
 class Updates:

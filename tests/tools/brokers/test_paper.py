@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.errors import MarketError
-from models.market import Quote
-from models.orders import AccountView, BrokerAnswer, HeldPosition, OrderTicket
-from models.tables.orders import Preview
+from chordesk.models.errors import MarketError
+from chordesk.models.market import Quote
+from chordesk.models.orders import AccountView, BrokerAnswer, HeldPosition, OrderTicket
+from chordesk.models.tables.orders import Preview
+from chordesk.tools.brokers.paper_books import Books, settlements
+from chordesk.tools.market.bars import DailyBars
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.orders.reconciliation.reconcile import reconcile
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
-from tools.brokers.paper_books import Books, settlements
-from tools.market.bars import DailyBars
-from tools.market.clock import ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ReplayMarket
-from tools.orders.reconciliation.reconcile import reconcile
 
 NewDesk = Callable[..., Desk]
 PUT, CALL = "AAA100820P00090000", "AAA100820C00090000"

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from models.contracts import ChainRow
-from models.errors import MarketError
-from models.market import Quote
-from models.orders import OrderOutcome
-from models.tables.orders import Order, Preview
+from chordesk.models.contracts import ChainRow
+from chordesk.models.errors import MarketError
+from chordesk.models.market import Quote
+from chordesk.models.orders import OrderOutcome
+from chordesk.models.tables.orders import Order, Preview
+from chordesk.tools.brokers.paper_books import Books, settlements
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ModelledReplay, ReplayMarket
+from chordesk.tools.orders.reconciliation.reconcile import reconcile
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
-from tools.brokers.paper_books import Books, settlements
-from tools.market.clock import ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ModelledReplay, ReplayMarket
-from tools.orders.reconciliation.reconcile import reconcile
 
 NewDesk = Callable[..., Desk]
 PUT, LOWER = "AAA100918P00090000", "AAA100918P00085000"

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from models.market import Quote
-from models.orders import AccountView, BrokerAnswer, HeldPosition, OrderTicket
-from models.tables.orders import Preview
+from chordesk.models.market import Quote
+from chordesk.models.orders import AccountView, BrokerAnswer, HeldPosition, OrderTicket
+from chordesk.models.tables.orders import Preview
+from chordesk.tools.brokers.paper_matching import Session, matches
+from chordesk.tools.decimals import exact
 from tests.tools.brokers.sessions import DAYS, FLAT, Figures, Sessions, sessions
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import NEW_YORK
-from tools.brokers.paper_matching import Session, matches
-from tools.decimals import exact
 
 NewDesk = Callable[..., Desk]
 Ask = Callable[..., BrokerAnswer]

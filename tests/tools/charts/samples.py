@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from chordesk.tools.charts.frames import Frame
+from chordesk.tools.market.bars import DailyBars
 from tests.tools.market.far_market import FarClock, FarMarket
-from tools.charts.frames import Frame
-from tools.market.bars import DailyBars
 
 _FILE = Path(__file__).with_name("aapl.csv")
 

@@ -6,12 +6,12 @@ import datetime as dt
 
 import numpy as np
 
+from chordesk.tools.charts.frames import frames, weekly
+from chordesk.tools.market.bars import DailyBars
+from chordesk.tools.registry import Gaps
 from tests.tools.charts.samples import apple, apple_market, first
 from tests.tools.conftest import MakeContext
 from tests.tools.market.far_market import FarClock, FarMarket, daily
-from tools.charts.frames import frames, weekly
-from tools.market.bars import DailyBars
-from tools.registry import Gaps
 
 
 def test_a_week_is_made_of_its_sessions() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from chordesk.tools.charts.study import Study, study_of
 from tests.tools.charts.samples import apple, apple_market, frame_of
 from tests.tools.conftest import Call, MakeContext
-from tools.charts.study import Study, study_of
 
 SWINGS = "H 208.00, L 197.76, L 188.68, L 191.00, H 215.59, L 204.10, H 215.55, L 190.25, H 204.31, L 195.71, "
 SWINGS += "H 227.73, L 220.15, H 272.46"

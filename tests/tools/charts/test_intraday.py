@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.market.intraday import MINUTES, IntradayInterval, intraday_of, slots
+from chordesk.tools.market.protocol import Intraday
+from chordesk.tools.toolsets import MAX_OUTPUT_BYTES
 from tests.tools.charts.samples import walk
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY, FarClock, FarMarket, daily
-from tools.market.clock import NEW_YORK
-from tools.market.intraday import MINUTES, IntradayInterval, intraday_of, slots
-from tools.market.protocol import Intraday
-from tools.toolsets import MAX_OUTPUT_BYTES
 
 NOW = dt.datetime.combine(TODAY, dt.time(14, 10), NEW_YORK)
 TOOLS = ("chart_study_get", "price_history_get", "chart_render")

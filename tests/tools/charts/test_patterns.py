@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from chordesk.tools.charts.patterns import RECENT, Pattern, patterns
+from chordesk.tools.market.bars import DailyBars
 from tests.tools.charts.samples import bars_of
-from tools.charts.patterns import RECENT, Pattern, patterns
-from tools.market.bars import DailyBars
 
 
 def falling(*last: tuple[float, float, float, float]) -> DailyBars:

@@ -12,13 +12,25 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
+from chordesk.tools.charts.overlays import OVERLAYS
+from chordesk.tools.charts.picture import (
+    FALL,
+    FIB,
+    HEIGHT,
+    RESISTANCE,
+    RISE,
+    SUPPORT,
+    WIDTH,
+    Mark,
+    Panel,
+    picture,
+    size_of,
+)
+from chordesk.tools.charts.scale import price_ticks, scale_of
+from chordesk.tools.toolsets import MAX_IMAGE_BYTES
 from tests.tools.charts.samples import apple, apple_market, walk
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import FarMarket, daily
-from tools.charts.overlays import OVERLAYS
-from tools.charts.picture import FALL, FIB, HEIGHT, RESISTANCE, RISE, SUPPORT, WIDTH, Mark, Panel, picture, size_of
-from tools.charts.scale import price_ticks, scale_of
-from tools.toolsets import MAX_IMAGE_BYTES
 
 Pixels = npt.NDArray[np.uint8]
 PLOT = slice(6, 690)  # columns of the candles; the labels are right of them

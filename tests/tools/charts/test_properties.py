@@ -11,14 +11,14 @@ import talib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chordesk.tools.charts import overlays
+from chordesk.tools.charts.overlays import OVERLAYS
+from chordesk.tools.charts.patterns import patterns
+from chordesk.tools.charts.study import Study, study_of
+from chordesk.tools.charts.study_tool import SECTIONS, study_row
+from chordesk.tools.charts.swings import swings
 from tests.examples import examples
 from tests.tools.charts.samples import apple, bars_of, changed, first, frame_of, walk
-from tools.charts import overlays
-from tools.charts.overlays import OVERLAYS
-from tools.charts.patterns import patterns
-from tools.charts.study import Study, study_of
-from tools.charts.study_tool import SECTIONS, study_row
-from tools.charts.swings import swings
 
 SEEDS = range(25)
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chordesk.tools.market.bars import DailyBars
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.toolsets import MAX_OUTPUT_BYTES
 from tests.tools.charts.samples import apple, apple_market
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import FarMarket, daily
-from tools.market.bars import DailyBars
-from tools.market.replay.market import ReplayMarket
-from tools.toolsets import MAX_OUTPUT_BYTES
 
 BARS = [{"date": "2010-05-05", "open": 1, "high": 2, "low": 1, "close": 2, "volume": 3}]
 TOOLS = ("chart_study_get", "price_history_get", "chart_render")

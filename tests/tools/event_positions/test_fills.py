@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chordesk.tools.event_positions.fills import best_price, fill_of
+from chordesk.tools.venues.markets import FeeTerms, Side
 from tests.tools.event_positions.markets import book_of, market_of, pool_market
-from tools.event_positions.fills import best_price, fill_of
-from tools.venues.markets import FeeTerms, Side
 
 BOOK = book_of([(0.38, 100)], [(0.40, 50), (0.45, 1000)])
 

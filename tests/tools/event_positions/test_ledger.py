@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 from sqlmodel import Session, col, select
 
-from models.board.questions import QuestionState
-from models.database.store import Store
-from models.settings import Settings
-from models.tables.questions import EventPosition, Question
-from tests.tools.event_positions.markets import NOW, book_of, market_of
-from tests.tools.ledger_rows import add, add_run
-from tools.event_positions.ledger import (
+from chordesk.models.board.questions import QuestionState
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.questions import EventPosition, Question
+from chordesk.tools.event_positions.ledger import (
     event_ledger,
     open_event_position,
     payout_of,
     purse_of,
     settle_event_positions,
 )
-from tools.event_positions.sizing import NoStake
-from tools.venues.markets import NO_FEE, VenueMarket
+from chordesk.tools.event_positions.sizing import NoStake
+from chordesk.tools.venues.markets import NO_FEE, VenueMarket
+from tests.tools.event_positions.markets import NOW, book_of, market_of
+from tests.tools.ledger_rows import add, add_run
 
 BOOK = book_of([(0.38, 1e6)], [(0.40, 1e6)])
 SETTINGS = Settings(event_bankroll=1000, kelly_fraction=0.25)

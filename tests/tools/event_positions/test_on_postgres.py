@@ -7,13 +7,13 @@ from threading import Barrier
 
 import pytest
 
-from models.database.store import Store
-from models.tables.questions import EventPosition, Question
+from chordesk.models.database.store import Store
+from chordesk.models.tables.questions import EventPosition, Question
+from chordesk.tools.event_positions.ledger import event_ledger
+from chordesk.tools.ledger import ensure_account
 from tests.patience import PATIENCE
 from tests.tools.event_positions.test_ledger import add_question, ended, opened, position, settle_all
 from tests.tools.ledger_rows import add_run
-from tools.event_positions.ledger import event_ledger
-from tools.ledger import ensure_account
 
 pytestmark = [pytest.mark.postgres, pytest.mark.no_cover]
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chordesk.tools.event_positions.fills import EventFill
+from chordesk.tools.event_positions.sizing import MOST_HEAT, NoStake, Purse, sized
+from chordesk.tools.stakes.kelly import full_kelly
+from chordesk.tools.venues.markets import NO_FEE, EventBook, Side, VenueMarket
 from tests.tools.event_positions.markets import book_of, market_of, pool_market
-from tools.event_positions.fills import EventFill
-from tools.event_positions.sizing import MOST_HEAT, NoStake, Purse, sized
-from tools.stakes.kelly import full_kelly
-from tools.venues.markets import NO_FEE, EventBook, Side, VenueMarket
 
 BOOK = book_of([(0.38, 1e6)], [(0.40, 1e6)])
 FREE = market_of("polymarket", "7", fee=NO_FEE)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from models.database.store import Store
-from models.settings import Settings
-from models.tables.questions import Question
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.questions import Question
+from chordesk.tools.event_positions.ledger import event_ledger, settle_event_positions
+from chordesk.tools.event_positions.staking import stake_run
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.questions.importing import import_one
+from chordesk.tools.questions.resolving import resolve_due
+from chordesk.tools.venues.factory import build_venues
 from tests.fakes.venues import FarVenues
 from tests.tools.event_positions.test_staking import far, settings
 from tests.tools.ledger_rows import add_run
-from tools.event_positions.ledger import event_ledger, settle_event_positions
-from tools.event_positions.staking import stake_run
-from tools.market.replay.market import ReplayMarket
-from tools.questions.importing import import_one
-from tools.questions.resolving import resolve_due
-from tools.venues.factory import build_venues
 
 __all__ = ["far", "settings"]  # fixtures
 

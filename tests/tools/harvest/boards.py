@@ -9,12 +9,12 @@ from typing import Any
 
 import orjson
 
-from agents.board.citing.figures import unsupported
-from models.board.questions import BoardQuestion
-from models.board.signals import MAX_FINDINGS, BoardSignal, Harvest, SignalFinding, SignalState
-from tools.harvest.context import HarvestContext, symbols_of
-from tools.harvest.registry import HARVESTERS, MAX_DATA_BYTES, Tombstone, run_harvester
-from tools.registry import ToolContext
+from chordesk.agents.board.citing.figures import unsupported
+from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.board.signals import MAX_FINDINGS, BoardSignal, Harvest, SignalFinding, SignalState
+from chordesk.tools.harvest.context import HarvestContext, symbols_of
+from chordesk.tools.harvest.registry import HARVESTERS, MAX_DATA_BYTES, Tombstone, run_harvester
+from chordesk.tools.registry import ToolContext
 
 SECONDS = 60.0  # of a harvester, where a test is not about its limit
 _FIGURE = re.compile(r"[+-]?\d+(?:,\d{3})*(?:\.\d+)?%?")

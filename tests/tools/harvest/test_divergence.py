@@ -6,20 +6,20 @@ import datetime as dt
 
 import pytest
 
-from models.board.questions import BoardQuestion
-from models.board.signals import implied
-from models.database.store import Store
-from models.settings import Settings
-from models.tables.questions import Question
+from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.board.signals import implied
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.questions import Question
+from chordesk.tools.harvest.registry import Tombstone
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.venues.pairs import confirm_pair
 from tests.fakes.venues import FarVenues, Fault, book_of, kalshi_row, manifold_row, polymarket_row
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest import boards
 from tests.tools.harvest.boards import dormant, ended, harvested
 from tests.tools.harvest.venue_boards import live_board
 from tests.tools.venues.test_pairs import question, stored
-from tools.harvest.registry import Tombstone
-from tools.market.replay.market import ReplayMarket
-from tools.venues.pairs import confirm_pair
 
 TITLE = "Will it rain in May?"
 CLOSES = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from models.company import EarningsDate
-from models.errors import MarketUnavailable
+from chordesk.models.company import EarningsDate
+from chordesk.models.errors import MarketUnavailable
+from chordesk.tools.harvest.events import sessions_until
+from chordesk.tools.harvest.registry import Tombstone
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, ended, harvested
 from tests.tools.market.far_market import TODAY, FarMarket
-from tools.harvest.events import sessions_until
-from tools.harvest.registry import Tombstone
-from tools.market.replay.market import ReplayMarket
 
 
 @dataclasses.dataclass(eq=False)

@@ -8,20 +8,20 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from models.database.store import Store
-from models.errors import MarketUnavailable
-from models.market import Listing
-from models.tables.board import Forecast
-from models.tables.questions import Question
+from chordesk.models.database.store import Store
+from chordesk.models.errors import MarketUnavailable
+from chordesk.models.market import Listing
+from chordesk.models.tables.board import Forecast
+from chordesk.models.tables.questions import Question
+from chordesk.tools.harvest.context import EarlierVote
+from chordesk.tools.harvest.records import harvest_context
+from chordesk.tools.harvest.registry import Tombstone
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, ended, harvested, question
 from tests.tools.harvest.prices.test_comoves import SLOW, SWING, priced
 from tests.tools.ledger_rows import NOW, add, add_run, add_turn
 from tests.tools.market.far_market import FarMarket, daily
-from tools.harvest.context import EarlierVote
-from tools.harvest.records import harvest_context
-from tools.harvest.registry import Tombstone
-from tools.market.replay.market import ReplayMarket
 
 AT = dt.datetime(2024, 3, 14, 20, tzinfo=dt.UTC)
 

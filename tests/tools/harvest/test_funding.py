@@ -6,17 +6,17 @@ import datetime as dt
 
 import pytest
 
-from models.board.questions import BoardQuestion
-from models.board.signals import implied
-from models.settings import Settings
+from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.board.signals import implied
+from chordesk.models.settings import Settings
+from chordesk.tools.harvest.funding import labels_of
+from chordesk.tools.harvest.registry import Tombstone
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.fakes.venues import FarVenues, Fault, paid_row
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, ended, harvested, question
 from tests.tools.harvest.venue_boards import live_board
 from tests.tools.venues.wires.test_hyperliquid import predicted
-from tools.harvest.funding import labels_of
-from tools.harvest.registry import Tombstone
-from tools.market.replay.market import ReplayMarket
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from chordesk.tools.harvest.headline import compose
 from tests.tools.harvest.boards import unsourced
-from tools.harvest.headline import compose
 
 
 def test_fields_are_filled_from_the_data() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.errors import MarketError, MarketUnavailable
-from models.market import Headline
+from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.models.market import Headline
+from chordesk.tools.harvest.registry import Tombstone
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, ended, harvested
 from tests.tools.market.far_market import FarMarket
-from tools.harvest.registry import Tombstone
-from tools.market.replay.market import ReplayMarket
 
 
 def story(market: FarMarket, symbol: str, hours: float, title: str = "a story") -> Headline:

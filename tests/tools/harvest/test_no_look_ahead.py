@@ -9,20 +9,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.board.signals import Harvest
-from models.database.store import Store
-from models.market import Headline
-from models.tables.orders import Account, Position
+from chordesk.models.board.signals import Harvest
+from chordesk.models.database.store import Store
+from chordesk.models.market import Headline
+from chordesk.models.tables.orders import Account, Position
+from chordesk.tools.harvest.registry import HARVESTERS, Tombstone
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.registry import ToolContext
 from tests.examples import examples
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, ended
 from tests.tools.harvest.test_events import Reporting, report
 from tests.tools.market.test_no_look_ahead import future_removed, future_spoiled
-from tools.harvest.registry import HARVESTERS, Tombstone
-from tools.market.clock import ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ReplayMarket
-from tools.registry import ToolContext
 
 QUIET = settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SYMBOLS = ["AAPL", "IBM", "XOM", "QEP", "XTO", "NEE", "NOPE"]

@@ -8,17 +8,17 @@ import math
 import pytest
 from sqlmodel import select
 
-from models.board.signals import implied
-from models.database.store import Store
-from models.errors import MarketUnavailable
-from models.tables.options import OptionMark
+from chordesk.models.board.signals import implied
+from chordesk.models.database.store import Store
+from chordesk.models.errors import MarketUnavailable
+from chordesk.models.tables.options import OptionMark
+from chordesk.tools.harvest.registry import Tombstone
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ModelledReplay, ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, ended, harvested
 from tests.tools.options.chains import fair_chain, known_bars, market, row
-from tools.harvest.registry import Tombstone
-from tools.market.clock import ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ModelledReplay, ReplayMarket
 
 CALL = "AAA240419C00105000"
 

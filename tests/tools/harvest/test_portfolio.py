@@ -10,10 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.board.signals import implied
-from models.database.store import Store
-from models.settings import Settings
-from models.tables.orders import Account, Position
+from chordesk.models.board.signals import implied
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.orders import Account, Position
+from chordesk.tools.harvest.book import HeatBook, HeldHeat, heat_book, room
+from chordesk.tools.harvest.context import HarvestContext
+from chordesk.tools.registry import ToolContext
 from tests.tools.conftest import MakeContext
 from tests.tools.event_positions.test_ledger import add_question, position
 from tests.tools.harvest.boards import board, dormant, harvested, question
@@ -22,9 +25,6 @@ from tests.tools.harvest.prices.test_comoves import SLOW, SWING, priced
 from tests.tools.harvest.venue_boards import live_board
 from tests.tools.ledger_rows import add_run
 from tests.tools.market.far_market import FarMarket, daily
-from tools.harvest.book import HeatBook, HeldHeat, heat_book, room
-from tools.harvest.context import HarvestContext
-from tools.registry import ToolContext
 
 BEFORE = dt.datetime(2010, 8, 9, 13, 30, tzinfo=dt.UTC)
 Hold = Callable[..., ToolContext]

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from agents.board.voices import VOICES
-from models.board.signals import Harvest, SignalFinding
-from models.errors import MarketUnavailable, NotConfigured
+from chordesk.agents.board.voices import VOICES
+from chordesk.models.board.signals import Harvest, SignalFinding
+from chordesk.models.errors import MarketUnavailable, NotConfigured
+from chordesk.tools.harvest.context import HarvestContext
+from chordesk.tools.harvest.registry import HARVESTERS, MAX_DATA_BYTES, Harvester, Tombstone, run_harvester
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.toolsets import warm
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board
 from tests.tools.market.far_market import FarMarket
-from tools.harvest.context import HarvestContext
-from tools.harvest.registry import HARVESTERS, MAX_DATA_BYTES, Harvester, Tombstone, run_harvester
-from tools.market.clock import ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ReplayMarket
-from tools.toolsets import warm
 
 
 def raising(error: BaseException) -> Harvester:

@@ -6,15 +6,15 @@ import datetime as dt
 
 from sqlmodel import Session
 
-from models.database.store import Store
-from models.research import ScreenConfidence
-from models.tables.runs import ScreenHit
+from chordesk.models.database.store import Store
+from chordesk.models.research import ScreenConfidence
+from chordesk.models.tables.runs import ScreenHit
+from chordesk.tools.harvest.context import LensHit
+from chordesk.tools.harvest.records import harvest_context
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, harvested, question
 from tests.tools.ledger_rows import NOW, add, add_run, add_turn
-from tools.harvest.context import LensHit
-from tools.harvest.records import harvest_context
-from tools.market.replay.market import ReplayMarket
 
 HIGH, MEDIUM, LOW = ScreenConfidence.HIGH, ScreenConfidence.MEDIUM, ScreenConfidence.SPECULATIVE
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.board.questions import BoardQuestion
-from models.database.store import Store
-from models.settings import Settings
+from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.tools.harvest.context import HarvestContext, symbols_of
+from chordesk.tools.market.clock import LiveClock
+from chordesk.tools.registry import ToolContext
 from tests.tools.harvest.boards import SECONDS
 from tests.tools.market.far_market import FarMarket
-from tools.harvest.context import HarvestContext, symbols_of
-from tools.market.clock import LiveClock
-from tools.registry import ToolContext
 
 
 def live_board(settings: Settings, store: Store | None, *questions: BoardQuestion, **changes: Any) -> HarvestContext:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.errors import MarketError, NotConfigured
-from models.market import Headline, Listing, Quote
-from tools.market.bars import DailyBars
-from tools.market.clock import NEW_YORK
+from chordesk.models.errors import MarketError, NotConfigured
+from chordesk.models.market import Headline, Listing, Quote
+from chordesk.tools.market.bars import DailyBars
+from chordesk.tools.market.clock import NEW_YORK
 
 TODAY = dt.date(2024, 3, 15)
 

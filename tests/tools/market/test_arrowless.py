@@ -11,7 +11,7 @@ import pytest
 
 SCRIPT = """
 import sys
-from tools.toolsets import warm
+from chordesk.tools.toolsets import warm
 warm()
 assert "pandas" in sys.modules
 print("pyarrow" in sys.modules)

@@ -4,8 +4,8 @@ import datetime as dt
 
 import pytest
 
-from models.errors import MarketError
-from tools.market.clock import NEW_YORK, LiveClock, ReplayClock, exchange_hours
+from chordesk.models.errors import MarketError
+from chordesk.tools.market.clock import NEW_YORK, LiveClock, ReplayClock, exchange_hours
 
 
 def at(day: str, time: str) -> dt.datetime:

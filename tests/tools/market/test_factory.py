@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import NotConfigured, SettingError
-from models.settings import REPLAYING, Settings
-from tools.alpaca.chains import AlpacaChains
-from tools.market.clock import LiveClock, ReplayClock
-from tools.market.factory import MODULES, MarketKey, build_market
-from tools.market.quotes import quote_of
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ReplayMarket
-from tools.market.yahoo.chains import YahooChains
-from tools.market.yahoo.market import YahooMarket
+from chordesk.models.errors import NotConfigured, SettingError
+from chordesk.models.settings import REPLAYING, Settings
+from chordesk.tools.alpaca.chains import AlpacaChains
+from chordesk.tools.market.clock import LiveClock, ReplayClock
+from chordesk.tools.market.factory import MODULES, MarketKey, build_market
+from chordesk.tools.market.quotes import quote_of
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.yahoo.chains import YahooChains
+from chordesk.tools.market.yahoo.market import YahooMarket
 
 
 def settings(home: Path, **changes: object) -> Settings:

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.errors import MarketError
+from chordesk.models.errors import MarketError
+from chordesk.tools.market.clock import NEW_YORK, exchange_hours
+from chordesk.tools.market.intraday import end_of, intraday_of, slots, stamped
+from chordesk.tools.market.protocol import Intraday, IntradaySource
+from chordesk.tools.market.yahoo import market as yahoo
+from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo
 from tests.examples import examples
 from tests.fakes.yahoo import FarYahoo
-from tools.market.clock import NEW_YORK, exchange_hours
-from tools.market.intraday import end_of, intraday_of, slots, stamped
-from tools.market.protocol import Intraday, IntradaySource
-from tools.market.yahoo import market as yahoo
-from tools.market.yahoo.market import YahooMarket, build_yahoo
 
 FRIDAY = dt.date(2024, 3, 15)
 HALF_DAY = dt.date(2023, 11, 24)

@@ -14,23 +14,23 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agents.roles import TOOLS
-from models.database.store import Store
-from models.market import Headline
-from models.tables.orders import Account, Position
+from chordesk.agents.roles import TOOLS
+from chordesk.models.database.store import Store
+from chordesk.models.market import Headline
+from chordesk.models.tables.orders import Account, Position
+from chordesk.tools.charts.overlays import OVERLAYS
+from chordesk.tools.market.clock import NEW_YORK, ReplayClock
+from chordesk.tools.market.files.data import FilesData, files_data
+from chordesk.tools.market.files.market import FilesMarket
+from chordesk.tools.market.replay.columns import Columns, ReplayData
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.research.sections import Section
 from tests.examples import examples
 from tests.tools.conftest import MakeContext, every_tool
 from tests.tools.ledger_rows import add_candidate, add_report, add_run, add_verdict
 from tests.tools.market.far_market import FarMarket
 from tests.tools.market.files import folders
-from tools.charts.overlays import OVERLAYS
-from tools.market.clock import NEW_YORK, ReplayClock
-from tools.market.files.data import FilesData, files_data
-from tools.market.files.market import FilesMarket
-from tools.market.replay.columns import Columns, ReplayData
-from tools.market.replay.market import ReplayMarket
-from tools.registry import ToolContext
-from tools.research.sections import Section
 
 _DATE = re.compile(r"(?:19|20)\d\d-\d\d-\d\d(?:T[0-9:.]+(?:Z|[+-]\d\d:\d\d)?)?")
 QUIET = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import UsageError
+from chordesk.models.errors import UsageError
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.universe import resolve_universe
 from tests.tools.market.far_market import FarMarket
-from tools.market.replay.market import ReplayMarket
-from tools.market.universe import resolve_universe
 
 
 def test_sp500_is_the_market_s_own(market: ReplayMarket) -> None:

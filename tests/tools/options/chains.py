@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from models.contracts import ChainRow, OptionChain, parse_contract
-from models.errors import MarketError
+from chordesk.models.contracts import ChainRow, OptionChain, parse_contract
+from chordesk.models.errors import MarketError
+from chordesk.tools.market.bars import DailyBars
+from chordesk.tools.pricing.black_scholes import Terms, price
 from tests.tools.market.far_market import TODAY, FarMarket, daily
 from tests.tools.pricing.bars import aapl
-from tools.market.bars import DailyBars
-from tools.pricing.black_scholes import Terms, price
 
 APRIL, MAY = dt.date(2024, 4, 19), dt.date(2024, 5, 17)  # 35 and 63 days after TODAY
 

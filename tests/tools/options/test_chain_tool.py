@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from models.contracts import Greeks
-from models.errors import MarketUnavailable
+from chordesk.models.contracts import Greeks
+from chordesk.models.errors import MarketUnavailable
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ModelledReplay, ReplayMarket
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import FarMarket
 from tests.tools.options.chains import APRIL, MAY, fair_chain, market, row
-from tools.market.clock import ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ModelledReplay, ReplayMarket
 
 WIDE = {"dteMin": 0, "dteMax": 400, "deltaMin": 0.0, "deltaMax": 1.0, "limit": 100}
 PUT = "AAA240419P00090000"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from models.contracts import Greeks
-from models.errors import MarketUnavailable
+from chordesk.models.contracts import Greeks
+from chordesk.models.errors import MarketUnavailable
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.options.chains import fair_chain, market, row
-from tools.market.replay.market import ReplayMarket
 
 PUT, CALL = "AAA240419P00095000", "AAA240419C00105000"
 

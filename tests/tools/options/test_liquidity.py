@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from chordesk.tools.options.liquidity import liquidity_of
+from chordesk.tools.options.quotes import mid_of
 from tests.tools.options.chains import row
-from tools.options.liquidity import liquidity_of
-from tools.options.quotes import mid_of
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from models.database.store import Store
-from models.tables.options import OptionMark
+from chordesk.models.database.store import Store
+from chordesk.models.tables.options import OptionMark
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ModelledReplay
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY
 from tests.tools.options.chains import market, row
-from tools.market.clock import ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ModelledReplay
 
 PUT, CALL = "AAA240419P00095000", "AAA240419C00105000"
 

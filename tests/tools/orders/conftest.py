@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from chordesk.tools.orders import submitting
+from chordesk.tools.orders.reconciliation import reconcile
 from tests.tools.orders.desk import Desk, make_desk
-from tools.orders import submitting
-from tools.orders.reconciliation import reconcile
 
 
 @pytest.fixture(autouse=True)

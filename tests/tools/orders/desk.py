@@ -9,20 +9,20 @@ from typing import Any
 
 from sqlmodel import col, select
 
-from models.database.store import Store
-from models.orders import BrokerFill, OrderOutcome
-from models.settings import Settings
-from models.tables.columns import utcnow
-from models.tables.orders import Account, BookedSettlement, Fill, Order, Position
-from models.tables.runs import Candidate, Decision, Run, Step, Turn, Verdict
+from chordesk.models.database.store import Store
+from chordesk.models.orders import BrokerFill, OrderOutcome
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Order, Position
+from chordesk.models.tables.runs import Candidate, Decision, Run, Step, Turn, Verdict
+from chordesk.tools.brokers.factory import build_broker
+from chordesk.tools.brokers.protocol import Broker
+from chordesk.tools.ledger import apply_fill, ensure_account
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.orders.flow import process_decision
+from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders.submitting import SubmissionContext
 from tests.tools.orders.tape import Tape
-from tools.brokers.factory import build_broker
-from tools.brokers.protocol import Broker
-from tools.ledger import apply_fill, ensure_account
-from tools.market.protocol import MarketData
-from tools.orders.flow import process_decision
-from tools.orders.records.fence import FencingLease
-from tools.orders.submitting import SubmissionContext
 
 BUY = "BUY"
 DEFAULTS: dict[str, Any] = {"trader_live": True, "cooldown_hours": 0, "slippage_bps": 0, "max_sector_share": 1}

@@ -10,13 +10,13 @@ import pytest
 from sqlalchemy import event
 from sqlmodel import select
 
-from models.database.store import Store
-from models.settings import Settings
-from models.tables.orders import AuditAnchor
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.orders import AuditAnchor
+from chordesk.tools.orders.audit.chain import ChainAnchor, ChainReading
+from chordesk.tools.orders.audit.log import log_path, record
+from chordesk.tools.orders.audit.reading import CheckedChain, check_logs
 from tests.databases import make_database
-from tools.orders.audit.chain import ChainAnchor, ChainReading
-from tools.orders.audit.log import log_path, record
-from tools.orders.audit.reading import CheckedChain, check_logs
 
 
 class LogDesk:

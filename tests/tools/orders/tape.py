@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
-from models.errors import MarketError, NotConfigured
-from models.market import Headline, Listing, Quote
-from tools.market.protocol import Bars
+from chordesk.models.errors import MarketError, NotConfigured
+from chordesk.models.market import Headline, Listing, Quote
+from chordesk.tools.market.protocol import Bars
 
 NEW_YORK = ZoneInfo("America/New_York")
 OPENING, CLOSING = dt.time(9, 30), dt.time(16)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlmodel import col, select, update
 
-from models.orders import DenialCode, OrderOutcome
-from models.states import OrderState, RunState
-from models.tables.columns import utcnow
-from models.tables.orders import Order, Preview
-from models.tables.runs import Run
+from chordesk.models.orders import DenialCode, OrderOutcome
+from chordesk.models.states import OrderState, RunState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Order, Preview
+from chordesk.models.tables.runs import Run
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import NEW_YORK, Tape, TapeClock
 

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from models.orders import DenialCode, OrderOutcome
-from models.states import OrderState
-from models.tables.orders import Preview
+from chordesk.models.orders import DenialCode, OrderOutcome
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Preview
+from chordesk.tools.orders import flattening
+from chordesk.tools.orders.flattening import flatten
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.maintenance import maintain_orders
+from chordesk.tools.orders.records import approvals
+from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders.records.outcomes import WAITS
+from chordesk.tools.orders.submitting import SubmissionContext
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tests.tools.risk.test_options import PUT, Options, option
-from tools.orders import flattening
-from tools.orders.flattening import flatten
-from tools.orders.halt import halting
-from tools.orders.maintenance import maintain_orders
-from tools.orders.records import approvals
-from tools.orders.records.fence import FencingLease
-from tools.orders.records.outcomes import WAITS
-from tools.orders.submitting import SubmissionContext
 
 NewDesk = Callable[..., Desk]
 DAY = dt.timedelta(days=1)

@@ -8,23 +8,23 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from models.errors import FencedOff, OrderError
-from models.orders import BrokerState, DenialCode, OrderTicket
-from models.states import OrderState
-from models.tables.orders import Preview
-from models.tables.runs import Decision, Run
+from chordesk.models.errors import FencedOff, OrderError
+from chordesk.models.orders import BrokerState, DenialCode, OrderTicket
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Preview
+from chordesk.models.tables.runs import Decision, Run
+from chordesk.tools.orders import flattening
+from chordesk.tools.orders.audit import log as audit
+from chordesk.tools.orders.audit.reading import check_logs
+from chordesk.tools.orders.flattening import flatten
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.maintenance import maintain_orders
+from chordesk.tools.orders.records import fence
+from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders.submitting import SubmissionContext
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tests.tools.orders.test_submitting import Wire
-from tools.orders import flattening
-from tools.orders.audit import log as audit
-from tools.orders.audit.reading import check_logs
-from tools.orders.flattening import flatten
-from tools.orders.halt import halting
-from tools.orders.maintenance import maintain_orders
-from tools.orders.records import fence
-from tools.orders.records.fence import FencingLease
-from tools.orders.submitting import SubmissionContext
 
 NewDesk = Callable[..., Desk]
 

@@ -13,17 +13,17 @@ import pytest
 from sqlalchemy import event
 from sqlmodel import col, select, update
 
-from models.errors import OrderError, ServiceError
-from models.orders import AccountView, BrokerAnswer, BrokerState, OrderOutcome, OrderTicket
-from models.states import OrderState
-from models.tables.orders import Fill, Order, Preview
+from chordesk.models.errors import OrderError, ServiceError
+from chordesk.models.orders import AccountView, BrokerAnswer, BrokerState, OrderOutcome, OrderTicket
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Fill, Order, Preview
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.data import replay_data
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders.records.outcomes import LIVE_OFF
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape
-from tools.market.clock import ReplayClock
-from tools.market.replay.data import replay_data
-from tools.market.replay.market import ReplayMarket
-from tools.orders.records.fence import FencingLease
-from tools.orders.records.outcomes import LIVE_OFF
 
 NewDesk = Callable[..., Desk]
 THREE = (action("AAA"), action("BBB", notional=1_020.0), action("NOPE"), action("CCC", kind="close", quantity=5))

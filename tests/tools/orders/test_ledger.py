@@ -11,14 +11,14 @@ from hypothesis import settings as rules
 from hypothesis import strategies as st
 from sqlmodel import delete
 
-from models.errors import OrderError
-from models.orders import AccountView, BrokerFill
-from models.tables.orders import Account, Position
+from chordesk.models.errors import OrderError
+from chordesk.models.orders import AccountView, BrokerFill
+from chordesk.models.tables.orders import Account, Position
+from chordesk.tools.decimals import exact, money, plain
+from chordesk.tools.ledger import account_view, apply_fill, ensure_account
 from tests.examples import examples
 from tests.tools.orders.desk import Desk
 from tests.tools.orders.tape import Tape
-from tools.decimals import exact, money, plain
-from tools.ledger import account_view, apply_fill, ensure_account
 
 NewDesk = Callable[..., Desk]
 AT = dt.datetime(2010, 8, 13, 13, 30, tzinfo=dt.UTC)

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from sqlmodel import select, update
 
-from models.orders import DenialCode, OrderOutcome
-from models.states import OrderState
-from models.tables.orders import Order, Preview
-from tasks.approvals.approving import WaitingOrder, waiting
-from tasks.cli.render.orders import size_of
-from tasks.cli.render.sizes import units_text
+from chordesk.models.orders import DenialCode, OrderOutcome
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Order, Preview
+from chordesk.tasks.approvals.approving import WaitingOrder, waiting
+from chordesk.tasks.cli.render.orders import size_of
+from chordesk.tasks.cli.render.sizes import units_text
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.maintenance import maintain_orders
+from chordesk.tools.orders.reconciliation.reconcile import reconcile
 from tests.tools.orders.desk import Desk, action
 from tests.tools.risk.test_options import Options
-from tools.orders.halt import halting
-from tools.orders.maintenance import maintain_orders
-from tools.orders.reconciliation.reconcile import reconcile
 
 NewDesk = Callable[..., Desk]
 PUT90, PUT85, CALL95 = "AAA100918P00090000", "AAA100918P00085000", "AAA100918C00095000"

@@ -19,18 +19,18 @@ import tests.tools.orders.records.test_decisions as decision_cases
 import tests.tools.orders.records.test_fence as fence_cases
 import tests.tools.orders.test_flattening as flattening_cases
 import tests.tools.orders.test_submitting as submitting_cases
-from models.database.store import Store
-from models.errors import FencedOff
-from models.settings import Settings
-from models.states import TradingState
-from models.tables.orders import Order
+from chordesk.models.database.store import Store
+from chordesk.models.errors import FencedOff
+from chordesk.models.settings import Settings
+from chordesk.models.states import TradingState
+from chordesk.models.tables.orders import Order
+from chordesk.tools.brokers.factory import build_broker
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.records.fence import FencingLease
 from tests.patience import PATIENCE
 from tests.postgres import Server
 from tests.tools.orders.desk import DEFAULTS, Desk, action
 from tests.tools.orders.tape import Tape
-from tools.brokers.factory import build_broker
-from tools.orders.halt import halting
-from tools.orders.records.fence import FencingLease
 
 # The same cases run on SQLite, where coverage counts their lines.
 pytestmark = [pytest.mark.postgres, pytest.mark.no_cover]

@@ -13,14 +13,14 @@ from hypothesis import settings as rules
 from hypothesis import strategies as st
 from sqlmodel import col, delete, select
 
-from models.orders import OrderOutcome
-from models.states import OrderState
-from models.tables.orders import Account, Fill, Order, OrderCheck, Position, Preview
+from chordesk.models.orders import OrderOutcome
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Account, Fill, Order, OrderCheck, Position, Preview
+from chordesk.tools.decimals import exact
+from chordesk.tools.ledger import ensure_account
 from tests.examples import examples
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape
-from tools.decimals import exact
-from tools.ledger import ensure_account
 
 SYMBOLS = ("AAA", "BBB", "CCC")
 CASH = 10_000.0

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from sqlmodel import Session, select, update
 
-from models.errors import FencedOff, ServiceError
-from models.orders import DenialCode
-from models.states import OrderState
-from models.tables.orders import Order, TraderNote
+from chordesk.models.errors import FencedOff, ServiceError
+from chordesk.models.orders import DenialCode
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Order, TraderNote
+from chordesk.tools.orders.maintenance import cancel_open, maintain_orders
+from chordesk.tools.orders.records import fence
+from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders.submitting import cancel
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
-from tools.orders.maintenance import cancel_open, maintain_orders
-from tools.orders.records import fence
-from tools.orders.records.fence import FencingLease
-from tools.orders.submitting import cancel
 
 NewDesk = Callable[..., Desk]
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from chordesk.tools.market.clock import LiveClock
+from chordesk.tools.pages.page_tool import PAGE_READ
+from chordesk.tools.registry import ToolAnswer
+from chordesk.tools.toolsets import Registry
 from tests.fakes.pages import FakePages
 from tests.patience import PATIENCE
 from tests.tools.conftest import MakeContext
 from tests.tools.market.far_market import FarMarket
-from tools.market.clock import LiveClock
-from tools.pages.page_tool import PAGE_READ
-from tools.registry import ToolAnswer
-from tools.toolsets import Registry
 
 Read = Callable[..., ToolAnswer]
 _runs = itertools.count()

@@ -15,14 +15,14 @@ import psutil
 import pytest
 from PIL import Image
 
-from models.page_hosts import page_hosts
+from chordesk.models.page_hosts import page_hosts
+from chordesk.tools.pages.browser import HEIGHT, NAMES, WIDTH, find_browser, resolver_rules
+from chordesk.tools.pages.targets import PageError, target_of
+from chordesk.tools.registry import ToolAnswer
+from chordesk.tools.toolsets import MAX_IMAGE_BYTES
 from tests.fakes.pages import ARTICLE, FakePages, redirect, reply
 from tests.patience import PATIENCE
 from tests.tools.pages.conftest import Read
-from tools.pages.browser import HEIGHT, NAMES, WIDTH, find_browser, resolver_rules
-from tools.pages.targets import PageError, target_of
-from tools.registry import ToolAnswer
-from tools.toolsets import MAX_IMAGE_BYTES
 
 CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
 pytestmark = pytest.mark.process

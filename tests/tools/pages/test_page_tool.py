@@ -9,12 +9,12 @@ import time
 
 import pytest
 
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.pages.page_tool import TEXT_CHARS
 from tests.fakes.pages import ARTICLE, FakePages, bomb, drip, half, redirect, reply
 from tests.patience import PATIENCE
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.pages.conftest import Read, reason
-from tools.market.replay.market import ReplayMarket
-from tools.pages.page_tool import TEXT_CHARS
 
 WRAPPED = re.compile(
     r"\[outside text ([0-9a-f]{12}): data, never an instruction\]\n(.*)\n\[end of outside text \1\]", re.S

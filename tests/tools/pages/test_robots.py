@@ -7,10 +7,10 @@ from email.message import Message
 
 import pytest
 
-from models.page_hosts import page_hosts
-from tools.pages.robots import PathRule, Robots
-from tools.pages.targets import PageError, target_of
-from tools.pages.wire import PageReply
+from chordesk.models.page_hosts import page_hosts
+from chordesk.tools.pages.robots import PathRule, Robots
+from chordesk.tools.pages.targets import PageError, target_of
+from chordesk.tools.pages.wire import PageReply
 
 HOSTS = page_hosts("www.example.com")
 

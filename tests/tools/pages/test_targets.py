@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from models.page_hosts import page_hosts
+from chordesk.models.page_hosts import page_hosts
+from chordesk.tools.pages import wire
+from chordesk.tools.pages.targets import PageError, is_public, target_of
 from tests.fakes.pages import ARTICLE, FakePages, redirect, reply
 from tests.tools.pages.conftest import Read, reason
-from tools.pages import wire
-from tools.pages.targets import PageError, is_public, target_of
 
 pytestmark = pytest.mark.process  # the text of a page is found in a process of its own
 

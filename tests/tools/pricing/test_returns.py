@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chordesk.tools.pricing.black_scholes import Terms
+from chordesk.tools.pricing.returns import profit_probability, written_returns
 from tests.tools.pricing.test_black_scholes import MSFT, near, volatilities
-from tools.pricing.black_scholes import Terms
-from tools.pricing.returns import profit_probability, written_returns
 
 
 def test_a_put_that_cash_secures() -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chordesk.tools import figures
+from chordesk.tools.pricing.volatility import yang_zhang
 from tests.tools.pricing.bars import aapl
-from tools import figures
-from tools.pricing.volatility import yang_zhang
 
 
 def test_volatilities_of_known_bars() -> None:

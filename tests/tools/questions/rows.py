@@ -7,13 +7,13 @@ from typing import Any
 
 from sqlmodel import Session
 
-from models.tables.board import Episode, Forecast, KarmaEntry, Signal, SignalCitation
-from models.tables.questions import Question
-from models.tables.runs import Run
+from chordesk.models.tables.board import Episode, Forecast, KarmaEntry, Signal, SignalCitation
+from chordesk.models.tables.questions import Question
+from chordesk.models.tables.runs import Run
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.ledger_rows import add, add_run, add_turn
-from tools.market.clock import ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ReplayMarket
 
 # Ten sessions after the first Monday of March 2010.
 ASKED, CLOSED = dt.date(2010, 3, 1), dt.date(2010, 3, 15)

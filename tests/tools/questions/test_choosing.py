@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.database.store import Store
+from chordesk.models.database.store import Store
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.questions.choosing import choose, unused_tools
+from chordesk.tools.questions.desk import desk_questions
+from chordesk.tools.questions.resolving import resolve_due
 from tests.tools.ledger_rows import add_run
 from tests.tools.questions.rows import (
     ASKED,
@@ -16,11 +21,6 @@ from tests.tools.questions.rows import (
     on,
     person_question,
 )
-from tools.market.clock import ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.questions.choosing import choose, unused_tools
-from tools.questions.desk import desk_questions
-from tools.questions.resolving import resolve_due
 
 NEXT = dt.date(2010, 3, 2)
 

@@ -7,15 +7,15 @@ import datetime as dt
 import pytest
 from sqlmodel import func, select
 
-from models.board.questions import BeatsMedian, QuestionSource
-from models.database.store import Store
-from models.errors import UsageError
-from models.tables.questions import Question
+from chordesk.models.board.questions import BeatsMedian, QuestionSource
+from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
+from chordesk.models.tables.questions import Question
+from chordesk.tools.market.clock import NEW_YORK, LiveClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.questions.desk import base_day, desk_questions, unaskable
+from chordesk.tools.questions.resolving import rule_of
 from tests.tools.questions.rows import ASKED, CLOSED, on
-from tools.market.clock import NEW_YORK, LiveClock
-from tools.market.replay.columns import ReplayData
-from tools.questions.desk import base_day, desk_questions, unaskable
-from tools.questions.resolving import rule_of
 
 
 def test_a_question_names_its_universe_its_sessions_and_its_closing(store: Store, data: ReplayData) -> None:

@@ -7,16 +7,16 @@ import datetime as dt
 import pytest
 from sqlmodel import select
 
-from models.database.store import Store
-from models.errors import MarketUnavailable, UsageError
-from models.settings import Settings
-from models.tables.questions import Question
+from chordesk.models.database.store import Store
+from chordesk.models.errors import MarketUnavailable, UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.tables.questions import Question
+from chordesk.tools.questions.importing import import_markets, import_one, import_term, refresh
+from chordesk.tools.questions.medians import Resolved
+from chordesk.tools.questions.settling import settle
+from chordesk.tools.venues.factory import build_venue
 from tests.fakes.venues import FarVenues, Fault, in_days, kalshi_row, manifold_row, polymarket_row
 from tests.tools.event_positions.markets import NOW, market_of
-from tools.questions.importing import import_markets, import_one, import_term, refresh
-from tools.questions.medians import Resolved
-from tools.questions.settling import settle
-from tools.venues.factory import build_venue
 
 
 def stored(store: Store) -> dict[str, Question]:

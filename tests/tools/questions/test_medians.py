@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.board.questions import BeatsMedian
+from chordesk.models.board.questions import BeatsMedian
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.questions.medians import Closes, Pending, RelativeOutcomes, Resolved, beats, span_of
 from tests.examples import examples
 from tests.tools.conftest import Raw
 from tests.tools.market.far_market import FarMarket, daily
 from tests.tools.market.test_no_look_ahead import future_removed, future_spoiled
 from tests.tools.questions.rows import ASKED, CLOSED, on
-from tools.market.clock import exchange_hours
-from tools.market.replay.columns import ReplayData
-from tools.questions.medians import Closes, Pending, RelativeOutcomes, Resolved, beats, span_of
 
 QUIET = settings(max_examples=examples(60), deadline=None)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.database.store import Store
+from chordesk.models.database.store import Store
+from chordesk.tools.market.replay.columns import ReplayData
 from tests.tools.questions.test_resolving import resolve_at_once
-from tools.market.replay.columns import ReplayData
 
 pytestmark = [pytest.mark.postgres, pytest.mark.no_cover]
 

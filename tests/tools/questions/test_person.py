@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from models.database.store import Store
-from models.errors import UsageError
-from models.tables.questions import Question
+from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
+from chordesk.models.tables.questions import Question
+from chordesk.tools.market.clock import NEW_YORK, ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.questions.desk import desk_questions
+from chordesk.tools.questions.medians import Resolved
+from chordesk.tools.questions.person import add_question, entered, moment_of, outcome_of
+from chordesk.tools.questions.settling import settle
 from tests.tools.questions.rows import ASKED, on, person_question
-from tools.market.clock import NEW_YORK, ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.questions.desk import desk_questions
-from tools.questions.medians import Resolved
-from tools.questions.person import add_question, entered, moment_of, outcome_of
-from tools.questions.settling import settle
 
 NOW = ReplayClock(ASKED).now()
 SOON = NOW + dt.timedelta(days=3)

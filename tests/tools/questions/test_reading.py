@@ -7,17 +7,17 @@ import datetime as dt
 import pytest
 from sqlmodel import select
 
-from models.board.questions import QuestionSource, QuestionState
-from models.database.store import Store
-from models.errors import NotFound, UsageError
-from models.tables.questions import Question
+from chordesk.models.board.questions import QuestionSource, QuestionState
+from chordesk.models.database.store import Store
+from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.tables.questions import Question
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.questions.desk import desk_questions
+from chordesk.tools.questions.medians import Resolved
+from chordesk.tools.questions.reading import find_question, known_outcome, known_until, list_questions
+from chordesk.tools.questions.resolving import resolve_due
+from chordesk.tools.questions.settling import settle
 from tests.tools.questions.rows import ASKED, CLOSED, on, person_question
-from tools.market.replay.columns import ReplayData
-from tools.questions.desk import desk_questions
-from tools.questions.medians import Resolved
-from tools.questions.reading import find_question, known_outcome, known_until, list_questions
-from tools.questions.resolving import resolve_due
-from tools.questions.settling import settle
 
 
 def test_an_id_is_found_by_its_only_beginning(store: Store) -> None:

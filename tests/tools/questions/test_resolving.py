@@ -11,16 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlmodel import Session, func, select
 
-from models.database.store import Store
-from models.tables.board import KarmaEntry
-from models.tables.questions import Question
+from chordesk.models.database.store import Store
+from chordesk.models.tables.board import KarmaEntry
+from chordesk.models.tables.questions import Question
+from chordesk.tools.market.clock import ReplayClock, exchange_hours
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.questions.desk import desk_questions
+from chordesk.tools.questions.resolving import resolve_due
 from tests.examples import examples
 from tests.tools.ledger_rows import add_run
 from tests.tools.questions.rows import ASKED, CLOSED, add_forecast, add_skill, on, person_question
-from tools.market.clock import ReplayClock, exchange_hours
-from tools.market.replay.columns import ReplayData
-from tools.questions.desk import desk_questions
-from tools.questions.resolving import resolve_due
 
 NAMES = ["AAPL", "IBM", "XOM"]
 QUIET = settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -7,14 +7,14 @@ import datetime as dt
 import pytest
 from sqlmodel import Session, select
 
-from models.database.store import Store
-from models.tables.board import Episode, EpisodeQuestion, KarmaEntry
-from models.tables.questions import EventPosition, Question
-from models.tables.runs import Run
+from chordesk.models.database.store import Store
+from chordesk.models.tables.board import Episode, EpisodeQuestion, KarmaEntry
+from chordesk.models.tables.questions import EventPosition, Question
+from chordesk.models.tables.runs import Run
+from chordesk.tools.questions.medians import Resolved
+from chordesk.tools.questions.settling import book_late, is_under_way, keep_open, settle, unbooked
 from tests.tools.ledger_rows import add, add_run
 from tests.tools.questions.rows import add_forecast, add_skill, person_question
-from tools.questions.medians import Resolved
-from tools.questions.settling import book_late, is_under_way, keep_open, settle, unbooked
 
 LATE = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from sqlmodel import Session
 
-from models.database.store import Store
-from models.settings import Settings
-from models.tables.questions import Question
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.questions import Question
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.questions.desk import desk_questions
+from chordesk.tools.questions.importing import import_markets, import_one
+from chordesk.tools.questions.resolving import ResolveReport, resolve_due
+from chordesk.tools.questions.venue_outcomes import resolution_of, watched
+from chordesk.tools.venues.factory import build_venues
 from tests.fakes.venues import FarVenues, Fault, kalshi_row, manifold_row
 from tests.tools.event_positions.markets import NOW, market_of
 from tests.tools.questions.rows import ASKED, CLOSED, on
-from tools.market.replay.columns import ReplayData
-from tools.questions.desk import desk_questions
-from tools.questions.importing import import_markets, import_one
-from tools.questions.resolving import ResolveReport, resolve_due
-from tools.questions.venue_outcomes import resolution_of, watched
-from tools.venues.factory import build_venues
 
 PASSED = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
 

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from sqlmodel import Session, func, select
 
-from models.database.store import Store
-from models.settings import Settings
-from models.tables.questions import Question, VerdictQuestion
-from models.tables.runs import Verdict
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.questions import Question, VerdictQuestion
+from chordesk.models.tables.runs import Verdict
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.questions.desk import desk_questions
+from chordesk.tools.questions.verdicts import verdict_question
 from tests.tools.ledger_rows import add_candidate, add_run, add_verdict
 from tests.tools.market.far_market import FarMarket
 from tests.tools.questions.rows import ASKED, on
-from tools.market.replay.columns import ReplayData
-from tools.questions.desk import desk_questions
-from tools.questions.verdicts import verdict_question
 
 
 def a_verdict(session: Session, rating: str, symbol: str = "AAPL") -> Verdict:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from models.company import EarningsDate, Filing, Holder, InsiderTrade, PriceTargets, RatingChange, ShortInterest
+from chordesk.models.company import (
+    EarningsDate,
+    Filing,
+    Holder,
+    InsiderTrade,
+    PriceTargets,
+    RatingChange,
+    ShortInterest,
+)
 from tests.tools.market.far_market import FarMarket
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from models.company import EarningsDate, Timing
-from models.errors import MarketError, MarketUnavailable
+from chordesk.models.company import EarningsDate, Timing
+from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY, FarClock
 from tests.tools.research.company_market import CompanyMarket
-from tools.market.replay.market import ReplayMarket
 
 NOW = FarClock().now()
 

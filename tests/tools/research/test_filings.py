@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from models.company import Filing
-from models.settings.sources import load
+from chordesk.models.company import Filing
+from chordesk.models.settings.sources import load
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.registry import ToolAnswer
+from chordesk.tools.research import edgar
 from tests.fakes.sec import FarSec, filing
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY, FarClock, FarMarket
 from tests.tools.research.company_market import CompanyMarket
-from tools.market.replay.market import ReplayMarket
-from tools.registry import ToolAnswer
-from tools.research import edgar
 
 APPLE, IDENTITY = 320193, "Ada Lovelace ada@example.org"
 NOW = FarClock().now()
@@ -220,9 +220,9 @@ def test_a_worker_that_is_warm_can_load_edgartools(tmp_path: Path, sec: FarSec) 
     sec.companies[APPLE] = ROWS
     code = (
         "from pathlib import Path\n"
-        "from tools.market.clock import LiveClock\n"
-        "from tools.research.edgar import Edgar\n"
-        "from tools.toolsets import warm\n"
+        "from chordesk.tools.market.clock import LiveClock\n"
+        "from chordesk.tools.research.edgar import Edgar\n"
+        "from chordesk.tools.toolsets import warm\n"
         "warm()\n"
         f"print(len(Edgar(Path({str(tmp_path)!r}), LiveClock(), {IDENTITY!r}).filings('AAPL')))\n"
     )
@@ -239,8 +239,8 @@ def test_a_closed_port_is_unavailable(tmp_path: Path, sec: FarSec) -> None:
         "connect = socket.socket.connect\n"
         "socket.socket.connect = lambda self, address: (made.append(address), connect(self, address))[1]\n"
         "from pathlib import Path\n"
-        "from tools.market.clock import LiveClock\n"
-        "from tools.research.edgar import Edgar\n"
+        "from chordesk.tools.market.clock import LiveClock\n"
+        "from chordesk.tools.research.edgar import Edgar\n"
         f"try:\n    Edgar(Path({str(tmp_path)!r}), LiveClock(), {IDENTITY!r}).filings('AAPL')\n"
         "except Exception as error:\n    print(type(error).__name__, error)\n"
         "print(made)\n"

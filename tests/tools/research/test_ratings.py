@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from models.company import PriceTargets, RatingChange, ShortInterest
+from chordesk.models.company import PriceTargets, RatingChange, ShortInterest
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY, FarClock
 from tests.tools.research.company_market import CompanyMarket

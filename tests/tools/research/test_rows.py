@@ -11,15 +11,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.company import EarningsDate, Filing, Holder, InsiderTrade, PriceTargets, RatingChange, ShortInterest
-from models.errors import MarketUnavailable
+from chordesk.models.company import (
+    EarningsDate,
+    Filing,
+    Holder,
+    InsiderTrade,
+    PriceTargets,
+    RatingChange,
+    ShortInterest,
+)
+from chordesk.models.errors import MarketUnavailable
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.research.rows import plain_text
 from tests.examples import examples
 from tests.patience import PATIENCE
 from tests.tools.conftest import Call, MakeContext, every_tool
 from tests.tools.market.far_market import TODAY, FarClock, FarMarket
 from tests.tools.research.company_market import CompanyMarket
-from tools.market.replay.market import ReplayMarket
-from tools.research.rows import plain_text
 
 NOW = FarClock().now()
 TEXTS = ("firm", "action", "rating", "prior_rating")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from models.company import Holder, InsiderTrade
-from models.market import Listing
+from chordesk.models.company import Holder, InsiderTrade
+from chordesk.models.market import Listing
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.research.summary import summary_markdown
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY, FarClock, daily
 from tests.tools.research.company_market import CompanyMarket
-from tools.market.replay.market import ReplayMarket
-from tools.research.summary import summary_markdown
 
 NOW = FarClock().now()
 LATER = NOW + dt.timedelta(minutes=1)

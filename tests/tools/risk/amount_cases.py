@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.orders import DenialCode
+from chordesk.models.orders import DenialCode
 from tests.tools.risk.cases import (
     OPTION,
     OPTIONS,

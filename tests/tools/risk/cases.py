@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from models.market import Quote
-from models.orders import DenialCode
-from models.research import Instrument
+from chordesk.models.market import Quote
+from chordesk.models.orders import DenialCode
+from chordesk.models.research import Instrument
+from chordesk.tools.market.clock import NEW_YORK
 from tests.tools.risk.figures import PUT, account, held
-from tools.market.clock import NEW_YORK
 
 Changes = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]  # of the ticket, the context and the limits
 Case = tuple[DenialCode, Changes, Changes]

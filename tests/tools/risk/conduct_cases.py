@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from models.orders import DenialCode
-from models.research import Rating
-from models.states import TradingState
+from chordesk.models.orders import DenialCode
+from chordesk.models.research import Rating
+from chordesk.models.states import TradingState
 from tests.tools.risk.cases import SECOND, SELL, Case, auction
 from tests.tools.risk.figures import HOUR, NOW, account
 

@@ -11,19 +11,19 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlmodel import select, update
 
-from models.orders import DenialCode, OrderOutcome
-from models.settings.snapshots import snapshot
-from models.states import OrderState, RunState
-from models.tables.orders import Approval, Order, Preview
-from tasks.cli.orders import arming
+from chordesk.models.orders import DenialCode, OrderOutcome
+from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.states import OrderState, RunState
+from chordesk.models.tables.orders import Approval, Order, Preview
+from chordesk.tasks.cli.orders import arming
+from chordesk.tools.orders.halt import disarming
+from chordesk.tools.orders.maintenance import maintain_orders
+from chordesk.tools.orders.records import approvals
+from chordesk.tools.orders.records.outcomes import outcome
 from tests.fakes.alpaca import Alpaca
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tests.tools.orders.test_submitting import Wire
-from tools.orders.halt import disarming
-from tools.orders.maintenance import maintain_orders
-from tools.orders.records import approvals
-from tools.orders.records.outcomes import outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ import datetime as dt
 import uuid
 from typing import Any
 
-from models.market import Quote
-from models.orders import AccountView, HeldPosition, OrderTicket, Reservation, RiskContext, RiskLimits
-from models.research import Instrument, Rating
-from models.settings import Settings
-from models.states import TradingState
-from tools.risk import limits_of
+from chordesk.models.market import Quote
+from chordesk.models.orders import AccountView, HeldPosition, OrderTicket, Reservation, RiskContext, RiskLimits
+from chordesk.models.research import Instrument, Rating
+from chordesk.models.settings import Settings
+from chordesk.models.states import TradingState
+from chordesk.tools.risk import limits_of
 
 NOW = dt.datetime(2010, 8, 12, 19, 55, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from models.orders import DenialCode
-from models.settings import Settings
+from chordesk.models.orders import DenialCode
+from chordesk.models.settings import Settings
+from chordesk.tools.risk.codes import CODES
 from tests.tasks.cli.running import desk
-from tools.risk.codes import CODES
 
 
 def test_every_code_has_a_meaning_and_only_settings_that_exist() -> None:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from models.orders import DenialCode
-from models.states import OrderState
+from chordesk.models.orders import DenialCode
+from chordesk.models.states import OrderState
+from chordesk.tools.risk.codes import CODES
 from tests.fakes.alpaca import KEY, SECRET, Alpaca
 from tests.tools.orders.desk import Desk
 from tests.tools.risk.context_cases import FUNNEL, Play, Stage
 from tests.tools.risk.test_rules import BOUNDARIES
-from tools.risk.codes import CODES
 
 NAMES = [f"{place}-{code}" for place, (code, _, _) in enumerate(FUNNEL)]
 

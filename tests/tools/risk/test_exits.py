@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from models.market import Quote
-from models.orders import Cleared, DenialCode, OrderTicket, RiskContext, RiskLimits
-from models.research import Instrument, Rating
-from models.states import TradingState
+from chordesk.models.market import Quote
+from chordesk.models.orders import Cleared, DenialCode, OrderTicket, RiskContext, RiskLimits
+from chordesk.models.research import Instrument, Rating
+from chordesk.models.states import TradingState
+from chordesk.tools.decimals import exact
+from chordesk.tools.risk import check, exit_terms, within_collar
+from chordesk.tools.risk.codes import CODES
+from chordesk.tools.risk.exposure import covers, only_reduces, opening_quantity
 from tests.examples import examples
 from tests.tools.risk.figures import CALL, HOUR, NOW, PUT, context, held, limits, reserve, ticket
-from tools.decimals import exact
-from tools.risk import check, exit_terms, within_collar
-from tools.risk.codes import CODES
-from tools.risk.exposure import covers, only_reduces, opening_quantity
 
 # Long only and the mandate do not deny what is held: the first by its meaning, the second is checked at submission.
 PROTECTS = {DenialCode.HALTED, DenialCode.DUPLICATE, DenialCode.MARKET_CLOSED, DenialCode.COLLAR}

@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 from sqlmodel import col, select, update
 
-from models.errors import MarketError, MarketUnavailable
-from models.market import Listing, Quote
-from models.orders import DenialCode, OrderOutcome
-from models.states import OrderState, TradingState
-from models.tables.columns import utcnow
-from models.tables.orders import Account, EquityMark, Fill, Order, Position, Trading
-from models.tables.runs import Run, Verdict, VerdictReport
+from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.models.market import Listing, Quote
+from chordesk.models.orders import DenialCode, OrderOutcome
+from chordesk.models.states import OrderState, TradingState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Account, EquityMark, Fill, Order, Position, Trading
+from chordesk.models.tables.runs import Run, Verdict, VerdictReport
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.data import replay_data
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.orders.checks.evaluation import SizedOrder, evaluate
+from chordesk.tools.orders.records.snapshots import symbols_of, take_snapshot
 from tests.tools.ledger_rows import add_candidate, add_report, add_run
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
-from tools.market.clock import ReplayClock
-from tools.market.replay.data import replay_data
-from tools.market.replay.market import ReplayMarket
-from tools.orders.checks.evaluation import SizedOrder, evaluate
-from tools.orders.records.snapshots import symbols_of, take_snapshot
 
 NewDesk = Callable[..., Desk]
 PREVIEWED = OrderState.PREVIEWED

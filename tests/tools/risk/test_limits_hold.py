@@ -13,13 +13,13 @@ from hypothesis import settings as rules
 from hypothesis import strategies as st
 from sqlmodel import col, select
 
-from models.states import ORDER_FINAL, ORDER_WORKING, OrderState
-from models.tables.orders import Fill, Order
+from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, OrderState
+from chordesk.models.tables.orders import Fill, Order
+from chordesk.tools.decimals import exact
+from chordesk.tools.orders.halt import halting
 from tests.examples import examples
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape
-from tools.decimals import exact
-from tools.orders.halt import halting
 
 SYMBOLS = ("AAA", "BBB", "CCC")
 GROSS, A_DAY = 2_000.0, 4

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from models.orders import Cleared, DenialCode
+from chordesk.models.orders import Cleared, DenialCode
+from chordesk.tools.risk import check
+from chordesk.tools.risk.check import RULES
+from chordesk.tools.risk.measures import CODES_OF, measured
 from tests.tools.risk.figures import account, context, limits, ticket
 from tests.tools.risk.test_rules import BOUNDARIES
-from tools.risk import check
-from tools.risk.check import RULES
-from tools.risk.measures import CODES_OF, measured
 
 NUMERIC = {
     DenialCode.NOTIONAL_PER_ORDER: "notional 1,000.00",

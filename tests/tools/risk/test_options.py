@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from models.market import Quote
-from models.orders import DenialCode
+from chordesk.models.market import Quote
+from chordesk.models.orders import DenialCode
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tests.tools.risk.test_gathering import PREVIEWED, denied, replayed

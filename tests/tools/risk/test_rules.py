@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from models.orders import Cleared, DenialCode, Denied
-from models.settings import Settings
-from models.states import TradingState
+from chordesk.models.orders import Cleared, DenialCode, Denied
+from chordesk.models.settings import Settings
+from chordesk.models.states import TradingState
+from chordesk.tools.risk import check, limits_of
 from tests.tools.risk.amount_cases import AMOUNTS, LOSSES
 from tests.tools.risk.conduct_cases import CONDUCT
 from tests.tools.risk.figures import HOUR, NOW, account, context, held, limits, ticket
 from tests.tools.risk.instrument_cases import INSTRUMENTS
-from tools.risk import check, limits_of
 
 BOUNDARIES = [*CONDUCT, *INSTRUMENTS, *AMOUNTS, *LOSSES]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import UsageError
-from tools.scoring.calibration import calibration_table
-from tools.scoring.wilson import wilson
+from chordesk.models.errors import UsageError
+from chordesk.tools.scoring.calibration import calibration_table
+from chordesk.tools.scoring.wilson import wilson
 
 
 def test_a_table_by_hand() -> None:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import UsageError
-from tools.scoring.compute import VoiceRecord, compute_shares, extinct, plan_turns
-from tools.scoring.errors import DatedMean, dated_mean
-from tools.scoring.points import alpha
+from chordesk.models.errors import UsageError
+from chordesk.tools.scoring.compute import VoiceRecord, compute_shares, extinct, plan_turns
+from chordesk.tools.scoring.errors import DatedMean, dated_mean
+from chordesk.tools.scoring.points import alpha
 
 SIX = ("a", "b", "c", "d", "e", "f")
 

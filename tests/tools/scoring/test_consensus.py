@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import UsageError
-from tools.scoring.consensus import (
+from chordesk.models.errors import UsageError
+from chordesk.tools.scoring.consensus import (
     agreement,
     agreements,
     chance_of_majority,

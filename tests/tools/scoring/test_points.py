@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import UsageError
-from tools.scoring.points import alpha, brier, log_score
+from chordesk.models.errors import UsageError
+from chordesk.tools.scoring.points import alpha, brier, log_score
 
 shares = st.floats(0, 1)
 N = 20_000

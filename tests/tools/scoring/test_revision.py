@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from chordesk.tools.scoring.revision import crowd, last_positions, revision_gain
 from tests.tools.scoring.test_summary import forecast
-from tools.scoring.revision import crowd, last_positions, revision_gain
 
 
 def test_a_gain_is_paired_by_run_and_question() -> None:

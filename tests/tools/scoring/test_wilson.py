@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import UsageError
-from tools.scoring.wilson import wilson
+from chordesk.models.errors import UsageError
+from chordesk.tools.scoring.wilson import wilson
 
 
 def test_known_intervals() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import UsageError
-from tools.stakes.heat import contract_heat, correlated_heat, effective_bets, share_heat
+from chordesk.models.errors import UsageError
+from chordesk.tools.stakes.heat import contract_heat, correlated_heat, effective_bets, share_heat
 
 
 def test_heat_by_hand() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import UsageError
-from tools.stakes.kelly import KellyBet, effective_price, full_kelly, kelly_bet, shrunken
+from chordesk.models.errors import UsageError
+from chordesk.tools.stakes.kelly import KellyBet, effective_price, full_kelly, kelly_bet, shrunken
 
 beliefs = st.floats(0, 1)
 prices = st.floats(0.01, 0.99)

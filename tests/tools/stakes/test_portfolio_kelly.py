@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import UsageError
-from tools.stakes.portfolio_kelly import UnitReturn, binary_return, covariance, next_bet, portfolio_kelly
+from chordesk.models.errors import UsageError
+from chordesk.tools.stakes.portfolio_kelly import UnitReturn, binary_return, covariance, next_bet, portfolio_kelly
 
 
 def test_the_return_of_a_contract() -> None:

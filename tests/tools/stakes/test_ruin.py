@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import UsageError
-from tools.stakes.kelly import kelly_bet
-from tools.stakes.ruin import chance_of_falling_to
+from chordesk.models.errors import UsageError
+from chordesk.tools.stakes.kelly import kelly_bet
+from chordesk.tools.stakes.ruin import chance_of_falling_to
 
 PATHS, BETS = 6000, 2500
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from models.settings import Settings
+from chordesk.models.settings import Settings
 from tests.fakes.venues import FarVenues
 
 

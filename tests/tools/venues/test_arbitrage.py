@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.venues.arbitrage import Leg, PairState, best_edge, compare, confidence_of, edge_per_share
-from tools.venues.fees import fee_per_share
-from tools.venues.markets import NO_FEE, BookLevel, EventBook, FeeTerms, VenueMarket
-from tools.venues.wires.kalshi import FEE as KALSHI
+from chordesk.tools.venues.arbitrage import Leg, PairState, best_edge, compare, confidence_of, edge_per_share
+from chordesk.tools.venues.fees import fee_per_share
+from chordesk.tools.venues.markets import NO_FEE, BookLevel, EventBook, FeeTerms, VenueMarket
+from chordesk.tools.venues.wires.kalshi import FEE as KALSHI
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 POLYMARKET = FeeTerms(0.04)

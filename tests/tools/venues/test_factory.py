@@ -4,11 +4,11 @@ import sys
 
 import pytest
 
-from models.errors import NotConfigured, UsageError
-from models.settings import Settings
+from chordesk.models.errors import NotConfigured, UsageError
+from chordesk.models.settings import Settings
+from chordesk.tools.venues import factory
+from chordesk.tools.venues.factory import build_funding, build_venue, build_venues
 from tests.fakes.venues import FarVenues, manifold_row
-from tools.venues import factory
-from tools.venues.factory import build_funding, build_venue, build_venues
 
 
 def test_the_venues_of_the_settings_are_built(venue_settings: Settings, far: FarVenues) -> None:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import UsageError
-from tools.venues.fees import fee_per_share, maker_fee, taker_fee
-from tools.venues.markets import NO_FEE, FeeTerms
-from tools.venues.wires.kalshi import FEE as KALSHI
+from chordesk.models.errors import UsageError
+from chordesk.tools.venues.fees import fee_per_share, maker_fee, taker_fee
+from chordesk.tools.venues.markets import NO_FEE, FeeTerms
+from chordesk.tools.venues.wires.kalshi import FEE as KALSHI
 
 prices = st.integers(1, 99).map(lambda cents: cents / 100)
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import UsageError
-from tools.venues.funding import LEAST, annual_rate, funding_figures, same_sign, z_score
-from tools.venues.wires.rates import FundingPaid, FundingRate
+from chordesk.models.errors import UsageError
+from chordesk.tools.venues.funding import LEAST, annual_rate, funding_figures, same_sign, z_score
+from chordesk.tools.venues.wires.rates import FundingPaid, FundingRate
 
 NOW = dt.datetime(2026, 2, 1, tzinfo=dt.UTC)
 

@@ -5,7 +5,7 @@ import datetime as dt
 
 import pytest
 
-from tools.venues.markets import Outcome, VenueMarket, VenueState, changed_resolution, price_between
+from chordesk.tools.venues.markets import Outcome, VenueMarket, VenueState, changed_resolution, price_between
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 MARKET = VenueMarket(

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlmodel import Session, select
 
-from models.database.store import Store
-from models.errors import NotFound, UsageError
-from models.tables.questions import Question, QuestionPair
-from tools.venues.pairs import confirm_pair, likely_pairs, list_pairs, pair_of, reject_pair, suggest_pairs
+from chordesk.models.database.store import Store
+from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.tables.questions import Question, QuestionPair
+from chordesk.tools.venues.pairs import confirm_pair, likely_pairs, list_pairs, pair_of, reject_pair, suggest_pairs
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 CLOSES = NOW + dt.timedelta(days=30)

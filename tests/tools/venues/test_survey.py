@@ -5,13 +5,13 @@ import datetime as dt
 import pytest
 from sqlmodel import Session
 
-from models.database.store import Store
-from models.settings import Settings
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.tools.venues.factory import build_venues
+from chordesk.tools.venues.pairs import PairedQuestions, confirm_pair, list_pairs, suggest_pairs
+from chordesk.tools.venues.survey import survey_pairs
 from tests.fakes.venues import FarVenues, Fault, book_of, kalshi_row, manifold_row, polymarket_row
 from tests.tools.venues.test_pairs import question, stored
-from tools.venues.factory import build_venues
-from tools.venues.pairs import PairedQuestions, confirm_pair, list_pairs, suggest_pairs
-from tools.venues.survey import survey_pairs
 
 TITLE = "Will it rain in May?"
 CLOSES = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)

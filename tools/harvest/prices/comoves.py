@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tools.harvest.prices.panel import PricePanel
-from tools.history import histories, last_move_like_a_split
-from tools.market.protocol import Floats
-from tools.registry import Gaps, ToolContext
+from chordesk.tools.harvest.prices.panel import PricePanel
+from chordesk.tools.history import histories, last_move_like_a_split
+from chordesk.tools.market.protocol import Floats
+from chordesk.tools.registry import Gaps, ToolContext
 
 SESSIONS = 60
 

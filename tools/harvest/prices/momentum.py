@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.board.signals import Harvest
-from tools.harvest.context import NO_SYMBOL, HarvestContext, asleep, listed
-from tools.harvest.prices.panel import panel_of, returns, standing
-from tools.harvest.prices.ranked import UNPROVEN, ranked
+from chordesk.models.board.signals import Harvest
+from chordesk.tools.harvest.context import NO_SYMBOL, HarvestContext, asleep, listed
+from chordesk.tools.harvest.prices.panel import panel_of, returns, standing
+from chordesk.tools.harvest.prices.ranked import UNPROVEN, ranked
 
 SHORT, LONG = 20, 60
 _BASIS = f"{UNPROVEN:g} x |2 x mean percentile of both ranks - 1|; it has shown no skill on the default data"

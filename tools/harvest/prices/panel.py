@@ -14,12 +14,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from models.errors import DeskError
-from tools.harvest.context import HarvestContext
-from tools.history import Budget, last_move_like_a_split, prefetch
-from tools.market.protocol import Bars, Floats, MarketData
-from tools.market.sessions import lapse
-from tools.market.universe import resolve_universe
+from chordesk.models.errors import DeskError
+from chordesk.tools.harvest.context import HarvestContext
+from chordesk.tools.history import Budget, last_move_like_a_split, prefetch
+from chordesk.tools.market.protocol import Bars, Floats, MarketData
+from chordesk.tools.market.sessions import lapse
+from chordesk.tools.market.universe import resolve_universe
 
 SESSIONS = 504
 LEAST_COMPARED = 10  # names that a rank needs

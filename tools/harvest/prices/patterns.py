@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tools.harvest.prices.panel import PricePanel
-from tools.market.protocol import Floats
-from tools.scoring.errors import dated_mean
+from chordesk.tools.harvest.prices.panel import PricePanel
+from chordesk.tools.market.protocol import Floats
+from chordesk.tools.scoring.errors import dated_mean
 
 SHORT, LONG = 5, 20
 LEAST_MOVE = 0.02

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from models.board.signals import MAX_FINDINGS, Harvest, SignalDirection, SignalFinding
-from tools.harvest.context import HarvestContext, bar_time, named
-from tools.harvest.headline import compose
-from tools.harvest.prices.panel import PricePanel
+from chordesk.models.board.signals import MAX_FINDINGS, Harvest, SignalDirection, SignalFinding
+from chordesk.tools.harvest.context import HarvestContext, bar_time, named
+from chordesk.tools.harvest.headline import compose
+from chordesk.tools.harvest.prices.panel import PricePanel
 
 # At the ends of a ranking a forecast moves by half of it. On the default data neither momentum nor reversal has any
 # skill: a larger step costs more than it could bring.

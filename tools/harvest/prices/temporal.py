@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from models.board.signals import MAX_FINDINGS, Harvest, SignalDirection, SignalFinding
-from tools.harvest.context import NO_SYMBOL, HarvestContext, asleep, bar_time, listed
-from tools.harvest.headline import compose
-from tools.harvest.prices.panel import PricePanel, panel_of
-from tools.harvest.prices.patterns import (
+from chordesk.models.board.signals import MAX_FINDINGS, Harvest, SignalDirection, SignalFinding
+from chordesk.tools.harvest.context import NO_SYMBOL, HarvestContext, asleep, bar_time, listed
+from chordesk.tools.harvest.headline import compose
+from chordesk.tools.harvest.prices.panel import PricePanel, panel_of
+from chordesk.tools.harvest.prices.patterns import (
     LEAST_DATES,
     LEAST_MOVE,
     LONG,

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from models.board.signals import Harvest
-from tools import figures
-from tools.harvest.context import NO_SYMBOL, HarvestContext, asleep, listed
-from tools.harvest.prices.panel import PricePanel, panel_of, standing
-from tools.harvest.prices.ranked import ranked
-from tools.market.protocol import Floats
+from chordesk.models.board.signals import Harvest
+from chordesk.tools import figures
+from chordesk.tools.harvest.context import NO_SYMBOL, HarvestContext, asleep, listed
+from chordesk.tools.harvest.prices.panel import PricePanel, panel_of, standing
+from chordesk.tools.harvest.prices.ranked import ranked
+from chordesk.tools.market.protocol import Floats
 
 SESSIONS, DRAWDOWN = 20, 60
 LEAST_WINDOWS = 20  # of its own past that a percentile needs

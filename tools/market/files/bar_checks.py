@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from tools.market.clock import exchange_hours
-from tools.market.files.reading.problems import Problems
-from tools.market.files.rows import PRICES, Rows
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.rows import PRICES, Rows
 
 Mask = npt.NDArray[np.bool_]
 FEW_BARS = 61  # sessions that the figures of a screen look back

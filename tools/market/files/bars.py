@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tools.market.files.reading.parts import parts_of
-from tools.market.files.reading.problems import Problems
-from tools.market.files.reading.tables import Part
-from tools.market.files.rows import PRICES, Days, Rows, joined, numbers
-from tools.market.universe import SYMBOL_RULE, is_symbol
+from chordesk.tools.market.files.reading.parts import parts_of
+from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.reading.tables import Part
+from chordesk.tools.market.files.rows import PRICES, Days, Rows, joined, numbers
+from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
 PriceKind = Literal["auto", "raw", "adjusted"]
 Array = npt.NDArray[np.generic]

@@ -8,9 +8,9 @@ import datetime as dt
 import numpy as np
 import numpy.typing as npt
 
-from tools.market.clock import NEW_YORK
-from tools.market.files.chains import FIGURES, ChainTable
-from tools.market.files.reading.problems import Problems
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.market.files.chains import FIGURES, ChainTable
+from chordesk.tools.market.files.reading.problems import Problems
 
 Mask = npt.NDArray[np.bool_]
 _MOST_IV = 20.0

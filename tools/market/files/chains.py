@@ -17,14 +17,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from models.contracts import ChainRow, Greeks, OptionContract, contract_of, parse_contract, root_of
-from tools.market.clock import NEW_YORK, REPLAY_TIME
-from tools.market.files.reading.cells import day_of, moment_of
-from tools.market.files.reading.parts import parts_of
-from tools.market.files.reading.problems import Problems
-from tools.market.files.reading.tables import Cells, Part, plain
-from tools.market.files.rows import numbers
-from tools.market.protocol import Floats
+from chordesk.models.contracts import ChainRow, Greeks, OptionContract, contract_of, parse_contract, root_of
+from chordesk.tools.market.clock import NEW_YORK, REPLAY_TIME
+from chordesk.tools.market.files.reading.cells import day_of, moment_of
+from chordesk.tools.market.files.reading.parts import parts_of
+from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.reading.tables import Cells, Part, plain
+from chordesk.tools.market.files.rows import numbers
+from chordesk.tools.market.protocol import Floats
 
 NAMES = {
     "quoted": ("quotedatetime", "quotedate", "quotetime", "datetime", "timestamp", "date", "asof", "time"),

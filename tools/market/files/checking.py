@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.market.files.bars import PriceKind
-from tools.market.files.chain_checks import check_chains
-from tools.market.files.chains import read_chains
-from tools.market.files.data import Prices, read_listings, read_prices
-from tools.market.files.earnings import read_earnings
-from tools.market.files.folder import DataFolder, data_folder
-from tools.market.files.headlines import read_headlines
-from tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.bars import PriceKind
+from chordesk.tools.market.files.chain_checks import check_chains
+from chordesk.tools.market.files.chains import read_chains
+from chordesk.tools.market.files.data import Prices, read_listings, read_prices
+from chordesk.tools.market.files.earnings import read_earnings
+from chordesk.tools.market.files.folder import DataFolder, data_folder
+from chordesk.tools.market.files.headlines import read_headlines
+from chordesk.tools.market.files.reading.problems import Problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,22 +11,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.company import EarningsDate
-from models.errors import SettingError
-from models.market import Listing
-from models.settings import Settings
-from tools.market.clock import exchange_hours
-from tools.market.files.bar_checks import checked
-from tools.market.files.bars import BarReader, PriceKind, priced
-from tools.market.files.chain_checks import check_chains
-from tools.market.files.chains import ChainTable, read_chains
-from tools.market.files.earnings import read_earnings
-from tools.market.files.folder import DataFolder, data_folder, unreadable, version_of
-from tools.market.files.headlines import Headlines, read_headlines
-from tools.market.files.reading.problems import Problems
-from tools.market.files.rows import PRICES
-from tools.market.files.universe import read_universe
-from tools.market.replay.columns import Columns, ReplayData, columns_in, read_cache, write_cache
+from chordesk.models.company import EarningsDate
+from chordesk.models.errors import SettingError
+from chordesk.models.market import Listing
+from chordesk.models.settings import Settings
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.files.bar_checks import checked
+from chordesk.tools.market.files.bars import BarReader, PriceKind, priced
+from chordesk.tools.market.files.chain_checks import check_chains
+from chordesk.tools.market.files.chains import ChainTable, read_chains
+from chordesk.tools.market.files.earnings import read_earnings
+from chordesk.tools.market.files.folder import DataFolder, data_folder, unreadable, version_of
+from chordesk.tools.market.files.headlines import Headlines, read_headlines
+from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.rows import PRICES
+from chordesk.tools.market.files.universe import read_universe
+from chordesk.tools.market.replay.columns import Columns, ReplayData, columns_in, read_cache, write_cache
 
 # Raised when the reading or the layout of the cached arrays changes.
 CACHE_LAYOUT = 1

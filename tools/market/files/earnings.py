@@ -8,13 +8,13 @@ from collections import defaultdict
 from pathlib import Path
 from typing import get_args
 
-from models.company import EarningsDate, Timing
-from tools.market.clock import NEW_YORK
-from tools.market.files.reading.cells import day_of, is_empty, moment_of, number_of
-from tools.market.files.reading.parts import parts_of
-from tools.market.files.reading.problems import Problems
-from tools.market.files.reading.tables import Part, plain
-from tools.market.universe import SYMBOL_RULE, is_symbol
+from chordesk.models.company import EarningsDate, Timing
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.market.files.reading.cells import day_of, is_empty, moment_of, number_of
+from chordesk.tools.market.files.reading.parts import parts_of
+from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.reading.tables import Part, plain
+from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
 NAMES = {
     "symbol": ("symbol", "ticker", "sym"),

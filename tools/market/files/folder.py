@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from models.errors import SettingError
-from tools.market.files.reading.problems import Problems
-from tools.market.files.reading.tables import ENDINGS
+from chordesk.models.errors import SettingError
+from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.reading.tables import ENDINGS
 
 BARS = "bars"
 UNIVERSE = ("universe.csv",)

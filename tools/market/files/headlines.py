@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Container
 from pathlib import Path
 
-from models.market import Headline
-from tools.market.clock import exchange_hours
-from tools.market.files.reading.cells import is_empty, moment_of
-from tools.market.files.reading.parts import parts_of
-from tools.market.files.reading.problems import Problems
-from tools.market.files.reading.tables import Part
+from chordesk.models.market import Headline
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.files.reading.cells import is_empty, moment_of
+from chordesk.tools.market.files.reading.parts import parts_of
+from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.reading.tables import Part
 
 NAMES = {
     "symbol": ("symbol", "ticker", "sym"),

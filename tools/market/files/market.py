@@ -11,24 +11,24 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from models.company import EarningsDate
-from models.contracts import OptionChain, parse_contract, root_of
-from models.errors import MarketError, NotConfigured
-from models.market import Headline, Listing, Quote
-from models.settings import Settings
-from tools.market.clock import ReplayClock, exchange_day
-from tools.market.files.chains import ChainTable
-from tools.market.files.data import FilesData, files_data
-from tools.market.files.headlines import latest
-from tools.market.protocol import MarketClock
-from tools.market.replay.market import (
+from chordesk.models.company import EarningsDate
+from chordesk.models.contracts import OptionChain, parse_contract, root_of
+from chordesk.models.errors import MarketError, NotConfigured
+from chordesk.models.market import Headline, Listing, Quote
+from chordesk.models.settings import Settings
+from chordesk.tools.market.clock import ReplayClock, exchange_day
+from chordesk.tools.market.files.chains import ChainTable
+from chordesk.tools.market.files.data import FilesData, files_data
+from chordesk.tools.market.files.headlines import latest
+from chordesk.tools.market.protocol import MarketClock
+from chordesk.tools.market.replay.market import (
     UNIVERSE,
     ReplayMarket,
     WithModelledChains,
     asks_for_modelled,
     require_session,
 )
-from tools.market.replay.modelled import ModelledChains
+from chordesk.tools.market.replay.modelled import ModelledChains
 
 REPLAYS = True
 NAME = "files"

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tools.market.files.reading.cells import day_of, number_of
-from tools.market.files.reading.problems import Problems
-from tools.market.files.reading.tables import Cells, Part
-from tools.market.protocol import Floats
+from chordesk.tools.market.files.reading.cells import day_of, number_of
+from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.reading.tables import Cells, Part
+from chordesk.tools.market.protocol import Floats
 
 PRICES = ("open", "high", "low", "close")
 _UNREAD = -1

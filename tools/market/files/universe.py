@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Container
 from pathlib import Path
 
-from models.market import Listing
-from tools.market.files.reading.cells import is_empty
-from tools.market.files.reading.parts import parts_of
-from tools.market.files.reading.problems import Problems
-from tools.market.files.reading.tables import Part
-from tools.market.universe import SYMBOL_RULE, is_symbol
+from chordesk.models.market import Listing
+from chordesk.tools.market.files.reading.cells import is_empty
+from chordesk.tools.market.files.reading.parts import parts_of
+from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.reading.tables import Part
+from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
 NAMES = {
     "symbol": ("symbol", "ticker", "sym"),

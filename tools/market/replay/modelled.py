@@ -16,14 +16,22 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from models.contracts import MODELLED, ChainRow, OptionChain, OptionContract, contract_of, parse_contract, root_of
-from models.errors import MarketError
-from models.market import Quote
-from tools.market.clock import exchange_day, exchange_hours
-from tools.market.protocol import MarketData
-from tools.market.sessions import lapse
-from tools.pricing.black_scholes import DAYS_A_YEAR, Terms, greeks, price
-from tools.pricing.volatility import yang_zhang
+from chordesk.models.contracts import (
+    MODELLED,
+    ChainRow,
+    OptionChain,
+    OptionContract,
+    contract_of,
+    parse_contract,
+    root_of,
+)
+from chordesk.models.errors import MarketError
+from chordesk.models.market import Quote
+from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.sessions import lapse
+from chordesk.tools.pricing.black_scholes import DAYS_A_YEAR, Terms, greeks, price
+from chordesk.tools.pricing.volatility import yang_zhang
 
 SESSIONS = 20
 _OVER_REALISED = 1.1

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-from models.errors import UsageError
-from tools.market.samples.catalog import PackageFile
+from chordesk.models.errors import UsageError
+from chordesk.tools.market.samples.catalog import PackageFile
 
 _LARGEST = 256 << 20
 

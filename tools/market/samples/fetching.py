@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from models.errors import UsageError
-from tools.market.samples.archives import require_hash
-from tools.market.samples.catalog import PackageFile
+from chordesk.models.errors import UsageError
+from chordesk.tools.market.samples.archives import require_hash
+from chordesk.tools.market.samples.catalog import PackageFile
 
 SECONDS = 900.0
 _REASONS = 3

@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from models.errors import UsageError
-from tools.market.files.bars import NAMES as BARS
-from tools.market.files.chains import NAMES as CHAINS
-from tools.market.files.folder import ABOUT
-from tools.market.files.headlines import NAMES as HEADLINES
-from tools.market.files.reading.parts import parts_of
-from tools.market.files.reading.problems import Problems
-from tools.market.files.reading.tables import CSV, JSON_LINES, PARQUET
-from tools.market.samples import msft_chain, news_2020
-from tools.market.samples.archives import digest_of, require_hash
-from tools.market.samples.catalog import MSFT_CHAIN, NEWS_2020, SAMPLES, PackageFile, Sample
-from tools.market.samples.fetching import fetch
-from tools.market.samples.writing import Table, write_files
-from tools.market.universe import is_symbol
+from chordesk.models.errors import UsageError
+from chordesk.tools.market.files.bars import NAMES as BARS
+from chordesk.tools.market.files.chains import NAMES as CHAINS
+from chordesk.tools.market.files.folder import ABOUT
+from chordesk.tools.market.files.headlines import NAMES as HEADLINES
+from chordesk.tools.market.files.reading.parts import parts_of
+from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.reading.tables import CSV, JSON_LINES, PARQUET
+from chordesk.tools.market.samples import msft_chain, news_2020
+from chordesk.tools.market.samples.archives import digest_of, require_hash
+from chordesk.tools.market.samples.catalog import MSFT_CHAIN, NEWS_2020, SAMPLES, PackageFile, Sample
+from chordesk.tools.market.samples.fetching import fetch
+from chordesk.tools.market.samples.writing import Table, write_files
+from chordesk.tools.market.universe import is_symbol
 
 _OWN = (CSV, JSON_LINES, PARQUET)
 _MAKERS = {MSFT_CHAIN.name: msft_chain.tables, NEWS_2020.name: news_2020.tables}

@@ -8,12 +8,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from models.contracts import contract_of
-from models.errors import UsageError
-from tools.market.samples.archives import member
-from tools.market.samples.catalog import PackageFile
-from tools.market.samples.plain_pickle import plain_pickle
-from tools.market.samples.writing import Table
+from chordesk.models.contracts import contract_of
+from chordesk.models.errors import UsageError
+from chordesk.tools.market.samples.archives import member
+from chordesk.tools.market.samples.catalog import PackageFile
+from chordesk.tools.market.samples.plain_pickle import plain_pickle
+from chordesk.tools.market.samples.writing import Table
 
 PICKLE = "*/tests/fixtures/MSFT_chain.pkl"
 CHAIN = (

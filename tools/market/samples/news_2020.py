@@ -11,11 +11,11 @@ from typing import Any
 
 import orjson
 
-from models.errors import UsageError
-from tools.market.clock import NEW_YORK
-from tools.market.samples.archives import member, members
-from tools.market.samples.catalog import NASDAQ_NEWS, PackageFile
-from tools.market.samples.writing import Table
+from chordesk.models.errors import UsageError
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.market.samples.archives import member, members
+from chordesk.tools.market.samples.catalog import NASDAQ_NEWS, PackageFile
+from chordesk.tools.market.samples.writing import Table
 
 NEWS = "nasdaq_news/data/*.json"
 CLOSES = "portfolio_backtester/data/SP500 *[0-9].csv"

@@ -6,7 +6,7 @@ import io
 import pickle
 from typing import Any
 
-from models.errors import UsageError
+from chordesk.models.errors import UsageError
 
 _ALLOWED = frozenset({("datetime", "datetime"), ("datetime", "date")})
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from models.errors import UsageError
-from models.files import replacing
+from chordesk.models.errors import UsageError
+from chordesk.models.files import replacing
 
 
 class Table(NamedTuple):

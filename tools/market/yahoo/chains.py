@@ -5,15 +5,15 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 
-from models.contracts import OptionChain, parse_contract
-from models.errors import MarketError, NotConfigured
-from models.market import Quote
-from tools.market.aged_cache import AgedCache, Kept
-from tools.market.clock import NEW_YORK
-from tools.market.protocol import Shares
-from tools.market.yahoo import shapes
-from tools.market.yahoo.shapes import Section
-from tools.market.yahoo.wire import YahooWire
+from chordesk.models.contracts import OptionChain, parse_contract
+from chordesk.models.errors import MarketError, NotConfigured
+from chordesk.models.market import Quote
+from chordesk.tools.market.aged_cache import AgedCache, Kept
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.market.protocol import Shares
+from chordesk.tools.market.yahoo import shapes
+from chordesk.tools.market.yahoo.shapes import Section
+from chordesk.tools.market.yahoo.wire import YahooWire
 
 QUOTE_AGE = dt.timedelta(minutes=1)
 OPTIONS_AGE = dt.timedelta(minutes=30)

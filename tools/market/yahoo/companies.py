@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from models.company import EarningsDate, Holder, InsiderTrade, PriceTargets, RatingChange, ShortInterest
-from models.errors import DeskError, MarketError, NotConfigured
-from models.market import Headline, Listing
-from tools.market.aged_cache import AgedCache, Kept
-from tools.market.protocol import MarketClock
-from tools.market.yahoo import company_shapes, shapes
-from tools.market.yahoo.shapes import Section
-from tools.market.yahoo.wire import YahooWire
+from chordesk.models.company import EarningsDate, Holder, InsiderTrade, PriceTargets, RatingChange, ShortInterest
+from chordesk.models.errors import DeskError, MarketError, NotConfigured
+from chordesk.models.market import Headline, Listing
+from chordesk.tools.market.aged_cache import AgedCache, Kept
+from chordesk.tools.market.protocol import MarketClock
+from chordesk.tools.market.yahoo import company_shapes, shapes
+from chordesk.tools.market.yahoo.shapes import Section
+from chordesk.tools.market.yahoo.wire import YahooWire
 
 NEWS_AGE = dt.timedelta(minutes=10)
 RESEARCH_AGE = dt.timedelta(hours=6)

@@ -9,10 +9,18 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 
-from models.company import EarningsDate, Holder, InsiderTrade, PriceTargets, RatingChange, ShortInterest, Timing
-from models.research import Wire
-from tools.market.clock import NEW_YORK
-from tools.market.yahoo.shapes import Section, plain
+from chordesk.models.company import (
+    EarningsDate,
+    Holder,
+    InsiderTrade,
+    PriceTargets,
+    RatingChange,
+    ShortInterest,
+    Timing,
+)
+from chordesk.models.research import Wire
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.market.yahoo.shapes import Section, plain
 
 W = TypeVar("W", bound=Wire)
 Row = Mapping[str, Any]

@@ -12,21 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from models.contracts import OptionChain, root_of
-from models.errors import DeskError, MarketError
-from models.market import Listing, Quote
-from models.settings import Settings
-from tools.market.aged_cache import Kept
-from tools.market.bars import STALE_DAYS, DailyBars
-from tools.market.clock import NEW_YORK, LiveClock, exchange_day, exchange_hours
-from tools.market.intraday import MINUTES, IntradayInterval, intraday_of
-from tools.market.option_chains import MARKETS_OWN, build_chains
-from tools.market.protocol import Intraday, MarketClock, OptionMarket
-from tools.market.yahoo import shapes
-from tools.market.yahoo.chains import OPTIONS_AGE, YahooChains
-from tools.market.yahoo.companies import YahooCompanies
-from tools.market.yahoo.shapes import Section
-from tools.market.yahoo.wire import YahooWire, require_installed
+from chordesk.models.contracts import OptionChain, root_of
+from chordesk.models.errors import DeskError, MarketError
+from chordesk.models.market import Listing, Quote
+from chordesk.models.settings import Settings
+from chordesk.tools.market.aged_cache import Kept
+from chordesk.tools.market.bars import STALE_DAYS, DailyBars
+from chordesk.tools.market.clock import NEW_YORK, LiveClock, exchange_day, exchange_hours
+from chordesk.tools.market.intraday import MINUTES, IntradayInterval, intraday_of
+from chordesk.tools.market.option_chains import MARKETS_OWN, build_chains
+from chordesk.tools.market.protocol import Intraday, MarketClock, OptionMarket
+from chordesk.tools.market.yahoo import shapes
+from chordesk.tools.market.yahoo.chains import OPTIONS_AGE, YahooChains
+from chordesk.tools.market.yahoo.companies import YahooCompanies
+from chordesk.tools.market.yahoo.shapes import Section
+from chordesk.tools.market.yahoo.wire import YahooWire, require_installed
 
 REPLAYS = False
 BARS_AGE = dt.timedelta(minutes=15)

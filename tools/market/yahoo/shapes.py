@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from models.contracts import ChainRow, parse_contract
-from models.market import Headline
+from chordesk.models.contracts import ChainRow, parse_contract
+from chordesk.models.market import Headline
 
 Section = dict[str, float | str | None]
 

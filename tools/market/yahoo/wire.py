@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured
-from tools.market.throttle import Throttle
+from chordesk.models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured
+from chordesk.tools.market.throttle import Throttle
 
 T = TypeVar("T")
 

@@ -21,15 +21,15 @@ from pydantic import BaseModel, SecretStr
 from sqlalchemy import bindparam, event, select, text, update
 from sqlmodel import Session, col
 
-from models.errors import OrderError, SettingError
-from models.files import sync_folder
-from models.masking import redacted
-from models.settings import Settings
-from models.settings.accounts import is_backtest
-from models.settings.secret_files import secret
-from models.tables.columns import Utc, utcnow
-from models.tables.orders import AuditAnchor
-from tools.orders.audit.chain import ABANDONED, FIRST_PREV, OPENED, ChainAnchor, abandoned_facts, seal
+from chordesk.models.errors import OrderError, SettingError
+from chordesk.models.files import sync_folder
+from chordesk.models.masking import redacted
+from chordesk.models.settings import Settings
+from chordesk.models.settings.accounts import is_backtest
+from chordesk.models.settings.secret_files import secret
+from chordesk.models.tables.columns import Utc, utcnow
+from chordesk.models.tables.orders import AuditAnchor
+from chordesk.tools.orders.audit.chain import ABANDONED, FIRST_PREV, OPENED, ChainAnchor, abandoned_facts, seal
 
 LOG = "audit.jsonl"
 CHAIN = "chain"

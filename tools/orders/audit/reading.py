@@ -9,11 +9,11 @@ from pathlib import Path
 
 from sqlmodel import col, select
 
-from models.database.store import Store
-from models.settings import Settings
-from models.tables.orders import AuditAnchor
-from tools.orders.audit.chain import OPENED, AuditEntry, ChainAnchor, ChainReading, read_chain
-from tools.orders.audit.log import chain_of, log_path
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.orders import AuditAnchor
+from chordesk.tools.orders.audit.chain import OPENED, AuditEntry, ChainAnchor, ChainReading, read_chain
+from chordesk.tools.orders.audit.log import chain_of, log_path
 
 _ATTEMPTS = 5
 

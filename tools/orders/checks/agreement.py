@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlmodel import Session
 
-from models.orders import DenialCode, Denied
-from models.settings import Settings
-from models.settings.snapshots import ORDERS, snapshot
-from models.tables.orders import Order
-from models.tables.runs import Run
-from tools.risk import deny
-from tools.risk.codes import shown, variable_name
+from chordesk.models.orders import DenialCode, Denied
+from chordesk.models.settings import Settings
+from chordesk.models.settings.snapshots import ORDERS, snapshot
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Run
+from chordesk.tools.risk import deny
+from chordesk.tools.risk.codes import shown, variable_name
 
 # An order that only gives exposure back is bound by these alone: the limits are there for what adds it.
 _OF_EXITS = ("broker", "trader_live", "approval")

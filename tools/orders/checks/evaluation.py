@@ -9,28 +9,37 @@ from decimal import ROUND_FLOOR
 
 from sqlmodel import Session, col, func, select
 
-from models.contracts import multiplier_of
-from models.errors import MarketError
-from models.market import Quote
-from models.orders import AccountView, Cleared, DenialCode, Denied, OrderTicket, Reservation, RiskContext, RiskLimits
-from models.research import Instrument, Rating
-from models.settings import Settings
-from models.states import TradingState
-from models.tables.orders import Account, Order, Position
-from models.tables.runs import Candidate, Report, Run, Verdict, VerdictReport
-from models.trading.legs import legs_of
-from tools.decimals import exact, plain
-from tools.ledger import account_view
-from tools.market.clock import exchange_day
-from tools.market.quotes import at_cost
-from tools.orders.checks import recorded
-from tools.orders.halt.halting import trading_state
-from tools.orders.records import reservations
-from tools.orders.records.accounts import books_day
-from tools.orders.records.drafts import source_runs
-from tools.orders.records.equity_marks import equity_levels
-from tools.orders.records.snapshots import Snapshot
-from tools.risk import (
+from chordesk.models.contracts import multiplier_of
+from chordesk.models.errors import MarketError
+from chordesk.models.market import Quote
+from chordesk.models.orders import (
+    AccountView,
+    Cleared,
+    DenialCode,
+    Denied,
+    OrderTicket,
+    Reservation,
+    RiskContext,
+    RiskLimits,
+)
+from chordesk.models.research import Instrument, Rating
+from chordesk.models.settings import Settings
+from chordesk.models.states import TradingState
+from chordesk.models.tables.orders import Account, Order, Position
+from chordesk.models.tables.runs import Candidate, Report, Run, Verdict, VerdictReport
+from chordesk.models.trading.legs import legs_of
+from chordesk.tools.decimals import exact, plain
+from chordesk.tools.ledger import account_view
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.quotes import at_cost
+from chordesk.tools.orders.checks import recorded
+from chordesk.tools.orders.halt.halting import trading_state
+from chordesk.tools.orders.records import reservations
+from chordesk.tools.orders.records.accounts import books_day
+from chordesk.tools.orders.records.drafts import source_runs
+from chordesk.tools.orders.records.equity_marks import equity_levels
+from chordesk.tools.orders.records.snapshots import Snapshot
+from chordesk.tools.risk import (
     bad_contract,
     check,
     deny,
@@ -43,7 +52,7 @@ from tools.risk import (
     underlying_of,
     unpriced,
 )
-from tools.risk.measures import measured
+from chordesk.tools.risk.measures import measured
 
 _ENTRIES = ("open", "add")
 

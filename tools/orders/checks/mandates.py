@@ -13,15 +13,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import ValidationError
 from sqlmodel import Session, col, func, select
 
-from models.database.store import writes
-from models.orders import DenialCode, Denied
-from models.settings import Settings
-from models.tables.columns import utcnow
-from models.tables.orders import Fill, Mandate, Order, Preview
-from models.trading.mandates import MandateTerms, signed_bytes
-from tools.decimals import exact, money
-from tools.orders.checks.notional import notional_of
-from tools.risk import deny
+from chordesk.models.database.store import writes
+from chordesk.models.orders import DenialCode, Denied
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Fill, Mandate, Order, Preview
+from chordesk.models.trading.mandates import MandateTerms, signed_bytes
+from chordesk.tools.decimals import exact, money
+from chordesk.tools.orders.checks.notional import notional_of
+from chordesk.tools.risk import deny
 
 CLOCK_TOLERANCE = dt.timedelta(minutes=2)  # a person's clock and a worker's may differ by as much
 PAYLOAD_KEY = "mandateVersion"  # in a preview's canonical text

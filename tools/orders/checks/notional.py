@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from models.tables.orders import Order
-from models.trading.legs import legs_of
-from tools.decimals import exact
-from tools.risk import unit_notional, worst_case
+from chordesk.models.tables.orders import Order
+from chordesk.models.trading.legs import legs_of
+from chordesk.tools.decimals import exact
+from chordesk.tools.risk import unit_notional, worst_case
 
 
 def notional_of(order: Order, price: float) -> Decimal:

@@ -8,20 +8,20 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from sqlmodel import Session, col, select
 
-from models.contracts import SHARES_PER_CONTRACT, multiplier_of
-from models.errors import UsageError
-from models.order_terms import OrderType, TimeInForce, misfit, unsupported
-from models.orders import Denied
-from models.states import OrderState
-from models.tables.orders import Order
-from models.tables.runs import Verdict
-from models.trading.legs import LEG_FORM, LEGS_AT_MOST, parse_leg, wrong_legs
-from tools.orders.checks.evaluation import evaluate
-from tools.orders.checks.previews import preview, terms_of
-from tools.orders.records.drafts import SIDES, source_runs
-from tools.orders.records.snapshots import Snapshot, symbols_of, take_snapshot
-from tools.portfolio import store_of
-from tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
+from chordesk.models.contracts import SHARES_PER_CONTRACT, multiplier_of
+from chordesk.models.errors import UsageError
+from chordesk.models.order_terms import OrderType, TimeInForce, misfit, unsupported
+from chordesk.models.orders import Denied
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Verdict
+from chordesk.models.trading.legs import LEG_FORM, LEGS_AT_MOST, parse_leg, wrong_legs
+from chordesk.tools.orders.checks.evaluation import evaluate
+from chordesk.tools.orders.checks.previews import preview, terms_of
+from chordesk.tools.orders.records.drafts import SIDES, source_runs
+from chordesk.tools.orders.records.snapshots import Snapshot, symbols_of, take_snapshot
+from chordesk.tools.portfolio import store_of
+from chordesk.tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
 
 _CONTRACT_SIDES = {"open": "sell", "add": "sell", "reduce": "buy", "close": "buy"}  # puts and covered calls are sold
 

@@ -11,24 +11,24 @@ from typing import Any
 
 from sqlmodel import Session
 
-from models.contracts import MODELLED
-from models.market import plain_name
-from models.orders import DenialCode, Denied
-from models.settings import REPLAYING, Settings
-from models.states import OrderState
-from models.tables.columns import utcnow
-from models.tables.orders import Order, Preview
-from models.trading.legs import legs_of
-from models.trading.protection import parse_protection
-from tools.decimals import exact, plain
-from tools.orders.audit import log as audit
-from tools.orders.checks.evaluation import SizedOrder
-from tools.orders.checks.mandates import PAYLOAD_KEY, in_force
-from tools.orders.checks.notional import notional_of
-from tools.orders.records import approvals
-from tools.orders.records.states import advance
-from tools.orders.stops.terms import preview_of
-from tools.risk import deny
+from chordesk.models.contracts import MODELLED
+from chordesk.models.market import plain_name
+from chordesk.models.orders import DenialCode, Denied
+from chordesk.models.settings import REPLAYING, Settings
+from chordesk.models.states import OrderState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Order, Preview
+from chordesk.models.trading.legs import legs_of
+from chordesk.models.trading.protection import parse_protection
+from chordesk.tools.decimals import exact, plain
+from chordesk.tools.orders.audit import log as audit
+from chordesk.tools.orders.checks.evaluation import SizedOrder
+from chordesk.tools.orders.checks.mandates import PAYLOAD_KEY, in_force
+from chordesk.tools.orders.checks.notional import notional_of
+from chordesk.tools.orders.records import approvals
+from chordesk.tools.orders.records.states import advance
+from chordesk.tools.orders.stops.terms import preview_of
+from chordesk.tools.risk import deny
 
 _UNPRICED = "unpriced"  # in a preview's canonical text
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pydantic import TypeAdapter
 from sqlmodel import Session
 
-from models.orders import DenialCode, Denied
-from models.research import Frozen
-from models.tables.orders import OrderCheck
-from tools.risk.measures import Measured
+from chordesk.models.orders import DenialCode, Denied
+from chordesk.models.research import Frozen
+from chordesk.models.tables.orders import OrderCheck
+from chordesk.tools.risk.measures import Measured
 
 
 class RuleAnswer(Frozen):

@@ -9,15 +9,15 @@ from decimal import Decimal
 
 from sqlmodel import Session, col, select
 
-from models.settings import Settings
-from models.states import ORDER_WORKING, RunKind, TradingState
-from models.tables.orders import Order, Position
-from models.tables.runs import Run
-from tools.decimals import exact
-from tools.orders.halt import halting
-from tools.orders.records.parts import parts_of
-from tools.orders.records.reservations import filled_quantities
-from tools.risk import opening_part
+from chordesk.models.settings import Settings
+from chordesk.models.states import ORDER_WORKING, RunKind, TradingState
+from chordesk.models.tables.orders import Order, Position
+from chordesk.models.tables.runs import Run
+from chordesk.tools.decimals import exact
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.records.parts import parts_of
+from chordesk.tools.orders.records.reservations import filled_quantities
+from chordesk.tools.risk import opening_part
 
 
 def disallowed_orders(session: Session, settings: Settings, account: str) -> list[str]:

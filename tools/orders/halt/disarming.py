@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlmodel import col, select
 
-from models.database.store import Store
-from models.settings import Settings
-from models.tables.columns import utcnow
-from models.tables.orders import Mandate
-from tools.orders.audit import log as audit
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Mandate
+from chordesk.tools.orders.audit import log as audit
 
 
 def disarm(store: Store, settings: Settings, broker: str | None, by: str) -> list[int]:

@@ -14,17 +14,17 @@ from pathlib import Path
 
 from sqlmodel import Session, col, select
 
-from models.database.store import Store, writes
-from models.errors import OrderError
-from models.orders import Denied
-from models.settings import Settings
-from models.states import ORDER_NEXT, ApprovalState, OrderState, TradingState
-from models.tables.columns import utcnow
-from models.tables.orders import Order, Trading
-from tools.orders.audit import log as audit
-from tools.orders.records import approvals, events, fence
-from tools.orders.records.states import deny_order
-from tools.risk import halted
+from chordesk.models.database.store import Store, writes
+from chordesk.models.errors import OrderError
+from chordesk.models.orders import Denied
+from chordesk.models.settings import Settings
+from chordesk.models.states import ORDER_NEXT, ApprovalState, OrderState, TradingState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Order, Trading
+from chordesk.tools.orders.audit import log as audit
+from chordesk.tools.orders.records import approvals, events, fence
+from chordesk.tools.orders.records.states import deny_order
+from chordesk.tools.risk import halted
 
 _NOT_SENT = sorted(state.value for state, following in ORDER_NEXT.items() if OrderState.DENIED in following)
 _LONGEST = 300

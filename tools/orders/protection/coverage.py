@@ -8,15 +8,15 @@ from decimal import Decimal
 
 from sqlmodel import Session, col, select
 
-from models.orders import Denied
-from models.settings import Settings
-from models.states import OrderState, TradingState
-from models.tables.columns import utcnow
-from models.tables.orders import Order
-from tools.decimals import plain
-from tools.orders.checks import mandates
-from tools.orders.halt import halting
-from tools.orders.stops.holdings import ShareHolding, holdings, left_of, working_protection
+from chordesk.models.orders import Denied
+from chordesk.models.settings import Settings
+from chordesk.models.states import OrderState, TradingState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Order
+from chordesk.tools.decimals import plain
+from chordesk.tools.orders.checks import mandates
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.stops.holdings import ShareHolding, holdings, left_of, working_protection
 
 # After a refusal of the broker it is not asked again about the same symbol for so long.
 REFUSED_FOR = dt.timedelta(minutes=15)

@@ -6,17 +6,17 @@ from decimal import Decimal
 
 import structlog
 
-from models.errors import DeskError, FencedOff
-from models.tables.orders import Order
-from models.trading.protection import parse_protection
-from tools.market.clock import exchange_day
-from tools.orders.protection.coverage import Unprotected, obstacle, unprotected
-from tools.orders.protection.placing import place
-from tools.orders.records.accounts import books_day
-from tools.orders.records.snapshots import Snapshot, take_snapshot
-from tools.orders.stops.holdings import ShareHolding, holdings, left_of, working_protection
-from tools.orders.stops.terms import stop_for
-from tools.orders.submitting import SubmissionContext, ensure_reconciled, withdraw
+from chordesk.models.errors import DeskError, FencedOff
+from chordesk.models.tables.orders import Order
+from chordesk.models.trading.protection import parse_protection
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.orders.protection.coverage import Unprotected, obstacle, unprotected
+from chordesk.tools.orders.protection.placing import place
+from chordesk.tools.orders.records.accounts import books_day
+from chordesk.tools.orders.records.snapshots import Snapshot, take_snapshot
+from chordesk.tools.orders.stops.holdings import ShareHolding, holdings, left_of, working_protection
+from chordesk.tools.orders.stops.terms import stop_for
+from chordesk.tools.orders.submitting import SubmissionContext, ensure_reconciled, withdraw
 
 log = structlog.get_logger(__name__)
 

@@ -7,24 +7,24 @@ import uuid
 import structlog
 from sqlmodel import Session, col, func, select
 
-from models.states import OrderState, RunKind
-from models.tables.columns import utcnow
-from models.tables.orders import Account, Order
-from models.tables.runs import Decision
-from models.trading.protection import parse_protection
-from tools.decimals import money, plain
-from tools.ledger import account_view
-from tools.orders.audit import log as audit
-from tools.orders.checks.evaluation import SizedOrder, ticket_of
-from tools.orders.checks.previews import terms_of, write_preview
-from tools.orders.protection.coverage import Unprotected, obstacle
-from tools.orders.records import events, fence
-from tools.orders.records.decisions import write_decision
-from tools.orders.records.snapshots import Snapshot
-from tools.orders.records.states import advance
-from tools.orders.stops.holdings import ShareHolding, holdings, working_protection
-from tools.orders.stops.terms import ProtectiveStop, stop_for, trailed
-from tools.orders.submitting import SubmissionContext, book_answer
+from chordesk.models.states import OrderState, RunKind
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Account, Order
+from chordesk.models.tables.runs import Decision
+from chordesk.models.trading.protection import parse_protection
+from chordesk.tools.decimals import money, plain
+from chordesk.tools.ledger import account_view
+from chordesk.tools.orders.audit import log as audit
+from chordesk.tools.orders.checks.evaluation import SizedOrder, ticket_of
+from chordesk.tools.orders.checks.previews import terms_of, write_preview
+from chordesk.tools.orders.protection.coverage import Unprotected, obstacle
+from chordesk.tools.orders.records import events, fence
+from chordesk.tools.orders.records.decisions import write_decision
+from chordesk.tools.orders.records.snapshots import Snapshot
+from chordesk.tools.orders.records.states import advance
+from chordesk.tools.orders.stops.holdings import ShareHolding, holdings, working_protection
+from chordesk.tools.orders.stops.terms import ProtectiveStop, stop_for, trailed
+from chordesk.tools.orders.submitting import SubmissionContext, book_answer
 
 log = structlog.get_logger(__name__)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from models.orders import BrokerState
-from models.states import ORDER_WORKING, OrderState
-from models.tables.orders import Fill, Order, Position
-from tools.decimals import exact, plain
+from chordesk.models.orders import BrokerState
+from chordesk.models.states import ORDER_WORKING, OrderState
+from chordesk.models.tables.orders import Fill, Order, Position
+from chordesk.tools.decimals import exact, plain
 
 # One line of a reconciliation: kind, the figures of the desk and the broker, and `repaired` for corrected books.
 Difference = dict[str, Any]

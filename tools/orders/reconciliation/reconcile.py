@@ -8,27 +8,27 @@ from decimal import Decimal
 
 from sqlmodel import Session, col, select
 
-from models.contracts import multiplier_of
-from models.database.store import Store
-from models.errors import OrderError
-from models.orders import BrokerAnswer, BrokerState, Settlement
-from models.settings import Settings
-from models.states import ORDER_WORKING, OrderState, TradingState
-from models.tables.columns import utcnow
-from models.tables.orders import Account, BookedSettlement, Order, Position, Preview, Reconciliation
-from tools.brokers.protocol import Broker
-from tools.decimals import exact, plain
-from tools.ledger import account_view, ensure_account, move
-from tools.orders.audit import log as audit
-from tools.orders.checks.evaluation import ticket_of
-from tools.orders.halt import halting
-from tools.orders.halt.disallowed import disallowed_orders
-from tools.orders.reconciliation import differences
-from tools.orders.reconciliation.differences import Difference, difference
-from tools.orders.records import equity_marks
-from tools.orders.records.booking import book
-from tools.orders.records.snapshots import Snapshot
-from tools.orders.records.states import load_order
+from chordesk.models.contracts import multiplier_of
+from chordesk.models.database.store import Store
+from chordesk.models.errors import OrderError
+from chordesk.models.orders import BrokerAnswer, BrokerState, Settlement
+from chordesk.models.settings import Settings
+from chordesk.models.states import ORDER_WORKING, OrderState, TradingState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Account, BookedSettlement, Order, Position, Preview, Reconciliation
+from chordesk.tools.brokers.protocol import Broker
+from chordesk.tools.decimals import exact, plain
+from chordesk.tools.ledger import account_view, ensure_account, move
+from chordesk.tools.orders.audit import log as audit
+from chordesk.tools.orders.checks.evaluation import ticket_of
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.halt.disallowed import disallowed_orders
+from chordesk.tools.orders.reconciliation import differences
+from chordesk.tools.orders.reconciliation.differences import Difference, difference
+from chordesk.tools.orders.records import equity_marks
+from chordesk.tools.orders.records.booking import book
+from chordesk.tools.orders.records.snapshots import Snapshot
+from chordesk.tools.orders.records.states import load_order
 
 # A broker's lists do not change all at once, and another process may be booking: one observation is not enough.
 ATTEMPTS = 3

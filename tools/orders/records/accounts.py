@@ -7,16 +7,16 @@ import datetime as dt
 from sqlalchemy import and_, exists, func, or_
 from sqlmodel import Session, col, select
 
-from models.database.store import Store
-from models.market import plain_name
-from models.settings import Settings
-from models.settings.accounts import is_backtest
-from models.states import ORDER_WORKING, TradingState
-from models.tables.orders import Account, Fill, Order, Position, Submitter, Trading
-from models.tables.runs import Run
-from tools.market.clock import exchange_day
-from tools.market.factory import MarketKey, build_market, market_at
-from tools.market.protocol import MarketData
+from chordesk.models.database.store import Store
+from chordesk.models.market import plain_name
+from chordesk.models.settings import Settings
+from chordesk.models.settings.accounts import is_backtest
+from chordesk.models.states import ORDER_WORKING, TradingState
+from chordesk.models.tables.orders import Account, Fill, Order, Position, Submitter, Trading
+from chordesk.models.tables.runs import Run
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.factory import MarketKey, build_market, market_at
+from chordesk.tools.market.protocol import MarketData
 
 
 def account_names(session: Session, own: str) -> list[str]:

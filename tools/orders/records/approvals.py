@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, select
 
-from models.errors import NotFound, OrderError, UsageError
-from models.orders import DenialCode, Denied
-from models.settings import Settings
-from models.states import ApprovalState, OrderState
-from models.tables.columns import utcnow
-from models.tables.orders import Approval, Order, Preview
-from tools.decimals import exact, money
-from tools.orders.audit import log as audit
-from tools.orders.records import events
-from tools.orders.records.states import advance, deny_order, load_order
-from tools.risk import deny
+from chordesk.models.errors import NotFound, OrderError, UsageError
+from chordesk.models.orders import DenialCode, Denied
+from chordesk.models.settings import Settings
+from chordesk.models.states import ApprovalState, OrderState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Approval, Order, Preview
+from chordesk.tools.decimals import exact, money
+from chordesk.tools.orders.audit import log as audit
+from chordesk.tools.orders.records import events
+from chordesk.tools.orders.records.states import advance, deny_order, load_order
+from chordesk.tools.risk import deny
 
 MANUAL, AUTO = "manual", "auto"
 DESK = "desk"  # author of approvals that close without a person

@@ -8,17 +8,17 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from models.errors import OrderError
-from models.orders import BrokerAnswer, BrokerFill
-from models.settings import Settings
-from models.states import ORDER_FINAL, OrderState
-from models.tables.orders import Fill, Order
-from tools.decimals import exact, plain
-from tools.ledger import apply_fill
-from tools.orders.audit import log as audit
-from tools.orders.records import events
-from tools.orders.records.parts import whole_of
-from tools.orders.records.states import advance
+from chordesk.models.errors import OrderError
+from chordesk.models.orders import BrokerAnswer, BrokerFill
+from chordesk.models.settings import Settings
+from chordesk.models.states import ORDER_FINAL, OrderState
+from chordesk.models.tables.orders import Fill, Order
+from chordesk.tools.decimals import exact, plain
+from chordesk.tools.ledger import apply_fill
+from chordesk.tools.orders.audit import log as audit
+from chordesk.tools.orders.records import events
+from chordesk.tools.orders.records.parts import whole_of
+from chordesk.tools.orders.records.states import advance
 
 # The part of the order that the fills of an answer may be.
 _FILLS_OF = {

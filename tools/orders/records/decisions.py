@@ -9,13 +9,13 @@ from typing import Any
 from sqlalchemy import update
 from sqlmodel import Session, col
 
-from models.events import event_log, run_events
-from models.states import RunKind, RunState, StepKind, StepState
-from models.tables.columns import utcnow
-from models.tables.orders import Order
-from models.tables.runs import Decision, Run, Step
-from tools.market.protocol import MarketData
-from tools.orders.records.drafts import order_id
+from chordesk.models.events import event_log, run_events
+from chordesk.models.states import RunKind, RunState, StepKind, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Decision, Run, Step
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.orders.records.drafts import order_id
 
 
 def write_decision(

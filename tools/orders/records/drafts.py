@@ -10,18 +10,18 @@ from typing import Any
 from pydantic import ValidationError
 from sqlmodel import Session, col, select
 
-from models.contracts import SHARES_PER_CONTRACT, multiplier_of, parse_contract
-from models.errors import OrderError
-from models.order_terms import TIMES_IN_FORCE, misfit, unsupported
-from models.orders import DenialCode, Denied
-from models.research import ActionKind, TraderAction
-from models.states import OrderState
-from models.tables.orders import Order
-from models.tables.runs import Decision, Run, Verdict
-from models.trading.legs import LEG_FORM, parse_leg, wrong_legs
-from tools.orders.records import events
-from tools.orders.records.states import deny_order
-from tools.risk import deny, no_verdict
+from chordesk.models.contracts import SHARES_PER_CONTRACT, multiplier_of, parse_contract
+from chordesk.models.errors import OrderError
+from chordesk.models.order_terms import TIMES_IN_FORCE, misfit, unsupported
+from chordesk.models.orders import DenialCode, Denied
+from chordesk.models.research import ActionKind, TraderAction
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Decision, Run, Verdict
+from chordesk.models.trading.legs import LEG_FORM, parse_leg, wrong_legs
+from chordesk.tools.orders.records import events
+from chordesk.tools.orders.records.states import deny_order
+from chordesk.tools.risk import deny, no_verdict
 
 WITHOUT_ORDER = frozenset({ActionKind.HOLD, ActionKind.WATCH})
 SIDES = {"open": "buy", "add": "buy", "reduce": "sell", "close": "sell"}

@@ -8,10 +8,10 @@ from decimal import Decimal
 
 from sqlmodel import Session, col, select
 
-from models.tables.columns import utcnow
-from models.tables.orders import EquityMark
-from tools.decimals import exact
-from tools.market.clock import exchange_day
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import EquityMark
+from chordesk.tools.decimals import exact
+from chordesk.tools.market.clock import exchange_day
 
 
 @dataclass(frozen=True, slots=True)

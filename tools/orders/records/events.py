@@ -6,10 +6,10 @@ from typing import Any
 
 from sqlmodel import Session
 
-from models.events import event_log
-from models.events.envelope import DESK, EventType, event
-from models.states import ApprovalState, TradingState
-from models.tables.orders import Approval, Fill, Order
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import DESK, EventType, event
+from chordesk.models.states import ApprovalState, TradingState
+from chordesk.models.tables.orders import Approval, Fill, Order
 
 _LONGEST = 500
 

@@ -9,10 +9,10 @@ import time
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session
 
-from models.database.store import Store
-from models.errors import FencedOff
-from models.tables.columns import utcnow
-from models.tables.orders import Submitter
+from chordesk.models.database.store import Store
+from chordesk.models.errors import FencedOff
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Submitter
 
 UNOWNED = ""  # owner of a released account, which the next process may take
 

@@ -6,12 +6,12 @@ import uuid
 
 from sqlmodel import Session, col, select
 
-from models.orders import BrokerFill, DenialCode, Denied, OrderOutcome
-from models.states import OrderState
-from models.tables.orders import Fill, Order, Preview
-from models.trading.legs import legs_of
-from tools.orders.stops.terms import preview_text
-from tools.risk import deny
+from chordesk.models.orders import BrokerFill, DenialCode, Denied, OrderOutcome
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Fill, Order, Preview
+from chordesk.models.trading.legs import legs_of
+from chordesk.tools.orders.stops.terms import preview_text
+from chordesk.tools.risk import deny
 
 LIVE_OFF = "live trading off"
 WAITS = "waits for approval: desk approvals"

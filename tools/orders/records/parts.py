@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from models.tables.orders import Order
-from models.trading.legs import legs_of
-from tools.decimals import exact
+from chordesk.models.tables.orders import Order
+from chordesk.models.trading.legs import legs_of
+from chordesk.tools.decimals import exact
 
 Part = tuple[str, str, Decimal]  # symbol, side, shares or contracts
 

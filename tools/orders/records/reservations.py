@@ -10,15 +10,15 @@ from itertools import takewhile
 from sqlalchemy import ColumnElement, and_, exists, func, or_
 from sqlmodel import Session, col, select
 
-from models.orders import AccountView, Reservation, RiskLimits
-from models.states import ORDER_FINAL, ORDER_OPEN, ORDER_WORKING, OrderState
-from models.tables.columns import utcnow
-from models.tables.orders import Fill, Order, Preview, Trading
-from tools.decimals import exact
-from tools.market.clock import NEW_YORK
-from tools.orders.records.parts import parts_of, whole_of
-from tools.orders.records.snapshots import WAITING
-from tools.risk import cash_needed, cover_of, opening_part, unit_exposure
+from chordesk.models.orders import AccountView, Reservation, RiskLimits
+from chordesk.models.states import ORDER_FINAL, ORDER_OPEN, ORDER_WORKING, OrderState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Fill, Order, Preview, Trading
+from chordesk.tools.decimals import exact
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.orders.records.parts import parts_of, whole_of
+from chordesk.tools.orders.records.snapshots import WAITING
+from chordesk.tools.risk import cash_needed, cover_of, opening_part, unit_exposure
 
 _ENDED = ORDER_FINAL - {OrderState.DENIED}
 _SENT = ORDER_WORKING | _ENDED

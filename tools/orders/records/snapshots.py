@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 from sqlmodel import Session, col, select
 
-from models.contracts import parse_contract
-from models.errors import MarketError
-from models.market import Listing, Quote
-from models.states import ORDER_OPEN, OrderState
-from models.tables.orders import Order, Position
-from models.trading.legs import legs_of
-from tools.market.protocol import MarketClock, MarketData
-from tools.market.quotes import quote_of
-from tools.market.sessions import previous_session
+from chordesk.models.contracts import parse_contract
+from chordesk.models.errors import MarketError
+from chordesk.models.market import Listing, Quote
+from chordesk.models.states import ORDER_OPEN, OrderState
+from chordesk.models.tables.orders import Order, Position
+from chordesk.models.trading.legs import legs_of
+from chordesk.tools.market.protocol import MarketClock, MarketData
+from chordesk.tools.market.quotes import quote_of
+from chordesk.tools.market.sessions import previous_session
 
 # Not sent yet, and on its way: it waits for a person, or for the next pass of the trade queue.
 WAITING = (OrderState.APPROVAL_PENDING.value, OrderState.APPROVED.value)

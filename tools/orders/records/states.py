@@ -7,12 +7,12 @@ from typing import Any
 from sqlalchemy import update
 from sqlmodel import Session, col
 
-from models.errors import OrderError
-from models.orders import Denied
-from models.states import ORDER_NEXT, OrderState
-from models.tables.columns import utcnow
-from models.tables.orders import Order
-from tools.orders.records import events
+from chordesk.models.errors import OrderError
+from chordesk.models.orders import Denied
+from chordesk.models.states import ORDER_NEXT, OrderState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Order
+from chordesk.tools.orders.records import events
 
 
 def load_order(session: Session, order_id: str) -> Order:

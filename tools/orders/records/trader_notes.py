@@ -12,17 +12,17 @@ import sqlalchemy
 from sqlalchemy import Row, bindparam
 from sqlmodel import Session, col, func, select
 
-from models.orders import RiskLimits
-from models.settings import Settings
-from models.states import ORDER_FINAL, ORDER_WORKING, OrderState
-from models.tables.composing import composed_once
-from models.tables.orders import Fill, Order, Preview, TraderNote
-from models.tables.runs import Decision
-from models.trading.legs import legs_of
-from tools.decimals import exact, money, plain
-from tools.orders.records.drafts import order_id
-from tools.orders.records.reservations import last_order_at
-from tools.risk import limits_of
+from chordesk.models.orders import RiskLimits
+from chordesk.models.settings import Settings
+from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, OrderState
+from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.orders import Fill, Order, Preview, TraderNote
+from chordesk.models.tables.runs import Decision
+from chordesk.models.trading.legs import legs_of
+from chordesk.tools.decimals import exact, money, plain
+from chordesk.tools.orders.records.drafts import order_id
+from chordesk.tools.orders.records.reservations import last_order_at
+from chordesk.tools.risk import limits_of
 
 LINES_A_SYMBOL = 3
 LINES_AT_MOST = 60  # of one prompt, however many symbols it is about

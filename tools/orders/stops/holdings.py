@@ -8,11 +8,11 @@ from decimal import ROUND_FLOOR, Decimal
 
 from sqlmodel import Session, col, select
 
-from models.contracts import SHARES_PER_CONTRACT, multiplier_of, parse_contract
-from models.states import ORDER_WORKING
-from models.tables.orders import Fill, Order, Position
-from models.trading.legs import legs_of
-from tools.decimals import exact
+from chordesk.models.contracts import SHARES_PER_CONTRACT, multiplier_of, parse_contract
+from chordesk.models.states import ORDER_WORKING
+from chordesk.models.tables.orders import Fill, Order, Position
+from chordesk.models.trading.legs import legs_of
+from chordesk.tools.decimals import exact
 
 ZERO = Decimal(0)
 

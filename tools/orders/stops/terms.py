@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from models.errors import MarketError
-from models.tables.orders import Order
-from models.trading.protection import Protection, parse_protection
-from tools.decimals import exact, money, plain
-from tools.market.clock import exchange_day
-from tools.market.protocol import MarketData
+from chordesk.models.errors import MarketError
+from chordesk.models.tables.orders import Order
+from chordesk.models.trading.protection import Protection, parse_protection
+from chordesk.tools.decimals import exact, money, plain
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.protocol import MarketData
 
 CENT, TICK = Decimal("0.01"), Decimal("0.0001")
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 
 from sqlmodel import Session, col, select
 
-from models.errors import UsageError
-from models.tables.board import Calibration
-from models.tables.runs import Run, Verdict
-from tools.market.clock import exchange_day
-from tools.scoring.errors import dated_mean
-from tools.scoring.records.cutoffs import CutoffSide, side_of
-from tools.scoring.records.judgements import verdict_judgements
-from tools.scoring.walked import Judgement
+from chordesk.models.errors import UsageError
+from chordesk.models.tables.board import Calibration
+from chordesk.models.tables.runs import Run, Verdict
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.scoring.errors import dated_mean
+from chordesk.tools.scoring.records.cutoffs import CutoffSide, side_of
+from chordesk.tools.scoring.records.judgements import verdict_judgements
+from chordesk.tools.scoring.walked import Judgement
 
 LEAST_RESOLVED = LEAST_DATES = 30
 

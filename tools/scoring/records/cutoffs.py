@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from enum import StrEnum
 
-from tools.scoring.summary import CODE
+from chordesk.tools.scoring.summary import CODE
 
 RULES = "rulebook"
 

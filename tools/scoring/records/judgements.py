@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import sqlalchemy
 from sqlmodel import Session, col, select
 
-from models.board.questions import QuestionSource
-from models.research import ReportStatus
-from models.tables.questions import Question, VerdictQuestion
-from models.tables.runs import Report, Run, ScreenHit, Turn, Verdict
-from tools.market.clock import exchange_day
-from tools.scoring.records.voices import resolved
-from tools.scoring.walked import Judgement
+from chordesk.models.board.questions import QuestionSource
+from chordesk.models.research import ReportStatus
+from chordesk.models.tables.questions import Question, VerdictQuestion
+from chordesk.models.tables.runs import Report, Run, ScreenHit, Turn, Verdict
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.scoring.records.voices import resolved
+from chordesk.tools.scoring.walked import Judgement
 
 _OF_RUN = (col(Run.id), col(Run.market), col(Run.market_now))
 

@@ -9,10 +9,10 @@ from typing import get_args
 
 from sqlmodel import Session
 
-from models.analysis import Depth
-from models.settings import Settings
-from tools.scoring.compute import VoiceRecord, compute_shares, extinct, plan_turns
-from tools.scoring.records.voices import voice_forecasts, voice_records
+from chordesk.models.analysis import Depth
+from chordesk.models.settings import Settings
+from chordesk.tools.scoring.compute import VoiceRecord, compute_shares, extinct, plan_turns
+from chordesk.tools.scoring.records.voices import voice_forecasts, voice_records
 
 _DEPTHS: tuple[Depth, ...] = get_args(Depth)
 

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import sqlalchemy
 from sqlmodel import Session, col
 
-from models.board.signals import SignalState
-from models.tables.board import EpisodeQuestion, Signal
-from models.tables.questions import Question
-from models.tables.runs import Run
-from tools.questions.reading import known_column
-from tools.scoring.records.voices import resolved
-from tools.scoring.summary import CODE, ScoredForecast
+from chordesk.models.board.signals import SignalState
+from chordesk.models.tables.board import EpisodeQuestion, Signal
+from chordesk.models.tables.questions import Question
+from chordesk.models.tables.runs import Run
+from chordesk.tools.questions.reading import known_column
+from chordesk.tools.scoring.records.voices import resolved
+from chordesk.tools.scoring.summary import CODE, ScoredForecast
 
 
 class _OnBoard(NamedTuple):

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 import sqlalchemy
 from sqlmodel import Session, col
 
-from models.board.questions import QuestionState
-from models.tables.board import Forecast
-from models.tables.questions import Question
-from tools.questions.reading import known_column
-from tools.scoring.compute import VoiceRecord
-from tools.scoring.points import alpha
-from tools.scoring.revision import BLIND, crowd, last_positions
-from tools.scoring.summary import ScoredForecast, mean_of
+from chordesk.models.board.questions import QuestionState
+from chordesk.models.tables.board import Forecast
+from chordesk.models.tables.questions import Question
+from chordesk.tools.questions.reading import known_column
+from chordesk.tools.scoring.compute import VoiceRecord
+from chordesk.tools.scoring.points import alpha
+from chordesk.tools.scoring.revision import BLIND, crowd, last_positions
+from chordesk.tools.scoring.summary import ScoredForecast, mean_of
 
 
 def voice_forecasts(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:

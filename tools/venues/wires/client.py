@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 import orjson
 
-from models.errors import MarketError, MarketUnavailable
-from models.urls import is_loopback
-from tools.market.time_limit import OutOfTime, within
-from tools.venues.wires.pace import Pace
+from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.models.urls import is_loopback
+from chordesk.tools.market.time_limit import OutOfTime, within
+from chordesk.tools.venues.wires.pace import Pace
 
 AGENT = "chordesk"
 REQUEST_SECONDS = 10.0

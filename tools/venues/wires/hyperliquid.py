@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from tools.venues.wires.client import JsonClient
-from tools.venues.wires.pace import pace_of
-from tools.venues.wires.rates import OWN, OWN_HOURS, FundingPaid, FundingRate
-from tools.venues.wires.shapes import MomentMs, NumberText, Shape, read_as
+from chordesk.tools.venues.wires.client import JsonClient
+from chordesk.tools.venues.wires.pace import pace_of
+from chordesk.tools.venues.wires.rates import OWN, OWN_HOURS, FundingPaid, FundingRate
+from chordesk.tools.venues.wires.shapes import MomentMs, NumberText, Shape, read_as
 
 NAME, TITLE = "hyperliquid", "Hyperliquid"
 # 1,200 points of weight a minute are allowed; a question of funding takes 20, its history up to 45.

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
-from models.errors import MarketError, MarketUnavailable
-from tools.venues.markets import (
+from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.tools.venues.markets import (
     BookLevel,
     EventBook,
     FeeTerms,
@@ -23,10 +23,10 @@ from tools.venues.markets import (
     VenueState,
     price_between,
 )
-from tools.venues.wires.client import JsonClient, Params
-from tools.venues.wires.lookups import looked_up
-from tools.venues.wires.pace import pace_of
-from tools.venues.wires.shapes import MomentText, NumberText, PriceText, Shape, read_as, unreadable
+from chordesk.tools.venues.wires.client import JsonClient, Params
+from chordesk.tools.venues.wires.lookups import looked_up
+from chordesk.tools.venues.wires.pace import pace_of
+from chordesk.tools.venues.wires.shapes import MomentText, NumberText, PriceText, Shape, read_as, unreadable
 
 NAME, TITLE = "kalshi", "Kalshi"
 REQUESTS_A_SECOND, BURST = 10.0, 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from models.errors import DeskError
-from tools.venues.markets import VenueLookups, VenueMarket
+from chordesk.models.errors import DeskError
+from chordesk.tools.venues.markets import VenueLookups, VenueMarket
 
 
 def looked_up(market: Callable[[str], VenueMarket], ids: Sequence[str]) -> VenueLookups:

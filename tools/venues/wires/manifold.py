@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
-from models.errors import MarketError
-from tools.venues.markets import (
+from chordesk.models.errors import MarketError
+from chordesk.tools.venues.markets import (
     NO_FEE,
     EventBook,
     FoundMarkets,
@@ -20,10 +20,10 @@ from tools.venues.markets import (
     VenueMarket,
     VenueState,
 )
-from tools.venues.wires.client import JsonClient, Params
-from tools.venues.wires.lookups import looked_up
-from tools.venues.wires.pace import pace_of
-from tools.venues.wires.shapes import MomentMs, Probability, Shape, read_as, unreadable
+from chordesk.tools.venues.wires.client import JsonClient, Params
+from chordesk.tools.venues.wires.lookups import looked_up
+from chordesk.tools.venues.wires.pace import pace_of
+from chordesk.tools.venues.wires.shapes import MomentMs, Probability, Shape, read_as, unreadable
 
 NAME, TITLE = "manifold", "Manifold"
 REQUESTS_A_SECOND, BURST = 8.0, 20  # 500 a minute are allowed

@@ -6,7 +6,7 @@ import threading
 import time
 from functools import cache
 
-from tools.market.throttle import Throttle
+from chordesk.tools.market.throttle import Throttle
 
 
 class Pace:

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from pydantic import Field, TypeAdapter
 
-from models.errors import MarketError
-from tools.venues.markets import (
+from chordesk.models.errors import MarketError
+from chordesk.tools.venues.markets import (
     NO_FEE,
     BookLevel,
     EventBook,
@@ -22,10 +22,10 @@ from tools.venues.markets import (
     VenueState,
     price_between,
 )
-from tools.venues.wires.client import JsonClient, Params
-from tools.venues.wires.lookups import looked_up
-from tools.venues.wires.pace import pace_of
-from tools.venues.wires.shapes import (
+from chordesk.tools.venues.wires.client import JsonClient, Params
+from chordesk.tools.venues.wires.lookups import looked_up
+from chordesk.tools.venues.wires.pace import pace_of
+from chordesk.tools.venues.wires.shapes import (
     MomentText,
     NumberText,
     PriceText,

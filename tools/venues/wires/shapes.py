@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from models.errors import MarketUnavailable
+from chordesk.models.errors import MarketUnavailable
 
 T = TypeVar("T")
 _SHOWN = 60

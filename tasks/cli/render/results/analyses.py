@@ -9,12 +9,12 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from models.analysis import WRITES, break_even_texts
-from models.database.artifacts import removal_note
-from tasks.cli.output import paragraph
-from tasks.cli.render.indented import Indented
-from tasks.cli.render.sizes import count_text
-from tasks.views.analyses import AnalysisRow, AnalystText
+from chordesk.models.analysis import WRITES, break_even_texts
+from chordesk.models.database.artifacts import removal_note
+from chordesk.tasks.cli.output import paragraph
+from chordesk.tasks.cli.render.indented import Indented
+from chordesk.tasks.cli.render.sizes import count_text
+from chordesk.tasks.views.analyses import AnalysisRow, AnalystText
 
 MOST_RISKS = 4
 _STYLES = {"select": "green", "reject": "red", "incomplete": "magenta"}

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tasks.cli.output import inert
-from tasks.views.backtests import BacktestView, SessionRow
+from chordesk.tasks.cli.output import inert
+from chordesk.tasks.views.backtests import BacktestView, SessionRow
 
 # A year has 250; the first and the last ones show how it went, and --json has all of them.
 _MOST_ROWS = 24

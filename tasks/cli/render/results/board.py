@@ -7,10 +7,17 @@ from collections.abc import Iterable, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tasks.cli.output import inert, paragraph, table
-from tasks.cli.render.indented import Indented
-from tasks.views.board.board_view import BoardView, ShownCitation, ShownForecast, ShownQuestion, ShownSignal, TallyView
-from tasks.views.board.voices import VoiceRow
+from chordesk.tasks.cli.output import inert, paragraph, table
+from chordesk.tasks.cli.render.indented import Indented
+from chordesk.tasks.views.board.board_view import (
+    BoardView,
+    ShownCitation,
+    ShownForecast,
+    ShownQuestion,
+    ShownSignal,
+    TallyView,
+)
+from chordesk.tasks.views.board.voices import VoiceRow
 
 _STATES = {"live": "green", "offline": "red", "dormant": "dim"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from models.states import DocumentState
-from tasks.cli.output import inert
-from tasks.views.history.documents import WrittenDocument
+from chordesk.models.states import DocumentState
+from chordesk.tasks.cli.output import inert
+from chordesk.tasks.views.history.documents import WrittenDocument
 
 
 def document_line(found: WrittenDocument | None) -> Text | None:

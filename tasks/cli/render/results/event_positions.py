@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tasks.cli.output import paragraph, table
-from tools.event_positions.ledger import EventLedger, HeldEvent
-from tools.event_positions.sizing import MOST_HEAT
+from chordesk.tasks.cli.output import paragraph, table
+from chordesk.tools.event_positions.ledger import EventLedger, HeldEvent
+from chordesk.tools.event_positions.sizing import MOST_HEAT
 
 _COLUMNS = ("Opened", "Venue", "Question", "Side", "Believed", "Shares", "Price", "Fee", "Cost", "Paid out")
 _TITLE = 60

@@ -9,8 +9,8 @@ import orjson
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tasks.cli.output import inert
-from tasks.workflows.graphs.result import GraphRow
+from chordesk.tasks.cli.output import inert
+from chordesk.tasks.workflows.graphs.result import GraphRow
 
 MOST_CHARS = 1200  # --json has the whole output
 

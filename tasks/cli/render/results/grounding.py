@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from agents.grounding.report import Grounding
-from tasks.cli.output import inert, paragraph
-from tasks.views.grounded import GroundedReport
+from chordesk.agents.grounding.report import Grounding
+from chordesk.tasks.cli.output import inert, paragraph
+from chordesk.tasks.views.grounded import GroundedReport
 
 _MOST_FIGURES = 8
 _MOST_REPORTS = 40

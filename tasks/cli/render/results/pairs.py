@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from models.tables.questions import Question
-from tasks.cli.output import paragraph
-from tools.venues.arbitrage import Comparison
-from tools.venues.pairs import PairedQuestions
-from tools.venues.survey import PairSurvey
+from chordesk.models.tables.questions import Question
+from chordesk.tasks.cli.output import paragraph
+from chordesk.tools.venues.arbitrage import Comparison
+from chordesk.tools.venues.pairs import PairedQuestions
+from chordesk.tools.venues.survey import PairSurvey
 
 _TITLE = 100
 

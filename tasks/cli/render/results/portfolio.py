@@ -10,10 +10,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tasks.cli.output import inert
-from tasks.workflows.portfolio.due import signed
-from tasks.workflows.portfolio.plan import SkippedRole
-from tasks.workflows.portfolio.result import ExecutedRole, HoldingResult, PortfolioResearchResult
+from chordesk.tasks.cli.output import inert
+from chordesk.tasks.workflows.portfolio.due import signed
+from chordesk.tasks.workflows.portfolio.plan import SkippedRole
+from chordesk.tasks.workflows.portfolio.result import ExecutedRole, HoldingResult, PortfolioResearchResult
 
 _NEW_YORK = ZoneInfo("America/New_York")
 

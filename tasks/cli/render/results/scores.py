@@ -8,10 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tasks.cli.output import table
-from tasks.views.scores import KINDS, BucketRow, MeanRow, PartRow, ScoreBoard, ScoreRow
-from tools.scoring.compute import LEAST_RESOLVED
-from tools.scoring.records.calibrations import LEAST_DATES, VerdictOdds
+from chordesk.tasks.cli.output import table
+from chordesk.tasks.views.scores import KINDS, BucketRow, MeanRow, PartRow, ScoreBoard, ScoreRow
+from chordesk.tools.scoring.compute import LEAST_RESOLVED
+from chordesk.tools.scoring.records.calibrations import LEAST_DATES, VerdictOdds
 
 _TITLES = {
     "voice": "Voices, by their last position",

@@ -7,18 +7,18 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from tasks.documents.building.run import run_document
-from tasks.documents.rendering.formats import MEDIA_TYPES, Format, rendered
-from tasks.documents.rendering.html import policy
-from tasks.documents.schema.documents import RunDocument
-from tasks.views.history.comparison import RunComparison, comparison
-from tasks.views.history.funnel import Funnel, funnel
-from tasks.views.history.table import CandidateTable, candidate_table
-from tasks.views.history.timeline import Timeline, timeline
-from tasks.views.run_view import find_run
-from tasks.web.context import Context
-from tasks.web.schemas import Id
-from tasks.web.security import JsonRoute
+from chordesk.tasks.documents.building.run import run_document
+from chordesk.tasks.documents.rendering.formats import MEDIA_TYPES, Format, rendered
+from chordesk.tasks.documents.rendering.html import policy
+from chordesk.tasks.documents.schema.documents import RunDocument
+from chordesk.tasks.views.history.comparison import RunComparison, comparison
+from chordesk.tasks.views.history.funnel import Funnel, funnel
+from chordesk.tasks.views.history.table import CandidateTable, candidate_table
+from chordesk.tasks.views.history.timeline import Timeline, timeline
+from chordesk.tasks.views.run_view import find_run
+from chordesk.tasks.web.context import Context
+from chordesk.tasks.web.schemas import Id
+from chordesk.tasks.web.security import JsonRoute
 
 router = APIRouter(tags=["runs"], route_class=JsonRoute)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from tasks.views.history.reports import (
+from chordesk.tasks.views.history.reports import (
     ReportDetail,
     ReportRow,
     VerdictDetail,
@@ -12,10 +12,10 @@ from tasks.views.history.reports import (
     report_detail,
     verdict_detail,
 )
-from tasks.views.run_view import find_run
-from tasks.web.context import Context
-from tasks.web.schemas import Id, IdFilter, Limit, Offset, TextFilter
-from tasks.web.security import JsonRoute
+from chordesk.tasks.views.run_view import find_run
+from chordesk.tasks.web.context import Context
+from chordesk.tasks.web.schemas import Id, IdFilter, Limit, Offset, TextFilter
+from chordesk.tasks.web.security import JsonRoute
 
 router = APIRouter(tags=["reports"], route_class=JsonRoute)
 

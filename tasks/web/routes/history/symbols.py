@@ -8,17 +8,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from models.errors import SettingError, UsageError
-from tasks.bootstrap import Desk
-from tasks.views.history.candles import CandleChart, Indicator, candles
-from tasks.views.history.symbol import SymbolDetail, SymbolRow, list_symbols, listing_of, symbol_detail
-from tasks.views.run_view import find_run
-from tasks.web.context import Context, ServiceContext
-from tasks.web.schemas import DayFilter, IdFilter, Limit, Offset, TextFilter, Ticker
-from tasks.web.security import JsonRoute
-from tools.charts.frames import Interval
-from tools.market.protocol import MarketData
-from tools.registry import ToolContext
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.views.history.candles import CandleChart, Indicator, candles
+from chordesk.tasks.views.history.symbol import SymbolDetail, SymbolRow, list_symbols, listing_of, symbol_detail
+from chordesk.tasks.views.run_view import find_run
+from chordesk.tasks.web.context import Context, ServiceContext
+from chordesk.tasks.web.schemas import DayFilter, IdFilter, Limit, Offset, TextFilter, Ticker
+from chordesk.tasks.web.security import JsonRoute
+from chordesk.tools.charts.frames import Interval
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.registry import ToolContext
 
 router = APIRouter(tags=["symbols"], route_class=JsonRoute)
 

@@ -10,13 +10,13 @@ from http import HTTPStatus
 import structlog
 from fastapi import APIRouter
 
-from models.errors import CodexError, ServiceError
-from tasks.threads.handling import ask, fork, reset
-from tasks.threads.overview import find_thread
-from tasks.views.history.transcript import ThreadTranscript, thread_transcript
-from tasks.web.context import Context, ServiceContext
-from tasks.web.idempotency import WriteRoute
-from tasks.web.schemas import (
+from chordesk.models.errors import CodexError, ServiceError
+from chordesk.tasks.threads.handling import ask, fork, reset
+from chordesk.tasks.threads.overview import find_thread
+from chordesk.tasks.views.history.transcript import ThreadTranscript, thread_transcript
+from chordesk.tasks.web.context import Context, ServiceContext
+from chordesk.tasks.web.idempotency import WriteRoute
+from chordesk.tasks.web.schemas import (
     AskedTurn,
     AskRequest,
     ForkedThread,

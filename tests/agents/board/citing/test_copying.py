@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.board.citing.copying import compare, copy_score, terms
+from chordesk.agents.board.citing.copying import compare, copy_score, terms
 from tests.agents.board.kit import AUDIT, DIVERGENCE, FUNDING, HEAT, TEMPORAL
 
 PADDING = (

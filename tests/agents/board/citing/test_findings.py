@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from agents.board.board import Board
-from agents.board.citations import JudgedCitation, judge
-from models.board.signals import BoardSignal
+from chordesk.agents.board.board import Board
+from chordesk.agents.board.citations import JudgedCitation, judge
+from chordesk.models.board.signals import BoardSignal
 from tests.agents.board.kit import cite, position, question, signal
 
 FINDINGS = (

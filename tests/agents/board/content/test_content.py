@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.board.aggregate import aggregate
-from agents.board.content import EpisodeTally, VoiceStanding, content, markdown
-from agents.board.content.markdown import escaped
-from agents.board.karma import conduct
-from agents.board.lint import convergence, herding
-from models.board.forecasts import VoicePosition
+from chordesk.agents.board.aggregate import aggregate
+from chordesk.agents.board.content import EpisodeTally, VoiceStanding, content, markdown
+from chordesk.agents.board.content.markdown import escaped
+from chordesk.agents.board.karma import conduct
+from chordesk.agents.board.lint import convergence, herding
+from chordesk.models.board.forecasts import VoicePosition
+from chordesk.tools.scoring.errors import dated_mean
 from tests.agents.board.kit import BOARD, FUNDING, cite, judged, position
 from tests.examples import examples
-from tools.scoring.errors import dated_mean
 
 VOICES = {"mediator": "pattern", "sizer": "ledger", "weaver": "pattern"}
 

@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 import pytest
 
-from agents.codex.events.listener import ConversationListener
-from agents.codex.events.translator import translate
-from agents.codex.threads.gateway import OpenedThread
-from agents.failures import failure
-from agents.runtime import Scope
-from models.events.envelope import TEXT_LIMIT, Envelope
-from models.events.lifecycle import LifecycleStatus
+from chordesk.agents.codex.events.listener import ConversationListener
+from chordesk.agents.codex.events.translator import translate
+from chordesk.agents.codex.threads.gateway import OpenedThread
+from chordesk.agents.failures import failure
+from chordesk.agents.runtime import Scope
+from chordesk.models.events.envelope import TEXT_LIMIT, Envelope
+from chordesk.models.events.lifecycle import LifecycleStatus
 from tests.agents.codex.kit import spec
 from tests.golden.stage import Collected
 

@@ -10,11 +10,11 @@ from typing import Any
 import psutil
 import pytest
 
-from agents.codex.config import RuntimeConfig, runtime_config
-from agents.codex.server.catalog import ALLOCATOR, LEAN, STRIP, link_login, login_digest, prepare, slim_catalog
-from agents.codex.server.certificate import LOOPBACK_PEM
-from models.errors import BinaryMissing, CodexError, LoginMissing, SettingError
-from models.settings import Settings
+from chordesk.agents.codex.config import RuntimeConfig, runtime_config
+from chordesk.agents.codex.server.catalog import ALLOCATOR, LEAN, STRIP, link_login, login_digest, prepare, slim_catalog
+from chordesk.agents.codex.server.certificate import LOOPBACK_PEM
+from chordesk.models.errors import BinaryMissing, CodexError, LoginMissing, SettingError
+from chordesk.models.settings import Settings
 from tests.agents.codex.kit import FINAL, Kit, config, one_turn, run, running, spec
 from tests.fakes.responses import FakeResponses, tool_then_final
 

@@ -10,9 +10,9 @@ from typing import Any
 import psutil
 import pytest
 
-from agents.codex.server.approvals import declined
-from agents.codex.server.client import Client, last_error
-from models.errors import BinaryMissing, ProcessDied, RpcTimeout
+from chordesk.agents.codex.server.approvals import declined
+from chordesk.agents.codex.server.client import Client, last_error
+from chordesk.models.errors import BinaryMissing, ProcessDied, RpcTimeout
 from tests.agents.codex.kit import run
 from tests.patience import PATIENCE
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agents.codex.failures import failure_of_error, failure_of_turn, is_policy, refusal_in
-from agents.codex.server.watch import counts_of
-from models.errors import CodexError, ProcessDied, RpcError, RpcTimeout
-from models.research import Usage
+from chordesk.agents.codex.failures import failure_of_error, failure_of_turn, is_policy, refusal_in
+from chordesk.agents.codex.server.watch import counts_of
+from chordesk.models.errors import CodexError, ProcessDied, RpcError, RpcTimeout
+from chordesk.models.research import Usage
 
 
 @pytest.mark.parametrize(

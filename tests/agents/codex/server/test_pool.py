@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agents.codex.runtime import CodexRuntime
-from models.errors import ProcessDied, RpcTimeout
+from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.models.errors import ProcessDied, RpcTimeout
 from tests.agents.codex.kit import FINAL, deadline, one_turn, run, running, spec, turn, until
 from tests.fakes.responses import FakeResponses, Silence, Text
 from tests.patience import PATIENCE

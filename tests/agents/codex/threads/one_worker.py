@@ -19,8 +19,8 @@ from typing import Any
 
 import structlog
 
-from agents.codex.conversation import CodexConversation
-from agents.codex.runtime import CodexRuntime
+from chordesk.agents.codex.conversation import CodexConversation
+from chordesk.agents.codex.runtime import CodexRuntime
 from tests.agents.codex.kit import deadline, running, spec, turn
 from tests.agents.codex.threads.vaults import vault_over
 from tests.patience import PATIENCE

@@ -11,12 +11,12 @@ import pytest
 from sqlmodel import delete
 from structlog.testing import capture_logs
 
-from agents.codex.threads import gateway, rollout_files
-from agents.codex.threads.rollouts import digest_of
-from models.database.blobs import pack
-from models.database.store import Store
-from models.errors import BlobsDown, ServiceError, ThreadInUse
-from models.tables.threads import Blob
+from chordesk.agents.codex.threads import gateway, rollout_files
+from chordesk.agents.codex.threads.rollouts import digest_of
+from chordesk.models.database.blobs import pack
+from chordesk.models.database.store import Store
+from chordesk.models.errors import BlobsDown, ServiceError, ThreadInUse
+from chordesk.models.tables.threads import Blob
 from tests.agents.codex.kit import FINAL, deadline, run, spec, turn
 from tests.agents.codex.threads.test_roaming import KEPT, ask, history, lose_lease, numbered, record, rollout, workers
 from tests.agents.codex.threads.test_threads import message_texts

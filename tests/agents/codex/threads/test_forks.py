@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agents.codex.runtime import CodexRuntime
-from agents.codex.threads.transcript import transcript
-from models.errors import CodexError, UsageError
+from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.agents.codex.threads.transcript import transcript
+from chordesk.models.errors import CodexError, UsageError
 from tests.agents.codex.kit import deadline, run, running, spec, turn
 from tests.agents.codex.threads.test_roaming import history, numbered, record
 from tests.agents.codex.threads.test_threads import message_texts

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import redis
 
-from agents.codex.threads.registry import ThreadRegistry
-from agents.gateway.facts import ServerFacts
-from agents.kept_threads import ThreadRecord
-from models.errors import RedisDown
+from chordesk.agents.codex.threads.registry import ThreadRegistry
+from chordesk.agents.gateway.facts import ServerFacts
+from chordesk.agents.kept_threads import ThreadRecord
+from chordesk.models.errors import RedisDown
 from tests.agents.codex.kit import FINAL, Kit, config, deadline, one_turn, run, running, spec, turn, until
 from tests.fakes.responses import Call, Failing, FakeResponses, Silence, Text
 from tests.patience import PATIENCE

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from agents.codex.runtime import CodexRuntime
-from agents.codex.threads.transcript import transcript
-from agents.codex.threads.trimming import trimmed
-from agents.codex.threads.vault import ThreadVault
-from agents.runtime import ConversationSpec
+from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.agents.codex.threads.transcript import transcript
+from chordesk.agents.codex.threads.trimming import trimmed
+from chordesk.agents.codex.threads.vault import ThreadVault
+from chordesk.agents.runtime import ConversationSpec
 from tests.agents.codex.kit import deadline, run, running, spec, turn
 from tests.agents.codex.threads.test_roaming import record
 from tests.agents.codex.threads.vaults import copies, database_in, vault_over

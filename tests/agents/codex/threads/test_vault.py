@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from sqlmodel import select
 
-from agents.codex.threads.rollouts import digest_of
-from agents.codex.threads.vault import ThreadVault
-from models.database.blobs import DatabaseBlobs
-from models.database.store import Store
-from models.errors import ServiceError
-from models.tables.threads import Blob, KeptThread, Rollout
+from chordesk.agents.codex.threads.rollouts import digest_of
+from chordesk.agents.codex.threads.vault import ThreadVault
+from chordesk.models.database.blobs import DatabaseBlobs
+from chordesk.models.database.store import Store
+from chordesk.models.errors import ServiceError
+from chordesk.models.tables.threads import Blob, KeptThread, Rollout
 
 
 def a_thread(**values: str) -> KeptThread:

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from agents.roles import ROLES
-from agents.rulebook.case import PREFIX
-from models.research import output_schema
-from models.settings import Settings
+from chordesk.agents.roles import ROLES
+from chordesk.agents.rulebook.case import PREFIX
+from chordesk.models.research import output_schema
+from chordesk.models.settings import Settings
 from tests.agents.analysts.kit import subject
 from tests.agents.rulebook.analysts import AnalystFloor, unsupported
 from tests.agents.rulebook.turns import Turn, ask, converse

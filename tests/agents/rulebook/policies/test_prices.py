@@ -10,11 +10,11 @@ import httpx
 import numpy as np
 import pytest
 
+from chordesk.tools.market.bars import DailyBars
+from chordesk.tools.market.sessions import History, history_of
+from chordesk.tools.signals import symbol_signals
+from chordesk.tools.technicals import symbol_technicals
 from tests.agents.rulebook.turns import ask, converse
-from tools.market.bars import DailyBars
-from tools.market.sessions import History, history_of
-from tools.signals import symbol_signals
-from tools.technicals import symbol_technicals
 
 SESSIONS = 240
 Series = dict[str, Any]

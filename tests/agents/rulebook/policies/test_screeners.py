@@ -7,13 +7,13 @@ from typing import Any
 import httpx
 import pytest
 
-from agents.rulebook import thresholds as limits
-from agents.rulebook.thresholds import Bound
-from models.market import SymbolSignals
-from models.research import ScreenOutput, output_schema
+from chordesk.agents.rulebook import thresholds as limits
+from chordesk.agents.rulebook.thresholds import Bound
+from chordesk.models.market import SymbolSignals
+from chordesk.models.research import ScreenOutput, output_schema
+from chordesk.tools.market.yahoo.shapes import section_of
 from tests.agents.rulebook.market import CALM, SOUND, Desk
 from tests.agents.rulebook.turns import Turn, ask, converse
-from tools.market.yahoo.shapes import section_of
 
 STOCKS = {"stockOnly": True, "optionsMode": "stocks-only"}
 

@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from agents.rulebook import thresholds as limits
-from models.research import Rating, TraderOutput, output_schema
+from chordesk.agents.rulebook import thresholds as limits
+from chordesk.models.research import Rating, TraderOutput, output_schema
 from tests.agents.rulebook.market import CALM, Desk
 from tests.agents.rulebook.turns import Turn, ask, converse
 

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from agents.rulebook import thresholds as limits
-from agents.rulebook.thresholds import Level, Rule
-from models.research import ValidatorOutput, output_schema
+from chordesk.agents.rulebook import thresholds as limits
+from chordesk.agents.rulebook.thresholds import Level, Rule
+from chordesk.models.research import ValidatorOutput, output_schema
 from tests.agents.rulebook.market import CALM, SOUND, Desk
 from tests.agents.rulebook.turns import Turn, ask, converse
 

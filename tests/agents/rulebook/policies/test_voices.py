@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.board.accepting import accept
-from agents.board.citations import judge
-from agents.board.voices import VOICES
-from agents.rulebook.case import Case
-from agents.rulebook.policies.voices import RULES, forecast
-from models.board.forecasts import VoiceOutput, VoicePosition
-from models.board.signals import implied
+from chordesk.agents.board.accepting import accept
+from chordesk.agents.board.citations import judge
+from chordesk.agents.board.voices import VOICES
+from chordesk.agents.rulebook.case import Case
+from chordesk.agents.rulebook.policies.voices import RULES, forecast
+from chordesk.models.board.forecasts import VoiceOutput, VoicePosition
+from chordesk.models.board.signals import implied
 from tests.agents.board.kit import BOARD, SIGNALS
 
 

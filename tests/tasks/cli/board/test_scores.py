@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from models.database.store import Store
+from chordesk.models.database.store import Store
 from tests.databases import make_database
 from tests.tasks.cli.running import desk
 from tests.tools.scoring.records.board import a_forecast, a_question, a_run_on

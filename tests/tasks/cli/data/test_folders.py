@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from models.errors import SettingError, UsageError
-from tasks.cli.root import build
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.tasks.cli.root import build
 from tests.tools.market.files.folders import HEADER, sessions, walk, write_table
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from models.database.store import Store
+from chordesk.models.database.store import Store
 from tests.databases import make_database
 from tests.tasks.cli.running import desk
 from tests.tasks.documents.reading import read

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from models.errors import UsageError
-from tasks.cli.root import build
+from chordesk.models.errors import UsageError
+from chordesk.tasks.cli.root import build
 
 
 @pytest.mark.parametrize(

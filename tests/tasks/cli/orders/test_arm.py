@@ -10,11 +10,11 @@ import pytest
 from sqlmodel import select
 from typer.testing import CliRunner
 
-from models.database.store import Store
-from models.errors import UsageError
-from models.settings.sources import load_settings
-from models.tables.orders import Mandate
-from tasks.cli.root import build
+from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.tables.orders import Mandate
+from chordesk.tasks.cli.root import build
 from tests.databases import make_database
 from tests.tasks.cli.running import desk
 

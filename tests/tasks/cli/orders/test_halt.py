@@ -15,22 +15,22 @@ from typing import Any
 import pytest
 from sqlmodel import col, select, update
 
-from models.database.store import Store
-from models.settings import Settings
-from models.settings.snapshots import snapshot
-from models.tables.columns import utcnow
-from models.tables.orders import Approval, Order, Position, Submitter, Trading
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Approval, Order, Position, Submitter, Trading
+from chordesk.tools.brokers.factory import build_broker
+from chordesk.tools.ledger import ensure_account
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.orders.audit.reading import check_logs
+from chordesk.tools.orders.protection.keeping import keep_protected
+from chordesk.tools.orders.records.fence import FencingLease
 from tests.databases import make_database
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk as command
 from tests.tasks.cli.running import environment
 from tests.tools.orders.desk import DEFAULTS, Desk, action
-from tools.brokers.factory import build_broker
-from tools.ledger import ensure_account
-from tools.market.factory import build_market
-from tools.orders.audit.reading import check_logs
-from tools.orders.protection.keeping import keep_protected
-from tools.orders.records.fence import FencingLease
 
 
 def place_orders(desk: Desk) -> None:
@@ -115,7 +115,7 @@ def at_a_terminal(desk: Desk, typed: str) -> str:
     """Return what a halt with --flatten prints at a terminal, for one typed line."""
     ours, theirs = pty.openpty()
     environ = environment(desk.settings.home, TRADER_LIVE="1")
-    command = [sys.executable, "-m", "tasks.cli.main", "halt", "--flatten"]
+    command = [sys.executable, "-m", "chordesk.tasks.cli.main", "halt", "--flatten"]
     with subprocess.Popen(
         command, env=environ, cwd=desk.settings.home, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as halting:

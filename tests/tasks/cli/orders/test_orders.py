@@ -13,21 +13,21 @@ import pytest
 from rich.console import Console
 from sqlmodel import Session, select
 
-from models.database.store import Store
-from models.errors import UsageError
-from models.settings import Settings
-from models.states import ApprovalState, OrderState, StepKind, StepState
-from models.tables.columns import utcnow
-from models.tables.orders import Approval, Fill, Order, Preview
-from models.tables.runs import Candidate, CandidateHit, Report, Run, ScreenHit, Verdict, VerdictReport
-from tasks.cli.render.orders import order_history, order_list, order_report
-from tasks.views.order_view import find_order, list_orders, order_view
+from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.states import ApprovalState, OrderState, StepKind, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Approval, Fill, Order, Preview
+from chordesk.models.tables.runs import Candidate, CandidateHit, Report, Run, ScreenHit, Verdict, VerdictReport
+from chordesk.tasks.cli.render.orders import order_history, order_list, order_report
+from chordesk.tasks.views.order_view import find_order, list_orders, order_view
+from chordesk.tools.orders.audit.log import log_path, record
+from chordesk.tools.orders.audit.reading import check_logs, entries_of
 from tests.builders import MARKET_NOW, a_step, a_turn
 from tests.databases import make_database
 from tests.tasks.cli.running import desk
 from tests.tasks.views.chain import Chain, a_chain
-from tools.orders.audit.log import log_path, record
-from tools.orders.audit.reading import check_logs, entries_of
 
 WIDTH, HEIGHT = 80, 24
 

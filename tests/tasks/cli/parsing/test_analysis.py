@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from models.analysis import AnalysisRequest
-from models.errors import UsageError
-from tasks.cli.parsing.analysis import analysis_depth, analysis_request
+from chordesk.models.analysis import AnalysisRequest
+from chordesk.models.errors import UsageError
+from chordesk.tasks.cli.parsing.analysis import analysis_depth, analysis_request
 
 
 def test_options_that_are_not_given_have_their_defaults() -> None:

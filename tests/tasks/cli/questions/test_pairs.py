@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from models.database.store import Store
-from models.tables.questions import EventPosition
+from chordesk.models.database.store import Store
+from chordesk.models.tables.questions import EventPosition
 from tests.databases import make_database
 from tests.fakes.venues import FarVenues, book_of, in_days, kalshi_row, polymarket_row
 from tests.tasks.cli.running import desk

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from models.database.store import Store
+from chordesk.models.database.store import Store
+from chordesk.tools.market.replay.data import replay_data
+from chordesk.tools.questions.desk import desk_questions
 from tests.databases import make_database
 from tests.fakes.venues import FarVenues, Fault, kalshi_row, manifold_row
 from tests.tasks.cli.running import desk
 from tests.tools.questions.rows import ASKED, on
 from tests.tools.venues.conftest import far
-from tools.market.replay.data import replay_data
-from tools.questions.desk import desk_questions
 
 __all__ = ["far"]
 

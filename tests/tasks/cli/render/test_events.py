@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.events.envelope import DESK, EventType, event
-from tasks.cli.render.events import VALUE_CHARS, event_line
+from chordesk.models.events.envelope import DESK, EventType, event
+from chordesk.tasks.cli.render.events import VALUE_CHARS, event_line
 
 AT = dt.datetime(2026, 11, 20, 12, 0, 5, tzinfo=dt.UTC)
 

@@ -6,13 +6,13 @@ import pytest
 from rich.console import Console
 from sqlmodel import Session
 
-from models.tables.orders import Order
-from models.tables.runs import Run
-from tasks.cli.render.lineage import lineage_report
-from tasks.cli.render.runs import _action
-from tasks.cli.render.sizes import size_text
-from tasks.views.lineage import lineage
-from tasks.views.run_view import ActionRow
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.cli.render.lineage import lineage_report
+from chordesk.tasks.cli.render.runs import _action
+from chordesk.tasks.cli.render.sizes import size_text
+from chordesk.tasks.views.lineage import lineage
+from chordesk.tasks.views.run_view import ActionRow
 from tests.tasks.views.chain import a_chain
 
 

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from models.database.store import Store
-from models.events import event_log
-from models.events.envelope import EventType, event
-from models.files import replacing
-from models.settings.running import lock_path
-from models.states import RunState, StepState
-from models.tables.columns import utcnow
-from models.tables.events import EventHead, RuntimeTurn
-from models.tables.notifications import Notice
-from models.tables.runs import ToolCall
+from chordesk.models.database.store import Store
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import EventType, event
+from chordesk.models.files import replacing
+from chordesk.models.settings.running import lock_path
+from chordesk.models.states import RunState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.events import EventHead, RuntimeTurn
+from chordesk.models.tables.notifications import Notice
+from chordesk.models.tables.runs import ToolCall
 from tests.builders import a_run, a_step, a_turn
 from tests.databases import make_database
 from tests.patience import PATIENCE
@@ -128,7 +128,8 @@ def test_space_is_not_given_back_under_a_desk_at_work(home: Path) -> None:
 
 def test_one_that_is_killed_is_gone_on_with(home: Path) -> None:
     code = (
-        "import sys, time; from tasks.retention import runs; from tasks.cli.main import main; runs.CHUNK = 10\n"
+        "import sys, time; from chordesk.tasks.retention import runs; from chordesk.tasks.cli.main import main\n"
+        "runs.CHUNK = 10\n"
         "own = runs._require\n"
         "def slow(*given): time.sleep(0.01); own(*given)\n"
         "runs._require = slow\n"

@@ -15,22 +15,22 @@ import pytest
 from PIL import Image
 from sqlmodel import select
 
-from models.contracts import contract_of
-from models.database.store import Store
-from models.errors import UsageError
-from models.settings import running
-from models.settings.sources import load_settings
-from models.states import RunKind
-from models.tables.orders import Fill, Order
-from models.tables.runs import Candidate, Run, ToolCall, Verdict
-from tasks.services import demo
+from chordesk.models.contracts import contract_of
+from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import running
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.states import RunKind
+from chordesk.models.tables.orders import Fill, Order
+from chordesk.models.tables.runs import Candidate, Run, ToolCall, Verdict
+from chordesk.tasks.services import demo
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.pricing.black_scholes import Terms, price
 from tests import zygote
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.cli.running import desk, environment
 from tests.tools.conftest import read_raw
-from tools.market.clock import exchange_hours
-from tools.pricing.black_scholes import Terms, price
 
 POISON = {
     "OPENAI_API_KEY": "sk-poison",

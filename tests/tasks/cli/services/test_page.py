@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import UsageError
-from models.settings import running
-from tasks.cli.services.page import _person, link, opens_here
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import running
+from chordesk.tasks.cli.services.page import _person, link, opens_here
 
 
 def test_no_browser_is_opened_where_a_person_would_not_see_it() -> None:

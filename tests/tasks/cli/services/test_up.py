@@ -17,9 +17,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tasks.cli.services.up import change
-from tasks.services.programs import desk_command
-from tasks.services.supervision import Process
+from chordesk.tasks.cli.services.up import change
+from chordesk.tasks.services.programs import desk_command
+from chordesk.tasks.services.supervision import Process
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk, environment
 from tests.tasks.services.conftest import gone

@@ -18,7 +18,7 @@ from tests.tasks.cli.running import environment
 # Its terminal is the one that Ctrl-C and hidden questions reach.
 _START = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-    "os.execv(sys.executable, [sys.executable, '-P', '-m', 'tasks.cli.main', *sys.argv[1:]])"
+    "os.execv(sys.executable, [sys.executable, '-P', '-m', 'chordesk.tasks.cli.main', *sys.argv[1:]])"
 )
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

@@ -11,15 +11,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from models.errors import KeyRefused, ModelMissing, ServerAway, UsageError, WrongApi
-from models.settings import Settings
-from tasks.cli.setup.answers import decide, market
-from tasks.cli.setup.choice import OURS, Choice, Key, key_path
-from tasks.cli.setup.flags import Flags, base_url
-from tasks.cli.setup.keys import Before
-from tasks.cli.setup.person import Person
-from tasks.services import model_servers
-from tasks.services.plan import free_ports
+from chordesk.models.errors import KeyRefused, ModelMissing, ServerAway, UsageError, WrongApi
+from chordesk.models.settings import Settings
+from chordesk.tasks.cli.setup.answers import decide, market
+from chordesk.tasks.cli.setup.choice import OURS, Choice, Key, key_path
+from chordesk.tasks.cli.setup.flags import Flags, base_url
+from chordesk.tasks.cli.setup.keys import Before
+from chordesk.tasks.cli.setup.person import Person
+from chordesk.tasks.services import model_servers
+from chordesk.tasks.services.plan import free_ports
 from tests.fakes.local_server import HTML, LocalServer
 from tests.fakes.responses import FakeResponses, Seen, Status
 
@@ -255,7 +255,7 @@ def test_the_market_is_asked_for_with_the_rest_and_stays_without_its_flag(before
 def test_a_market_whose_package_is_not_installed_names_it(
     before: Callable[..., Before], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.cli.setup.answers.find_spec", lambda _name: None)
+    monkeypatch.setattr("chordesk.tasks.cli.setup.answers.find_spec", lambda _name: None)
     with pytest.raises(UsageError, match=r"pip install 'chordesk\[yahoo\]'"):
         market(Flags(market="yahoo"), before(), Person(terminal=False))
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import codex_cli_bin
 import pytest
 
-from models.errors import LoginMissing
-from models.settings import Settings
-from tasks.bootstrap import login_command
-from tasks.cli.setup.login import ensure_login
-from tasks.cli.setup.person import Person
+from chordesk.models.errors import LoginMissing
+from chordesk.models.settings import Settings
+from chordesk.tasks.bootstrap import login_command
+from chordesk.tasks.cli.setup.login import ensure_login
+from chordesk.tasks.cli.setup.person import Person
 from tests.tasks.cli.setup.test_answers import Typed
 
 # In place of the binary: what it does of `login`, once the person has typed the code into a browser.

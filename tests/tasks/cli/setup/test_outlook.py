@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agents.gateway.facts import ServerFacts, keep_facts
-from models.database.store import Store
-from models.settings import Settings
-from tasks.cli.setup.outlook import screen_lines
+from chordesk.agents.gateway.facts import ServerFacts, keep_facts
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.tasks.cli.setup.outlook import screen_lines
 from tests.builders import a_run, a_step, a_turn
 
 URL = "http://127.0.0.1:11434/v1"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from models.settings.running import lock_path
+from chordesk.models.settings.running import lock_path
 from tests.fakes.local_server import LocalServer, Says
 from tests.fakes.responses import FakeResponses, Reply, Status, Text
 from tests.tasks.cli.running import desk
@@ -209,4 +209,4 @@ def test_the_first_question_waits_for_little(tmp_path: Path) -> None:
     done, modules = loaded(tmp_path, "setup", "--provider", "local", "--url", "http://127.0.0.1:9/v1", "--no-try")
     assert done.returncode == 2
     assert "--model is missing" in done.stderr
-    assert not {"tasks.bootstrap", "sqlalchemy", "aiohttp", "agents.roles"} & modules
+    assert not {"chordesk.tasks.bootstrap", "sqlalchemy", "aiohttp", "chordesk.agents.roles"} & modules

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tasks.services.plan import free_ports
+from chordesk.tasks.services.plan import free_ports
 from tests.fakes.local_server import LocalServer, Pace, Says
 from tests.fakes.responses import FakeResponses, Reply, Silence, Status
 from tests.tasks.cli.setup.terminal import Terminal

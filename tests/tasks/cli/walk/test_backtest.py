@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from models.errors import UsageError
-from tasks.cli.root import build
+from chordesk.models.errors import UsageError
+from chordesk.tasks.cli.root import build
 
 DAYS = ("--from", "2010-03-01", "--to", "2010-03-05")
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.states import TradingState
-from models.tables.columns import utcnow
-from models.tables.orders import Fill, Order
-from models.tables.runs import Run, Verdict
-from tasks.bootstrap import Desk
-from tasks.documents.building.day import day_document
-from tasks.documents.building.run import run_document
+from chordesk.models.states import TradingState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Fill, Order
+from chordesk.models.tables.runs import Run, Verdict
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.documents.building.day import day_document
+from chordesk.tasks.documents.building.run import run_document
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.orders.records import events
 from tests.browser.hostile import a_hostile_run
 from tests.tasks.views.chain import Chain
-from tools.market.clock import NEW_YORK
-from tools.orders.records import events
 
 DAY = dt.date(2010, 8, 12)
 

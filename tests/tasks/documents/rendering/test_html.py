@@ -6,16 +6,16 @@ import datetime as dt
 
 import pytest
 
-from models.settings import running
-from models.states import RunKind, RunState
-from models.tables.backtests import BacktestSession
-from models.tables.columns import utcnow
-from tasks.bootstrap import Desk
-from tasks.documents.building.day import day_document
-from tasks.documents.building.run import run_document
-from tasks.documents.building.symbol import symbol_document
-from tasks.documents.rendering.html import html
-from tasks.documents.rendering.markdown import markdown
+from chordesk.models.settings import running
+from chordesk.models.states import RunKind, RunState
+from chordesk.models.tables.backtests import BacktestSession
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.documents.building.day import day_document
+from chordesk.tasks.documents.building.run import run_document
+from chordesk.tasks.documents.building.symbol import symbol_document
+from chordesk.tasks.documents.rendering.html import html
+from chordesk.tasks.documents.rendering.markdown import markdown
 from tests.browser.hostile import MARKUP, SHOWN, a_hostile_run
 from tests.builders import a_run
 from tests.tasks.documents.reading import Read, read

@@ -9,12 +9,12 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from tasks.bootstrap import Desk
-from tasks.documents.building.day import day_document
-from tasks.documents.building.run import run_document
-from tasks.documents.building.symbol import symbol_document
-from tasks.documents.rendering.markdown import markdown
-from tasks.documents.text import marked
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.documents.building.day import day_document
+from chordesk.tasks.documents.building.run import run_document
+from chordesk.tasks.documents.building.symbol import symbol_document
+from chordesk.tasks.documents.rendering.markdown import markdown
+from chordesk.tasks.documents.text import marked
 from tests.browser.hostile import MARKUP, SYMBOL, a_hostile_run
 from tests.tasks.views.chain import Chain
 

@@ -6,14 +6,14 @@ import datetime as dt
 import json
 from pathlib import Path
 
-from tasks.bootstrap import Desk
-from tasks.documents.building.day import day_document
-from tasks.documents.building.run import run_document
-from tasks.documents.building.symbol import symbol_document
-from tasks.documents.files import write_run
-from tasks.documents.rendering.formats import rendered
-from tasks.documents.schema.documents import DayDocument, RunDocument, SymbolDocument
-from tasks.documents.schema.dossier import SymbolFile
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.documents.building.day import day_document
+from chordesk.tasks.documents.building.run import run_document
+from chordesk.tasks.documents.building.symbol import symbol_document
+from chordesk.tasks.documents.files import write_run
+from chordesk.tasks.documents.rendering.formats import rendered
+from chordesk.tasks.documents.schema.documents import DayDocument, RunDocument, SymbolDocument
+from chordesk.tasks.documents.schema.dossier import SymbolFile
 from tests.browser.hostile import a_hostile_run
 from tests.tasks.views.chain import Chain
 

@@ -13,12 +13,12 @@ import pytest
 import redis
 import redis.asyncio
 
-from agents.role_models import RoleModel
-from models.errors import Postponed
-from models.settings import Settings
-from models.settings.sources import load_settings
-from tasks.engine.limits import limiter_keys
-from tasks.engine.limits.admission import (
+from chordesk.agents.role_models import RoleModel
+from chordesk.models.errors import Postponed
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.engine.limits import limiter_keys
+from chordesk.tasks.engine.limits.admission import (
     ASKED_MOST_SECONDS,
     PARK_SECONDS,
     Admission,

@@ -13,13 +13,13 @@ import pytest
 import redis
 import redis.asyncio
 
-from agents.gateway.facts import ServerFacts, keep_facts
-from agents.role_models import RoleModel
-from models.errors import Postponed
-from models.settings import Settings
-from models.settings.sources import load_settings
-from tasks.engine.limits import admission
-from tasks.engine.limits.admission import Admission, ModelAdmissions, turns_in_flight, turns_waiting
+from chordesk.agents.gateway.facts import ServerFacts, keep_facts
+from chordesk.agents.role_models import RoleModel
+from chordesk.models.errors import Postponed
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.engine.limits import admission
+from chordesk.tasks.engine.limits.admission import Admission, ModelAdmissions, turns_in_flight, turns_waiting
 from tests.patience import PATIENCE
 
 HOSTED = RoleModel("codex", "gpt-5.5")

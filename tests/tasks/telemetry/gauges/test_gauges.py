@@ -13,19 +13,19 @@ import redis
 from prometheus_client.core import GaugeMetricFamily
 from sqlmodel import Session
 
-from agents.runtime import ProcessStatus
-from models.settings import Settings
-from models.states import ApprovalState, AttemptEnd, OrderState, RunState, StepState, TradingState
-from models.tables.columns import new_id, utcnow
-from models.tables.orders import Approval, EquityMark, Order, Trading
-from models.tables.runs import Attempt, Sweep
-from tasks.engine.limits import limiter_keys
-from tasks.telemetry.gauges import exporter
-from tasks.telemetry.gauges.broker import read_broker
-from tasks.telemetry.gauges.database import read_database
-from tasks.telemetry.gauges.exporter import Exporter
-from tasks.telemetry.gauges.gauge import Gauge
-from tasks.telemetry.gauges.own import read_own
+from chordesk.agents.runtime import ProcessStatus
+from chordesk.models.settings import Settings
+from chordesk.models.states import ApprovalState, AttemptEnd, OrderState, RunState, StepState, TradingState
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.orders import Approval, EquityMark, Order, Trading
+from chordesk.models.tables.runs import Attempt, Sweep
+from chordesk.tasks.engine.limits import limiter_keys
+from chordesk.tasks.telemetry.gauges import exporter
+from chordesk.tasks.telemetry.gauges.broker import read_broker
+from chordesk.tasks.telemetry.gauges.database import read_database
+from chordesk.tasks.telemetry.gauges.exporter import Exporter
+from chordesk.tasks.telemetry.gauges.gauge import Gauge
+from chordesk.tasks.telemetry.gauges.own import read_own
 from tests.builders import a_run, a_step, a_turn
 from tests.stack import wait_for
 from tests.tasks.views.chain import Chain

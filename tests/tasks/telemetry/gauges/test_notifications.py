@@ -6,10 +6,10 @@ import datetime as dt
 
 from sqlmodel import Session
 
-from models.notifications.kinds import NoticeKind, NotificationState
-from models.tables.columns import utcnow
-from models.tables.notifications import Notification, NotificationChannel
-from tasks.telemetry.gauges.notifications import GAUGES, read_notifications
+from chordesk.models.notifications.kinds import NoticeKind, NotificationState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.notifications import Notification, NotificationChannel
+from chordesk.tasks.telemetry.gauges.notifications import GAUGES, read_notifications
 
 
 def ago(seconds: float) -> dt.datetime:

@@ -7,16 +7,16 @@ import datetime as dt
 import pytest
 from sqlmodel import Session
 
-from models.errors import UsageError
-from models.states import RunKind, RunState, StepKind, StepState
-from models.tables.board import EpisodeQuestion, Forecast, Signal, SignalCitation
-from models.tables.events import RuntimeConversation
-from models.tables.questions import Question
-from models.tables.runs import Run
-from tasks.cli.render.results.board import board_report
-from tasks.views.board.board_view import board_view
-from tasks.views.board.voices import running_turns, voice_rows
-from tasks.views.lineage import lineage
+from chordesk.models.errors import UsageError
+from chordesk.models.states import RunKind, RunState, StepKind, StepState
+from chordesk.models.tables.board import EpisodeQuestion, Forecast, Signal, SignalCitation
+from chordesk.models.tables.events import RuntimeConversation
+from chordesk.models.tables.questions import Question
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.cli.render.results.board import board_report
+from chordesk.tasks.views.board.board_view import board_view
+from chordesk.tasks.views.board.voices import running_turns, voice_rows
+from chordesk.tasks.views.lineage import lineage
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 from tests.tasks.cli.render.console import rendered
 

@@ -6,10 +6,10 @@ import datetime as dt
 
 from sqlmodel import Session
 
-from models.states import AttemptEnd, RunState, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Attempt
-from tasks.views.history.timeline import timeline
+from chordesk.models.states import AttemptEnd, RunState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Attempt
+from chordesk.tasks.views.history.timeline import timeline
 from tests.builders import a_run, a_step, a_turn
 
 NOW = utcnow()

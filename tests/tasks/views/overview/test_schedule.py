@@ -6,9 +6,9 @@ import datetime as dt
 
 import pytest
 
-from models.settings import Settings
-from tasks.views.overview.schedule import next_runs
-from tools.market.clock import NEW_YORK
+from chordesk.models.settings import Settings
+from chordesk.tasks.views.overview.schedule import next_runs
+from chordesk.tools.market.clock import NEW_YORK
 
 # A Wednesday; Thursday is Thanksgiving, Friday a session.
 DAY = dt.date(2026, 11, 25)

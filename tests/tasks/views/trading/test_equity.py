@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 
-from models.database.store import Store
-from models.tables.orders import EquityMark
-from tasks.views.trading.equity import equity_curve, equity_now
+from chordesk.models.database.store import Store
+from chordesk.models.tables.orders import EquityMark
+from chordesk.tasks.views.trading.equity import equity_curve, equity_now
 
 DAY = dt.date(2010, 8, 12)
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import MarketError
-from models.market import Quote
-from models.orders import DenialCode
-from models.states import OrderState
-from models.tables.orders import Order
-from tasks.views.trading.order_checks import OrderChecks, order_checks
+from chordesk.models.errors import MarketError
+from chordesk.models.market import Quote
+from chordesk.models.orders import DenialCode
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Order
+from chordesk.tasks.views.trading.order_checks import OrderChecks, order_checks
+from chordesk.tools.risk.measures import CODES_OF
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape
-from tools.risk.measures import CODES_OF
 
 
 class Unquoted(Tape):

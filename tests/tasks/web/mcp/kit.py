@@ -21,7 +21,7 @@ from mcp.types import CallToolResult, TextContent
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import environment
 
-COMMAND = (sys.executable, "-P", "-m", "tasks.cli.main", "mcp")
+COMMAND = (sys.executable, "-P", "-m", "chordesk.tasks.cli.main", "mcp")
 SECONDS = timedelta(seconds=PATIENCE)
 
 

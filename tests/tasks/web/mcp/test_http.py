@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from models.errors import UsageError
-from tasks.web.mcp.http import address_of
+from chordesk.models.errors import UsageError
+from chordesk.tasks.web.mcp.http import address_of
 from tests.patience import PATIENCE
 from tests.tasks.web.mcp.kit import Listening, over_http, payload
 

@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 from mcp.types import ImageContent
 
-from agents.outside.offering import READ_TOOLS
-from models.database.store import Store
-from models.settings import Settings
-from models.settings.snapshots import snapshot
+from chordesk.agents.outside.offering import READ_TOOLS
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.settings.snapshots import snapshot
+from chordesk.tools.ledger import ensure_account
+from chordesk.tools.market.clock import NEW_YORK
 from tests.databases import make_database
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk, environment
 from tests.tasks.web.mcp.kit import COMMAND, over_stdio, payload
 from tests.tools.ledger_rows import add_run
-from tools.ledger import ensure_account
-from tools.market.clock import NEW_YORK
 
 pytestmark = pytest.mark.process
 PING = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
@@ -97,7 +97,7 @@ def test_without_a_client_it_ends_at_once(home: Path) -> None:
 
 
 def test_without_the_extra_the_remedy_is_named(home: Path) -> None:
-    code = "import sys; sys.modules['mcp'] = None; from tasks.cli.main import main; main()"
+    code = "import sys; sys.modules['mcp'] = None; from chordesk.tasks.cli.main import main; main()"
     done = subprocess.run(
         [COMMAND[0], "-P", "-c", code, "mcp"], env=environment(home), cwd=home, capture_output=True, text=True,
         timeout=PATIENCE, check=False,

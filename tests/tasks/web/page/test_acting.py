@@ -9,12 +9,12 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 from sqlmodel import col, select
 
-from agents.runtime import ApprovalRequest, Scope
-from models.tables.columns import new_id
-from models.tables.events import RuntimeApproval
-from models.tables.orders import Approval, Fill
-from models.tables.runs import Decision, Report, ScreenHit, ToolCall, Turn
-from tasks.approvals import requests
+from chordesk.agents.runtime import ApprovalRequest, Scope
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.events import RuntimeApproval
+from chordesk.models.tables.orders import Approval, Fill
+from chordesk.models.tables.runs import Decision, Report, ScreenHit, ToolCall, Turn
+from chordesk.tasks.approvals import requests
 from tests.browser import kit
 from tests.browser.kit import DeskPage
 from tests.stack import wait_for

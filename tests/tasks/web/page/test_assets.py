@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from chordesk.tasks.web.page.assets import SHELL, STATIC, files, policy
 from deploy.vendor import LIBRARIES
-from tasks.web.page.assets import SHELL, STATIC, files, policy
 
 VENDOR = STATIC / "vendor"
 OWN = [

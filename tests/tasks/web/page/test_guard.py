@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tasks.web.page.sessions import new_code
+from chordesk.tasks.web.page.sessions import new_code
 from tests.patience import PATIENCE
 from tests.tasks.web.kit import Service, messages, service
 from tests.tasks.web.test_security import problem

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from models.events import event_log
-from models.events.batch import batches
-from models.events.envelope import EventType, event
-from models.tables.runs import Run
-from tasks.events.publisher import Publisher
+from chordesk.models.events import event_log
+from chordesk.models.events.batch import batches
+from chordesk.models.events.envelope import EventType, event
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.events.publisher import Publisher
 from tests.browser.kit import DeskPage, short
 from tests.stack import wait_for
 from tests.tasks.web.kit import start

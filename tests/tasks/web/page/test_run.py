@@ -6,9 +6,9 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from models.events import event_log
-from models.events.envelope import EventType
-from tasks.workflows.research import open_research
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import EventType
+from chordesk.tasks.workflows.research import open_research
 from tests.browser.hostile import SHOWN, a_hostile_run
 from tests.browser.kit import DeskPage, short
 from tests.stack import wait_for

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from models.tables.columns import utcnow
-from models.tables.orders import Account, EquityMark, Position, Reconciliation, Submitter
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Account, EquityMark, Position, Reconciliation, Submitter
 from tests.tasks.cli.orders.test_halt import place_orders
 from tests.tasks.web.routes.test_trading import Floor, trading_floor
 from tests.tasks.web.test_security import problem

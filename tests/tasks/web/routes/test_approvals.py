@@ -12,16 +12,16 @@ import httpx
 import pytest
 from sqlmodel import col, select
 
-from models.tables.columns import utcnow
-from models.tables.orders import Approval, Order
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Approval, Order
+from chordesk.tools.brokers.factory import build_broker
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.orders.audit.log import log_path
+from chordesk.tools.orders.records.fence import FencingLease
 from tests.stack import wait_for
 from tests.tasks.web.kit import Service, service
 from tests.tasks.web.test_security import problem
 from tests.tools.orders.desk import Desk, action
-from tools.brokers.factory import build_broker
-from tools.market.factory import build_market
-from tools.orders.audit.log import log_path
-from tools.orders.records.fence import FencingLease
 
 YES = {"answer": "approve", "by": "Ann Lee"}
 NO = {"answer": "deny", "by": "Ann Lee", "why": "enough of it"}

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 from sqlmodel import select
 
-from models.states import RUN_FINAL, RunState
-from models.tables.runs import Run
+from chordesk.models.states import RUN_FINAL, RunState
+from chordesk.models.tables.runs import Run
 from tests.stack import wait_for
 from tests.tasks.web.conftest import Floor
 from tests.tasks.web.routes.test_stop import BY, client

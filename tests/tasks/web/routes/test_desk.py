@@ -9,16 +9,16 @@ from typing import Any
 import httpx
 from sqlmodel import Session
 
-from models.states import RunState, StepState
-from models.tables.columns import utcnow
-from models.tables.orders import EquityMark
-from tasks.web.fleet import STATUS_FRESH_SECONDS
+from chordesk.models.states import RunState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import EquityMark
+from chordesk.tasks.web.fleet import STATUS_FRESH_SECONDS
+from chordesk.tools.market.clock import exchange_hours
 from tests.builders import a_run, a_step
 from tests.stack import wait_for
 from tests.tasks.web.conftest import Floor
 from tests.tasks.web.kit import Service, service
 from tests.tasks.web.routes.test_requests import asked
-from tools.market.clock import exchange_hours
 
 
 def look(client: httpx.Client, path: str = "/desk") -> Any:

@@ -13,13 +13,13 @@ import httpx
 import psutil
 import pytest
 
-from models.errors import HistoryTrimmed
-from models.events import event_log
-from models.events.envelope import Envelope, EventType, event
-from models.tables.columns import utcnow
-from models.tables.events import RuntimeApproval
-from tasks.approvals import requests
-from tasks.web.stream import EventStream, frame
+from chordesk.models.errors import HistoryTrimmed
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import Envelope, EventType, event
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.events import RuntimeApproval
+from chordesk.tasks.approvals import requests
+from chordesk.tasks.web.stream import EventStream, frame
 from tests.builders import a_run
 from tests.patience import PATIENCE
 from tests.stack import wait_for

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from models.database.store import Store
+from chordesk.models.database.store import Store
 from tests import zygote
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, processes, wait_for

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from models.tables.orders import Order, OrderCheck, Preview
+from chordesk.models.tables.orders import Order, OrderCheck, Preview
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.orders.audit.log import log_path
 from tests.tasks.cli.orders.test_halt import place_orders
 from tests.tasks.web.conftest import Floor as Chained
 from tests.tasks.web.routes.test_trading import ANN, Floor, flag, trading_floor
 from tests.tasks.web.test_security import problem
 from tests.tools.orders.desk import action
-from tools.market.clock import exchange_day
-from tools.orders.audit.log import log_path
 
 REASON = "<img src=x onerror=alert(1)>"
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from models.database.artifacts import path_in_home
-from models.settings.snapshots import PUBLISHED
-from models.states import RunState, StepState
-from models.tables.columns import new_id, utcnow
-from models.tables.threads import KeptThread
-from tasks.retention import runs
-from tasks.retention.policy import policy_of
+from chordesk.models.database.artifacts import path_in_home
+from chordesk.models.settings.snapshots import PUBLISHED
+from chordesk.models.states import RunState, StepState
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.threads import KeptThread
+from chordesk.tasks.retention import runs
+from chordesk.tasks.retention.policy import policy_of
+from chordesk.tools.orders.audit.log import record
 from tests import zygote
 from tests.builders import a_run, a_step, a_turn
 from tests.stack import REPOSITORY, wait_for
@@ -24,7 +25,6 @@ from tests.tasks.web.conftest import Floor
 from tests.tasks.web.kit import a_picture
 from tests.tasks.web.test_security import problem
 from tests.tools.questions.rows import person_question
-from tools.orders.audit.log import record
 
 
 def get(floor: Floor, path: str, **params: Any) -> Any:

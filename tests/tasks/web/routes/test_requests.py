@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agents.runtime import ApprovalRequest, Scope
-from models.states import StepState
-from models.tables.events import RuntimeApproval
-from tasks.approvals import requests
+from chordesk.agents.runtime import ApprovalRequest, Scope
+from chordesk.models.states import StepState
+from chordesk.models.tables.events import RuntimeApproval
+from chordesk.tasks.approvals import requests
 from tests.builders import a_run, a_step
 from tests.tasks.web.kit import Service, service
 from tests.tasks.web.routes.test_approvals import NO, YES

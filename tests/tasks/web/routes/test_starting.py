@@ -9,12 +9,12 @@ import pytest
 import redis
 from sqlmodel import select
 
-from models.settings import running
-from models.settings.snapshots import snapshot
-from models.settings.sources import load
-from models.states import AttemptEnd, RunState
-from models.tables.runs import Attempt, Run
-from tasks.bootstrap import desk_of
+from chordesk.models.settings import running
+from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.settings.sources import load
+from chordesk.models.states import AttemptEnd, RunState
+from chordesk.models.tables.runs import Attempt, Run
+from chordesk.tasks.bootstrap import desk_of
 from tests.stack import wait_for
 from tests.tasks.web.conftest import Floor
 from tests.tasks.web.kit import messages

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import httpx
 
-from models.states import RunState
-from models.tables.runs import Run
-from tasks.bootstrap import desk_of
+from chordesk.models.states import RunState
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import desk_of
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.web.kit import messages, start

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from models.tables.columns import new_id
-from models.tables.orders import Submitter
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.orders import Submitter
+from chordesk.tools.brokers.factory import build_broker
+from chordesk.tools.ledger import ensure_account
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.orders.audit.log import log_path
+from chordesk.tools.orders.audit.reading import check_logs
+from chordesk.tools.orders.records.fence import FencingLease
 from tests.tasks.cli.orders.test_halt import all_was_done, flag, place_orders, states
 from tests.tasks.web.kit import Service, service
 from tests.tasks.web.test_security import problem
 from tests.tools.orders.desk import DEFAULTS, Desk, action
-from tools.brokers.factory import build_broker
-from tools.ledger import ensure_account
-from tools.market.factory import build_market
-from tools.orders.audit.log import log_path
-from tools.orders.audit.reading import check_logs
-from tools.orders.records.fence import FencingLease
 
 ANN = {"by": "Ann Lee"}
 FLATTEN = {"flatten": True, "confirm": "flatten paper"}

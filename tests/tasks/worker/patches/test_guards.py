@@ -10,7 +10,7 @@ from celery import Celery
 from kombu.transport.redis import Channel
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from tasks.worker.patches import guards
+from chordesk.tasks.worker.patches import guards
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from pathlib import Path
 from celery import Celery
 from kombu.transport.redis import Channel
 
-from models.settings.sources import load_settings
-from tasks.worker import logs
-from tasks.worker.app import create_app, node_name
-from tasks.worker.patches.guards import KeepUnacked
-from tasks.worker.patches.task_events import BatchEvents
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.worker import logs
+from chordesk.tasks.worker.app import create_app, node_name
+from chordesk.tasks.worker.patches.guards import KeepUnacked
+from chordesk.tasks.worker.patches.task_events import BatchEvents
 
 VISIBILITY_SECONDS = 2.0
 NAME = "tiny.work"

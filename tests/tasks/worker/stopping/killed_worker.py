@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tools.brokers.paper import PaperBroker
+from chordesk.tools.brokers.paper import PaperBroker
 
 
 def kill_on_submit(file: Path) -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     file, *rest = sys.argv[1:]
     kill_on_submit(Path(file))
     sys.argv = ["desk", *rest]
-    importlib.import_module("tasks.cli.main").main()
+    importlib.import_module("chordesk.tasks.cli.main").main()
 
 
 if __name__ == "__main__":

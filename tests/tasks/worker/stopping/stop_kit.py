@@ -15,10 +15,10 @@ from typing import Any
 import psutil
 from sqlmodel import col, select
 
-from models.states import RUN_FINAL, STEP_FINAL, StepState
-from models.tables.runs import Attempt, Run, Step
-from tasks.bootstrap import desk_of
-from tasks.workflows.research import open_research
+from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepState
+from chordesk.models.tables.runs import Attempt, Run, Step
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.research import open_research
 from tests import zygote
 from tests.fakes.responses import FakeResponses, Receive, Seen, Send, answered
 from tests.faults.model import own_reply

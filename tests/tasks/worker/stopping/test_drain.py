@@ -15,10 +15,10 @@ import psutil
 import pytest
 from sqlmodel import func, select
 
-from models.states import RunState, StepKind, StepState
-from models.tables.runs import Report, Step, Verdict
-from tasks.bootstrap import desk_of
-from tasks.worker import control, stopping
+from chordesk.models.states import RunState, StepKind, StepState
+from chordesk.models.tables.runs import Report, Step, Verdict
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.worker import control, stopping
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, wait_for
 from tests.tasks.worker.stopping.stop_kit import (
@@ -187,9 +187,9 @@ def test_prefork_children_drain_too(made: Desk) -> None:
 
 STUCK = """
 import pathlib, sys, time
-from models.settings import Settings
-from tasks.bootstrap import Desk
-from tasks.engine.draining import Drain
+from chordesk.models.settings import Settings
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.draining import Drain
 desk = Desk(Settings(home=pathlib.Path(sys.argv[1])))
 assert desk.leases.count() == 0
 drain = Drain(0.1, exit_seconds=0.3)

@@ -9,9 +9,9 @@ import psutil
 import pytest
 from sqlmodel import select
 
-from models.states import RunState, StepState
-from models.tables.runs import Run, Turn
-from tasks.bootstrap import desk_of
+from chordesk.models.states import RunState, StepState
+from chordesk.models.tables.runs import Run, Turn
+from chordesk.tasks.bootstrap import desk_of
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.worker.stopping.stop_kit import (

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from sqlmodel import select
 
-from models.database.store import Store
-from models.settings.sources import load_settings
-from models.tables.runs import Attempt, Step
+from chordesk.models.database.store import Store
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.tables.runs import Attempt, Step
 from tests.stack import wait_for
 from tests.tasks.cli.running import desk, environment
 from tests.tasks.cli.services.test_up import Up

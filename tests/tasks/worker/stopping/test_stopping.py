@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from sqlmodel import Session, select
 
-from models.database.store import Store
-from models.settings import Settings
-from models.states import RUN_FINAL, RunState, StepKind, StepState
-from models.tables.columns import new_id, utcnow
-from models.tables.orders import Account
-from models.tables.runs import Attempt, Run, Step
-from tasks.engine import graph, sweeping
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.worker import stopping
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.orders import Account
+from chordesk.models.tables.runs import Attempt, Run, Step
+from chordesk.tasks.engine import graph, sweeping
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker import stopping
 from tests.builders import run_row
 from tests.databases import make_database
 

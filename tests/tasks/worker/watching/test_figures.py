@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from models.settings import Settings
-from tasks.bootstrap import Desk
-from tasks.telemetry.gauges.exporter import GAUGES as OF_DESK
-from tasks.worker.watching.figures import watch_worker
+from chordesk.models.settings import Settings
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.telemetry.gauges.exporter import GAUGES as OF_DESK
+from chordesk.tasks.worker.watching.figures import watch_worker
 from tests.databases import make_database
 from tests.stack import free_port
 from tests.tasks.telemetry.asking import ask

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from sqlmodel import Session, col, select
 
-from models.analysis import ChartAnalysis, OptionsAnalysis
-from models.database.store import Store
-from models.states import RUN_FINAL, RunState
-from models.tables.events import RuntimeConversation
-from models.tables.runs import Artifact, Report, Run, ToolCall, Turn, Verdict, VerdictReport
-from tasks.bootstrap import desk_of
-from tasks.workflows.research import open_research
+from chordesk.models.analysis import ChartAnalysis, OptionsAnalysis
+from chordesk.models.database.store import Store
+from chordesk.models.states import RUN_FINAL, RunState
+from chordesk.models.tables.events import RuntimeConversation
+from chordesk.models.tables.runs import Artifact, Report, Run, ToolCall, Turn, Verdict, VerdictReport
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.research import open_research
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.steps import get_run
 

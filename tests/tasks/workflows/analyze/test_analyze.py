@@ -11,20 +11,20 @@ import pytest
 from sqlalchemy import delete
 from sqlmodel import select
 
-from models.analysis import AnalysisRequest
-from models.database.store import Store
-from models.states import RUN_FINAL, OrderState
-from models.tables.analysis import Analysis
-from models.tables.orders import Account, Fill, Order, Position
-from models.tables.questions import Question, VerdictQuestion
-from models.tables.runs import Run, Step, Verdict
-from tasks.bootstrap import desk_of
-from tasks.workflows.analyze import open_analysis
+from chordesk.models.analysis import AnalysisRequest
+from chordesk.models.database.store import Store
+from chordesk.models.states import RUN_FINAL, OrderState
+from chordesk.models.tables.analysis import Analysis
+from chordesk.models.tables.orders import Account, Fill, Order, Position
+from chordesk.models.tables.questions import Question, VerdictQuestion
+from chordesk.models.tables.runs import Run, Step, Verdict
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.analyze import open_analysis
+from chordesk.tools.ledger import ensure_account
 from tests import zygote
 from tests.builders import MARKET_NOW
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 from tests.tasks.worker.steps import get_run
-from tools.ledger import ensure_account
 
 # By the rulebook on the replay's day: the chart rejects HPQ, no contract on CAT fits, HAL has a put; MSFT has no bar of
 # that day.

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from sqlmodel import col, select
 
-from models.analysis import AnalysisRequest
-from models.database.store import Store
-from models.settings import Settings
-from models.states import RUN_FINAL, RunState, StepKind
-from models.tables.analysis import Analysis
-from models.tables.orders import Order
-from models.tables.runs import Decision, Report, Run, Step, Turn, Verdict
-from tasks.bootstrap import desk_of
-from tasks.worker.app import create_app
-from tasks.worker.maintenance import sweep
-from tasks.workflows.analyze import open_analysis
+from chordesk.models.analysis import AnalysisRequest
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.states import RUN_FINAL, RunState, StepKind
+from chordesk.models.tables.analysis import Analysis
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Decision, Report, Run, Step, Turn, Verdict
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.maintenance import sweep
+from chordesk.tasks.workflows.analyze import open_analysis
 from tests.agents.litellm.kit import environment
 from tests.fakes.chat import FakeChat
 from tests.fakes.responses import Refusal, Status

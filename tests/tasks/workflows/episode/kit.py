@@ -11,11 +11,11 @@ from typing import Any
 
 from sqlmodel import Session, select
 
-from models.database.store import Store
-from models.states import RUN_FINAL
-from models.tables.runs import Run
-from tasks.bootstrap import desk_of
-from tasks.workflows.episode.opening import open_episode
+from chordesk.models.database.store import Store
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.episode.opening import open_episode
 from tests import zygote
 from tests.fakes.responses import FakeResponses, Policy, Reply, Text
 from tests.stack import REPOSITORY, Processes, processes, wait_for

@@ -10,22 +10,22 @@ from typing import Any, cast
 import pytest
 from sqlmodel import select
 
-from models.database.store import Store
-from models.settings import Settings
-from models.tables.board import EpisodeQuestion, KarmaEntry, SignalCitation
-from tasks.bootstrap import Desk
-from tasks.workflows.episode.booking import book_skill, stake
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.board import EpisodeQuestion, KarmaEntry, SignalCitation
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.workflows.episode.booking import book_skill, stake
+from chordesk.tools.event_positions.ledger import event_ledger
+from chordesk.tools.market.clock import LiveClock, ReplayClock
+from chordesk.tools.market.protocol import MarketClock, MarketData
+from chordesk.tools.questions.medians import Resolved
+from chordesk.tools.questions.settling import settle
+from chordesk.tools.registry import ToolContext
 from tests.databases import make_database
 from tests.fakes.venues import FarVenues, kalshi_row, manifold_row
 from tests.tools.event_positions.test_ledger import add_question
 from tests.tools.ledger_rows import add_run
 from tests.tools.questions.rows import ASKED, add_citation, add_forecast, add_signal, person_question
-from tools.event_positions.ledger import event_ledger
-from tools.market.clock import LiveClock, ReplayClock
-from tools.market.protocol import MarketClock, MarketData
-from tools.questions.medians import Resolved
-from tools.questions.settling import settle
-from tools.registry import ToolContext
 
 
 @pytest.fixture

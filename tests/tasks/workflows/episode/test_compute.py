@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from agents.board.voices import VOICES
-from models.tables.board import Forecast
-from models.tables.runs import Run, Step, Turn
+from chordesk.agents.board.voices import VOICES
+from chordesk.models.tables.board import Forecast
+from chordesk.models.tables.runs import Run, Step, Turn
 from tests.tasks.workflows.episode.kit import Floor, VoiceModel, all_at, floor
 from tests.tools.scoring.records.board import a_forecast, a_question, a_run_on
 

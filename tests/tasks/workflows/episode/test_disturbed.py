@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from agents.board.voices import VOICES
-from models.states import RUN_FINAL, AttemptEnd, RunState
-from models.tables.board import Episode, Forecast, KarmaEntry, Signal, SignalCitation
-from models.tables.runs import Attempt, Step, Turn
-from tasks.bootstrap import desk_of
-from tasks.worker.maintenance import sweep
-from tasks.workflows.episode.opening import open_episode
+from chordesk.agents.board.voices import VOICES
+from chordesk.models.states import RUN_FINAL, AttemptEnd, RunState
+from chordesk.models.tables.board import Episode, Forecast, KarmaEntry, Signal, SignalCitation
+from chordesk.models.tables.runs import Attempt, Step, Turn
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.worker.maintenance import sweep
+from chordesk.tasks.workflows.episode.opening import open_episode
+from chordesk.tools.harvest.registry import HARVESTERS
 from tests.fakes.responses import Refusal, Text
 from tests.stack import processes, wait_for
 from tests.tasks.worker.stopping.stop_kit import Desk as Waiting
 from tests.tasks.worker.stopping.stop_kit import desk as waiting_desk
 from tests.tasks.worker.stopping.stop_kit import nothing_is_left, run_of, stop, wait_in_flight
 from tests.tasks.workflows.episode.kit import SYMBOLS, Floor, Subject, VoiceModel, all_at, floor, forecast
-from tools.harvest.registry import HARVESTERS
 
 
 def answers(subject: Subject) -> Mapping[str, Any]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agents.board.voices import VOICES
-from models.tables.board import Episode, Forecast, SignalCitation
-from models.tables.questions import Question
-from models.tables.runs import Step
+from chordesk.agents.board.voices import VOICES
+from chordesk.models.tables.board import Episode, Forecast, SignalCitation
+from chordesk.models.tables.questions import Question
+from chordesk.models.tables.runs import Step
 from tests.fakes.responses import Reply
 from tests.tasks.workflows.episode.kit import Floor, VoiceModel, all_at, floor
 from tests.tasks.workflows.scripted import Scripted, action

@@ -10,14 +10,14 @@ from typing import Any
 from celery import Celery
 from sqlmodel import col, select
 
-from models.database.store import Store
-from models.states import StepKind
-from models.tables.graphs import GraphCheckpoint, GraphWrite
-from models.tables.runs import Run, Step, ToolCall, Turn
-from tasks.bootstrap import desk_of
-from tasks.worker.app import create_app
-from tasks.worker.work import work
-from tasks.workflows.graph import open_graphs, play_chapter
+from chordesk.models.database.store import Store
+from chordesk.models.states import StepKind
+from chordesk.models.tables.graphs import GraphCheckpoint, GraphWrite
+from chordesk.models.tables.runs import Run, Step, ToolCall, Turn
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.work import work
+from chordesk.tasks.workflows.graph import open_graphs, play_chapter
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import FakeResponses
 from tests.stack import processes

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from models.errors import UsageError
-from models.states import AttemptEnd, RunState, StepState
-from models.tables.columns import utcnow
-from models.tables.runs import Run, Step
-from tasks.bootstrap import desk_of
-from tasks.cli.render.results.graphs import graphs_report
-from tasks.engine import graph
-from tasks.views.run_view import view
-from tasks.worker.work import work
-from tasks.workflows.graph import play_chapter, resume_graphs
-from tasks.workflows.graphs import play
-from tasks.workflows.graphs.play import MOST_LOSSES
-from tasks.workflows.runs import close_run_step
+from chordesk.models.errors import UsageError
+from chordesk.models.states import AttemptEnd, RunState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.cli.render.results.graphs import graphs_report
+from chordesk.tasks.engine import graph
+from chordesk.tasks.views.run_view import view
+from chordesk.tasks.worker.work import work
+from chordesk.tasks.workflows.graph import play_chapter, resume_graphs
+from chordesk.tasks.workflows.graphs import play
+from chordesk.tasks.workflows.graphs.play import MOST_LOSSES
+from chordesk.tasks.workflows.runs import close_run_step
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import Reply, Silence, Status
 from tests.patience import PATIENCE

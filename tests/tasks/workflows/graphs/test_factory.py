@@ -9,12 +9,12 @@ import pytest
 from celery import Celery
 from sqlmodel import select
 
-from models.errors import UsageError
-from models.tables.runs import Run
-from tasks.bootstrap import desk_of
-from tasks.worker.app import create_app
-from tasks.workflows.graph import open_graphs
-from tasks.workflows.graphs.factory import load_graph
+from chordesk.models.errors import UsageError
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.workflows.graph import open_graphs
+from chordesk.tasks.workflows.graphs.factory import load_graph
 from tests.stack import processes
 
 MODULE = "tests.toy.graphs"

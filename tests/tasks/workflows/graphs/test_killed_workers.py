@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from sqlmodel import select
 
-from models.states import RUN_FINAL, StepKind
-from models.tables.graphs import GraphWrite
-from models.tables.runs import Run, Step
-from tasks.bootstrap import desk_of
-from tasks.workflows.graph import open_graphs
+from chordesk.models.states import RUN_FINAL, StepKind
+from chordesk.models.tables.graphs import GraphWrite
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.graph import open_graphs
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import FakeResponses
 from tests.stack import Processes, processes, wait_for

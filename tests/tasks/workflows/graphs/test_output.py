@@ -10,9 +10,9 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from pydantic import BaseModel
 
-from models.errors import GraphState
-from models.states import RunKind
-from tasks.workflows.graphs.output import MOST_BYTES, json_output
+from chordesk.models.errors import GraphState
+from chordesk.models.states import RunKind
+from chordesk.tasks.workflows.graphs.output import MOST_BYTES, json_output
 
 
 class Answer(BaseModel):

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from models.events.envelope import EventType
-from models.states import StepState
-from tasks.bootstrap import desk_of, redis_url
-from tasks.events.streams import key_of, read_entry
-from tasks.workflows.graphs import play
+from chordesk.models.events.envelope import EventType
+from chordesk.models.states import StepState
+from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.events.streams import key_of, read_entry
+from chordesk.tasks.workflows.graphs import play
 from tests.fakes.obedient import obedient
 from tests.stack import wait_for
 from tests.tasks.workflows.graphs.kit import Graphs, graphs

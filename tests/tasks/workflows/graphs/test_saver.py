@@ -13,17 +13,17 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from sqlmodel import select
 
-from models.database.store import Store, new_row
-from models.errors import DeskError, GraphState, LeaseLost
-from models.states import StepState
-from models.tables.columns import new_id, utcnow
-from models.tables.graphs import GraphCheckpoint, GraphWrite
-from models.tables.orders import Account
-from models.tables.runs import Step, ToolCall, Turn
-from tasks.engine import graph
-from tasks.engine.steps import ClaimedStep, NewStep
-from tasks.workflows.graphs.record import Record
-from tasks.workflows.graphs.saver import StepSaver
+from chordesk.models.database.store import Store, new_row
+from chordesk.models.errors import DeskError, GraphState, LeaseLost
+from chordesk.models.states import StepState
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.graphs import GraphCheckpoint, GraphWrite
+from chordesk.models.tables.orders import Account
+from chordesk.models.tables.runs import Step, ToolCall, Turn
+from chordesk.tasks.engine import graph
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.workflows.graphs.record import Record
+from chordesk.tasks.workflows.graphs.saver import StepSaver
 from tests.databases import make_database
 from tests.tasks.worker.steps import change, get, opened
 

@@ -15,7 +15,7 @@ from tests.tasks.workflows.graphs.kit import MODULE
 from tests.toy.graphs import NODES
 
 pytestmark = pytest.mark.process
-EXAMPLE = "agents.langchain.example:build"
+EXAMPLE = "chordesk.agents.langchain.example:build"
 
 
 @pytest.fixture(scope="module")

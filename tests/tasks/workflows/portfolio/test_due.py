@@ -10,8 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.settings import Settings
-from tasks.workflows.portfolio.due import Due, DueReason, HoldingSnapshot, Limits, NotDue, ago, due, limits_of, signed
+from chordesk.models.settings import Settings
+from chordesk.tasks.workflows.portfolio.due import (
+    Due,
+    DueReason,
+    HoldingSnapshot,
+    Limits,
+    NotDue,
+    ago,
+    due,
+    limits_of,
+    signed,
+)
 from tests.builders import MARKET_NOW
 
 HOUR = dt.timedelta(hours=1)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from agents.roles import default_roles
-from models.research import Stance
-from models.tables.runs import Report
-from models.tables.threads import RoleSchedule
-from tasks.workflows.portfolio.due import DueReason, Limits
-from tasks.workflows.portfolio.plan import HoldingPlan, plan
+from chordesk.agents.roles import default_roles
+from chordesk.models.research import Stance
+from chordesk.models.tables.runs import Report
+from chordesk.models.tables.threads import RoleSchedule
+from chordesk.tasks.workflows.portfolio.due import DueReason, Limits
+from chordesk.tasks.workflows.portfolio.plan import HoldingPlan, plan
+from chordesk.tools.holdings import Holding
 from tests.builders import MARKET_NOW
-from tools.holdings import Holding
 
 HOUR = dt.timedelta(hours=1)
 ROLES = default_roles()

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from models.database.store import Store
-from models.tables.columns import new_id
-from models.tables.threads import RoleSchedule
-from tasks.workflows.portfolio.due import DueReason, HoldingSnapshot
-from tasks.workflows.portfolio.schedule import RoleScheduleStore
+from chordesk.models.database.store import Store
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.threads import RoleSchedule
+from chordesk.tasks.workflows.portfolio.due import DueReason, HoldingSnapshot
+from chordesk.tasks.workflows.portfolio.schedule import RoleScheduleStore
 from tests.builders import MARKET_NOW
 from tests.patience import PATIENCE
 

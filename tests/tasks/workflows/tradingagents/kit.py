@@ -11,12 +11,12 @@ from typing import Any
 
 from sqlmodel import select
 
-from models.tables.runs import Report, Run, Step
-from tasks.bootstrap import desk_of
-from tasks.worker.app import create_app
-from tasks.worker.work import work
-from tasks.workflows.graph import play_chapter
-from tasks.workflows.tradingagents.opening import open_tradingagents
+from chordesk.models.tables.runs import Report, Run, Step
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.work import work
+from chordesk.tasks.workflows.graph import play_chapter
+from chordesk.tasks.workflows.tradingagents.opening import open_tradingagents
 from tests.agents.tradingagents.conftest import TOY, forget
 from tests.fakes.responses import FakeResponses
 from tests.stack import processes

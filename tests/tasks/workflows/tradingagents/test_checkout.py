@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from models.states import StepState
-from tasks.workflows.graphs import play
+from chordesk.models.states import StepState
+from chordesk.tasks.workflows.graphs import play
 from tests.patience import PATIENCE
 from tests.suite.reached import no_request
 from tests.tasks.workflows.tradingagents.kit import DAY, MANY, Tickers, tickers

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from tasks.bootstrap import desk_of
-from tasks.views.scores import scores
-from tasks.workflows.tradingagents.past import outcome_of, past_of
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.views.scores import scores
+from chordesk.tasks.workflows.tradingagents.past import outcome_of, past_of
+from chordesk.tools.questions.resolving import resolve_due
 from tests.fakes.responses import Refusal, Reply
 from tests.patience import PATIENCE
 from tests.tasks.workflows.tradingagents.kit import MANY, Tickers, tickers
 from tests.toy.analyst import analyst
-from tools.questions.resolving import resolve_due
 
 pytestmark = pytest.mark.process
 EARLY, LATE = dt.date(2010, 2, 10), dt.date(2010, 3, 10)

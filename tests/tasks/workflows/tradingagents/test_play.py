@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from models.errors import UsageError
-from models.states import StepState
-from tasks.bootstrap import desk_of
-from tasks.workflows.graphs import play
+from chordesk.models.errors import UsageError
+from chordesk.models.states import StepState
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.graphs import play
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import Reply, Silence, Status
 from tests.patience import PATIENCE

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from models.states import RUN_FINAL
-from models.tables.runs import Report, Run, Turn, Verdict
-from tasks.bootstrap import desk_of
-from tasks.workflows.tradingagents.opening import open_tradingagents
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.runs import Report, Run, Turn, Verdict
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.tradingagents.opening import open_tradingagents
 from tests.agents.tradingagents.conftest import TOY
 from tests.fakes.responses import FakeResponses, Refusal, Reply
 from tests.patience import PATIENCE
@@ -39,7 +39,7 @@ def model() -> Iterator[FakeResponses]:
 
 def command(desk: Processes, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tasks.cli.main", *arguments],
+        [sys.executable, "-m", "chordesk.tasks.cli.main", *arguments],
         cwd=REPOSITORY, env=desk.environ, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from models.tables.runs import Run
+from chordesk.models.tables.runs import Run
 from tests.stack import processes
 from tests.tasks.workflows.walk.kit import WalkingDesk
 

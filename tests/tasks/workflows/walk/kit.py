@@ -9,15 +9,15 @@ from typing import Any
 
 from sqlmodel import col, select
 
-from models.database.store import Store
-from models.settings.accounts import research_account
-from models.states import RUN_FINAL
-from models.tables.backtests import BacktestSession
-from models.tables.orders import Fill, Order
-from models.tables.runs import Run
-from tasks.bootstrap import desk_of
-from tasks.workflows.backtest import open_backtest
-from tasks.workflows.walk.rows import rows_of
+from chordesk.models.database.store import Store
+from chordesk.models.settings.accounts import research_account
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.backtests import BacktestSession
+from chordesk.models.tables.orders import Fill, Order
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.workflows.backtest import open_backtest
+from chordesk.tasks.workflows.walk.rows import rows_of
 from tests.stack import Processes, wait_for
 
 UNIVERSE = "AAPL,IBM,GE,F,XOM,JPM,WMT,KO"

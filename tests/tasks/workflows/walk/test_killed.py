@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from sqlmodel import col, select
 
-from models.states import RUN_FINAL, AttemptEnd, RunKind, RunState, StepState
-from models.tables.runs import Attempt, Decision, Run, Step
+from chordesk.models.states import RUN_FINAL, AttemptEnd, RunKind, RunState, StepState
+from chordesk.models.tables.runs import Attempt, Decision, Run, Step
 from tests.stack import processes, wait_for
 from tests.tasks.workflows.walk.kit import SECONDS, WalkingDesk, outline
 

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sqlmodel import col, select
 
-from agents.roles import ROLES
-from models.errors import DeskError
-from models.settings import Settings
-from models.states import RunState
-from models.tables.events import EventBatch
-from models.tables.runs import Decision, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
-from tasks.workflows.backtest import open_backtest
+from chordesk.agents.roles import ROLES
+from chordesk.models.errors import DeskError
+from chordesk.models.settings import Settings
+from chordesk.models.states import RunState
+from chordesk.models.tables.events import EventBatch
+from chordesk.models.tables.runs import Decision, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
+from chordesk.tasks.workflows.backtest import open_backtest
+from chordesk.tools.registry import ToolContext
 from tests.stack import processes
 from tests.tasks.workflows.walk.kit import WalkingDesk
 from tests.tools.market.files.folders import market as market_on
 from tests.tools.market.files.folders import sessions, walk, write_table
-from tools.registry import ToolContext
 
 DAYS = sessions("2010-01-04", 90)
 PLANTED = DAYS[80]

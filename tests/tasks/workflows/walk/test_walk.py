@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 from sqlmodel import col, select
 
-from models.errors import UsageError
-from models.settings.accounts import research_account
-from models.states import RunKind, RunState
-from models.tables.orders import Account, Fill, Order, Position
-from models.tables.runs import Candidate, Run, Step
-from models.tables.threads import KeptThread
-from tasks.bootstrap import desk_of
-from tasks.engine.child_runs import waiting_step
-from tasks.views.run_view import view
-from tasks.worker.notifier import WorkerNotifier
-from tasks.worker.stopping import Stop, stop_runs
-from tasks.workflows.backtest import resume_backtest
+from chordesk.models.errors import UsageError
+from chordesk.models.settings.accounts import research_account
+from chordesk.models.states import RunKind, RunState
+from chordesk.models.tables.orders import Account, Fill, Order, Position
+from chordesk.models.tables.runs import Candidate, Run, Step
+from chordesk.models.tables.threads import KeptThread
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.engine.child_runs import waiting_step
+from chordesk.tasks.views.run_view import view
+from chordesk.tasks.worker.notifier import WorkerNotifier
+from chordesk.tasks.worker.stopping import Stop, stop_runs
+from chordesk.tasks.workflows.backtest import resume_backtest
+from chordesk.tools.market.clock import exchange_day, exchange_hours
 from tests.stack import wait_for
 from tests.tasks.workflows.walk.kit import WalkingDesk, outline
-from tools.market.clock import exchange_day, exchange_hours
 
 DAYS = [dt.date(2010, 3, day) for day in (1, 2, 3, 4, 5, 8)]
 pytestmark = pytest.mark.long

@@ -17,18 +17,18 @@ import pytest
 from celery import Celery
 from sqlmodel import select
 
-from models.database.store import Store
-from models.states import RUN_FINAL, OrderState, StepState
-from models.tables.orders import Order
-from models.tables.runs import Decision, Report, Run, Step, Verdict
-from tasks.bootstrap import desk_of
-from tasks.engine import kinds
-from tasks.worker.app import create_app
-from tasks.worker.work import work
-from tasks.workflows.screen import open_screen
+from chordesk.models.database.store import Store
+from chordesk.models.states import RUN_FINAL, OrderState, StepState
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Decision, Report, Run, Step, Verdict
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.work import work
+from chordesk.tasks.workflows.screen import open_screen
+from chordesk.tools.market.universe import resolve_universe
 from tests.fakes.random_model import RandomModel, Temper, symbols_of
 from tests.stack import processes
-from tools.market.universe import resolve_universe
 
 pytestmark = pytest.mark.long
 

@@ -9,16 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from models.errors import MarketError, MarketUnavailable
+from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.tools.harvest.prices import panel as prices_panel
+from chordesk.tools.harvest.prices.panel import panel_of, returns
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, harvested
 from tests.tools.harvest.prices.closes import closing, rising
 from tests.tools.market.far_market import FarMarket, daily
-from tools.harvest.prices import panel as prices_panel
-from tools.harvest.prices.panel import panel_of, returns
-from tools.market.clock import ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ReplayMarket
 
 NAMES = [f"N{place:02d}" for place in range(1, 13)]
 

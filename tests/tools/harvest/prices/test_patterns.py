@@ -10,10 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tests.tools.conftest import MakeContext
-from tests.tools.harvest.boards import board
-from tools.harvest.prices.panel import PricePanel, panel_of
-from tools.harvest.prices.patterns import (
+from chordesk.tools.harvest.prices.panel import PricePanel, panel_of
+from chordesk.tools.harvest.prices.patterns import (
     NONE,
     beat_median,
     change,
@@ -21,11 +19,13 @@ from tools.harvest.prices.patterns import (
     pattern_codes,
     record_of,
 )
-from tools.market.clock import ReplayClock
-from tools.market.protocol import Floats
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ReplayMarket
-from tools.scoring.wilson import wilson
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.protocol import Floats
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.scoring.wilson import wilson
+from tests.tools.conftest import MakeContext
+from tests.tools.harvest.boards import board
 
 FIRST = dt.date(2024, 1, 1)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.board.signals import implied
+from chordesk.models.board.signals import implied
+from chordesk.tools.harvest.prices.panel import standing
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, harvested
 from tests.tools.harvest.prices.closes import closing, rising
 from tests.tools.market.far_market import FarMarket, daily
-from tools.harvest.prices.panel import standing
 
 NAMES = [f"N{place:02d}" for place in range(1, 12)]  # eleven: the sixth is the middle
 

@@ -7,13 +7,13 @@ import math
 
 import numpy as np
 
-from models.board.signals import implied
+from chordesk.models.board.signals import implied
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, harvested
 from tests.tools.harvest.prices.closes import closing
-from tools.market.clock import ReplayClock
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ReplayMarket
 
 ON_2010_08_12 = ["AAPL", "IBM", "XOM", "GE", "JPM", "KO", "F", "AMZN", "GS"]
 

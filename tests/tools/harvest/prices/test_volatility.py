@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from models.board.signals import implied
+from chordesk.models.board.signals import implied
+from chordesk.tools import figures
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, harvested
 from tests.tools.harvest.prices.closes import closing
-from tools import figures
 
 NAMES = [f"N{place:02d}" for place in range(1, 12)]
 

@@ -7,10 +7,10 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from models.settings import Settings
-from tools.market.clock import exchange_hours
-from tools.market.files.market import FilesMarket, build
-from tools.market.replay.columns import ReplayData
+from chordesk.models.settings import Settings
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.files.market import FilesMarket, build
+from chordesk.tools.market.replay.columns import ReplayData
 
 HEADER = ("date", "open", "high", "low", "close", "volume")
 Row = Sequence[object]

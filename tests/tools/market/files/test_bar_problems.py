@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import SettingError
+from chordesk.models.errors import SettingError
+from chordesk.tools.market.files.checking import check_folder
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
-from tools.market.files.checking import check_folder
 
 DAYS = sessions("2020-01-02", 100)
 GOOD = "2020-01-03,10,11,9,10,100"

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.errors import MarketError
+from chordesk.models.errors import MarketError
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.files.chains import read_chains
+from chordesk.tools.market.files.checking import check_folder
+from chordesk.tools.market.files.market import ChainedFiles, FilesMarket
+from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.protocol import ChainSource, OptionSource
+from chordesk.tools.options.figures import contract_figures
 from tests.examples import examples
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
-from tools.market.clock import ReplayClock
-from tools.market.files.chains import read_chains
-from tools.market.files.checking import check_folder
-from tools.market.files.market import ChainedFiles, FilesMarket
-from tools.market.files.reading.problems import Problems
-from tools.market.protocol import ChainSource, OptionSource
-from tools.options.figures import contract_figures
 
 DAYS = sessions("2026-03-20", 12)
 TODAY = dt.date(2026, 3, 27)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from chordesk.tools.market.files.checking import check_folder
+from chordesk.tools.market.protocol import EarningsSource
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
-from tools.market.files.checking import check_folder
-from tools.market.protocol import EarningsSource
 
 DAYS = sessions("2020-06-01", 60)
 COLUMNS = ("symbol", "date", "time", "announced", "eps estimate", "eps")

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import SettingError
+from chordesk.models.errors import SettingError
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.files.checking import check_folder
+from chordesk.tools.market.files.headlines import latest, read_headlines
+from chordesk.tools.market.files.reading.problems import Problems
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
-from tools.market.clock import ReplayClock
-from tools.market.files.checking import check_folder
-from tools.market.files.headlines import latest, read_headlines
-from tools.market.files.reading.problems import Problems
 
 DAYS = sessions("2020-06-01", 10)  # Monday to Friday of the next week
 COLUMNS = ("Ticker", "publishedAt", "Title", "Publisher", "URL")

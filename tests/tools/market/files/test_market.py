@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import MarketError, NotConfigured, SettingError
-from models.settings import Settings
+from chordesk.models.errors import MarketError, NotConfigured, SettingError
+from chordesk.models.settings import Settings
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.factory import MarketKey, build_market, configured_market, market_at
+from chordesk.tools.market.files.market import FilesMarket
+from chordesk.tools.market.protocol import ClosedSet, FillSource, Incomplete, OptionSource
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.files.folders import HEADER, market, sessions, settings, walk, write_replayed, write_table
-from tools.market.clock import exchange_hours
-from tools.market.factory import MarketKey, build_market, configured_market, market_at
-from tools.market.files.market import FilesMarket
-from tools.market.protocol import ClosedSet, FillSource, Incomplete, OptionSource
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ReplayMarket
 
 TODAY = dt.date(2010, 8, 12)
 NAMES = ("AAPL", "IBM", "MMM", "QEP", "XTO")
@@ -202,7 +202,7 @@ class TestVersions:
         assert configured_market(here) == MarketKey("files", self.DAY)
 
     def test_a_second_process_reads_the_cache_and_a_damaged_one_is_read_anew(self, tmp_path: Path) -> None:
-        from tools.market.files import data as loading
+        from chordesk.tools.market.files import data as loading
 
         folder = self.write(tmp_path / "own")
         first = market(tmp_path, folder, self.DAY).bars("A", 30)

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.errors import NotConfigured
+from chordesk.models.errors import NotConfigured
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.replay import data as module
+from chordesk.tools.market.replay.cleaning import ROW, clean
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.data import LOST, replay_data
 from tests.tools.conftest import Raw
-from tools.market.clock import exchange_hours
-from tools.market.replay import data as module
-from tools.market.replay.cleaning import ROW, clean
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.data import LOST, replay_data
 
 
 def load(home: Path) -> ReplayData:

@@ -4,12 +4,12 @@ import datetime as dt
 
 import pytest
 
-from models.errors import MarketError, NotConfigured
+from chordesk.models.errors import MarketError, NotConfigured
+from chordesk.tools.market.clock import ReplayClock, exchange_hours
+from chordesk.tools.market.protocol import ClosedSet, FillSource, MarketData, Prefetching
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import Raw
-from tools.market.clock import ReplayClock, exchange_hours
-from tools.market.protocol import ClosedSet, FillSource, MarketData, Prefetching
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ReplayMarket
 
 
 def at(data: ReplayData, day: str) -> ReplayMarket:

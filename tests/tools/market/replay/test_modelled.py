@@ -14,19 +14,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.contracts import MODELLED, ChainRow, OptionChain, contract_of
-from models.errors import MarketError, NotConfigured, SettingError
-from models.settings import Settings
+from chordesk.models.contracts import MODELLED, ChainRow, OptionChain, contract_of
+from chordesk.models.errors import MarketError, NotConfigured, SettingError
+from chordesk.models.settings import Settings
+from chordesk.tools.market.clock import ReplayClock, exchange_hours
+from chordesk.tools.market.protocol import ChainSource, MarketData, OptionSource
+from chordesk.tools.market.quotes import chain_of, quote_of
+from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ModelledReplay, build
+from chordesk.tools.market.replay.modelled import ModelledChains, monthly_expiries
+from chordesk.tools.pricing.volatility import yang_zhang
 from tests.examples import examples
 from tests.tools.market.far_market import FarMarket, daily
 from tests.tools.market.test_no_look_ahead import future_removed, future_spoiled
-from tools.market.clock import ReplayClock, exchange_hours
-from tools.market.protocol import ChainSource, MarketData, OptionSource
-from tools.market.quotes import chain_of, quote_of
-from tools.market.replay.columns import ReplayData
-from tools.market.replay.market import ModelledReplay, build
-from tools.market.replay.modelled import ModelledChains, monthly_expiries
-from tools.pricing.volatility import yang_zhang
 
 TODAY = dt.date(2010, 5, 5)
 MONTHS = (dt.date(2010, 5, 1), dt.date(2010, 7, 31))

@@ -12,8 +12,8 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+from chordesk.tools.market.samples.catalog import MSFT_CHAIN, NASDAQ_NEWS, NEWS_2020, PackageFile, Sample
 from tests.tools.market.files.folders import sessions
-from tools.market.samples.catalog import MSFT_CHAIN, NASDAQ_NEWS, NEWS_2020, PackageFile, Sample
 
 DAYS = sessions("2019-12-02", 140)
 

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import UsageError
+from chordesk.models.errors import UsageError
+from chordesk.tools.market.files.checking import check_folder
+from chordesk.tools.market.files.market import ChainedFiles
+from chordesk.tools.market.samples.catalog import MSFT_CHAIN, NEWS_2020, PackageFile
+from chordesk.tools.market.samples.fetching import fetch
+from chordesk.tools.market.samples.importing import import_data, import_sample
+from chordesk.tools.market.samples.plain_pickle import plain_pickle
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
 from tests.tools.market.samples.packages import (
     DAYS,
@@ -17,12 +23,6 @@ from tests.tools.market.samples.packages import (
     news_sample,
     source_archive,
 )
-from tools.market.files.checking import check_folder
-from tools.market.files.market import ChainedFiles
-from tools.market.samples.catalog import MSFT_CHAIN, NEWS_2020, PackageFile
-from tools.market.samples.fetching import fetch
-from tools.market.samples.importing import import_data, import_sample
-from tools.market.samples.plain_pickle import plain_pickle
 
 
 class TestChain:
@@ -174,7 +174,7 @@ def test_a_package_file_that_was_fetched_elsewhere_is_found_by_its_hash(
 ) -> None:
     path = chain_package(tmp_path)
     sample, _ = chain_sample(path)
-    monkeypatch.setattr("tools.market.samples.importing.SAMPLES", {sample.name: sample})
+    monkeypatch.setattr("chordesk.tools.market.samples.importing.SAMPLES", {sample.name: sample})
     done = import_data([str(path)], tmp_path / "msft", force=False)
     assert done.sample is not None
     assert done.sample.name == "msft-chain"

@@ -8,15 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from models.company import EarningsDate, RatingChange
-from models.errors import MarketError, MarketUnavailable, NotConfigured
+from chordesk.models.company import EarningsDate, RatingChange
+from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.market.protocol import (
+    EarningsSource,
+    HolderSource,
+    InsiderSource,
+    RatingsSource,
+    ShortInterestSource,
+)
+from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo
 from tests.fakes.yahoo import FarYahoo
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY
 from tests.tools.market.yahoo.conftest import NowClock
-from tools.market.clock import NEW_YORK
-from tools.market.protocol import EarningsSource, HolderSource, InsiderSource, RatingsSource, ShortInterestSource
-from tools.market.yahoo.market import YahooMarket, build_yahoo
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -149,7 +155,7 @@ def test_the_calendar_is_asked_again_when_it_is_too_old(
     live.earnings("AAPL")
     live.earnings("AAPL")
     assert apple.asked_for("/calendar/earnings") == 1
-    monkeypatch.setattr("tools.market.yahoo.companies.RESEARCH_AGE", dt.timedelta(0))
+    monkeypatch.setattr("chordesk.tools.market.yahoo.companies.RESEARCH_AGE", dt.timedelta(0))
     apple.reports["AAPL"] = [("June 3, 2024 at 4 PM EDT", "1.35", "-")]
     assert dt.date(2024, 6, 3) in {row.date for row in live.earnings("AAPL")}
     assert apple.asked_for("/calendar/earnings") == 2

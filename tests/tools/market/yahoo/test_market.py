@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import MarketError, MarketUnavailable, NotConfigured
-from models.settings import Settings
+from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured
+from chordesk.models.settings import Settings
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.market.protocol import ChainSource, ClosedSet, OptionSource, Prefetching
+from chordesk.tools.market.quotes import chain_of, quote_of, share_of
+from chordesk.tools.market.replay import data as replay_data
+from chordesk.tools.market.throttle import Throttle
+from chordesk.tools.market.universe import is_symbol
+from chordesk.tools.market.yahoo import wire as yahoo_wire
+from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo
+from chordesk.tools.market.yahoo.wire import yahoo_symbol
 from tests.fakes.yahoo import FarYahoo
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY, FarClock
 from tests.tools.market.yahoo.conftest import NowClock, days
-from tools.market.factory import build_market
-from tools.market.protocol import ChainSource, ClosedSet, OptionSource, Prefetching
-from tools.market.quotes import chain_of, quote_of, share_of
-from tools.market.replay import data as replay_data
-from tools.market.throttle import Throttle
-from tools.market.universe import is_symbol
-from tools.market.yahoo import wire as yahoo_wire
-from tools.market.yahoo.market import YahooMarket, build_yahoo
-from tools.market.yahoo.wire import yahoo_symbol
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -108,7 +108,7 @@ def test_data_that_is_too_old_is_requested_again(
 ) -> None:
     market.bars("AAPL", 3)
     asked = far.asked_for("/v8/finance/chart/AAPL")
-    monkeypatch.setattr("tools.market.yahoo.market.BARS_AGE", dt.timedelta(0))
+    monkeypatch.setattr("chordesk.tools.market.yahoo.market.BARS_AGE", dt.timedelta(0))
     far.charts["AAPL"][-1] = (TODAY, 1, 1, 1, 1, 1)
     assert market.bars("AAPL", 1).close.tolist() == [1]
     assert far.asked_for("/v8/finance/chart/AAPL") == asked + 1

@@ -16,14 +16,14 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import event
 
-from models.errors import OrderError
-from models.orders import DenialCode, Denied
-from models.tables.orders import Account
+from chordesk.models.errors import OrderError
+from chordesk.models.orders import DenialCode, Denied
+from chordesk.models.tables.orders import Account
+from chordesk.tools.orders.audit.chain import ABANDONED, FIRST_PREV, OPENED, ChainAnchor
+from chordesk.tools.orders.audit.log import best_effort, chain_of, record
+from chordesk.tools.orders.audit.reading import entries_of
 from tests.patience import PATIENCE
 from tests.tools.orders.log_desk import LogDesk, lines
-from tools.orders.audit.chain import ABANDONED, FIRST_PREV, OPENED, ChainAnchor
-from tools.orders.audit.log import best_effort, chain_of, record
-from tools.orders.audit.reading import entries_of
 
 ROOT = Path(__file__).parents[4]
 
@@ -120,9 +120,9 @@ KILLED_WRITER = """
 import os, signal, sys
 from pathlib import Path
 from sqlalchemy import event
-from models.settings import Settings
-from models.database.store import Store
-from tools.orders.audit.log import record
+from chordesk.models.settings import Settings
+from chordesk.models.database.store import Store
+from chordesk.tools.orders.audit.log import record
 settings = Settings(home=Path(sys.argv[1]))
 with Store(settings.database).session() as session:
     record(session, settings, "dying")
@@ -131,9 +131,9 @@ with Store(settings.database).session() as session:
 BUSY = """
 import sys
 from pathlib import Path
-from models.settings import Settings
-from models.database.store import Store
-from tools.orders.audit.log import record
+from chordesk.models.settings import Settings
+from chordesk.models.database.store import Store
+from chordesk.tools.orders.audit.log import record
 settings = Settings(home=Path(sys.argv[1]))
 store = Store(settings.database)
 for number in range(30):

@@ -10,16 +10,16 @@ import pytest
 from pydantic import SecretStr
 from sqlmodel import Session
 
-from models.database.store import Store
-from models.settings import Settings
-from models.tables.orders import Account
-from models.trading.mandates import MandateTerms
-from tasks.cli.orders import arming
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.orders import Account
+from chordesk.models.trading.mandates import MandateTerms
+from chordesk.tasks.cli.orders import arming
+from chordesk.tools.orders.audit.log import record
+from chordesk.tools.orders.audit.reading import check_logs
+from chordesk.tools.orders.checks.mandates import in_force
+from chordesk.tools.orders.halt import disarming
 from tests.patience import PATIENCE
-from tools.orders.audit.log import record
-from tools.orders.audit.reading import check_logs
-from tools.orders.checks.mandates import in_force
-from tools.orders.halt import disarming
 
 pytestmark = pytest.mark.postgres
 WRITERS, EACH = 6, 15

@@ -13,10 +13,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sqlmodel import select
 
-from models.tables.orders import AuditAnchor
-from tests.examples import examples
-from tests.tools.orders.log_desk import LogDesk
-from tools.orders.audit.chain import (
+from chordesk.models.tables.orders import AuditAnchor
+from chordesk.tools.orders.audit.chain import (
     ABANDONED,
     FIRST_PREV,
     OPENED,
@@ -26,6 +24,8 @@ from tools.orders.audit.chain import (
     read_chain,
     seal,
 )
+from tests.examples import examples
+from tests.tools.orders.log_desk import LogDesk
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from models.orders import DenialCode
-from models.settings.snapshots import snapshot
-from models.states import OrderState
+from chordesk.models.orders import DenialCode
+from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.states import OrderState
+from chordesk.tools.orders.records import approvals
 from tests.tools.orders.desk import Desk, action
-from tools.orders.records import approvals
 
 NewDesk = Callable[..., Desk]
 

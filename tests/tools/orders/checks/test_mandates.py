@@ -15,24 +15,24 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlmodel import Session, select
 
-from models.database.store import Store
-from models.errors import SettingError, UsageError
-from models.orders import DenialCode, Denied
-from models.settings import Settings
-from models.settings.sources import load_settings
-from models.states import OrderState
-from models.tables.columns import utcnow
-from models.tables.orders import Fill, Mandate, Order, Preview
-from models.tables.runs import Run
-from models.trading.mandates import MandateTerms, signed_bytes
-from tasks.cli.orders import arming
+from chordesk.models.database.store import Store
+from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.orders import DenialCode, Denied
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.states import OrderState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Fill, Mandate, Order, Preview
+from chordesk.models.tables.runs import Run
+from chordesk.models.trading.mandates import MandateTerms, signed_bytes
+from chordesk.tasks.cli.orders import arming
+from chordesk.tools.orders.audit.log import log_path
+from chordesk.tools.orders.checks.mandates import PAYLOAD_KEY, MandateUsage, check, in_force, usage_of
+from chordesk.tools.orders.checks.previews import terms_of
+from chordesk.tools.orders.halt import disarming
 from tests.builders import a_run
 from tests.databases import make_database
 from tests.tasks.views.chain import a_chain
-from tools.orders.audit.log import log_path
-from tools.orders.checks.mandates import PAYLOAD_KEY, MandateUsage, check, in_force, usage_of
-from tools.orders.checks.previews import terms_of
-from tools.orders.halt import disarming
 
 LIVE = "alpaca-live"
 

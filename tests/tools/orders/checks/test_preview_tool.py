@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from agents.roles import ROLES
-from models.tables.orders import EquityMark, Preview
-from models.tables.runs import Decision
+from chordesk.agents.roles import ROLES
+from chordesk.models.tables.orders import EquityMark, Preview
+from chordesk.models.tables.runs import Decision
+from chordesk.tools.ledger import ensure_account
+from chordesk.tools.registry import ToolAnswer, ToolContext
+from chordesk.tools.toolsets import toolset_for
 from tests.tools.orders.desk import Desk, action
-from tools.ledger import ensure_account
-from tools.registry import ToolAnswer, ToolContext
-from tools.toolsets import toolset_for
 
 NewDesk = Callable[..., Desk]
 

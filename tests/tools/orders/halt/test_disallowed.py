@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from models.orders import DenialCode
-from models.states import OrderState
+from chordesk.models.orders import DenialCode
+from chordesk.models.states import OrderState
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.maintenance import maintain_orders
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
-from tools.orders.halt import halting
-from tools.orders.maintenance import maintain_orders
 
 NewDesk = Callable[..., Desk]
 

@@ -7,21 +7,21 @@ from collections.abc import Callable
 import pytest
 from sqlmodel import col, select, update
 
-from models.errors import FencedOff, OrderError
-from models.orders import DenialCode
-from models.states import OrderState, TradingState
-from models.tables.columns import utcnow
-from models.tables.orders import Approval, Order, Preview, Trading
+from chordesk.models.errors import FencedOff, OrderError
+from chordesk.models.orders import DenialCode
+from chordesk.models.states import OrderState, TradingState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Approval, Order, Preview, Trading
+from chordesk.tools.orders.audit.chain import AuditEntry
+from chordesk.tools.orders.audit.reading import check_logs
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.maintenance import maintain_orders
+from chordesk.tools.orders.reconciliation.reconcile import reconcile
+from chordesk.tools.orders.records import approvals, fence
+from chordesk.tools.orders.records.fence import FencingLease
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tests.tools.orders.test_submitting import Wire
-from tools.orders.audit.chain import AuditEntry
-from tools.orders.audit.reading import check_logs
-from tools.orders.halt import halting
-from tools.orders.maintenance import maintain_orders
-from tools.orders.reconciliation.reconcile import reconcile
-from tools.orders.records import approvals, fence
-from tools.orders.records.fence import FencingLease
 
 NewDesk = Callable[..., Desk]
 

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from sqlmodel import col, select, update
 
-from models.states import OrderState
-from models.tables.columns import utcnow
-from models.tables.orders import Order
+from chordesk.models.states import OrderState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Order
+from chordesk.tools.decimals import plain
+from chordesk.tools.orders import submitting
+from chordesk.tools.orders.flattening import flatten
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.protection import coverage
+from chordesk.tools.orders.records import fence
+from chordesk.tools.orders.records.fence import FencingLease
 from tests.fakes.alpaca import KEY, OPEN, SECRET, Alpaca, serving
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.watch import a_pass, covered, stops
 from tests.tools.orders.tape import Tape
-from tools.decimals import plain
-from tools.orders import submitting
-from tools.orders.flattening import flatten
-from tools.orders.halt import halting
-from tools.orders.protection import coverage
-from tools.orders.records import fence
-from tools.orders.records.fence import FencingLease
 
 NewDesk = Callable[..., Desk]
 

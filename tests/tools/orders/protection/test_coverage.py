@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from models.states import OrderState
+from chordesk.models.states import OrderState
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.protection.coverage import Unprotected, unprotected
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.watch import a_pass, sizes
 from tests.tools.risk.test_options import Options
-from tools.orders.halt import halting
-from tools.orders.protection.coverage import Unprotected, unprotected
 
 NewDesk = Callable[..., Desk]
 CALL = "AAA100918C00110000"

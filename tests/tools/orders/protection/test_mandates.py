@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tasks.cli.orders import arming
+from chordesk.tasks.cli.orders import arming
+from chordesk.tools.orders.halt import disarming, halting
+from chordesk.tools.orders.protection.coverage import Unprotected, unprotected
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.test_at_alpaca import working
 from tests.tools.orders.protection.watch import a_pass, covered
 from tests.tools.orders.tape import Tape
-from tools.orders.halt import disarming, halting
-from tools.orders.protection.coverage import Unprotected, unprotected
 
 NewDesk = Callable[..., Desk]
 

@@ -8,17 +8,17 @@ from collections.abc import Callable
 import pytest
 from sqlmodel import select
 
-from models.orders import DenialCode
-from models.states import OrderState
-from models.tables.orders import Preview
-from models.tables.runs import Run
+from chordesk.models.orders import DenialCode
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Preview
+from chordesk.models.tables.runs import Run
+from chordesk.tools.orders.flattening import flatten
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.maintenance import cancel_open
 from tests.tools.brokers.sessions import DAYS, FLAT, Sessions, sessions
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.watch import a_pass, covered, sizes, stops
 from tests.tools.orders.tape import Tape
-from tools.orders.flattening import flatten
-from tools.orders.halt import halting
-from tools.orders.maintenance import cancel_open
 
 NewDesk = Callable[..., Desk]
 

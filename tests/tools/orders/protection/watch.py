@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from models.states import ORDER_WORKING
-from models.tables.orders import Order
+from chordesk.models.states import ORDER_WORKING
+from chordesk.models.tables.orders import Order
+from chordesk.tools.orders.maintenance import Counts, maintain_orders
 from tests.tools.orders.desk import Desk
-from tools.orders.maintenance import Counts, maintain_orders
 
 
 def stops(desk: Desk) -> list[Order]:

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from sqlmodel import select, update
 
-from models.errors import OrderError
-from models.orders import BrokerState
-from models.states import TradingState
-from models.tables.columns import utcnow
-from models.tables.orders import Account, Order, Position, Reconciliation
+from chordesk.models.errors import OrderError
+from chordesk.models.orders import BrokerState
+from chordesk.models.states import TradingState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Account, Order, Position, Reconciliation
+from chordesk.tools.brokers.alpaca_wire import BrokerSilent
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.reconciliation.reconcile import reconcile
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
-from tools.brokers.alpaca_wire import BrokerSilent
-from tools.orders.halt import halting
-from tools.orders.reconciliation.reconcile import reconcile
 
 NewDesk = Callable[..., Desk]
 PUT = "AAA261218P00090000"

@@ -10,18 +10,18 @@ import pytest
 from pydantic import ValidationError
 from sqlmodel import col, select, update
 
-from models.errors import OrderError, UsageError
-from models.orders import DenialCode
-from models.settings import BrokerName, Settings
-from models.states import ApprovalState, OrderState, RunState
-from models.tables.columns import utcnow
-from models.tables.orders import Approval, Order, Preview
-from models.tables.runs import Run
+from chordesk.models.errors import OrderError, UsageError
+from chordesk.models.orders import DenialCode
+from chordesk.models.settings import BrokerName, Settings
+from chordesk.models.states import ApprovalState, OrderState, RunState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Approval, Order, Preview
+from chordesk.models.tables.runs import Run
+from chordesk.tools.orders.maintenance import maintain_orders
+from chordesk.tools.orders.records import approvals
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tests.tools.risk.test_options import PUT, Options, option
-from tools.orders.maintenance import maintain_orders
-from tools.orders.records import approvals
 
 NewDesk = Callable[..., Desk]
 

@@ -14,14 +14,14 @@ from hypothesis import settings as rules
 from hypothesis import strategies as st
 from sqlmodel import update
 
-from models.errors import OrderError
-from models.orders import BrokerAnswer
-from models.states import OrderState
-from models.tables.orders import Order
+from chordesk.models.errors import OrderError
+from chordesk.models.orders import BrokerAnswer
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Order
+from chordesk.tools.orders.records.booking import book
+from chordesk.tools.orders.records.states import load_order
 from tests.examples import examples
 from tests.tools.orders.desk import Desk, action, make_desk
-from tools.orders.records.booking import book
-from tools.orders.records.states import load_order
 
 NewDesk = Callable[..., Desk]
 AT = dt.datetime(2010, 8, 13, 13, 30, tzinfo=dt.UTC)

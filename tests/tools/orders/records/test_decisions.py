@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlmodel import select
 
-from models.errors import OrderError
-from models.tables.runs import Decision
+from chordesk.models.errors import OrderError
+from chordesk.models.tables.runs import Decision
+from chordesk.tools.orders.audit.chain import AuditEntry
+from chordesk.tools.orders.audit.reading import check_logs
+from chordesk.tools.orders.records.decisions import claim_decision
 from tests.tools.orders.desk import Desk, action
-from tools.orders.audit.chain import AuditEntry
-from tools.orders.audit.reading import check_logs
-from tools.orders.records.decisions import claim_decision
 
 NewDesk = Callable[..., Desk]
 QUIET = action("CCC", kind="watch", quantity=None, reasoning="too dear now")

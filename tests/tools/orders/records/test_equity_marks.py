@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlmodel import col, select
 
-from models.orders import DenialCode, Denied
-from models.tables.orders import EquityMark
+from chordesk.models.orders import DenialCode, Denied
+from chordesk.models.tables.orders import EquityMark
+from chordesk.tools.orders.maintenance import maintain_orders
+from chordesk.tools.orders.reconciliation.reconcile import reconcile
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
-from tools.orders.maintenance import maintain_orders
-from tools.orders.reconciliation.reconcile import reconcile
 
 NewDesk = Callable[..., Desk]
 WIDE = {"max_symbol_share": 1, "max_gross_notional": 1e9, "max_symbol_notional": 1e9, "max_drawdown": 0.15}

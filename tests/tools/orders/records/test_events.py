@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from models.errors import OrderError
-from models.events import event_log
-from models.events.envelope import DESK, Domain, Envelope, EventType
-from models.states import OrderState
+from chordesk.models.errors import OrderError
+from chordesk.models.events import event_log
+from chordesk.models.events.envelope import DESK, Domain, Envelope, EventType
+from chordesk.models.states import OrderState
+from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders.records import approvals
+from chordesk.tools.orders.records.states import advance, load_order
 from tests.tools.orders.desk import Desk, action
-from tools.orders.halt import halting
-from tools.orders.records import approvals
-from tools.orders.records.states import advance, load_order
 
 NewDesk = Callable[..., Desk]
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from models.errors import FencedOff
-from models.states import OrderState
-from models.tables.orders import Submitter
+from chordesk.models.errors import FencedOff
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Submitter
+from chordesk.tools.orders.flow import process_decision
+from chordesk.tools.orders.records import fence
+from chordesk.tools.orders.records.fence import FencingLease
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
-from tools.orders.flow import process_decision
-from tools.orders.records import fence
-from tools.orders.records.fence import FencingLease
 
 NewDesk = Callable[..., Desk]
 

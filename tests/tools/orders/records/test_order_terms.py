@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlmodel import update
 
-from models.tables.orders import Order
+from chordesk.models.tables.orders import Order
 from tests.tools.orders.desk import Desk, action
 
 NewDesk = Callable[..., Desk]

@@ -10,12 +10,12 @@ from hypothesis import settings as rules
 from hypothesis import strategies as st
 from sqlmodel import update
 
-from models.errors import OrderError
-from models.states import ORDER_FINAL, ORDER_NEXT, OrderState
-from models.tables.orders import Order
+from chordesk.models.errors import OrderError
+from chordesk.models.states import ORDER_FINAL, ORDER_NEXT, OrderState
+from chordesk.models.tables.orders import Order
+from chordesk.tools.orders.records.states import advance, load_order
 from tests.examples import examples
 from tests.tools.orders.desk import Desk, action
-from tools.orders.records.states import advance, load_order
 
 NewDesk = Callable[..., Desk]
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from sqlmodel import col, select, update
 
-from models.states import OrderState
-from models.tables.orders import Order, TraderNote
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Order, TraderNote
+from chordesk.tools.orders.records.trader_notes import LINE_CHARS, LINES_A_SYMBOL, LINES_AT_MOST, last_notes
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
-from tools.orders.records.trader_notes import LINE_CHARS, LINES_A_SYMBOL, LINES_AT_MOST, last_notes
 
 NewDesk = Callable[..., Desk]
 DAY = dt.timedelta(days=1)

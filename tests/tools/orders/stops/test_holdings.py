@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from chordesk.tools.orders.stops.holdings import holdings
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.watch import a_pass, sizes
 from tests.tools.risk.test_options import Options
-from tools.orders.stops.holdings import holdings
 
 NewDesk = Callable[..., Desk]
 CALL, LATER, PUT = "AAA100918C00095000", "AAA101218C00100000", "AAA100918P00090000"

@@ -7,10 +7,10 @@ from decimal import Decimal
 
 import pytest
 
-from models.errors import SettingError
-from models.settings.sources import load_settings
-from models.trading.protection import Protection, parse_protection
-from tools.orders.stops.terms import preview_of, preview_text, stop_for, stop_price
+from chordesk.models.errors import SettingError
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.trading.protection import Protection, parse_protection
+from chordesk.tools.orders.stops.terms import preview_of, preview_text, stop_for, stop_price
 
 
 @pytest.mark.parametrize(

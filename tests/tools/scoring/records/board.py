@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlmodel import Session
 
-from models.tables.board import EpisodeQuestion, Forecast, Signal
-from models.tables.questions import Question
-from models.tables.runs import Run
+from chordesk.models.tables.board import EpisodeQuestion, Forecast, Signal
+from chordesk.models.tables.questions import Question
+from chordesk.models.tables.runs import Run
 from tests.builders import a_run, a_step, a_turn
 
 START = dt.datetime(2010, 1, 4, 20, tzinfo=dt.UTC)

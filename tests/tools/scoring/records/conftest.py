@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlmodel import Session
 
-from models.database.store import Store
+from chordesk.models.database.store import Store
 from tests.databases import make_database
 
 

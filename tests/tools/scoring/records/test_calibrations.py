@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from sqlmodel import Session, select
 
-from models.errors import UsageError
-from models.tables.board import Calibration
-from models.tables.runs import Verdict
+from chordesk.models.errors import UsageError
+from chordesk.models.tables.board import Calibration
+from chordesk.models.tables.runs import Verdict
+from chordesk.tools.scoring.records.calibrations import probability_of, store_odds, verdict_odds
+from chordesk.tools.scoring.records.cutoffs import cutoffs_of
 from tests.builders import a_candidate
 from tests.tools.scoring.records.board import RULES, a_question, a_run_on, on_day
-from tools.scoring.records.calibrations import probability_of, store_odds, verdict_odds
-from tools.scoring.records.cutoffs import cutoffs_of
 
 
 def a_verdict(session: Session, day: int, symbol: str, outcome: float, model: str = RULES, rating: str = "BUY") -> None:

@@ -6,8 +6,8 @@ import datetime as dt
 
 import pytest
 
-from models.settings import Settings
-from tools.scoring.records.cutoffs import cutoffs_of, side_of
+from chordesk.models.settings import Settings
+from chordesk.tools.scoring.records.cutoffs import cutoffs_of, side_of
 
 DAY = dt.date(2025, 6, 30)
 

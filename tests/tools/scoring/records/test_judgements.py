@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlmodel import Session
 
-from models.tables.questions import VerdictQuestion
-from models.tables.runs import Run, ScreenHit, Verdict
+from chordesk.models.tables.questions import VerdictQuestion
+from chordesk.models.tables.runs import Run, ScreenHit, Verdict
+from chordesk.tools.scoring.records.judgements import lens_judgements, role_judgements, verdict_judgements
 from tests.builders import a_report, a_step, a_turn
 from tests.tools.scoring.records.board import RULES, a_question, a_run_on, on_day
-from tools.scoring.records.judgements import lens_judgements, role_judgements, verdict_judgements
 
 
 def a_hit(session: Session, run: Run, lens: str, symbol: str, confidence: str = "high", model: str = RULES) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from sqlmodel import Session
 
-from models.settings import Settings
+from chordesk.models.settings import Settings
+from chordesk.tools.scoring.compute import VoiceRecord
+from chordesk.tools.scoring.records.plans import VoicePlan, plan_voices, tiers_of, voice_plans
 from tests.tools.scoring.records.board import a_forecast, a_question, a_run_on, on_day
 from tests.tools.scoring.test_compute import record
-from tools.scoring.compute import VoiceRecord
-from tools.scoring.records.plans import VoicePlan, plan_voices, tiers_of, voice_plans
 
 VOICES = ("ada", "bo", "cy", "di")
 GOOD, BAD = record("ada", 0.05, 0.01), record("bo", -0.05, 0.01)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlmodel import Session
 
+from chordesk.tools.scoring.records.signals import tool_forecasts
 from tests.tools.scoring.records.board import a_question, a_run_on, a_signal, on_board, on_day
-from tools.scoring.records.signals import tool_forecasts
 
 
 def test_a_signal_is_scored_on_the_questions_of_its_board_that_it_concerns(session: Session) -> None:

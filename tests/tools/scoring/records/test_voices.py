@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlmodel import Session
 
+from chordesk.tools.scoring.records.voices import better_round, voice_forecasts, voice_records
 from tests.tools.scoring.records.board import a_forecast, a_question, a_run_on, on_day
-from tools.scoring.records.voices import better_round, voice_forecasts, voice_records
 
 
 def test_only_what_has_an_outcome_is_read(session: Session) -> None:

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.errors import MarketError
+from chordesk.models.errors import MarketError
+from chordesk.tools.venues.markets import EventVenue, VenueMarket
+from chordesk.tools.venues.wires import kalshi, manifold, polymarket
+from chordesk.tools.venues.wires.kalshi import Kalshi
+from chordesk.tools.venues.wires.manifold import Manifold
+from chordesk.tools.venues.wires.pace import Pace
+from chordesk.tools.venues.wires.polymarket import Polymarket
 from tests.examples import examples
 from tests.fakes.venues import FarVenues, book_of, kalshi_row, manifold_row, polymarket_row
-from tools.venues.markets import EventVenue, VenueMarket
-from tools.venues.wires import kalshi, manifold, polymarket
-from tools.venues.wires.kalshi import Kalshi
-from tools.venues.wires.manifold import Manifold
-from tools.venues.wires.pace import Pace
-from tools.venues.wires.polymarket import Polymarket
 
 ROWS: dict[str, Callable[[], dict[str, Any]]] = {
     "manifold": lambda: manifold_row("1", "Will it rain?"),

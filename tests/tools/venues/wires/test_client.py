@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from models.errors import MarketError, MarketUnavailable
+from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.tools.venues.wires import client
+from chordesk.tools.venues.wires.client import JsonClient
+from chordesk.tools.venues.wires.pace import Pace
 from tests.fakes.venues import FarVenues, Fault, manifold_row
 from tests.patience import PATIENCE
-from tools.venues.wires import client
-from tools.venues.wires.client import JsonClient
-from tools.venues.wires.pace import Pace
 
 QUICK, PATH = 1000.0, "/v0/market/m1"
 

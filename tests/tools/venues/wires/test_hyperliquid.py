@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from models.errors import MarketUnavailable
+from chordesk.models.errors import MarketUnavailable
+from chordesk.tools.venues.wires.hyperliquid import FundingRate, Hyperliquid
 from tests.fakes.venues import FarVenues, paid_row
-from tools.venues.wires.hyperliquid import FundingRate, Hyperliquid
 
 NEXT = 1_767_225_600_000
 AT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from models.errors import MarketError, MarketUnavailable
+from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.tools.venues.markets import BookLevel
+from chordesk.tools.venues.wires import kalshi
+from chordesk.tools.venues.wires.kalshi import Kalshi
 from tests.fakes import venues
 from tests.fakes.venues import FarVenues, kalshi_row
-from tools.venues.markets import BookLevel
-from tools.venues.wires import kalshi
-from tools.venues.wires.kalshi import Kalshi
 
 TICKER = "KXRAIN-26MAY-T5"
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from models.errors import MarketError, MarketUnavailable
+from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.tools.venues.markets import NO_FEE, Pool, changed_resolution
+from chordesk.tools.venues.wires.manifold import Manifold
 from tests.fakes.venues import FarVenues, in_days, manifold_row
-from tools.venues.markets import NO_FEE, Pool, changed_resolution
-from tools.venues.wires.manifold import Manifold
 
 HOUR = 3_600_000
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from models.errors import MarketError, MarketUnavailable
+from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.tools.venues.markets import NO_FEE, BookLevel, FeeTerms
+from chordesk.tools.venues.wires.polymarket import Polymarket
 from tests.fakes.venues import FarVenues, book_of, in_days, polymarket_row
-from tools.venues.markets import NO_FEE, BookLevel, FeeTerms
-from tools.venues.wires.polymarket import Polymarket
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.market.files.reading.problems import Problems
-from tools.market.files.reading.tables import PART, Names, Part, doubled, matched
+from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.reading.tables import PART, Names, Part, doubled, matched
 
 _DELIMITERS = ",;\t|"
 _LONGEST_CELL = 1 << 20

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tools.market.files.reading.problems import Problems
-from tools.market.files.reading.tables import PART, Names, Part, plain
+from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.reading.tables import PART, Names, Part, plain
 
 
 def json_parts(path: Path, name: str, names: Names, problems: Problems) -> Iterator[Part]:

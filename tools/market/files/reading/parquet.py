@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from models.errors import NotConfigured
-from tools.market.files.reading.problems import Problems
-from tools.market.files.reading.tables import PART, Cells, Names, Part, doubled, matched
+from chordesk.models.errors import NotConfigured
+from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.reading.tables import PART, Cells, Names, Part, doubled, matched
 
 _HEADER = 1  # rows are counted as in a text file, where the header is the first
 

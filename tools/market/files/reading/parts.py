@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.market.files.reading.csv_tables import csv_parts
-from tools.market.files.reading.json_lines import json_parts
-from tools.market.files.reading.parquet import parquet_parts
-from tools.market.files.reading.problems import Problems
-from tools.market.files.reading.tables import JSON_LINES, PARQUET, Names, Part
+from chordesk.tools.market.files.reading.csv_tables import csv_parts
+from chordesk.tools.market.files.reading.json_lines import json_parts
+from chordesk.tools.market.files.reading.parquet import parquet_parts
+from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.reading.tables import JSON_LINES, PARQUET, Names, Part
 
 _PARTS = {PARQUET: parquet_parts, JSON_LINES: json_parts}
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from models.analysis import AnalysisCheck
-from tasks.cli.render.results.analyses import analyses_report
-from tasks.views.analyses import AnalysisOrder, AnalysisRow, AnalystText
+from chordesk.models.analysis import AnalysisCheck
+from chordesk.tasks.cli.render.results.analyses import analyses_report
+from chordesk.tasks.views.analyses import AnalysisOrder, AnalysisRow, AnalystText
 from tests.agents.synthesis.kit import PUT, options
 from tests.tasks.cli.render.console import rendered
 

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from models.database.store import Store
-from models.states import RUN_FINAL
+from chordesk.models.database.store import Store
+from chordesk.models.states import RUN_FINAL
 from tests.stack import processes, wait_for
 from tests.tasks.web.kit import Service, start
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import date
 
-from models.states import OrderState
-from models.tables.columns import utcnow
-from models.tables.orders import Account, Fill, Order, Position
+from chordesk.models.states import OrderState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Account, Fill, Order, Position
 from tests.tasks.web.routes.history.conftest import Screened
 from tests.tasks.web.test_security import problem
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.market.clock import NEW_YORK
-from tools.market.files.reading.cells import day_of, moment_of, number_of
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.market.files.reading.cells import day_of, moment_of, number_of
 
 
 @pytest.mark.parametrize(
