@@ -205,7 +205,14 @@ def _alembic(url: str) -> Config:
 
 
 def upgrade(url: str) -> None:
-    """Bring the database to the newest schema; safe to call when it is there already."""
+    """Bring the database to the newest schema; safe to call when it is there already. Raises DatabaseDown for one of a
+    version whose schema does not lead here."""
+    found, newest = current(url)
+    if found is not None and not knows(found):
+        raise DatabaseDown(
+            f"the database {masked(url)} is at revision {found}, which this version (schema {newest}) does not know",
+            remedy="use the version of the desk that wrote it, or name another place in DESK_HOME or DESK_DATABASE_URL",
+        )
     with _connected(url) as connection, _foreign_keys_suspended(connection):
         config = _alembic(url)
         config.attributes["connection"] = connection

@@ -24,6 +24,9 @@ def releases() -> list[tuple[Version, dt.date, str]]:
     return [(Version(each[1]), dt.date.fromisoformat(each[2]), each[3]) for each in found if each]
 
 
+FIRST_PROMISED = Version("0.3.0")  # the schemas of earlier ones lead nowhere
+
+
 def test_releases_are_in_order() -> None:
     found = releases()
     assert found == sorted(found, reverse=True)
@@ -37,4 +40,5 @@ def test_the_newest_release_is_the_packages_version() -> None:
 
 def test_the_schema_of_each_release_exists() -> None:
     revisions = {path.name[:4] for path in VERSIONS.glob("[0-9]*.py")}
-    assert {schema for _, _, schema in releases()} <= revisions
+    promised = [schema for version, _, schema in releases() if version >= FIRST_PROMISED]
+    assert set(promised) <= revisions

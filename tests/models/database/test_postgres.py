@@ -28,7 +28,6 @@ from chordesk.tasks.views.run_view import find_run, progress, view
 from chordesk.tasks.workflows.research import open_research
 from tests.builders import MARKET_NOW, a_report, a_run, a_step, a_turn
 from tests.models.database.writers import cash_after
-from tests.models.migrations.test_migrations import report_through_versions
 from tests.postgres import Server
 from tests.stack import processes, wait_for
 from tests.tasks.cli.running import desk
@@ -72,12 +71,6 @@ def test_the_command_upgrades_an_empty_database_and_names_its_place(postgres: Se
 def test_migrations_and_tables_agree(store: Store) -> None:
     with store.engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), SQLModel.metadata) == []
-
-
-def test_whole_answers_come_and_go(postgres: Server) -> None:
-    seen = report_through_versions(postgres.empty())
-    assert seen.upgraded == [{**seen.before[0], "answer": None, "answer_schema": None}]
-    assert (seen.answered, seen.downgraded) == ([({"a": [1]}, "ValidatorOutput")], seen.before)
 
 
 def test_it_is_not_sqlite(store: Store) -> None:

@@ -9,8 +9,6 @@ from chordesk.models.database.persistence import is_lost
 from chordesk.models.database.store import Store
 from chordesk.models.events import event_log
 from tests.models.events import test_event_log as log_cases
-from tests.models.migrations.test_migrations import events_through_batches
-from tests.postgres import Server
 from tests.tasks.engine import test_lost_turns as lost_cases
 from tests.tasks.events import test_feed as feed_cases
 from tests.tasks.events import test_recorder as recorder_cases
@@ -34,12 +32,6 @@ for _name in (
 @pytest.fixture
 def store(postgres_store: Store) -> Store:
     return postgres_store
-
-
-def test_stored_events_go_into_batches_and_out_again(postgres: Server) -> None:
-    before, after = events_through_batches(postgres.empty())
-    assert before
-    assert after == before
 
 
 def test_a_connection_that_is_cut_while_events_are_written_is_lost_and_replaced(store: Store) -> None:

@@ -1,0 +1,66 @@
+"""Upgrades of the schema: an upgrade that fails midway leaves the database as it was, on SQLite and on a real
+PostgreSQL; one of a schema that this version does not know is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, create_engine, event, inspect, text
+
+from chordesk.models.database.store import current, knows, upgrade
+from chordesk.models.errors import DatabaseDown
+from tests.postgres import Server
+
+
+@contextmanager
+def failing_at(beginning: str) -> Iterator[None]:
+    """Let every connection refuse the statements that begin so."""
+
+    def refuse(_: Any, __: Any, statement: str, *___: Any) -> None:
+        if statement.strip().startswith(beginning):
+            raise RuntimeError("the disk is full")
+
+    event.listen(Engine, "before_cursor_execute", refuse)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "before_cursor_execute", refuse)
+
+
+def an_upgrade_fails_and_is_repeated(url: str) -> None:
+    engine = create_engine(url)
+    with failing_at("CREATE TABLE verdict_report"), pytest.raises(RuntimeError, match="the disk is full"):
+        upgrade(url)
+    assert inspect(engine).get_table_names() == []
+    upgrade(url)
+    found, newest = current(url)
+    assert found == newest
+    assert "verdict_report" in inspect(engine).get_table_names()
+    engine.dispose()
+
+
+def test_an_upgrade_that_fails_changes_nothing(tmp_path: Path) -> None:
+    an_upgrade_fails_and_is_repeated(f"sqlite:///{tmp_path / 'desk.db'}")
+
+
+@pytest.mark.postgres
+def test_an_upgrade_that_fails_changes_nothing_on_postgres(postgres: Server) -> None:
+    an_upgrade_fails_and_is_repeated(postgres.empty())
+
+
+@pytest.mark.parametrize("revision", ["0028", "9999"])
+def test_a_database_of_a_schema_that_is_not_known_is_left_alone(tmp_path: Path, revision: str) -> None:
+    url = f"sqlite:///{tmp_path / 'desk.db'}"
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("create table alembic_version (version_num varchar(32) not null)"))
+        connection.execute(text("insert into alembic_version values (:revision)"), {"revision": revision})
+    assert not knows(revision)
+    with pytest.raises(DatabaseDown, match=f"is at revision {revision}, which this version .* does not know"):
+        upgrade(url)
+    assert inspect(engine).get_table_names() == ["alembic_version"]
+    engine.dispose()
