@@ -41,17 +41,6 @@ def board_text(board: Board) -> str:
     )
 
 
-def positions_text(positions: Iterable[VoicePosition], board: Board) -> str:
-    """Return positions of a round by question, each with its voice, probability, stake, cited ids and reason."""
-    given = list(positions)
-    lines: list[str] = []
-    for question in board.questions:
-        own = sorted((one for one in given if one.forecast.question == question.label), key=lambda one: one.voice)
-        if own:
-            lines += ["", f"[{question.label}] baseline {percent(question.baseline)}", *map(_position, own)]
-    return "\n".join(lines[1:])
-
-
 def _states(signals: Iterable[BoardSignal]) -> str:
     counts = dict.fromkeys(SignalState, 0)
     for one in signals:

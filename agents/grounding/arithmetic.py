@@ -21,8 +21,6 @@ CHANGE = "- 1"
 _MOST_OPERANDS = 16
 _MOST_VALUES = 6  # of a field that stands for one operand
 _MOST_OF_FIELD = 400
-# Units in which a result stands without a comparing term.
-_RELATING = ("times", "points", "money")
 _FEW = 2  # results: of one pair of operands, a change on either base
 _AS_SHARE = re.compile(r"\b(?:share|fraction|part|percentage|per cent) of\b")
 _SHARE_OF = re.compile(r"\s?(?:of|as much)\b")

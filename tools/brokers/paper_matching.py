@@ -89,16 +89,6 @@ def at_close(ticket: OrderTicket, session: Session, basis_points: float) -> Matc
     return _auction(ticket, session, session.close, session.closes_at, basis_points)
 
 
-def stop_after(ticket: OrderTicket, sessions: Sequence[Session]) -> Decimal | None:
-    """Return where the order's stop stands after sessions that it was not reached in; None for an order without one."""
-    if ticket.stop_price is None:
-        return None
-    stop = exact(ticket.stop_price)
-    for session in sessions:
-        stop = _trailed(ticket, stop, session)
-    return stop
-
-
 def _trigger(side: str, stop: Decimal, session: Session) -> Decimal | None:
     """Return the price at which a stop is reached in a session: the open when that has passed it, else the stop."""
     if side == "sell":

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, String, and_, case, cast, or_
+from sqlalchemy import ColumnElement, String, case, cast
 from sqlmodel import Session, col, select
 
 from chordesk.models.board.questions import QuestionSource, QuestionState
@@ -75,11 +75,3 @@ def known_column() -> ColumnElement[dt.datetime]:
     """Return `known_at` as a column."""
     resolved, closes = col(Question.resolved_at), col(Question.closes_at)
     return case((resolved < closes, resolved), else_=closes)
-
-
-def known_outcome(until: dt.datetime) -> ColumnElement[bool]:
-    """Return the condition that a question's outcome is known by `until`, of `known_until`: in a replay the table may
-    have the future."""
-    by_bars = and_(col(Question.market) != "", col(Question.closes_at) <= until)
-    by_others = and_(col(Question.market) == "", col(Question.resolved_at) <= until)
-    return and_(col(Question.state) == QuestionState.RESOLVED, or_(by_bars, by_others))

@@ -45,11 +45,6 @@ def majority_by_chance(n: int) -> float:
     return float(sum(max(k, n - k) * math.comb(n, k) for k in range(n + 1)) / (n * 2**n))
 
 
-def chance_of_majority(n: int, votes: int) -> float:
-    """Return how often the larger side of n coin flips has `votes` or more."""
-    return float(sum(math.comb(n, k) for k in range(n + 1) if max(k, n - k) >= votes) / 2**n)
-
-
 def agreement(forecasts: Iterable[float], baseline: float) -> Agreement | None:
     """Return the agreement of forecasts above or below a baseline; one on it takes no side. None without a side."""
     sides = [forecast > baseline for forecast in forecasts if forecast != baseline]
@@ -81,13 +76,6 @@ def diversity(forecasts: Sequence[float]) -> float:
     """Return V = mean (p_i - mean p)^2, in squared probability."""
     mean = math.fsum(forecasts) / len(forecasts)
     return math.fsum((forecast - mean) ** 2 for forecast in forecasts) / len(forecasts)
-
-
-def diversity_identity(forecasts: Sequence[float], outcome: float) -> DiversityIdentity:
-    """Return the three terms of the identity (Krogh and Vedelsby, 1995; Page's diversity theorem)."""
-    crowd = (math.fsum(forecasts) / len(forecasts) - outcome) ** 2
-    voices = math.fsum((forecast - outcome) ** 2 for forecast in forecasts) / len(forecasts)
-    return DiversityIdentity(crowd, voices, diversity(forecasts))
 
 
 def effective_voices(n: int, correlation: float) -> float | None:

@@ -31,24 +31,12 @@ class KellyBet:
         return self.probability - self.price
 
 
-def effective_price(ask: float, fee: float = 0.0) -> float:
-    """Return what a contract costs with its fee, both per contract; raise UsageError for a price outside 0 to 1."""
-    if fee < 0:
-        raise UsageError(f"fee {fee:g} is below 0", remedy="give the fee per contract, 0 or more")
-    return probability(ask, "price") + fee
-
-
 def full_kelly(belief: float, price: float) -> float:
     """Return the share of the bankroll that makes it grow fastest, (p - q) / (1 - q); 0 without an edge."""
     probability(belief)
     if not price >= 0:
         raise UsageError(f"price {price:g} is not a price", remedy="give what a contract costs, 0 or more")
     return (belief - price) / (1 - price) if belief > price and price < 1 else 0.0
-
-
-def shrunken(belief: float, price: float, fraction: float = FRACTION) -> float:
-    """Return l * p + (1 - l) * q, the belief whose full Kelly stake is the fraction l of that on p."""
-    return fraction * belief + (1 - fraction) * price
 
 
 def kelly_bet(

@@ -18,11 +18,6 @@ def taker_fee(terms: FeeTerms, price: float, contracts: float) -> float:
     return _fee(terms, terms.rate, price, contracts)
 
 
-def maker_fee(terms: FeeTerms, price: float, contracts: float) -> float:
-    """Return the fee for an order that rested first; Kalshi: 0.0175 in place of 0.07."""
-    return _fee(terms, terms.maker, price, contracts)
-
-
 def fee_per_share(terms: FeeTerms, price: float) -> float:
     """Return the taker's fee of one share before any rounding, which an order of many shares approaches."""
     return float(terms.rate * (price * (1 - price)) ** terms.exponent)

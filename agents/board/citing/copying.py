@@ -61,15 +61,6 @@ class Copying(NamedTuple):
         return max(self.score, self.whole) if self.quoted else self.score
 
 
-def copy_score(claim: str, headline: str) -> float:
-    """Return max(LCS / |headline|, coverage of the headline by common runs of three terms or more), 0 to 1.
-
-    Terms are words without figures and stop words; LCS is their longest common subsequence. 0 for a headline without
-    terms.
-    """
-    return compare(claim, headline).score
-
-
 def compare(claim: str, headline: str) -> Copying:
     """Return how much of a headline stands in a claim."""
     ours, theirs = terms(claim), terms(headline)

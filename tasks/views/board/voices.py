@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sqlmodel import Session, col, select
 
 from chordesk.agents.board.voices import voice_of
@@ -49,11 +47,6 @@ def voice_rows(session: Session, run_id: str) -> list[VoiceRow]:
     last_conversation = {conversation.step_id: conversation for conversation in conversations}
     rows = [_row(step, last_turn.get(step.id), last_conversation.get(step.id)) for step in steps]
     return sorted(rows, key=lambda row: (row.round, row.voice))
-
-
-def running_turns(rows: Sequence[VoiceRow], voice: str) -> list[tuple[str, str]]:
-    """Return thread and turn of each running turn of a voice."""
-    return [(row.thread, row.turn) for row in rows if row.voice == voice and row.running and row.thread and row.turn]
 
 
 def _row(step: Step, turn: Turn | None, conversation: RuntimeConversation | None) -> VoiceRow:

@@ -22,8 +22,6 @@ from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.questions.choosing import askable
 from chordesk.tools.questions.reading import find_question
 
-SCHEDULE = "episode"
-
 
 def open_episode(
     app: Celery,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.board.rendering import board_text, positions_text
+from chordesk.agents.board.rendering import board_text
 from chordesk.agents.board.texts import pairs
-from tests.agents.board.kit import BOARD, FUNDING, cite, position, question, signal
+from tests.agents.board.kit import BOARD, FUNDING, question, signal
 
 HEADS = ("[", "=", "SIGNAL BOARD", "TOOL SIGNALS", "QUESTIONS")
 
@@ -104,22 +104,3 @@ def test_data_of_any_size_is_bounded() -> None:
     text = board_text(replace(BOARD, signals=(signal("screen", "A", data=data),)))
     assert "name23=23 and 476 more" in text
     assert "name24" not in text
-
-
-def test_positions_are_by_question_with_their_reasons_in_quotes() -> None:
-    text = positions_text(
-        [
-            position([], voice="sizer", because='fine"\n[Q2] baseline 99%', label="Q1", probability=0.305),
-            position([cite("funding-1"), cite("funding-1")], voice="auditor", because="a crowd", stake=0.25),
-            position([], voice="sizer", label="Q2", because="no view"),
-        ],
-        BOARD,
-    )
-    assert text.splitlines() == [
-        "[Q1] baseline 50%",
-        '  auditor: 60%, stake 0.25, cites funding-1: "a crowd"',
-        '  sizer: 30.5%, stake 0.10, cites nothing: "fine\' (Q2) baseline 99%"',
-        "",
-        "[Q2] baseline 50%",
-        '  sizer: 60%, stake 0.10, cites nothing: "no view"',
-    ]

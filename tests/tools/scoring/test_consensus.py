@@ -6,31 +6,19 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
 from chordesk.tools.scoring.consensus import (
     agreement,
     agreements,
-    chance_of_majority,
     consensus,
-    diversity,
-    diversity_identity,
     effective_voices,
     error_correlation,
     majority_by_chance,
 )
 
 crowds = st.lists(st.floats(0, 1), min_size=1, max_size=12)
-
-
-def test_chance_alone_agrees_often() -> None:
-    """Six coins: 21/32 on average, and 5 or 6 on one side in 14 of 64."""
-    assert majority_by_chance(6) == pytest.approx(0.65625)
-    assert chance_of_majority(6, 5) == pytest.approx(14 / 64)
-    assert majority_by_chance(1) == 1.0
-    assert majority_by_chance(2) == 0.75
 
 
 def test_five_of_six_is_half_of_what_is_left() -> None:
@@ -66,19 +54,6 @@ def test_coin_flips_have_no_consensus_over_many_questions() -> None:
     assert consensus(flips) == pytest.approx(0.0, abs=0.02)
     assert consensus([agreement([0.9] * 6, 0.5)] * 3) == pytest.approx(1.0)
     assert consensus([agreement([0.9], 0.5), None]) is None
-
-
-@given(crowds, st.sampled_from([0.0, 0.3, 1.0]))
-def test_the_crowd_beats_its_mean_voice_by_its_diversity(forecasts: list[float], outcome: float) -> None:
-    found = diversity_identity(forecasts, outcome)
-    assert found.crowd == pytest.approx(found.voices - found.diversity, abs=1e-12)
-    assert found.diversity == diversity(forecasts) >= 0
-
-
-def test_diversity_by_hand() -> None:
-    """.4 and .8 on a yes: the crowd .16, its voices .20, and .04 for their difference."""
-    found = diversity_identity([0.4, 0.8], 1)
-    assert (found.crowd, found.voices, found.diversity) == pytest.approx((0.16, 0.20, 0.04))
 
 
 def test_six_voices_of_one_model_count_as_one_and_a_half() -> None:

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.venues.fees import fee_per_share, maker_fee, taker_fee
-from chordesk.tools.venues.markets import NO_FEE, FeeTerms
+from chordesk.tools.venues.fees import fee_per_share, taker_fee
 from chordesk.tools.venues.wires.kalshi import FEE as KALSHI
 
 prices = st.integers(1, 99).map(lambda cents: cents / 100)
@@ -27,26 +26,6 @@ prices = st.integers(1, 99).map(lambda cents: cents / 100)
 )
 def test_a_takers_fee_at_kalshi_is_rounded_up_to_the_cent(price: float, contracts: float, fee: float) -> None:
     assert taker_fee(KALSHI, price, contracts) == fee
-
-
-def test_a_makers_fee_at_kalshi_is_a_quarter() -> None:
-    assert maker_fee(KALSHI, 0.50, 100) == 0.44  # 0.4375
-
-
-@pytest.mark.parametrize(
-    ("terms", "price", "contracts", "fee"),
-    [
-        (FeeTerms(0.04), 0.5, 100, 1.0),  # 100 * 0.04 * 0.25
-        (FeeTerms(0.25, exponent=2), 0.5, 100, 1.5625),  # 100 * 0.25 * 0.0625
-        (FeeTerms(0.25, exponent=2), 0.9, 10, 0.02025),  # 10 * 0.25 * 0.0081
-        (NO_FEE, 0.5, 100, 0.0),
-    ],
-)
-def test_a_takers_fee_at_polymarket_is_by_its_schedule(
-    terms: FeeTerms, price: float, contracts: float, fee: float
-) -> None:
-    assert taker_fee(terms, price, contracts) == pytest.approx(fee, abs=1e-12)
-    assert maker_fee(terms, price, contracts) == 0
 
 
 @pytest.mark.parametrize(("price", "contracts"), [(1.4, 1), (-0.1, 1), (0.5, -1), (float("nan"), 1)])

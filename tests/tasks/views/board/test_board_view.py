@@ -10,12 +10,11 @@ from sqlmodel import Session
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
 from chordesk.models.tables.board import EpisodeQuestion, Forecast, Signal, SignalCitation
-from chordesk.models.tables.events import RuntimeConversation
 from chordesk.models.tables.questions import Question
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.cli.render.results.board import board_report
 from chordesk.tasks.views.board.board_view import board_view
-from chordesk.tasks.views.board.voices import running_turns, voice_rows
+from chordesk.tasks.views.board.voices import voice_rows
 from chordesk.tasks.views.lineage import lineage
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 from tests.tasks.cli.render.console import rendered
@@ -120,26 +119,6 @@ def test_an_episode_without_a_board_has_its_reason(session: Session) -> None:
     ):
         with pytest.raises(UsageError, match=f"has no board: {reason}"):
             board_view(session, a_run(session, kind=RunKind.EPISODE, state=state))
-
-
-def test_a_voice_at_work_shows_its_running_turn(session: Session) -> None:
-    run = a_run(session, kind=RunKind.EPISODE)
-    step = a_step(
-        session, run, kind=StepKind.VOICE, role="voice_weaver", subject="round-2", state=StepState.RUNNING
-    )  # fmt: skip
-    session.add(
-        RuntimeConversation(
-            run_id=run.id, step_id=step.id, role="voice_weaver", subject="round-2", runtime_kind="codex",
-            thread_id="thread-1", thread_reason="initial", kept=False, worker="research", active_turn_id="turn-1",
-        )
-    )  # fmt: skip
-    session.flush()
-    rows = voice_rows(session, run.id)
-    assert [(row.voice, row.round, row.thread, row.turn, row.running) for row in rows] == [
-        ("weaver", 2, "thread-1", "turn-1", True)
-    ]
-    assert running_turns(rows, "weaver") == [("thread-1", "turn-1")]
-    assert running_turns(rows, "sizer") == []
 
 
 def test_the_lineage_of_a_symbol_goes_on_to_its_forecasts_citations_and_signals(session: Session) -> None:
