@@ -93,8 +93,7 @@ class part(Generic[T]):
 
 
 class Desk:
-    """The parts of a desk that one process uses. Each is made on first use, so a prefork parent makes none of them
-    before it forks, and a child that inherited this object makes its own.
+    """The parts of a desk that one process uses. Each is made on first use.
 
     records: what its runtime does is stored as events; not for a check, which belongs to no run.
     """
@@ -111,12 +110,9 @@ class Desk:
         self.order_pass_due = threading.Event()  # an order pass was requested and has not begun
         self._lock = threading.RLock()
         self._parts: dict[str, Any] = {}
-        self._pid = os.getpid()
 
     def _part(self, key: str, make: Callable[[], T]) -> T:
         with self._lock:
-            if self._pid != os.getpid():
-                self._parts, self._pid = {}, os.getpid()
             if key not in self._parts:
                 self._parts[key] = make()
             part: T = self._parts[key]
@@ -344,7 +340,7 @@ class Desk:
     def made(self, key: str) -> Any:
         """Return a part if it was made already, else None: reading its state starts nothing, and waits for no part that
         is being made."""
-        return self._parts.get(key) if self._pid == os.getpid() else None
+        return self._parts.get(key)
 
     def tool_context(self, run_id: str | None = None) -> ToolContext:
         """Return what the tools of a run may use: its settings, and its market at its time; without a run, those of
@@ -376,8 +372,7 @@ class Desk:
     def close(self, grace_seconds: float = 5.0) -> None:
         """Stop what was started here; app-servers first, for they are processes."""
         with self._lock:
-            parts = self._parts if self._pid == os.getpid() else {}
-            self._parts = {}
+            parts, self._parts = self._parts, {}
         runtimes = [parts[name].close(grace_seconds) for name in RUNTIME_PARTS.values() if name in parts]
         if runtimes:
             parts["loop"].submit(_all(runtimes)).result(timeout=grace_seconds + 10)

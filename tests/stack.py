@@ -122,23 +122,21 @@ class Processes:
         self,
         *roles: str,
         concurrency: int | None = None,
-        pool: str = "threads",
         environ: Mapping[str, str] | None = None,
     ) -> None:
         """Start workers and wait until they answer. environ: what is set for these alone."""
         for role in roles:
-            self.start_worker(role, concurrency, pool, environ)
+            self.start_worker(role, concurrency, environ)
         self.await_workers(*roles)
 
     def start_worker(
         self,
         role: str,
         concurrency: int | None = None,
-        pool: str = "threads",
         environ: Mapping[str, str] | None = None,
     ) -> None:
         slots = ("--concurrency", str(concurrency)) if concurrency and role.startswith("research") else ()
-        arguments = ("worker", role.partition("-")[0], "--name", role, "--pool", pool, *slots)
+        arguments = ("worker", role.partition("-")[0], "--name", role, *slots)
         self.desk(role, *arguments, environ=environ)
 
     def await_workers(self, *names: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -131,9 +130,6 @@ def _threads() -> ThreadPoolExecutor:
     """Return the threads that tools run in. They are not the loop's own: a slow market would hold up all else there,
     such as the preparation of a model's call."""
     return ThreadPoolExecutor(TOOL_THREADS, "tools")
-
-
-os.register_at_fork(after_in_child=_threads.cache_clear)  # threads do not come along
 
 
 class Timed:

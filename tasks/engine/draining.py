@@ -6,7 +6,6 @@ time is interrupted, and its step goes back to the queue with the attempt not us
 
 from __future__ import annotations
 
-import mmap
 import os
 import signal
 import threading
@@ -29,22 +28,19 @@ Keeper = Callable[[], LeaseKeeper | None]
 
 
 class Drain:
-    """The request to end this process, and the thread that then ends its work.
-
-    The request is one byte of shared memory: a signal handler may write it, and prefork children see their parent's.
-    """
+    """The request to end this process, which a signal handler may make, and the thread that then ends its work."""
 
     def __init__(self, grace_seconds: float, exit_seconds: float = EXIT_SECONDS) -> None:
         self._grace_seconds, self._exit_seconds = grace_seconds, exit_seconds
-        self._request = mmap.mmap(-1, 1)
+        self._request = _NO
 
     @property
     def requested(self) -> bool:
-        return self._request[0] != _NO
+        return self._request != _NO
 
     def request(self, how: str = "Warm", **_: Any) -> None:
         """Handle Celery's shutdown signal. A second one, or a cold one, gives turns no time to end by themselves."""
-        self._request[0] = _AT_ONCE if self.requested or how != "Warm" else _WARM
+        self._request = _AT_ONCE if self.requested or how != "Warm" else _WARM
 
     def take_signals(self) -> None:
         """Make Ctrl-C end the worker as SIGTERM does, and SIGQUIT too, but at once. For the main thread of a worker.
@@ -70,11 +66,9 @@ class Drain:
             time.sleep(POLL_SECONDS)
         until = time.monotonic() + self._grace_seconds
         log.info("drain.began", held=_count(keeper), grace_seconds=self._grace_seconds)
-        while _count(keeper) and self._request[0] != _AT_ONCE and time.monotonic() < until:
+        while _count(keeper) and self._request != _AT_ONCE and time.monotonic() < until:
             time.sleep(POLL_SECONDS)
         self._end_rest(keeper)
-        if keeper() is None:  # a prefork parent waits for its children, which drain by themselves
-            time.sleep(max(until + ENDING_SECONDS - time.monotonic(), 0.0))
         # All work is over and in the database. A Redis that neither answers nor refuses would be waited for without a
         # limit by Celery.
         time.sleep(self._exit_seconds)

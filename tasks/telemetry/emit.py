@@ -71,16 +71,15 @@ class Telemetry:
         self,
         health: ProcessHealth,
         dropped: Callable[[], Mapping[str, int]],
-        add: int = 0,
         collects: Sequence[Collect] = (),
     ) -> WatchServer | None:
         """Serve metrics and health, and return the server; None when no port is set. Raises SettingError when the
-        address cannot be had. dropped, collects: see `Metrics`. add: added to the port."""
+        address cannot be had. dropped, collects: see `Metrics`."""
         host, port = self._settings.metrics_host, self._settings.metrics_port
         if not port:
             return None
         self.metrics = importlib.import_module("chordesk.tasks.telemetry.metrics").Metrics(dropped, health, collects)
-        server = WatchServer(host, port + add, health, self.metrics.encoded)
+        server = WatchServer(host, port, health, self.metrics.encoded)
         server.start()
         log.info("metrics.shown", url=f"{server.url}/metrics")
         if not is_loopback(host):

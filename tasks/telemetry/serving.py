@@ -44,10 +44,6 @@ class WatchServer:
         """Answer from a thread of its own."""
         threading.Thread(target=self._server.serve_forever, args=(POLL_SECONDS,), name="watch", daemon=True).start()
 
-    def leave(self) -> None:
-        """Close the socket in a forked child, which has neither the thread nor a use for the address."""
-        self._server.socket.close()
-
     def close(self) -> None:
         """Stop answering, and free the address."""
         self._server.shutdown()

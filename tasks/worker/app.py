@@ -7,20 +7,17 @@ import importlib
 import platform
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from celery import Celery
 from celery.signals import (
-    worker_process_init,
-    worker_process_shutdown,
     worker_ready,
     worker_shutdown,
     worker_shutting_down,
 )
 from celery.utils.dispatch import Signal
-from celery.utils.log import current_process_index
 from kombu.connection import Connection
 from kombu.entity import Exchange, Queue
 
@@ -135,23 +132,19 @@ def _queue(name: str) -> Queue:
 
 
 def _follow_worker(desk: Desk, warm: bool, turns: bool) -> None:
-    """Connect the desk to the worker's signals. App-servers are processes: the worker and each prefork child end their
-    own."""
-    starts, ends = (worker_ready, worker_process_init), (worker_shutdown, worker_process_shutdown)
-    _on(starts, _tune_python)
+    """Connect the desk to the worker's signals."""
+    _on(worker_ready, _tune_python)
     worker_shutting_down.connect(desk.drain.request, weak=False)
-    _on((worker_ready,), desk.drain.take_signals)
-    _on(starts, lambda: desk.drain.watch(desk.lease_keeper))
-    _on((worker_process_init,), lambda: desk.watch.serve_in_child(current_process_index() or 0))
-    _on(starts, lambda: desk.telemetry.begin())
+    _on(worker_ready, desk.drain.take_signals)
+    _on(worker_ready, lambda: desk.drain.watch(desk.lease_keeper))
+    _on(worker_ready, lambda: desk.telemetry.begin())
     if warm:
-        _on(starts, lambda: threading.Thread(target=desk.warm, args=(turns,), name="warm", daemon=True).start())
-    _on(ends, desk.close)
+        _on(worker_ready, lambda: threading.Thread(target=desk.warm, args=(turns,), name="warm", daemon=True).start())
+    _on(worker_shutdown, desk.close)
 
 
-def _on(signals: Iterable[Signal], do: Callable[[], None]) -> None:
-    for signal in signals:
-        signal.connect(lambda **_: do(), weak=False)
+def _on(signal: Signal, do: Callable[[], None]) -> None:
+    signal.connect(lambda **_: do(), weak=False)
 
 
 def _tune_python() -> None:

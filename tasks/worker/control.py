@@ -75,7 +75,7 @@ def _raise_if_interrupted(reply: Mapping[str, Mapping[str, bool]]) -> None:
 
 @control_command(name=STOP)  # type: ignore[untyped-decorator]
 def desk_stop(state: Any, run_ids: Sequence[str] = ()) -> dict[str, int]:
-    """Interrupt the turns of these runs. Prefork children do it with the next renewal of their leases."""
+    """Interrupt the turns of these runs."""
     keeper = desk_of(state.app).lease_keeper()
     ended = keeper.end_runs(run_ids) if keeper is not None else 0
     if ended:
@@ -92,7 +92,7 @@ def desk_cancel(state: Any, reasons: Mapping[str, str]) -> dict[str, int]:
 
 @inspect_command(name=INTERRUPT)  # type: ignore[untyped-decorator]
 def desk_interrupt(state: Any, thread_id: str = "", turn_id: str = "") -> dict[str, bool]:
-    """Interrupt one turn if it runs here. A prefork child's turns end with their step or their run alone."""
+    """Interrupt one turn if it runs here."""
     desk = desk_of(state.app)
     runtimes = desk.made_runtimes()
     if not runtimes:
@@ -120,7 +120,7 @@ def desk_status(state: Any) -> dict[str, Any]:
         "rss_mb": round(psutil.Process().memory_info().rss / 2**20, 1),
         "steps_held": leases.count() if leases is not None else 0,
         "app_servers": [asdict(server) for server in servers],
-        "trouble": trouble or _prefork_note(state),
+        "trouble": trouble,
         "queues": sorted(state.app.amqp.queues.consume_from),
         "settings": snapshot(desk.settings),
     }
@@ -139,10 +139,3 @@ def app_servers(desk: Desk) -> tuple[list[ProcessStatus], str | None]:
         return desk.loop.submit(read()).result(LOOP_SECONDS), None
     except concurrent.futures.TimeoutError:
         return [], f"its event loop did not answer within {LOOP_SECONDS:g} s"
-
-
-def _prefork_note(state: Any) -> str | None:
-    """Return why a prefork worker's figures are incomplete: its turns are its children's, which get no command."""
-    pool = getattr(getattr(state, "consumer", None), "pool", None)
-    forks = type(pool).__module__.endswith("prefork")
-    return "prefork: steps and app-servers are its children's and not counted here" if forks else None

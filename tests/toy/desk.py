@@ -16,7 +16,7 @@ from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.cli.render.runs import progress_line
-from chordesk.tasks.cli.services.processes import PoolKind, WorkerRole, worker_arguments
+from chordesk.tasks.cli.services.processes import WorkerRole, worker_arguments
 from chordesk.tasks.views.run_view import progress, view
 from chordesk.tasks.worker import logs
 from chordesk.tasks.worker.app import create_app
@@ -29,9 +29,7 @@ SECONDS = 60.0
 def work() -> int:
     settings = load_settings()
     logs.configure(settings)
-    return command.run(
-        create_app(settings, "toy"), worker_arguments(settings, WorkerRole.ALL, PoolKind.THREADS, 8, "toy")
-    )
+    return command.run(create_app(settings, "toy"), worker_arguments(settings, WorkerRole.ALL, 8, "toy"))
 
 
 def run(given: list[list[int]], *, family: bool = False) -> None:

@@ -39,15 +39,9 @@ class WorkerRole(StrEnum):
     ALL = "all"
 
 
-class PoolKind(StrEnum):
-    THREADS = "threads"
-    PREFORK = "prefork"
-
-
 @commands.command()
 def worker(
     role: Annotated[WorkerRole, typer.Argument(help="The queues to serve.")] = WorkerRole.ALL,
-    pool: Annotated[PoolKind, typer.Option(help="Celery pool: threads, or prefork for processes.")] = PoolKind.THREADS,
     concurrency: Annotated[int | None, typer.Option(help="Tasks at once; by default the role's.", min=1)] = None,
     name: Annotated[str | None, typer.Option(help="Name of this worker, unique on its host.")] = None,
 ) -> None:
@@ -64,7 +58,7 @@ def worker(
         )
 
         watch_worker(desk_of(app), role)
-    raise typer.Exit(celery_command.run(app, worker_arguments(settings, role, pool, concurrency, called)))
+    raise typer.Exit(celery_command.run(app, worker_arguments(settings, role, concurrency, called)))
 
 
 def forget_credentials(queues: str = "") -> None:
@@ -102,20 +96,16 @@ def _configured(*, own_switch: bool = False) -> Settings:
     return settings
 
 
-def worker_arguments(
-    settings: Settings, role: WorkerRole, pool: PoolKind, concurrency: int | None, name: str
-) -> list[str]:
+def worker_arguments(settings: Settings, role: WorkerRole, concurrency: int | None, name: str) -> list[str]:
     """Return the arguments of Celery's worker command."""
     # A task that waits here for a turn is withheld from other workers.
     turns = min(settings.worker_threads, settings.codex_turns)
     slots = {WorkerRole.OPS: OPS_SLOTS, WorkerRole.TRADE: 1, WorkerRole.ALL: turns + OPS_SLOTS}.get(role, turns)
-    if pool is PoolKind.PREFORK and role not in (WorkerRole.OPS, WorkerRole.TRADE):
-        slots = 2  # each child has app-servers of its own
     # Trades of one account are never concurrent, whatever the option.
     count = 1 if role is WorkerRole.TRADE else concurrency or slots
     return [
         "worker",
-        *("-Q", WORKER_QUEUES[role], "-P", pool.value, "-c", str(count), "-n", node_name(name)),
+        *("-Q", WORKER_QUEUES[role], "-P", "threads", "-c", str(count), "-n", node_name(name)),
         *("-E", "--without-mingle", "--without-gossip", "-l", settings.log_level),
     ]
 

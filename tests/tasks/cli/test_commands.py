@@ -21,7 +21,7 @@ from chordesk.models.settings.sources import load
 from chordesk.tasks.cli import config
 from chordesk.tasks.cli.outline import MODULES
 from chordesk.tasks.cli.root import build, outline
-from chordesk.tasks.cli.services.processes import PoolKind, WorkerRole, flower_arguments, worker_arguments
+from chordesk.tasks.cli.services.processes import WorkerRole, flower_arguments, worker_arguments
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import ROOT, desk, environment
 
@@ -87,7 +87,8 @@ def test_a_health_check_loads_not_even_the_parser(tmp_path: Path) -> None:
         "chordesk.tasks.cli.services.ping",
         "chordesk.tasks.worker.sockets",
     }
-    assert ours == wanted | {"chordesk.tasks.cli", "chordesk.tasks.cli.services", "chordesk.tasks.worker"}
+    above = {"chordesk.tasks", "chordesk.tasks.cli", "chordesk.tasks.cli.services", "chordesk.tasks.worker"}
+    assert ours == wanted | above
     assert not {"typer", "click", "rich", "pydantic", "celery", "redis"} & modules
     assert desk(tmp_path, "ping", "nonsense").returncode == 2
 
@@ -272,7 +273,7 @@ def _value(arguments: list[str], flag: str) -> str:
     ],
 )
 def test_each_role_serves_its_queues(role: WorkerRole, queues: str, count: str) -> None:
-    made = worker_arguments(Settings(), role, PoolKind.THREADS, None, "w")
+    made = worker_arguments(Settings(), role, None, "w")
     assert (_value(made, "-Q"), _value(made, "-c"), _value(made, "-P")) == (queues, count, "threads")
     assert {"-E", "--without-mingle", "--without-gossip"} <= set(made)
     assert _value(made, "-n").startswith("w@")
@@ -281,13 +282,12 @@ def test_each_role_serves_its_queues(role: WorkerRole, queues: str, count: str) 
 @pytest.mark.parametrize(("turns", "threads", "count"), [(8, 128, "8"), (96, 16, "16")])
 def test_a_research_worker_takes_no_more_than_it_has_turns_for(turns: int, threads: int, count: str) -> None:
     settings = Settings(codex_turns=turns, worker_threads=threads)
-    assert _value(worker_arguments(settings, WorkerRole.RESEARCH, PoolKind.THREADS, None, "w"), "-c") == count
+    assert _value(worker_arguments(settings, WorkerRole.RESEARCH, None, "w"), "-c") == count
 
 
 def test_trades_go_one_after_the_other_whatever_is_asked() -> None:
-    assert _value(worker_arguments(Settings(), WorkerRole.TRADE, PoolKind.THREADS, 5, "w"), "-c") == "1"
-    assert _value(worker_arguments(Settings(), WorkerRole.RESEARCH, PoolKind.THREADS, 5, "w"), "-c") == "5"
-    assert _value(worker_arguments(Settings(), WorkerRole.RESEARCH, PoolKind.PREFORK, None, "w"), "-c") == "2"
+    assert _value(worker_arguments(Settings(), WorkerRole.TRADE, 5, "w"), "-c") == "1"
+    assert _value(worker_arguments(Settings(), WorkerRole.RESEARCH, 5, "w"), "-c") == "5"
 
 
 def test_flower_listens_on_loopback_unless_set_otherwise_and_keeps_its_state() -> None:

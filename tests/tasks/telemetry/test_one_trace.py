@@ -152,4 +152,4 @@ def test_when_it_is_off_nothing_of_it_is_loaded() -> None:
 
 def test_when_it_is_on_it_is_seen_to_be_loaded() -> None:
     with telemetry_desk("ops") as desk:
-        assert ("opentelemetry", "tasks") in loaded(desk.desk, "research")
+        assert ("opentelemetry", "chordesk") in loaded(desk.desk, "research")

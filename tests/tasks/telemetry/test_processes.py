@@ -103,18 +103,6 @@ def test_a_port_that_is_taken_ends_the_process_with_the_reason(
     assert "remedy: end what listens there" in made.log(name)
 
 
-def test_the_children_of_a_pool_have_the_ports_after_their_parents(desk: tuple[Processes, dict[str, int]]) -> None:
-    made, _ = desk
-    port = next(one for one in iter(free_port, 0) if one < 65_000)
-    arguments = ("worker", "research", "--name", "forks", "--pool", "prefork", "--concurrency", "2")
-    made.desk("forks", *arguments, environ={"DESK_METRICS_PORT": str(port)})
-    for one in (port, port + 1, port + 2):
-        wait_for(lambda one=one: ready(one), f"{one} answers")  # type: ignore[misc]
-    pids = [health(one)[1]["pid"] for one in (port, port + 1, port + 2)]
-    assert len(set(pids)) == 3
-    made.end("forks")
-
-
 def test_without_redis_they_live_but_are_not_ready(desk: tuple[Processes, dict[str, int]]) -> None:
     """The last test of this desk."""
     made, ports = desk

@@ -190,20 +190,3 @@ def _portfolio_is_what_was_filled(session: Session, orders: list[Order]) -> None
 def app_servers(process: psutil.Process) -> set[int]:
     found = process.children(recursive=True)
     return {one.pid for one in found if "codex" in one.name() and "app-server" in one.cmdline()}
-
-
-def test_the_prefork_pool_does_a_run_with_app_servers_of_each_child_and_leaves_none(
-    desk: Processes, store: Store
-) -> None:
-    desk.end("research")
-    desk.workers("research", concurrency=2, pool="prefork")
-    parent = psutil.Process(desk.running["research"].pid)
-    run = ended(store, open_research(desk.app, ["KO", "PEP", "CVX", "T"]))
-    assert (run.state, run.summary["reports"]["completed"]) == (RunState.DONE, 12)
-    servers = [app_servers(child) for child in parent.children()]
-    own = [found for found in servers if found]
-    assert len(own) == 2
-    assert not own[0] & own[1]
-    everyone = [process.pid for process in parent.children(recursive=True)]
-    desk.end("research")
-    wait_for(lambda: not any(psutil.pid_exists(pid) for pid in everyone), "every child is gone")

@@ -252,7 +252,7 @@ def test_a_loop_in_a_thread_of_its_own(model: FakeResponses, tmp_path: Path, reg
 
 
 CHILD = """
-import asyncio, os, sys
+import asyncio, sys
 from pathlib import Path
 import structlog
 from tests.agents.codex.kit import one_turn, running, spec
@@ -263,32 +263,19 @@ async def work():
     async with running(sys.argv[1], Path(sys.argv[2]), sys.argv[3]) as runtime:
         result = await one_turn(runtime, spec())
         print(result.status, runtime.status()[0].pid, flush=True)
-        if sys.argv[4] == "stay":
-            await asyncio.sleep(600)
+        await asyncio.sleep(600)
 
-if sys.argv[4] == "fork":
-    child = os.fork()
-    if child:
-        sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 asyncio.run(work())
 """
 
 
-def child(model: FakeResponses, home: Path, registry: str, how: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", CHILD, model.url, str(home), registry, how]
+def child(model: FakeResponses, home: Path, registry: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CHILD, model.url, str(home), registry]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
-def test_after_a_fork(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    """As under prefork: everything is imported before the fork, and nothing was started."""
-    worker = child(model, tmp_path, registry, "fork")
-    out, _ = worker.communicate(timeout=PATIENCE)
-    assert worker.returncode == 0
-    assert out.startswith("completed ")
-
-
 def test_a_killed_worker_leaves_no_app_server(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    worker = child(model, tmp_path, registry, "stay")
+    worker = child(model, tmp_path, registry)
     assert worker.stdout is not None
     status, pid = worker.stdout.readline().split()
     assert status == "completed"

@@ -79,9 +79,9 @@ class Desk:
     processes: Processes
     model: Gate
 
-    def workers(self, *names: str, concurrency: int = 16, pool: str = "threads", **environ: str) -> None:
+    def workers(self, *names: str, concurrency: int = 16, **environ: str) -> None:
         """More workers, and what is set for them alone."""
-        self.processes.workers(*names, concurrency=concurrency, pool=pool, environ=environ)
+        self.processes.workers(*names, concurrency=concurrency, environ=environ)
 
 
 @contextmanager

@@ -30,7 +30,6 @@ from tests.tasks.worker.stopping.stop_kit import (
     held,
     research,
     steps,
-    stop,
     wait_ended,
     wait_in_flight,
 )
@@ -170,19 +169,6 @@ def test_a_second_ctrl_c_or_sigquit_gives_all_back_at_once(made: Desk) -> None:
             )
         assert process.wait(PATIENCE) == 0
     assert attempts(made, run_id) == {"drained": 8}
-
-
-def test_prefork_children_drain_too(made: Desk) -> None:
-    made.workers("research", pool="prefork", concurrency=2, DESK_DRAIN_SECONDS="0.5")
-    stopped, drained = research(made, "AAPL"), research(made, "MMM")
-    wait_in_flight(made, stopped, drained, count=2)
-    code, (found,), _ = stop(made, stopped)
-    assert (code, found["state"]) == (0, "stopped")
-    servers = app_servers(made, "research")
-    assert servers
-    assert ended(made, "research") == 0
-    assert attempts(made, drained) == {"drained": 1}
-    assert psutil.wait_procs(servers, timeout=PATIENCE)[1] == []
 
 
 STUCK = """
