@@ -1,23 +1,27 @@
-"""The prompts of roles: their instructions, and the user message of a turn.
-
-A prompt is a Jinja file of `agents/prompts`; an undefined name in one is an error. Instructions depend on the role
-alone, so that a kept thread never has stale ones; constraints and the subject come with each turn.
-"""
+"""The prompts of roles, and their fitting to the context of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import orjson
+import structlog
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 
-from chordesk.agents.roles import Role
-from chordesk.models.errors import UsageError
+from chordesk.agents import subjects
+from chordesk.agents.gateway.facts import ServerFacts, keep_facts
+from chordesk.agents.pulse import TurnLimits
+from chordesk.agents.role_models import LOCAL, RoleModel, facts_of, limits_of, local_url, role_models
+from chordesk.agents.roles import ROLES, Role
+from chordesk.models.answers import output_schema
+from chordesk.models.errors import ContextWindow, DeskError, UsageError
 from chordesk.models.settings import REPLAYING, Settings
+from chordesk.tools.shortening import LEFT_OUT, WHY, Room, is_empty, lines_of, shorten, text_of, tokens_of
 
 PROMPTS = Path(__file__).parent / "prompts"
 HITS_WANTED = 6  # most names that a lens is to put forward from one shard
@@ -77,3 +81,216 @@ def _environment() -> Environment:
     environment.globals["money"] = lambda value: f"{float(value):,.2f}"
     environment.globals["percent"] = lambda value: f"{float(value):.1%}"
     return environment
+
+
+# Fitting of a turn to the context of its model: what the prompt may take, what is left out of a subject that is too
+# long, and the room that is left for the answers of tools.
+#
+# A context holds the instructions, the tools, the schema of the answer, the question, what tools answer, and the
+# answer
+# with its reasoning. Tokens are those of `tools.shortening.tokens_of`.
+
+SMALLEST_ANSWER = 1_000  # tokens of an answer, its reasoning and a call of a tool, below which no turn begins
+ANSWER_PART = 4  # this part of the context is for the answer, and no more than a model call may write
+KEPT_ANSWER = 1_000  # tokens of an earlier answer that a kept thread sends again
+FRAME = 100  # of a chat's template, between its messages
+# A row of signals_get or technicals_get (136 and 163 of 131 symbols), and a symbol in the question and in the call.
+SYMBOL_DATA, SYMBOL = 170, 8
+CALLS = 4 * SYMBOL_DATA  # of two calls on one symbol: the first gets half
+# Parts of a subject that lose rows before the others do: the others are what is to be judged.
+LESSER = ("notes", "board", "screenTheses", "positions", "chart", "options", "record", "signals")
+Question = Callable[[Mapping[str, Any], str | None], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What a turn shows its model. room: for answers of tools, None where the context is not known. left_out: a line
+    for each part of the subject and the memory that lost something."""
+
+    brief: Mapping[str, Any]
+    memory: str | None
+    room: Room | None = None
+    left_out: tuple[str, ...] = ()
+
+
+def fitted(
+    role: Role,
+    model: RoleModel,
+    brief: Mapping[str, Any],
+    memory: str | None,
+    question: Question,
+    context: int,
+    limits: TurnLimits,
+    answers: int = 0,
+) -> Fit:
+    """Return the subject and the memory in what the context has room for: the memory goes first, then long lists.
+
+    question: returns the user message of a subject and a memory. context: in tokens. answers: earlier ones that the
+    thread sends again. Raises ContextWindow when the smallest prompt does not fit, or nothing of a list that is to be
+    judged.
+    """
+    fixed = fixed_tokens(role)
+    # A thread with more than half of the context starts afresh.
+    fixed += answers * KEPT_ANSWER if fixed <= context // 2 else 0
+    free, calls = context - fixed - SMALLEST_ANSWER, CALLS if role.tools else 0
+    spare = context - fixed - answer_tokens(context, limits)
+    most = max(spare // 2, spare - CALLS) if role.tools else spare
+    asked = whole = tokens_of(question(brief, memory))
+    left: list[str] = []
+    if asked > most and memory is not None:
+        memory, line = _fitted_memory(memory, lambda text: tokens_of(question(brief, text)) <= most)
+        left.append(line)
+        asked = tokens_of(question(brief, memory))
+    if asked > most:
+        frame = asked - tokens_of(text_of(dict(brief)))
+        brief, lines, empty = _fitted_brief(brief, most - frame, max(most, free - calls // 2) - frame)
+        left += lines
+        asked = tokens_of(question(brief, memory))
+        if empty:
+            what = f"the question to {role.key} is {whole:,} tokens long"
+            has = f"the context of {_name(model)}, {context:,} tokens, has room for {max(free - calls // 2, 0):,}"
+            raise ContextWindow(f"{what}, and {has}", remedy=REMEDY)
+    if asked > free:
+        needed = fixed + asked + SMALLEST_ANSWER
+        raise ContextWindow(f"{_needs(role, model, needed)}; its context has {context:,}", remedy=REMEDY)
+    room = max(spare - asked, min(calls, free - asked))
+    return Fit(brief, memory, Room(room) if role.tools else None, tuple(left))
+
+
+def _fitted_memory(memory: str, fits: Callable[[str], bool]) -> tuple[str, str]:
+    """Return a memory without its last lines, with a line in their place, and the same for people."""
+    lines = memory.splitlines()
+    for kept in range(len(lines) - 1, -1, -1):
+        text = "\n".join([*lines[:kept], f"({len(lines) - kept} of {len(lines)} lines left out: {WHY})"])
+        if kept == 0 or fits(text):
+            break
+    return text, f"memory: {len(lines) - kept} of {len(lines)} lines"
+
+
+def _fitted_brief(brief: Mapping[str, Any], most: int, at_last: int) -> tuple[dict[str, Any], list[str], bool]:
+    """Return a subject without rows for which there is no room, a line for each part that lost some, and whether one
+    that is to be judged lost all. at_last: tokens of one that has lost all that is of less account."""
+    short, lesser = shorten(brief, most, only=LESSER, named=True)
+    if tokens_of(text_of(short)) <= at_last:
+        return short, lines_of(lesser), False
+    short.pop(LEFT_OUT, None)
+    rest = [key for key in short if key not in (*LESSER, "constraints", "limits")]
+    shorter, others = shorten(short, at_last - tokens_of(text_of(lesser)), only=rest, named=True)
+    left = {**lesser, **others}
+    short = {**shorter, LEFT_OUT: {"why": WHY, **left}} if left else shorter
+    return short, lines_of(left), is_empty(others)
+
+
+@cache
+def fixed_tokens(role: Role) -> int:
+    """Return the tokens of a role's instructions, tools and schema. A server may not count all of them as a part of the
+    prompt, but one that puts them in words does."""
+    tools = [
+        {"name": tool.name, "description": tool.description, "parameters": tool.input_schema} for tool in role.tools
+    ]
+    texts = (instructions(role), text_of(tools), text_of(output_schema(role.schema)))
+    return FRAME + sum(map(tokens_of, texts))
+
+
+def answer_tokens(context: int, limits: TurnLimits) -> int:
+    """Return the tokens that are kept free for an answer."""
+    return min(limits.output_tokens, max(SMALLEST_ANSWER, context // ANSWER_PART))
+
+
+def smallest_tokens(role: Role, settings: Settings) -> int:
+    """Return the tokens below which no turn of a role can begin."""
+    asked = render(role, {**_smallest_subject(role, settings), "memory": None}, settings).user
+    return fixed_tokens(role) + tokens_of(asked) + (CALLS if role.tools else 0) + SMALLEST_ANSWER
+
+
+def symbols_a_turn(role: Role, settings: Settings, context: int, limits: TurnLimits) -> int:
+    """Return the symbols that a screener's turn can look at: the answer on all of them fits into half of what is left
+    after the question, which is what a first call gets."""
+    free = context - smallest_tokens(role, settings) + CALLS + SMALLEST_ANSWER - answer_tokens(context, limits)
+    return max(1, free // (2 * SYMBOL_DATA + SYMBOL))
+
+
+def shard_size(role: Role, settings: Settings) -> int:
+    """Return the symbols of one turn of a screener: those of the settings, or fewer where the context of its model is
+    known and has no room for them."""
+    model = role_models(settings)[role.key]
+    facts = facts_of(settings, model)
+    if facts is None or facts.context is None:
+        return settings.shard_size
+    return min(settings.shard_size, symbols_a_turn(role, settings, facts.context, limits_of(settings, role.key, model)))
+
+
+def require_context(role: Role, model: RoleModel, settings: Settings, context: int) -> None:
+    """Raise UsageError for a role whose smallest prompt does not fit into the context of its model."""
+    if (needed := smallest_tokens(role, settings)) > context:
+        raise UsageError(f"{_needs(role, model, needed)}; its context has {context:,}", remedy=REMEDY)
+
+
+REMEDY = (
+    "give the model a larger context (llama.cpp: -c, which its slots share; Ollama: OLLAMA_CONTEXT_LENGTH, or num_ctx "
+    "of the model), or the role another model (DESK_ROLE_MODELS)"
+)
+
+
+def _needs(role: Role, model: RoleModel, tokens: int) -> str:
+    return f"a turn of {role.key} on {_name(model)} takes {tokens:,} tokens at the least"
+
+
+def _name(model: RoleModel) -> str:
+    return f"{model.runtime}:{model.model}"
+
+
+def _smallest_subject(role: Role, settings: Settings) -> Mapping[str, Any]:
+    lens = role.key.partition("_")[2]
+    candidate = subjects.validator_subject("A", "equity", [], settings)
+    made: Mapping[type[Any], Callable[[], Mapping[str, Any]]] = {
+        subjects.ScreenerSubject: lambda: subjects.screener_subject(lens, 0, ["A"], settings),
+        subjects.ResearchSubject: lambda: candidate,
+        subjects.AnalystSubject: lambda: subjects.analyst_subject(candidate, settings),
+        subjects.SynthesisSubject: lambda: subjects.synthesis_subject("A", "csp", {}, settings),
+        subjects.VoiceSubject: lambda: subjects.voice_subject(role.key, 1, "", [], [], settings),
+        subjects.TraderSubject: lambda: subjects.trader_subject("paper", [], {}, settings),
+    }
+    return made[role.subject]()
+
+
+LOOK_SECONDS = 5.0
+log = structlog.get_logger(__name__)
+
+
+def require_contexts(settings: Settings, roles: Iterable[str]) -> None:
+    """Raise UsageError for a role whose smallest prompt does not fit into the context of its model. A context that
+    nobody knows, and that the server does not name, is no reason."""
+    models = role_models(settings)
+    size_of = cache(lambda model: context_of(settings, model))
+    for key in roles:
+        role, model = ROLES.get(key), models.get(key)
+        if role is None or model is None or model.runtime != LOCAL:
+            continue
+        if (context := size_of(model)) is not None:
+            require_context(role, model, settings, context)
+
+
+def context_of(settings: Settings, model: RoleModel) -> int | None:
+    """Return the tokens of a local model's context as its server says now, without a model call, else as they are kept;
+    None where neither is known. Not on an event loop."""
+    kept, seen = facts_of(settings, model), _look(settings, model)
+    if seen is None or seen.context is None:
+        return kept.context if kept is not None else None
+    now = {"context": seen.context, "slots": seen.slots or (kept.slots if kept is not None else None)}
+    if kept is not None and (kept.context, kept.slots) != tuple(now.values()):
+        keep_facts(settings.home, kept.model_copy(update=now))
+    return seen.context
+
+
+def _look(settings: Settings, model: RoleModel) -> ServerFacts | None:
+    from chordesk.agents.gateway.probe import look_at_server  # its library is for desks with such a server alone
+
+    url, key = local_url(settings), settings.provider_key if settings.provider == LOCAL else None
+    assert url is not None, "models_in_use refuses a local model without a server"
+    asking = look_at_server(url, key.get_secret_value() if key else None, model.model, settings.codex_ca_file)
+    try:
+        return asyncio.run(asyncio.wait_for(asking, LOOK_SECONDS))
+    except (DeskError, TimeoutError) as error:
+        log.info("server.not_seen", model=model.model, error=str(error) or "it does not answer in time")
+        return None

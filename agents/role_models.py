@@ -1,20 +1,30 @@
-"""The runtime, model and effort of each role: the settings' own, overridden by `DESK_ROLE_MODELS`; and the tiers of
-`DESK_VOICE_MODELS`, of which a voice gets one by its record."""
+"""The runtime, model, effort, limits and web search of each role, and what is known of local servers' models."""
 
 from __future__ import annotations
 
+import datetime as dt
 import re
-from collections.abc import Iterable, Mapping
+import socket
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
-from typing import get_args
+from typing import Any, get_args
+from urllib.parse import urlsplit
 
+from chordesk.agents.answers import RecordedCall
+from chordesk.agents.gateway.facts import ServerFacts, known_facts
+from chordesk.agents.pulse import TurnLimits
 from chordesk.agents.roles import GRAPH_ROLES, ROLES, Role
+from chordesk.agents.runtime import WebSearch
 from chordesk.models.errors import SettingError
+from chordesk.models.events import short
 from chordesk.models.settings import Effort, Settings
-from chordesk.models.settings.accounts import is_backtest
-from chordesk.models.settings.secret_files import secret
+from chordesk.models.settings.running_desk import is_backtest
+from chordesk.models.settings.variables import secret
+from chordesk.models.urls import is_loopback, without_login
+from chordesk.tools.market.factory import configured_market
+from chordesk.tools.registry import ToolAnswer
 
 # Names of the runtimes, and the package that each one needs.
 # `codex` is the app-server with the provider of the settings, `local` the app-server with a model server.
@@ -93,7 +103,7 @@ def role_models(settings: Settings) -> Mapping[str, RoleModel]:
     for entry in filter(None, (part.strip() for part in settings.role_models.split(";"))):
         role, model = _parse(entry, settings.effort)
         if role in named:
-            raise _wrong(f"{entry!r}: the role {role} has an entry already", "give each role one model")
+            raise _wrong_role(f"{entry!r}: the role {role} has an entry already", "give each role one model")
         named.add(role)
         found[role] = model
     return found
@@ -134,7 +144,7 @@ def models_in_use(settings: Settings) -> tuple[RoleModel, ...]:
     graphs = (replace(default_model(settings), model=name) for name in settings.graph_models)
     found = (*role_models(settings).values(), *voice_tiers(settings), *graphs)
     if any(one.runtime == LOCAL for one in found) and local_url(settings) is None:
-        raise _wrong(
+        raise _wrong_role(
             "a model of the runtime local, and there is no server",
             "set DESK_LOCAL_URL, such as http://127.0.0.1:11434/v1",
         )
@@ -176,7 +186,7 @@ def require_keys(settings: Settings, environ: Mapping[str, str]) -> None:
         for model in one.models if one.runtime == "litellm" else ():
             if names := missing_keys(model, environ):
                 what = f"{role}=litellm:{model}, and no key for it: {' or '.join(names)} is not set in the environment"
-                raise _wrong(
+                raise _wrong_role(
                     what,
                     f"export {names[0]} or {names[0]}_FILE where the desk is started, or choose another model",
                 )
@@ -185,13 +195,15 @@ def require_keys(settings: Settings, environ: Mapping[str, str]) -> None:
 def _parse(entry: str, effort: str | None) -> tuple[str, RoleModel]:
     role, equals, rest = (part.strip() for part in entry.partition("="))
     if not (role and equals and rest):
-        raise _wrong(repr(entry), _FORM)
+        raise _wrong_role(repr(entry), _FORM)
     if role not in ROLES and role not in GRAPH_ROLES:
-        raise _wrong(f"{entry!r}: there is no role {role!r}", f"roles are {', '.join((*ROLES, *GRAPH_ROLES))}")
+        raise _wrong_role(f"{entry!r}: there is no role {role!r}", f"roles are {', '.join((*ROLES, *GRAPH_ROLES))}")
     model = _model(entry, rest, effort, (_SETTING, _FORM))
     if role in GRAPH_ROLES and model.runtime not in APP_SERVERS:
         runtimes = ", ".join(sorted(APP_SERVERS))
-        raise _wrong(f"{entry!r}: graphs ask the runtimes {runtimes} alone", f"write {role}={DEFAULT_RUNTIME}:MODEL")
+        raise _wrong_role(
+            f"{entry!r}: graphs ask the runtimes {runtimes} alone", f"write {role}={DEFAULT_RUNTIME}:MODEL"
+        )
     return role, model
 
 
@@ -226,4 +238,186 @@ def _wrong_in(setting: str, what: str, remedy: str) -> SettingError:
     return SettingError(f"{setting} has {what}", remedy=remedy)
 
 
-_wrong = partial(_wrong_in, _SETTING)
+_wrong_role = partial(_wrong_in, _SETTING)
+
+
+_LIMITS_SETTING = "turn_limits (DESK_TURN_LIMITS)"
+_LIMITS_FORM = (
+    "write ROLE=LIMIT:NUMBER or MODEL=LIMIT:NUMBER, with commas between limits and semicolons between entries"
+)
+# Names in an entry, and the fields of TurnLimits.
+_NAMES: Mapping[str, str] = {
+    "turn": "turn_seconds",
+    "first_token": "first_token_seconds",
+    "silence": "silence_seconds",
+    "output": "output_tokens",
+}
+
+
+def general_limits(settings: Settings) -> TurnLimits:
+    """Return the limits of turns that no entry of `DESK_TURN_LIMITS` names."""
+    return TurnLimits(
+        settings.turn_seconds, settings.first_token_seconds, settings.silence_seconds, settings.output_tokens
+    )
+
+
+def limits_of(settings: Settings, role: str, model: RoleModel) -> TurnLimits:
+    """Return the limits of a role's turns on a model; an entry of the role goes before one of the model.
+
+    Raises SettingError.
+    """
+    entries = _entries(settings.turn_limits)
+    by_model = entries.get(f"{model.runtime}:{model.model}") or entries.get(model.model) or {}
+    return replace(general_limits(settings), **{**by_model, **entries.get(role, {})})
+
+
+def longest_turn(settings: Settings) -> float:
+    """Return the seconds of the longest turn that any role may take. Raises SettingError."""
+    own = [float(limits.get("turn_seconds", 0.0)) for limits in _entries(settings.turn_limits).values()]
+    return max([settings.turn_seconds, *own])
+
+
+def check_limits(settings: Settings, models: set[str]) -> None:
+    """Raise SettingError for an entry that cannot be read, of a role or model that is not in use, or with a turn that
+    is longer than a step."""
+    for key in _entries(settings.turn_limits):
+        if key not in ROLES and key not in GRAPH_ROLES and key.partition(":")[2] not in models and key not in models:
+            known = ", ".join((*ROLES, *GRAPH_ROLES, *sorted(models)))
+            raise _wrong_limit(f"{key!r}, which is neither a role nor a model in use", f"roles and models are {known}")
+    longest = longest_turn(settings)
+    if settings.turn_limits and longest >= settings.step_deadline_seconds:
+        raise _wrong_limit(
+            f"a turn of {longest:g} s, and a step ends after {settings.step_deadline_seconds:g} s",
+            f"set DESK_STEP_DEADLINE_SECONDS above {longest:g}",
+        )
+
+
+def _entries(text: str) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for entry in filter(None, (part.strip() for part in text.split(";"))):
+        key, equals, limits = (part.strip() for part in entry.partition("="))
+        if not (key and equals and limits):
+            raise _wrong_limit(repr(entry), _LIMITS_FORM)
+        if key in found:
+            raise _wrong_limit(f"{entry!r}: {key} has an entry already", "give each role and model one entry")
+        found[key] = dict(_limit(entry, one) for one in limits.split(","))
+    return found
+
+
+def _limit(entry: str, text: str) -> tuple[str, Any]:
+    name, _, number = (part.strip() for part in text.partition(":"))
+    if name not in _NAMES:
+        raise _wrong_limit(f"{entry!r}: there is no limit {name!r}", f"limits are {', '.join(_NAMES)}")
+    try:
+        value = int(number) if name == "output" else float(number)
+    except ValueError:
+        raise _wrong_limit(f"{entry!r}: {number!r} is not a number", _LIMITS_FORM) from None
+    if not 0 < value <= 86_400 * (100 if name == "output" else 1):
+        raise _wrong_limit(f"{entry!r}: {number} is out of range", "give seconds up to 86400, or tokens, above 0")
+    return _NAMES[name], value
+
+
+def _wrong_limit(what: str, remedy: str) -> SettingError:
+    return SettingError(f"{_LIMITS_SETTING} has {what}", remedy=remedy)
+
+
+def facts_of(settings: Settings, model: RoleModel) -> ServerFacts | None:
+    """Return the kept facts of a local model; None of any other, and of one whose server was not asked yet."""
+    url = local_url(settings)
+    return known_facts(settings.home, url, model.model) if model.runtime == LOCAL and url is not None else None
+
+
+def turns_at_once(settings: Settings, model: RoleModel) -> int | None:
+    """Return the limit on a model's turns in flight, None without one: that of the settings, else of a local model the
+    slots of its server, 1 where they are unknown."""
+    if settings.model_turns is not None:
+        return settings.model_turns
+    if model.runtime != LOCAL:
+        return None
+    facts = facts_of(settings, model)
+    return (facts.slots if facts is not None else None) or 1
+
+
+def line_of(settings: Settings, model: RoleModel) -> str:
+    """Return the name of the line that a model's turns wait in: the model's own, or without DESK_MODEL_TURNS its local
+    server's, whose slots all its models share. A server on loopback is each host's own."""
+    url = local_url(settings)
+    if settings.model_turns is not None or model.runtime != LOCAL or url is None:
+        return model.model
+    server = without_login(url)
+    return f"{server} on {socket.gethostname()}" if is_loopback(urlsplit(server).hostname or "") else server
+
+
+# Web search by a role's model: which roles may, on which hosts, and the record of what they searched and opened.
+#
+# The search is the provider's: the desk asks for it with the role's thread, and sees the queries and the pages
+# opened,
+# not what they gave.
+
+SEARCH_TOOL = "web_search"
+NO_SEARCH = "off"
+MOST_RESULTS = 20
+
+
+def searching_roles(settings: Settings) -> frozenset[str]:
+    """Return the roles with a model that may search the web. Raises SettingError for one that there is not, or that has
+    a model of a runtime without such a tool."""
+    if settings.web_search.strip() in ("", NO_SEARCH):
+        return frozenset()
+    named = [part.strip() for part in settings.web_search.split(",") if part.strip()]
+    models = role_models(settings)
+    for role in named:
+        if role not in ROLES:
+            raise _wrong_search(f"has {role!r}", f"write {NO_SEARCH}, or roles by comma: {', '.join(ROLES)}")
+        if (runtime := models[role].runtime) != DEFAULT_RUNTIME:
+            remedy = f"leave {role} out, or give it a model of the runtime {DEFAULT_RUNTIME} in DESK_ROLE_MODELS"
+            raise _wrong_search(f"has {role}, and web search is not supported by its runtime {runtime}", remedy)
+    return frozenset(named)
+
+
+def check_web_search(settings: Settings) -> None:
+    """Raise SettingError for roles that may not search, and for any on a day of the past: the web of today is later."""
+    roles = searching_roles(settings)
+    if roles and (market := configured_market(settings)).day is not None:
+        what = f"is {settings.web_search} with market={market.name}, a day of the past: the web of today is later"
+        raise _wrong_search(
+            what, f"set DESK_WEB_SEARCH={NO_SEARCH}, or a market in real time such as DESK_MARKET=yahoo"
+        )
+
+
+def search_hosts(settings: Settings, role: str, day: dt.date | None) -> tuple[str, ...] | None:
+    """Return the hosts that a role's model may search, each with those below it; none of them is any host. None: it may
+    not search. day: the one that the run's market replays."""
+    if day is not None or role not in searching_roles(settings):
+        return None
+    return tuple(name.lower() for part in settings.web_search_hosts.split(",") if (name := part.strip()))
+
+
+def recorded(search: WebSearch, hosts: Sequence[str] | None) -> RecordedCall:
+    """Return a search as a tool call. It has no data of ours, and has failed where a page is of no allowed host."""
+    urls = [url for url in (search.url, *search.results) if url]
+    outside = [url for url in urls if hosts and not _within(url, hosts)]
+    error = "this role may not search the web" if hosts is None else ""
+    if outside:
+        error = f"not of the hosts of DESK_WEB_SEARCH_HOSTS: {', '.join(short(url) for url in outside[:MOST_RESULTS])}"
+    payload: dict[str, Any] = {
+        "action": search.action,
+        "url": search.url and short(search.url),
+        "results": [short(url) for url in search.results[:MOST_RESULTS]] or None,
+        "note": "the provider's own search: its results are not reported to the desk" if not search.results else None,
+        **({"error": error, "success": False} if error else {}),
+    }
+    arguments = {"queries": [short(query) for query in search.queries]}
+    return RecordedCall(arguments, ToolAnswer(SEARCH_TOOL, not error, payload, False, False, 0.0), search.at)
+
+
+def _within(url: str, hosts: Sequence[str]) -> bool:
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    return any(host == name or host.endswith(f".{name}") for name in hosts)
+
+
+def _wrong_search(what: str, remedy: str) -> SettingError:
+    return SettingError(f"web_search (DESK_WEB_SEARCH) {what}", remedy=remedy)

@@ -1,23 +1,25 @@
-"""The roles of the desk, an entry each, and the order in which research roles follow each other.
-
-To add a role: its prompt in `agents/prompts`, its entry here, and its policy in `agents/rulebook/policies`. The voices
-of the board have a table of their own, `agents.board.voices`.
-"""
+"""The roles of the desk, an entry each, their order, and the screeners' pure steps from a universe to candidates."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, cast, get_args
 
 from pydantic import BaseModel
 
-from chordesk.agents.analysts.chart import complete_chart, has_chart
-from chordesk.agents.analysts.options import complete_options, has_chain
-from chordesk.agents.analysts.research import complete_research, has_source
-from chordesk.agents.answers import Completion, Evidence
-from chordesk.agents.board.evidence import has_live_signal
+from chordesk.agents.analysts import (
+    complete_chart,
+    complete_options,
+    complete_research,
+    has_chain,
+    has_chart,
+    has_source,
+)
+from chordesk.agents.answers import Completion, Evidence, RecordedCall
 from chordesk.agents.board.voices import VOICES, voices_of
 from chordesk.agents.runtime import ApprovalKind
 from chordesk.agents.subjects import (
@@ -37,34 +39,38 @@ from chordesk.models.analysis import (
     ResearchOutput,
     SynthesisOutput,
 )
-from chordesk.models.board.forecasts import VoiceOutput
+from chordesk.models.answers import (
+    Instrument,
+    ScreenCandidate,
+    ScreenConfidence,
+    ScreenOutput,
+    TraderOutput,
+    ValidatorOutput,
+)
+from chordesk.models.board import SignalState, VoiceOutput
 from chordesk.models.errors import SettingError, UsageError
-from chordesk.models.research import ScreenOutput, TraderOutput, ValidatorOutput
 from chordesk.models.settings import LENSES, Settings
 from chordesk.models.states import Mode, RunMode
-from chordesk.tools.charts.history_tool import PRICE_HISTORY_GET
-from chordesk.tools.charts.render_tool import CHART_RENDER
-from chordesk.tools.charts.study_tool import CHART_STUDY_GET
-from chordesk.tools.news import NEWS_LIST
-from chordesk.tools.options.chain_tool import OPTION_CHAIN_GET
-from chordesk.tools.options.greeks_tool import OPTION_GREEKS_GET
-from chordesk.tools.options.unusual_tool import OPTIONS_UNUSUAL
-from chordesk.tools.options.volatility_tool import VOLATILITY_GET
-from chordesk.tools.orders.checks.preview_tool import ORDERS_PREVIEW
-from chordesk.tools.overview import SYMBOL_OVERVIEW
-from chordesk.tools.pages.page_tool import PAGE_READ
-from chordesk.tools.portfolio import PORTFOLIO_GET
+from chordesk.tools.model_tools.charts import CHART_RENDER, CHART_STUDY_GET, PRICE_HISTORY_GET
+from chordesk.tools.model_tools.company_data import ANALYST_RATINGS, EARNINGS_DATES, INSIDER_TRADES, SHORT_INTEREST
+from chordesk.tools.model_tools.filings import SEC_FILINGS
+from chordesk.tools.model_tools.news import NEWS_INDEX, NEWS_LIST
+from chordesk.tools.model_tools.option_activity import OPTIONS_UNUSUAL, VOLATILITY_GET
+from chordesk.tools.model_tools.option_chain import OPTION_CHAIN_GET, OPTION_GREEKS_GET
+from chordesk.tools.model_tools.order_preview import ORDERS_PREVIEW
+from chordesk.tools.model_tools.overview import SYMBOL_OVERVIEW
+from chordesk.tools.model_tools.pages import PAGE_READ
+from chordesk.tools.model_tools.portfolio import PORTFOLIO_GET
+from chordesk.tools.model_tools.reports import REPORT_LATEST
+from chordesk.tools.model_tools.screens import SP500_MOVERS, UNIVERSE_LIST
+from chordesk.tools.model_tools.signals import SIGNALS_GET, TECHNICALS_GET
 from chordesk.tools.registry import ToolSpec
-from chordesk.tools.reports import REPORT_LATEST
-from chordesk.tools.research.earnings import EARNINGS_DATES
-from chordesk.tools.research.filings import SEC_FILINGS
-from chordesk.tools.research.insiders import INSIDER_TRADES
-from chordesk.tools.research.news_index import NEWS_INDEX
-from chordesk.tools.research.ratings import ANALYST_RATINGS
-from chordesk.tools.research.short_interest import SHORT_INTEREST
-from chordesk.tools.screens import SP500_MOVERS, UNIVERSE_LIST
-from chordesk.tools.signals import SIGNALS_GET
-from chordesk.tools.technicals import TECHNICALS_GET
+
+
+def has_live_signal(brief: Mapping[str, Any], calls: Sequence[RecordedCall]) -> bool:
+    """Return whether the board of a voice's brief has a live signal."""
+    return any(row["state"] == SignalState.LIVE for row in brief["signals"])
+
 
 UNIFIED = "unified"  # in place of a lens: the one screener that covers all of them
 
@@ -281,3 +287,116 @@ def role_approvals(settings: Settings) -> Mapping[str, frozenset[ApprovalKind]]:
             )
         found[role] = found.get(role, frozenset()) | {cast(ApprovalKind, kind)}
     return found
+
+
+# What one lens adds to a symbol's score, in tenths so that sums are exact: two speculative lenses weigh more than one
+# medium lens and less than one high lens.
+WEIGHTS: Mapping[ScreenConfidence, int] = {
+    ScreenConfidence.HIGH: 10,
+    ScreenConfidence.MEDIUM: 7,
+    ScreenConfidence.SPECULATIVE: 4,
+}
+# When lenses disagree on the instrument as often: the plainer one.
+_PLAINNESS = {Instrument.EQUITY: 0, Instrument.ETF: 1, Instrument.OPTION: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A symbol that one lens put forward. id: the row it is kept in."""
+
+    id: str
+    lens: str
+    symbol: str
+    instrument: Instrument
+    confidence: ScreenConfidence
+    thesis: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankedCandidate:
+    """A symbol with all its hits. rank counts from 1; score is the sum of its lenses' weights, 1.0 a high one."""
+
+    symbol: str
+    instrument: Instrument
+    confidence: ScreenConfidence
+    rank: int
+    score: float
+    lenses: tuple[str, ...]
+    hits: tuple[Hit, ...]
+
+
+def lenses_of(settings: Settings) -> tuple[str, ...]:
+    """Return the lenses of a screen: those of the settings, or the unified one in their place."""
+    return (UNIFIED,) if settings.screener == "unified" else settings.lenses
+
+
+def shards(symbols: Sequence[str], size: int) -> list[tuple[str, ...]]:
+    """Return the universe in order, cut into the fewest shards of at most `size`, whose lengths differ by at most one.
+
+    Raises ValueError for a size below 1.
+    """
+    if size < 1:
+        raise ValueError(f"shard size {size}: must be at least 1")
+    count = -(-len(symbols) // size)
+    edges = [len(symbols) * place // count for place in range(count + 1)] if count else []
+    return [tuple(symbols[start:end]) for start, end in pairwise(edges)]
+
+
+def accept(
+    output: ScreenOutput, lens: str, symbols: Iterable[str], *, options_allowed: bool
+) -> tuple[list[ScreenCandidate], list[str]]:
+    """Return the candidates that are in the shard, named once, and of an instrument that may be traded; and a note for
+    each other one."""
+    allowed = set(symbols)
+    kept: dict[str, ScreenCandidate] = {}
+    notes: list[str] = []
+    for candidate in output.candidates:
+        symbol = candidate.symbol.strip().upper()
+        if symbol not in allowed:
+            notes.append(f"{lens}: {symbol[:21]} is not in its shard and was dropped")
+        elif symbol in kept:
+            notes.append(f"{lens}: {symbol} was named twice; the first counts")
+        elif candidate.instrument is Instrument.OPTION and not options_allowed:
+            notes.append(f"{lens}: {symbol} was named as an option, which the constraints forbid, and was dropped")
+        else:
+            kept[symbol] = candidate.model_copy(update={"symbol": symbol})
+    return list(kept.values()), notes
+
+
+def rank(hits: Iterable[Hit], cap: int) -> list[RankedCandidate]:
+    """Return one candidate a symbol, the best `cap` by score, then symbol.
+
+    Each lens counts once, with its most confident hit. The order of the hits changes nothing.
+    """
+    by_symbol: dict[str, list[Hit]] = {}
+    for hit in sorted(hits, key=lambda hit: (hit.symbol, hit.lens, -WEIGHTS[hit.confidence], hit.id)):
+        by_symbol.setdefault(hit.symbol, []).append(hit)
+    scored = sorted(
+        ((_weight(group), group) for group in by_symbol.values()),
+        key=lambda pair: (-pair[0], pair[1][0].symbol),
+    )
+    return [_candidate(group, place, weight) for place, (weight, group) in enumerate(scored[: max(cap, 0)], start=1)]
+
+
+def _weight(group: Sequence[Hit]) -> int:
+    best: dict[str, int] = {}
+    for hit in group:
+        best[hit.lens] = max(best.get(hit.lens, 0), WEIGHTS[hit.confidence])
+    return sum(best.values())
+
+
+def _candidate(group: Sequence[Hit], place: int, weight: int) -> RankedCandidate:
+    return RankedCandidate(
+        symbol=group[0].symbol,
+        instrument=_instrument(group),
+        confidence=max((hit.confidence for hit in group), key=WEIGHTS.__getitem__),
+        rank=place,
+        score=weight / 10,
+        lenses=tuple(dict.fromkeys(hit.lens for hit in group)),
+        hits=tuple(group),
+    )
+
+
+def _instrument(group: Sequence[Hit]) -> Instrument:
+    named = Counter(hit.instrument for hit in group)
+    return min(named, key=lambda instrument: (-named[instrument], _PLAINNESS[instrument]))

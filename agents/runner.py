@@ -9,19 +9,26 @@ import asyncio
 import datetime as dt
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from sqlmodel import SQLModel
 
-from chordesk.agents.answers import AnswerError, RecordedCall
-from chordesk.agents.fitting import Fit, fitted
-from chordesk.agents.gate import Gate, OpenGate
-from chordesk.agents.judging import judge, next_text, storable
-from chordesk.agents.limits import limits_of
-from chordesk.agents.prompting import Prompt, render
-from chordesk.agents.role_models import APP_SERVERS, LOCAL, RoleModel, keeps, local_url, role_models
+from chordesk.agents.answers import AnswerError, RecordedCall, judge, next_text, storable
+from chordesk.agents.prompting import Fit, Prompt, fitted, render
+from chordesk.agents.role_models import (
+    APP_SERVERS,
+    LOCAL,
+    RoleModel,
+    keeps,
+    limits_of,
+    local_url,
+    recorded,
+    role_models,
+    search_hosts,
+)
 from chordesk.agents.roles import Role, role_approvals
 from chordesk.agents.runtime import (
     ApprovalKind,
@@ -33,12 +40,11 @@ from chordesk.agents.runtime import (
     TurnResult,
     has_history,
 )
-from chordesk.agents.web_search import recorded, search_hosts
 from chordesk.models.analysis import Depth
+from chordesk.models.answers import Completed, Failed, Outcome, output_schema
 from chordesk.models.database.artifacts import digest_of
 from chordesk.models.database.store import new_row
 from chordesk.models.errors import DeskError, Postponed, kind_of
-from chordesk.models.research import Completed, Failed, Outcome, output_schema
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, ToolCall, Turn
@@ -47,6 +53,49 @@ from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec
 from chordesk.tools.shortening import LEFT_OUT, lines_of
 from chordesk.tools.toolsets import toolset_for
+
+
+class Gate(Protocol):
+    """Admits the turns of one model. A turn that may not start raises Postponed: nothing was begun or recorded."""
+
+    def wait(self, turn_seconds: float) -> float:
+        """Return the seconds that a turn which may take so long can wait for its place."""
+
+    async def check(self) -> None:
+        """Check before anything is opened. Raises Postponed."""
+
+    def turn(self, ticket: str, until: float) -> AbstractAsyncContextManager[None]:
+        """Hold a place among the turns in flight for the length of the block; whoever asked first gets one first.
+
+        ticket: one that was postponed keeps its place in the line when it comes back with the same. until: loop time
+        to which it waits. Raises Postponed.
+        """
+
+    def limited(self, reset_seconds: float | None) -> None:
+        """Note that the provider limits its rate, for that long if it named a time."""
+
+    async def park(self, reset_seconds: float | None, why: str) -> float | None:
+        """Let no further turn start for that long; return the seconds, None where they are not known."""
+
+
+class OpenGate:
+    """A gate that admits every turn."""
+
+    def wait(self, turn_seconds: float) -> float:
+        return 0.0
+
+    async def check(self) -> None:
+        return None
+
+    def turn(self, ticket: str, until: float) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+    def limited(self, reset_seconds: float | None) -> None:
+        return None
+
+    async def park(self, reset_seconds: float | None, why: str) -> float | None:
+        return None
+
 
 # Kept part of a tool's answer and of a turn's text; the whole is in the thread's rollout.
 KEPT_OUTPUT_CHARS = 8_000

@@ -1,21 +1,20 @@
-"""The runtime seam: the protocols and frozen messages between the desk and what runs its models' turns.
-
-`agents/codex` and `agents/litellm` are its implementations. The runner and everything in tasks/ know a runtime by these
-names alone.
-"""
+"""The runtime seam: protocols and frozen messages between the desk and what runs its turns and keeps its threads."""
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
+
+import structlog
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from chordesk.agents.pulse import TurnLimits
-from chordesk.models.events.envelope import DESK, Envelope
-from chordesk.models.events.lifecycle import ConversationRef, ItemLifecycle, TurnLifecycle
-from chordesk.models.research import Failure, Usage
+from chordesk.models.answers import Failure, Frozen, Usage
+from chordesk.models.events import DESK, ConversationRef, Envelope, ItemLifecycle, TurnLifecycle
 from chordesk.models.states import Mode
 from chordesk.tools.registry import Toolset
 
@@ -244,3 +243,185 @@ class Asker(Protocol):
     async def ask(self, request: ApprovalRequest, scope: Scope, seconds: float) -> ApprovalDecision:
         """Wait for the decision; one that does not come within `seconds` is a refusal. Cancelled when the turn ends
         first."""
+
+
+log = structlog.get_logger(__name__)
+
+
+class Interruptible(Protocol):
+    """A conversation that knows its running turn, None between turns."""
+
+    thread_id: str
+    running_turn_id: str | None
+
+    def interrupt(self) -> None: ...
+
+
+class ActiveConversations:
+    """The open conversations of one runtime; every method belongs to the runtime's loop."""
+
+    def __init__(self) -> None:
+        self._open: set[Interruptible] = set()
+        self._idle = asyncio.Event()
+
+    @contextmanager
+    def holding(self, conversation: Interruptible) -> Iterator[None]:
+        """Count a conversation as open until the block ends."""
+        self._open.add(conversation)
+        try:
+            yield
+        finally:
+            self._open.discard(conversation)
+            if not self._open:
+                self._idle.set()
+
+    def interrupt(self, thread_id: str, turn_id: str) -> bool:
+        """End this turn as interrupted, and return True if it runs here."""
+        for conversation in self._open:
+            if (conversation.thread_id, conversation.running_turn_id) == (thread_id, turn_id):
+                conversation.interrupt()
+                return True
+        return False
+
+    async def close(self, grace_seconds: float, interrupted_seconds: float) -> None:
+        """Wait for the open conversations, interrupt those left after the grace time, and wait for them as well."""
+        await self._wait_idle(grace_seconds)
+        for conversation in self._open:
+            conversation.interrupt()
+        await self._wait_idle(interrupted_seconds)
+
+    async def _wait_idle(self, seconds: float) -> None:
+        if not self._open or seconds <= 0:
+            return
+        self._idle.clear()
+        try:
+            await asyncio.wait_for(self._idle.wait(), seconds)
+        except TimeoutError:
+            log.warning("conversations.still_open", count=len(self._open))
+
+
+# Kept threads: their records, and the protocols through which people's commands list, reset, fork and delete them.
+#
+# `agents/codex` implements the protocols; tasks/ gets its objects from the desk and knows them by these names alone.
+
+BYTES_A_TOKEN = 4  # of English text and JSON
+# A path from outside is written to: only a rollout's is accepted.
+ROLLOUT_PATH = r"sessions/\d{4}/\d{2}/\d{2}/rollout-[\w.-]+\.jsonl"
+
+RolloutPath = Annotated[str, StringConstraints(pattern=rf"^{ROLLOUT_PATH}$")]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+PastTurnStatus = Literal["completed", "interrupted", "unfinished"]
+
+
+class ThreadRecord(BaseModel):
+    """Registry record of one kept thread. Times are Unix seconds.
+
+    mode: the role's mode, which sets the thread's limits; `legacy` in records of older versions, until the next turn.
+    generation: one more with each change of the record. token: fencing token of the lease that wrote it.
+    owner: the worker that wrote it. home: the home that has the rollout; every other one fetches a copy.
+    rollout_path: relative to CODEX_HOME. rollout_size: bytes. rollout_digest: None without a copy in the vault; the
+    thread can then be resumed in its home alone. context_tokens: input tokens of its last model call, None where the
+    provider gave no figure. login: digest of the login at the provider, empty without one.
+    dropped: why the next conversation starts a fresh thread, such as `manual`.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    thread_id: str
+    mode: str = "other"
+    generation: int = 0
+    token: int = 0
+    owner: str = ""
+    turns: int
+    turn_ids: tuple[str, ...] = ()
+    last_turn_id: str | None
+    created_at: float
+    updated_at: float
+    reason: str
+    toolset_hash: str
+    binary_version: str
+    home: str
+    model: str
+    login: str = ""
+    rollout_path: RolloutPath | None = None
+    rollout_digest: Digest | None = None
+    rollout_size: int = 0
+    context_tokens: int | None = None
+    dropped: str | None = None
+
+    @property
+    def context(self) -> int:
+        """The tokens that its next turn sends again; where none were counted, as many as its rollout can hold."""
+        return self.context_tokens if self.context_tokens is not None else self.rollout_size // BYTES_A_TOKEN
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A record under its name. busy: its lease is held now."""
+
+    role: str
+    subject: str
+    record: ThreadRecord
+    busy: bool
+
+
+class TranscriptTurn(Frozen):
+    """One turn of a thread. prompt and answer are whole; None where there is none. status `unfinished`: its end was
+    never written, since its process died. tokens: of all model calls of the turn; None without a figure for each."""
+
+    turn_id: str
+    started_at: dt.datetime | None = None
+    seconds: float | None = None
+    prompt: str | None = None
+    answer: str | None = None
+    tokens: int | None = None
+    status: PastTurnStatus = "unfinished"
+
+
+class ThreadLease(Protocol):
+    """Right to change the record of one kept thread, if `held`; record: as it stands, None without one."""
+
+    record: ThreadRecord | None
+
+    @property
+    def held(self) -> bool: ...
+
+    async def save(self, record: ThreadRecord) -> bool:
+        """Write the record as the next generation, if the lease still holds and the record is still the one that was
+        found; return whether it was written. Raises RedisDown."""
+
+    async def forget(self) -> bool:
+        """Drop the record, so that the next conversation starts afresh; return False when the lease was lost."""
+
+
+class ThreadRecords(Protocol):
+    """Registry of the threads that conversations continue in."""
+
+    async def records(self) -> list[Registered]:
+        """Return the readable records, the last changed first. Raises RedisDown."""
+
+    def hold(self, role: str, subject: str, wait: Callable[[], float]) -> AbstractAsyncContextManager[ThreadLease]:
+        """Take the thread's lease for the length of the block; it is not `held` when the thread stayed busy.
+
+        wait() returns the seconds for which to keep trying. Raises RedisDown.
+        """
+
+
+class ThreadCopies(Protocol):
+    """Store of copies of kept threads that outlives their home. Its methods block: call them off the event loop."""
+
+    def transcript(self, digest: str) -> list[TranscriptTurn] | None:
+        """Return the turns of the copy with that digest; None when it is gone or was changed. Raises ServiceError."""
+
+
+class ThreadRuntime(Runtime, Protocol):
+    """Runtime that keeps threads and can fork them."""
+
+    async def fork(
+        self, spec: ConversationSpec, source: ThreadRecord, before_turn: str | None, deadline: float
+    ) -> ThreadRecord:
+        """Fork a thread before one of its turns, or with all of its history; record the fork under the spec's role and
+        subject, which must have no record yet. The source stays as it is.
+
+        Raises CodexError, RedisDown, UsageError.
+        """

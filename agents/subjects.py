@@ -10,9 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 from chordesk.models.analysis import AnalysisRequest, Strategy
-from chordesk.models.board.forecasts import VoicePosition
-from chordesk.models.board.questions import BoardQuestion
-from chordesk.models.board.signals import BoardSignal, implied
+from chordesk.models.board import BoardQuestion, BoardSignal, VoicePosition, implied
 from chordesk.models.settings import Settings
 
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import typer.main
 
-from chordesk.models.events.envelope import EventType
-from chordesk.models.events.telemetry import EVENTS, Canonical
+from chordesk.models.events import EventType
 from chordesk.models.settings import ALIASES, Settings
-from chordesk.models.settings.snapshots import owner_of
+from chordesk.models.settings.running_desk import owner_of
+from chordesk.models.telemetry_events import EVENTS, Canonical
 from chordesk.tasks.cli.root import build
-from chordesk.tasks.telemetry.gauges.exporter import GAUGES as OF_DESK
-from chordesk.tasks.telemetry.gauges.notifications import GAUGES as OF_NOTIFICATIONS
-from chordesk.tasks.telemetry.gauges.own import GAUGES as OWN
+from chordesk.tasks.telemetry.gauges import DESK_GAUGES as OF_DESK
+from chordesk.tasks.telemetry.gauges import NOTIFICATION_GAUGES as OF_NOTIFICATIONS
+from chordesk.tasks.telemetry.gauges import WORKER_GAUGES as OWN
 from chordesk.tasks.telemetry.health import ProcessHealth
 from chordesk.tasks.telemetry.metrics import Metrics
 from chordesk.tasks.web.app import ROUTERS

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from chordesk.models.answers import Confidence, Frozen, Stance, Wire
 from chordesk.models.contracts import parse_contract
-from chordesk.models.research import Confidence, Frozen, Stance, Wire
 
 Strategy = Literal["csp", "covered_call", "equity"]
 Depth = Literal["quick", "standard", "deep"]

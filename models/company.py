@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
+from chordesk.models.answers import Wire
 from chordesk.models.market import Price
-from chordesk.models.research import Wire
 
 Amount = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -4,11 +4,15 @@ chains of them that a market gives. Prices are per share, volatilities fractions
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from chordesk.models.research import Frozen
+from pydantic import Field
+
+from chordesk.models.answers import Frozen
 
 SHARES_PER_CONTRACT = 100.0
 MODELLED = "modelled"  # the source of every figure that rests on a model in place of a market
@@ -101,3 +105,56 @@ def root_of(symbol: str) -> str:
 def multiplier_of(symbol: str) -> float:
     """Return the shares that one unit of a symbol stands for: 100 for an option contract, 1 for a share."""
     return SHARES_PER_CONTRACT if parse_contract(symbol) else 1.0
+
+
+LEGS_AT_LEAST, LEGS_AT_MOST = 2, 4
+LEG_FORM = "buy or sell, how many for one unit, OCC symbol, such as: sell 1 AAPL261218P00180000"
+_TEXT = re.compile(
+    r"(?P<side>buy|sell) +(?:(?P<ratio>[1-9]\d?) +)?(?P<contract>[A-Z]{1,6} *\d{6}[CP]\d{8})", re.IGNORECASE
+)
+
+
+class OrderLeg(Frozen):
+    """One leg. ratio: contracts of it for one unit of the order."""
+
+    contract: str
+    side: Literal["buy", "sell"]
+    ratio: int = Field(1, ge=1)
+
+    @property
+    def signed(self) -> int:
+        """Return the contracts for one unit, negative when sold."""
+        return self.ratio if self.side == "buy" else -self.ratio
+
+    def __str__(self) -> str:
+        return f"{self.side} {self.ratio} {self.contract}"
+
+
+def parse_leg(text: str) -> OrderLeg | None:
+    """Return the leg that a text of LEG_FORM names; None when it names none."""
+    found = _TEXT.fullmatch(text.strip())
+    contract = parse_contract(found["contract"].upper()) if found else None
+    if found is None or contract is None:
+        return None
+    return OrderLeg.model_validate(
+        {"contract": contract.symbol, "side": found["side"].lower(), "ratio": int(found["ratio"] or 1)}
+    )
+
+
+def legs_of(rows: Iterable[Mapping[str, Any]] | None) -> tuple[OrderLeg, ...]:
+    """Return the legs of a stored order."""
+    return tuple(OrderLeg.model_validate(row) for row in rows or ())
+
+
+def wrong_legs(symbol: str, legs: Sequence[OrderLeg]) -> str | None:
+    """Return why these legs are no order on a symbol; None when they are one."""
+    if not LEGS_AT_LEAST <= len(legs) <= LEGS_AT_MOST:
+        return f"{len(legs)} legs, and an order has {LEGS_AT_LEAST} to {LEGS_AT_MOST}"
+    names = [leg.contract for leg in legs]
+    if len(set(names)) < len(names):
+        return "two legs trade the same contract"
+    strange = [name for name in names if (found := parse_contract(name)) is None or found.underlying != symbol]
+    if strange:
+        return f"{strange[0]} is no contract on {symbol}"
+    common = math.gcd(*(leg.ratio for leg in legs))
+    return None if common == 1 else f"the ratios have the common divisor {common}: order more units instead"

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from chordesk.models.research import Frozen, Wire
+from chordesk.models.answers import Frozen, Wire
 
 Price = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -19,22 +19,20 @@ import redis.asyncio
 import structlog
 from celery import Celery
 
-from chordesk.agents.codex.config import RuntimeConfig, runtime_config
+from chordesk.agents.codex.launch import RuntimeConfig, find_binary, find_login, prepare, runtime_config
+from chordesk.agents.codex.registry import ThreadRegistry
+from chordesk.agents.codex.rollouts import ThreadVault
 from chordesk.agents.codex.runtime import CodexRuntime
-from chordesk.agents.codex.server.catalog import find_binary, find_login, prepare
-from chordesk.agents.codex.threads.registry import ThreadRegistry
-from chordesk.agents.codex.threads.vault import ThreadVault
 from chordesk.agents.gateway.facts import ServerFacts
-from chordesk.agents.kept_threads import ThreadRecords, ThreadRuntime
-from chordesk.agents.limits import check_limits
-from chordesk.agents.litellm.config import litellm_config
-from chordesk.agents.litellm.library import library
+from chordesk.agents.litellm.library import library, litellm_config
 from chordesk.agents.litellm.runtime import LitellmRuntime
 from chordesk.agents.role_models import (
     APP_SERVERS,
     LOCAL,
     RULES_MODEL,
     RoleModel,
+    check_limits,
+    check_web_search,
     models_in_use,
     require_keys,
     runtimes_of,
@@ -42,31 +40,25 @@ from chordesk.agents.role_models import (
 from chordesk.agents.roles import check_roles
 from chordesk.agents.rulebook.runtime import RulesRuntime
 from chordesk.agents.runner import Runner
-from chordesk.agents.runtime import Runtime
-from chordesk.agents.web_search import check_web_search
+from chordesk.agents.runtime import Runtime, ThreadRecords, ThreadRuntime
 from chordesk.models.database.blobs import blob_store
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, RedisDown, UsageError
 from chordesk.models.market import plain_name
 from chordesk.models.settings import Settings
-from chordesk.models.settings.snapshots import in_run
+from chordesk.models.settings.running_desk import in_run
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.approvals.asker import ApprovalAsker
-from chordesk.tasks.engine.draining import Drain
-from chordesk.tasks.engine.leases import LeaseKeeper
-from chordesk.tasks.engine.limits.admission import ModelAdmissions
-from chordesk.tasks.engine.loop import LoopThread
-from chordesk.tasks.events.publisher import Publisher
+from chordesk.tasks.approvals import ApprovalAsker
+from chordesk.tasks.engine.leases import Drain, LeaseKeeper, LoopThread
+from chordesk.tasks.engine.limits import ModelAdmissions
 from chordesk.tasks.events.recorder import Recorder
+from chordesk.tasks.events.streams import Publisher
 from chordesk.tasks.telemetry.commits import Commits
-from chordesk.tasks.telemetry.emit import Telemetry
-from chordesk.tasks.telemetry.watch import ProcessWatch
-from chordesk.tools.brokers.factory import build_broker
-from chordesk.tools.brokers.protocol import Broker, MarketPriced, Streaming
+from chordesk.tasks.telemetry.emit import ProcessWatch, Telemetry
+from chordesk.tools.brokers.protocol import Broker, MarketPriced, Streaming, build_broker
 from chordesk.tools.market.factory import MarketKey, build_market, configured_market, market_at
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.orders.records.accounts import books_market
-from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders.accounts import FencingLease, books_market
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.toolsets import warm
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chordesk.tools.market.arrowless import import_arrowless
+from chordesk.tools.market.clock import import_arrowless
 from chordesk.tools.market.protocol import Floats
 
 SESSIONS_A_YEAR = 252

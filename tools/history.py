@@ -9,8 +9,8 @@ import numpy as np
 
 from chordesk.models.errors import DeskError, MarketUnavailable, NotConfigured
 from chordesk.tools.figures import SESSIONS_A_YEAR
+from chordesk.tools.market.prices import History, history_of, lapse, lost_sessions
 from chordesk.tools.market.protocol import Bars, Prefetching
-from chordesk.tools.market.sessions import History, history_of, lapse, lost_sessions
 from chordesk.tools.registry import Gaps, ToolContext
 
 # A close-to-close move of a 2:1 split or of a reverse one; where prices are not adjusted, it may be no move at all.

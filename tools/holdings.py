@@ -13,16 +13,15 @@ from sqlmodel import Session, col
 
 from chordesk.models.contracts import multiplier_of, root_of
 from chordesk.models.errors import DeskError
-from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.columns import composed_once
 from chordesk.models.tables.orders import Position
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.market.quotes import quote_of
-from chordesk.tools.market.sessions import lapse
-from chordesk.tools.portfolio import ledger_of, marks_of
+from chordesk.tools.market.prices import lapse, quote_of
+from chordesk.tools.model_tools.portfolio import ledger_of, marks_of
 from chordesk.tools.registry import Gaps, ToolContext
 from chordesk.tools.risk import underlying_of
-from chordesk.tools.risk.cover import cover_of
+from chordesk.tools.risk.exposure import cover_of
 
 Prices = Mapping[str, float | None]
 

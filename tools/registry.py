@@ -11,10 +11,10 @@ from typing import Annotated, Any, Protocol
 import orjson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from chordesk.models.answers import upper
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
 from chordesk.models.market import Missing
-from chordesk.models.research import upper
 from chordesk.models.settings import Settings
 from chordesk.tools.market.protocol import MarketClock, MarketData
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol

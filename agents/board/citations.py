@@ -2,18 +2,384 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
+import unicodedata
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from itertools import combinations
+from typing import Any, NamedTuple
 
-from chordesk.agents.board.board import Board
-from chordesk.agents.board.citing.copying import RUN, Copying, compare
-from chordesk.agents.board.citing.figures import has_one_of, unsupported
-from chordesk.agents.board.citing.naming import names_signal
-from chordesk.agents.board.texts import one_line
-from chordesk.models.board.forecasts import CitationStance, CitedSignal, VoicePosition
-from chordesk.models.board.questions import BoardQuestion
-from chordesk.models.board.signals import BoardSignal, SignalState, concerns
+from rapidfuzz.distance import LCSseq
+
+from chordesk.agents.board.board import Board, one_line
+from chordesk.agents.grounding import ground
+from chordesk.agents.grounding.concepts import concepts_in, field_of
+from chordesk.agents.grounding.figures import Figure, Reading, read
+from chordesk.agents.grounding.matching import comparable
+from chordesk.agents.grounding.sources import Datum, Index, Place, index_of, places
+from chordesk.models.board import (
+    BoardQuestion,
+    BoardSignal,
+    CitationStance,
+    CitedSignal,
+    SignalState,
+    VoicePosition,
+    concerns,
+)
+
+QUOTE, NOTE = 0.60, 0.40  # from QUOTE a text is copied, from NOTE it is near it
+# Four terms in common are a subject and its tool, which every honest claim on a short headline shares with it. Such a
+# headline is mostly figures: there a copy is found by all that stands in it.
+LEAST_COMMON = 5
+WHOLE = 0.80
+RUN = 3
+_TERM = re.compile(r"[^\W_]+")
+# Letters of Cyrillic and Greek that look as Latin ones do.
+_ALIKE = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u03bf\u03b1\u03bd\u03c1", "aeopcyxijsoavp"
+)
+_POSSESSIVE = re.compile(r"'s\b")
+_TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+")
+_STOP = frozenset(
+    re.findall(
+        r"\S+",
+        "a an the this that these those it its is are was were be been being am do does did has have had having of"
+        " on in at to for from by with as into onto over under than then and or but nor so if not no yes we our us i my"
+        " me you your he she they them their his her there here which what when where while will would can could should"
+        " may might must shall also just very too more most less about per vs versus",
+    )
+)
+
+
+class Copying(NamedTuple):
+    """A text against an original. score: the larger of the two shares of the original, 0 to 1; common: number of its
+    terms that the share stands for; own: share of the text that they are; whole: the score over all of the original,
+    with its figures and stop words, 0 for one of fewer than LEAST_COMMON of them."""
+
+    score: float
+    common: int
+    own: float
+    whole: float
+
+    @property
+    def quoted(self) -> bool:
+        """Return whether the text is a quotation: a score from QUOTE with LEAST_COMMON terms in common, or with most of
+        the text; or WHOLE of the original."""
+        enough = self.common >= LEAST_COMMON or self.own >= QUOTE
+        return (self.score >= QUOTE and enough) or self.whole >= WHOLE
+
+    @property
+    def near(self) -> bool:
+        """Return whether the text is near the original without being a quotation."""
+        return not self.quoted and self.score >= NOTE
+
+    @property
+    def share(self) -> float:
+        """Return the share of the original by which a quotation was found, else the score."""
+        return max(self.score, self.whole) if self.quoted else self.score
+
+
+def compare(claim: str, headline: str) -> Copying:
+    """Return how much of a headline stands in a claim."""
+    ours, theirs = terms(claim), terms(headline)
+    if not ours or not theirs:
+        return Copying(0.0, 0, 0.0, 0.0)
+    common = _common(ours, theirs)
+    every = tokens(headline)
+    whole = _common(tokens(claim), every) / len(every) if len(every) >= LEAST_COMMON else 0.0
+    return Copying(common / len(theirs), common, min(common / len(ours), 1.0), whole)
+
+
+@lru_cache(maxsize=4096)
+def terms(text: str) -> tuple[str, ...]:
+    """Return the words of a text in order, without figures and stop words, whatever their case and accents.
+
+    Letters of other widths count as the plain ones, and characters that are not seen do not count.
+    """
+    found = _TERM.findall(_POSSESSIVE.sub("", _plain(text)))
+    return tuple(one for one in found if one not in _STOP and not any(char.isdigit() for char in one))
+
+
+@lru_cache(maxsize=4096)
+def tokens(text: str) -> tuple[str, ...]:
+    """Return the words and figures of a text in order."""
+    return tuple(_TOKEN.findall(_plain(text)))
+
+
+def _plain(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", text.replace("\u2019", "'"))
+    seen = "".join(char for char in decomposed if unicodedata.category(char) not in ("Mn", "Cf"))
+    return seen.casefold().translate(_ALIKE)
+
+
+def _common(ours: tuple[str, ...], theirs: tuple[str, ...]) -> int:
+    return max(int(LCSseq.similarity(ours, theirs)), _covered(ours, theirs))
+
+
+def _covered(ours: tuple[str, ...], theirs: tuple[str, ...]) -> int:
+    """Return how many of the headline's terms lie in a run of RUN or more that the claim has too."""
+    known, covered, end = _distinct(ours), 0, 0
+    for at, run in enumerate(_runs(theirs)):
+        if run in known:
+            covered += at + RUN - max(at, end)
+            end = at + RUN
+    return covered
+
+
+@lru_cache(maxsize=4096)
+def _runs(text: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the runs of RUN terms of a text in order. Each text is compared with many."""
+    return tuple(text[at : at + RUN] for at in range(len(text) - RUN + 1))
+
+
+@lru_cache(maxsize=4096)
+def _distinct(text: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
+    return frozenset(_runs(text))
+
+
+MOST_FIGURES = 24  # of a claim
+MOST_DERIVED = 3  # figures for which arithmetic on two others is tried, which costs by the square of them
+# Further readings of a field whose class its name does not give: a change of 0.08 as 8 points.
+_SCALES = {"points": (1.0, 100.0), "cents": (1.0, 100.0), "percent": (100.0,), "bps": (1e4,)}
+
+_BASELINE = re.compile(r"(?i)\b(?:baseline|base rate|market|prior|odds|even|priced?|prices)\b")
+_FORECAST = re.compile(r"\b(?:I|[Mm]y|[Mm]ine|[Ww]e|[Oo]ur|forecast|estimate|probability)\b")
+
+
+def unsupported(
+    claim: str, signal: BoardSignal, question: BoardQuestion, probability: float, labels: Iterable[str]
+) -> list[str]:
+    """Return the figures of a claim that are neither in its signal nor in its question, as the claim writes them.
+
+    A figure is in the signal when a value of its data, its headline, its confidence or its time equals it within half
+    of the last digit shown, or when it follows from two of them by plain arithmetic. The question's text and closing
+    count too, since a claim relates a signal to it, and so do its baseline and the forecast's own probability where a
+    term beside the figure names them. labels: of the board, whose digits are names.
+    """
+    text = _without(claim, labels)
+    reading = _read(text)
+    if reading.more:
+        return [f"more than {MOST_FIGURES} figures"]
+    found = places(reading)
+    if not found:
+        return []
+    answer, asked = _answer(signal), {"text": question.text, "closes": question.closes_at.isoformat()}
+    indexes = _index(signal.tool, _text(answer)), _index("", _text(asked))
+    own = ((_BASELINE, question.baseline), (_FORECAST, probability))
+    standing = [
+        place.figure
+        for place in found
+        if any(_stands(place, index) for index in indexes) or any(_named(place, *one) for one in own)
+    ]
+    lacking = [place.figure for place in found if place.figure not in standing]
+    lacking = [one for one in lacking if not _difference(one, standing)]
+    if not lacking or len(lacking) > MOST_DERIVED:
+        return [one.text for one in lacking]
+    # What is left may be a difference or a ratio, by the rules for the reports of roles.
+    grounding = ground({"claim": text}, [(signal.tool, {}, answer)], asked)
+    derived = {(one.start, one.end) for one in grounding.citations if one.source == "derived"}
+    return [one.text for one in lacking if (one.start, one.end) not in derived]
+
+
+def has_one_of(claim: str, signal: BoardSignal, labels: Iterable[str]) -> bool:
+    """Return whether a figure of a claim is in its signal itself."""
+    found = places(_read(_without(claim, labels)))
+    index = _index(signal.tool, _text(_answer(signal))) if found else Index()
+    return any(_stands(place, index) for place in found)
+
+
+@lru_cache(maxsize=1024)
+def _index(tool: str, text: str) -> Index:
+    """Return the index of an object in JSON. Each voice cites the same few signals in each round."""
+    return index_of([(tool, {}, json.loads(text))], {})
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> Reading:
+    """Return the figures of a claim. A sentence that is given for several signals or in both rounds is read once."""
+    return read(text, MOST_FIGURES)
+
+
+def _text(value: dict[str, Any]) -> str:
+    return json.dumps(value, default=str)
+
+
+def _answer(signal: BoardSignal) -> dict[str, Any]:
+    return {
+        "headline": signal.headline,
+        "confidence": signal.confidence,
+        "probability": signal.probability,
+        "asOf": signal.as_of.isoformat(),
+        "basis": signal.basis,
+        "data": signal.data,
+    }
+
+
+def _stands(place: Place, index: Index) -> bool:
+    figure = place.figure
+    if figure.date is not None:
+        return any(one.date is not None and figure.date.fits(one.date) for one in index.dates)
+    # Without the terms around it no field is asked for: a signal has few figures, and the sign is checked as written.
+    bare = replace(place, before="", after="")
+    return any(_fits(figure, datum, bare) for datum in index.data)
+
+
+def _named(place: Place, terms: re.Pattern[str], probability: float | None) -> bool:
+    """Return whether a figure is a probability that the text beside it names."""
+    figure = place.figure
+    if probability is None or figure.unit not in ("percent", "plain"):
+        return False
+    value = probability if figure.unit == "plain" else 100 * probability
+    named = terms.search(place.before) or terms.search(place.after)
+    return bool(named) and abs(value - figure.value) <= figure.tolerance
+
+
+def _difference(figure: Figure, standing: Sequence[Figure]) -> bool:
+    """Return whether a figure is the difference of two figures of one unit that its claim takes from the signal."""
+    if figure.unit not in ("points", "percent", "money", "plain"):
+        return False
+    units = ("percent", "points") if figure.unit in ("percent", "points") else (figure.unit,)
+    known = [one for one in standing if one.unit in units]
+    return any(
+        abs(abs(_value(one) - _value(other)) - figure.value) <= max(figure.tolerance, 1e-9)
+        for one, other in combinations(known, 2)
+    )
+
+
+def _value(figure: Figure) -> float:
+    return -figure.value if figure.sign < 0 else figure.value
+
+
+def _fits(figure: Figure, datum: Datum, bare: Place) -> bool:
+    if not math.isfinite(figure.value):
+        return False
+    # "Negative 6 of 8" is a count, and no figure below 0.
+    sign = 0 if figure.text[:3].lower() == "neg" else figure.sign
+    if sign * datum.value < 0 and not (sign < 0 and datum.falling):
+        return False
+    values = [one.value for one in comparable(datum, bare, named=True, idiom=True)]
+    if datum.kind in ("any", "ratio", "number"):
+        values += [abs(datum.value) * scale for scale in _scales(figure)]
+    # A whole number is no rounding of a share: 1 of 0.87.
+    counted = figure.step >= 1 and figure.unit in ("plain", "days", "times", "money")
+    known = [value for value in values if not counted or value >= 1 or value == figure.value]
+    return any(abs(value - abs(figure.value)) <= figure.tolerance for value in known)
+
+
+def _scales(figure: Figure) -> Sequence[float]:
+    return _SCALES.get(figure.unit, ())
+
+
+def _without(claim: str, labels: Iterable[str]) -> str:
+    """Return a claim with each label of the board as blanks, so that offsets stay."""
+    pattern = _pattern(tuple(labels))
+    return pattern.sub(lambda found: " " * len(found[0]), claim) if pattern is not None else claim
+
+
+@lru_cache(maxsize=64)
+def _pattern(labels: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Return what finds the labels that have a digit, the longest first; None without any."""
+    names = sorted((label for label in labels if any(char.isdigit() for char in label)), key=len, reverse=True)
+    if not names:
+        return None
+    return re.compile("|".join(rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in names), re.IGNORECASE)
+
+
+# Terms in which any finding of a market may be paraphrased.
+_MARKET = (
+    "trend momentum reversal strength strong weak weakness rally rise fall fell drop gain loss lose outperform"
+    " underperform lag lead relative median universe rank market crowd consensus contrarian fade bet position"
+    " volatility vol calm quiet risk edge signal evidence noise sample instance base rate probability odds chance"
+    " likely unlikely price value cheap expensive dear overbought oversold stretched extended breakout bounce support"
+    " resistance level volume liquidity spread gap divergence arbitrage venue funding short long bull bullish bear"
+    " bearish up down higher lower option implied move earnings report headline news event surprise heat correlation"
+    " diversify hedge stake size kelly bankroll confident confidence overconfident priced overstate understate"
+    " overestimate underestimate persist mean horizon session week month drift"
+)
+_ENDINGS = ("ation", "ility", "ment", "ness", "ence", "ing", "ies", "ity", "ied", "ed", "es", "er", "ly", "s", "e", "y")
+_SHORTEST = 3
+
+
+def names_signal(claim: str, signal: BoardSignal, question: BoardQuestion, rivals: Sequence[BoardSignal]) -> bool:
+    """Return whether a claim has a term of its signal, of the fields in its data, or of the market at large.
+
+    rivals: signals of other tools that the same sentence is given for. It then has to name each of them by a term that
+    the others do not have: what they have in common names none.
+    """
+    given = stems(claim)
+    own = _vocabulary(signal, question)
+    if rivals:
+        shared = frozenset().union(*(_vocabulary(one, question) for one in rivals))
+        return bool(given & (own - shared))
+    fields = frozenset().union(*(field_of(name).concepts for name in _fields(signal.data)))
+    return bool(given & (own | _market())) or bool(concepts_in(claim) & fields)
+
+
+def stems(text: str) -> set[str]:
+    """Return the stems of a text's terms."""
+    return {_stem(term) for term in terms(text)}
+
+
+@cache
+def _market() -> frozenset[str]:
+    return frozenset(stems(_MARKET))
+
+
+def _vocabulary(signal: BoardSignal, question: BoardQuestion) -> frozenset[str]:
+    texts = [
+        signal.headline,
+        signal.tool,
+        signal.label,
+        signal.owner,
+        signal.direction,
+        signal.basis,
+        signal.source,
+        *signal.subjects,
+        *question.subjects,
+        *_strings(signal.data),
+    ]
+    return _stems_of(tuple(texts))
+
+
+@lru_cache(maxsize=1024)
+def _stems_of(texts: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(stem for text in texts for stem in stems(text.replace("_", " ")))
+
+
+def _strings(value: Any, depth: int = 0) -> Iterable[str]:
+    """Yield the names and texts of data; parts of names in camel case apart."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict) and depth < 4:
+        for key, item in value.items():
+            yield "".join(f" {char}" if char.isupper() else char for char in str(key))
+            yield from _strings(item, depth + 1)
+    elif isinstance(value, list | tuple) and depth < 4:
+        for item in value:
+            yield from _strings(item, depth + 1)
+
+
+def _fields(value: Any, depth: int = 0) -> Iterable[str]:
+    if isinstance(value, dict) and depth < 4:
+        for key, item in value.items():
+            yield str(key)
+            yield from _fields(item, depth + 1)
+    elif isinstance(value, list | tuple) and depth < 4:
+        for item in value:
+            yield from _fields(item, depth + 1)
+
+
+def _stem(term: str) -> str:
+    """Return a term without its ending, so that "funded" is the term of "funding"."""
+    for ending in _ENDINGS:
+        if term.endswith(ending) and len(term) - len(ending) >= _SHORTEST:
+            return term[: -len(ending)]
+    return term
+
 
 _STANCES: tuple[CitationStance, ...] = ("build", "disagree", "quote")
 _MOST_NAMED = 3  # figures in a reason

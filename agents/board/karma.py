@@ -1,15 +1,18 @@
-"""Bookings of karma: conduct once an episode, skill and productive disagreement once a resolved question."""
+"""What code makes of a board's forecasts: karma, the board's own probability and dissent, copies and herding."""
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from statistics import fmean, pstdev
 
 from chordesk.agents.board.board import Board
-from chordesk.agents.board.citations import JudgedCitation
-from chordesk.models.board.forecasts import VoicePosition
-from chordesk.models.board.karma import CONDUCT, SKILL_OF_ALPHA, KarmaReason, KarmaSum
-from chordesk.tools.scoring.points import alpha, brier
+from chordesk.agents.board.citations import NOTE, QUOTE, JudgedCitation, compare
+from chordesk.models.board import CONDUCT, SKILL_OF_ALPHA, KarmaReason, KarmaSum, VoicePosition
+from chordesk.tools.scoring.statistics import LEAST, MOST, alpha, brier
+from chordesk.tools.scoring.voices import BLIND, INFORMED, Agreement, agreements, consensus, diversity, effective_voices
 
 MOVED = 0.02  # least distance from the baseline of a forecast that a chain carries
 # Copies that cost: four undo what an episode can earn, so a voice that copies all of it ends at most that far below.
@@ -147,3 +150,231 @@ def _booking(voice: str, reason: KarmaReason, key: str, note: str, more: str = "
 
 def _of(one: JudgedCitation, position: VoicePosition) -> bool:
     return (one.voice, one.round, one.question) == (position.voice, position.round, position.forecast.question)
+
+
+MOST_DISSENT = 2
+LEAST_DISTANCE = 0.05  # of a probability from the aggregate, below which a voice does not dissent
+
+
+@dataclass(frozen=True, slots=True)
+class Dissent:
+    """A voice far from the aggregate, with its reason. distance: its probability less the aggregate."""
+
+    voice: str
+    probability: float
+    distance: float
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAggregate:
+    """What the voices of a round make of a question together. diversity: V = mean (p - mean p)^2; effective: voices of
+    independent errors that they are worth, None without a record; agreement: above or below the baseline."""
+
+    question: str
+    round: int
+    probability: float
+    baseline: float | None
+    voices: int
+    diversity: float
+    effective: float | None
+    agreement: Agreement | None
+    by_faction: Mapping[str, Agreement | None] = field(default_factory=dict)
+    dissent: tuple[Dissent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BoardConsensus:
+    """(C - E) / (1 - E) over all questions, of all voices and within each faction; None where it cannot be known."""
+
+    overall: float | None
+    by_faction: Mapping[str, float | None]
+
+
+def aggregate(
+    positions: Iterable[VoicePosition],
+    board: Board,
+    number: int,
+    shares: Mapping[str, float],
+    factions: Mapping[str, str],
+    correlation: float | None = None,
+) -> list[QuestionAggregate]:
+    """Return the aggregate of each forecast question, in the board's order.
+
+    number: of the round. Round 1 has its own positions; round 2 has each voice's last, so that one that sat it out
+    still counts. shares: of compute, which are the weights; a voice without one weighs as the mean of the others.
+    correlation: of the voices' errors over resolved questions.
+    """
+    by_question: dict[str, dict[str, VoicePosition]] = defaultdict(dict)
+    for one in in_round(positions, number):
+        by_question[one.forecast.question][one.voice] = one
+    return [
+        _one(by_question[question.label], question.label, question.baseline, number, shares, factions, correlation)
+        for question in board.questions
+        if question.label in by_question
+    ]
+
+
+def in_round(positions: Iterable[VoicePosition], number: int) -> list[VoicePosition]:
+    """Return the positions that stand in a round."""
+    if number == BLIND:
+        return [one for one in positions if one.round == BLIND]
+    return last_positions(one for one in positions if one.round <= number)
+
+
+def pooled(probabilities: Mapping[str, float], shares: Mapping[str, float]) -> float:
+    """Return the probability of the mean log odds, weighted by share (logarithmic pooling; Genest and Zidek, 1986).
+
+    Stakes are no weights: they are a voice's own estimate of itself, shares are its record.
+    """
+    known = [max(0.0, shares[voice]) for voice in probabilities if voice in shares]
+    usual = math.fsum(known) / len(known) if known else 1.0
+    weights = {voice: max(0.0, shares.get(voice, usual)) for voice in probabilities}
+    total = math.fsum(weights.values())
+    if total <= 0:
+        weights, total = dict.fromkeys(weights, 1.0), float(len(weights))
+    mean = math.fsum(weights[voice] * log_odds(given) for voice, given in probabilities.items()) / total
+    return 1 / (1 + math.exp(-mean))
+
+
+def log_odds(probability: float) -> float:
+    """Return ln(p / (1 - p)) with p clipped to .01-.99."""
+    clipped = min(max(probability, LEAST), MOST)
+    return math.log(clipped / (1 - clipped))
+
+
+def board_consensus(aggregates: Iterable[QuestionAggregate]) -> BoardConsensus:
+    """Return the consensus above chance over all questions, and within each faction."""
+    found = list(aggregates)
+    names = sorted({name for one in found for name in one.by_faction})
+    return BoardConsensus(
+        consensus(one.agreement for one in found),
+        {name: consensus(one.by_faction.get(name) for one in found) for name in names},
+    )
+
+
+def _one(
+    held: Mapping[str, VoicePosition], label: str, baseline: float | None, number: int, shares: Mapping[str, float],
+    factions: Mapping[str, str], correlation: float | None,
+) -> QuestionAggregate:  # fmt: skip
+    given = {voice: one.forecast.probability for voice, one in sorted(held.items())}
+    whole = pooled(given, shares)
+    known = {voice: factions.get(voice, "") for voice in given}
+    overall, within = agreements(given, known, baseline) if baseline is not None else (None, {})
+    return QuestionAggregate(
+        question=label, round=number, probability=whole, baseline=baseline, voices=len(given),
+        diversity=diversity(list(given.values())),
+        effective=None if correlation is None else effective_voices(len(given), correlation),
+        agreement=overall, by_faction=within, dissent=_dissent(held, whole),
+    )  # fmt: skip
+
+
+def _dissent(held: Mapping[str, VoicePosition], whole: float) -> tuple[Dissent, ...]:
+    """Return the voices farthest from the aggregate in log odds, the farthest first."""
+    centre = log_odds(whole)
+    ordered = sorted(held.values(), key=lambda one: (-abs(log_odds(one.forecast.probability) - centre), one.voice))
+    found = [
+        Dissent(one.voice, one.forecast.probability, one.forecast.probability - whole, one.forecast.because)
+        for one in ordered
+        if abs(one.forecast.probability - whole) >= LEAST_DISTANCE
+    ]
+    return tuple(found[:MOST_DISSENT])
+
+
+RESOLVED = 50  # questions over which the second round has to show a gain
+HALVED = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Convergence:
+    """A reason of round 2 in another voice's text of round 1. copied: from QUOTE on; else it is near it."""
+
+    voice: str
+    source: str
+    question: str
+    score: float
+    copied: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Herding:
+    """Spread of log odds over voices, as a mean over questions, by round; None without a question that two voices
+    forecast in both. gain: mean fall of the Brier score from round 1 to 2 over the last resolved questions, so many.
+    alarm: None where the spread fell by half and fewer than RESOLVED questions show whether it helped."""
+
+    blind: float | None
+    informed: float | None
+    gain: float | None
+    resolved: int
+    alarm: bool | None
+
+    @property
+    def left(self) -> float | None:
+        """Return the share of the spread that is left in round 2."""
+        return self.informed / self.blind if self.blind and self.informed is not None else None
+
+
+def convergence(positions: Iterable[VoicePosition]) -> list[Convergence]:
+    """Return the reasons of round 2 that resemble one that another voice gave in round 1, by the copy score.
+
+    A reason is compared with all of round 1, on whatever question. One that resembled that text before its author saw
+    it is left out: what two voices write blind is no copy.
+    """
+    blind, informed = _by_voice(positions, BLIND), _by_voice(positions, INFORMED)
+    found = []
+    for voice, texts in sorted(informed.items()):
+        for question, text in sorted(texts.items()):
+            own = blind.get(voice, {}).get(question, "")
+            best = _nearest(voice, question, text, own, blind)
+            if best is not None:
+                found.append(best)
+    return found
+
+
+def herding(positions: Iterable[VoicePosition], gains: Sequence[float]) -> Herding:
+    """Return the spread of both rounds. gains: fall of the Brier score from round 1 to 2 of resolved questions, oldest
+    first."""
+    recent = list(gains)[-RESOLVED:]
+    gain = fmean(recent) if recent else None
+    blind, informed = _spreads(list(positions))
+    halved = blind is not None and informed is not None and blind > 0 and informed <= HALVED * blind
+    known = len(recent) >= RESOLVED
+    alarm = False if not halved else (gain is not None and gain <= 0) if known else None
+    return Herding(blind, informed, gain, len(recent), alarm)
+
+
+def _nearest(voice: str, question: str, text: str, own: str, blind: dict[str, dict[str, str]]) -> Convergence | None:
+    best: Convergence | None = None
+    for source, texts in sorted(blind.items()):
+        for other in (texts[at] for at in sorted(texts)) if source != voice else ():
+            now = compare(text, other)
+            if not (now.quoted or now.near) or compare(own, other).score >= (QUOTE if now.quoted else NOTE):
+                continue
+            if best is None or now.score > best.score:
+                best = Convergence(voice, source, question, now.score, now.quoted)
+    return best
+
+
+def _by_voice(positions: Iterable[VoicePosition], number: int) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for one in positions:
+        if one.round == number:
+            found[one.voice][one.forecast.question] = one.forecast.because
+    return dict(found)
+
+
+def _spreads(positions: Sequence[VoicePosition]) -> tuple[float | None, float | None]:
+    """Return the mean spread of both rounds over the questions and voices that both have."""
+    odds: dict[str, dict[int, dict[str, float]]] = defaultdict(lambda: {BLIND: {}, INFORMED: {}})
+    for one in positions:
+        if one.round in (BLIND, INFORMED):
+            odds[one.forecast.question][one.round][one.voice] = log_odds(one.forecast.probability)
+    blind, informed = [], []
+    for rounds in odds.values():
+        both = rounds[BLIND].keys() & rounds[INFORMED].keys()
+        if len(both) >= 2:
+            blind.append(pstdev([rounds[BLIND][voice] for voice in both]))
+            informed.append(pstdev([rounds[INFORMED][voice] for voice in both]))
+    if not blind:
+        return None, None
+    return math.fsum(blind) / len(blind), math.fsum(informed) / len(informed)

@@ -1,15 +1,15 @@
-"""The voices of the board, an entry each.
-
-To add a voice: its prompt in `agents/prompts/voices` and its entry here. The rulebook plays it by the rule of its
-archetype.
-"""
+"""The voices of the board, an entry each, and what a board takes of their forecasts."""
 
 from __future__ import annotations
 
+import math
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from chordesk.agents.board.board import Board, one_line
+from chordesk.models.board import CitedSignal, VoiceForecast, VoiceOutput
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
 
@@ -76,3 +76,79 @@ def chosen(keys: Iterable[str]) -> tuple[Voice, ...]:
         if key not in VOICES:
             raise SettingError(f"voices (DESK_VOICES) has {key!r}", remedy=f"choose among {', '.join(VOICES)}")
     return tuple(voice for key, voice in VOICES.items() if key in wanted)
+
+
+BECAUSE_CHARS, CLAIM_CHARS, LABEL_CHARS = 2000, 600, 64
+MOST_CITATIONS, MOST_CHAIN = 20, 10
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedOutput:
+    """Forecasts in their order, each question once, stakes at most 1 together; a note for each change."""
+
+    forecasts: tuple[VoiceForecast, ...]
+    notes: tuple[str, ...] = ()
+
+
+def accept(output: VoiceOutput, board: Board) -> AcceptedOutput:
+    """Return what a board takes of a voice's answer.
+
+    Left out: a question that is not on the board, one without a baseline, and each further forecast of a question (the
+    first is the answer; a choice of the later or better one would let a voice hold two). Texts are cut at their bounds.
+    Stakes above 1 together are divided by their sum.
+    """
+    notes: list[str] = []
+    taken: dict[str, VoiceForecast] = {}
+    for one in output.forecasts:
+        why = _refused(one, board, taken)
+        if why is not None:
+            notes.append(f"{one_line(one.question, LABEL_CHARS) or 'a question without a label'}: {why}")
+        else:
+            taken[one.question] = _bounded(one, notes)
+    return AcceptedOutput(_normalised(list(taken.values()), notes), tuple(notes))
+
+
+def _refused(one: VoiceForecast, board: Board, taken: dict[str, VoiceForecast]) -> str | None:
+    question = board.question(one.question)
+    if question is None:
+        return "no question of this board; left out"
+    if question.baseline is None:
+        return "it has no baseline and is not forecast; left out"
+    if one.question in taken:
+        return "forecast twice; the first counts"
+    return None
+
+
+def _bounded(one: VoiceForecast, notes: list[str]) -> VoiceForecast:
+    if len(one.citations) > MOST_CITATIONS:
+        notes.append(f"{one.question}: {len(one.citations)} citations; the first {MOST_CITATIONS} are kept")
+    if len(one.because) > BECAUSE_CHARS:
+        notes.append(f"{one.question}: a reason of {len(one.because)} characters; {BECAUSE_CHARS} are kept")
+    long = sum(len(cited.claim) > CLAIM_CHARS for cited in one.citations[:MOST_CITATIONS])
+    if long:
+        notes.append(f"{one.question}: {long} claims above {CLAIM_CHARS} characters are cut")
+    citations = [
+        CitedSignal(signal=_kept(cited.signal, LABEL_CHARS), stance=cited.stance, claim=_kept(cited.claim, CLAIM_CHARS))
+        for cited in one.citations[:MOST_CITATIONS]
+    ]
+    return VoiceForecast(
+        question=one.question,
+        probability=one.probability,
+        stake=one.stake,
+        because=_kept(one.because, BECAUSE_CHARS),
+        citations=citations,
+        chain=[_kept(label, LABEL_CHARS) for label in one.chain[:MOST_CHAIN]],
+    )
+
+
+def _kept(text: str, most: int) -> str:
+    """Return a text as a database takes it: without control characters and lone surrogates, lines kept."""
+    return "".join(one for one in text[:most] if one in "\n\t" or unicodedata.category(one) not in ("Cc", "Cs")).strip()
+
+
+def _normalised(forecasts: list[VoiceForecast], notes: list[str]) -> tuple[VoiceForecast, ...]:
+    total = math.fsum(one.stake for one in forecasts)
+    if total <= 1 + 1e-9:
+        return tuple(forecasts)
+    notes.append(f"stakes of {total:.2f} together; divided by it")
+    return tuple(one.model_copy(update={"stake": one.stake / total}) for one in forecasts)

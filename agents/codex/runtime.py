@@ -10,23 +10,14 @@ from typing import TYPE_CHECKING
 
 import redis.asyncio
 
-from chordesk.agents.active import ActiveConversations
-from chordesk.agents.codex.config import RuntimeConfig
-from chordesk.agents.codex.conversation import CodexConversation
-from chordesk.agents.codex.events.listener import ConversationListener
-from chordesk.agents.codex.recorder import ThreadRecorder, UnregisteredRecorder
-from chordesk.agents.codex.server.catalog import find_binary, prepare
-from chordesk.agents.codex.server.homes import Home, claim_home
-from chordesk.agents.codex.server.pool import AppServerPool
-from chordesk.agents.codex.server.process import AppServer, Kind
-from chordesk.agents.codex.threads.forking import fork_kept
-from chordesk.agents.codex.threads.gateway import OpenedThread, resume, start, unsubscribe, wanted_record
-from chordesk.agents.codex.threads.opening import open_kept
-from chordesk.agents.codex.threads.registry import ThreadRegistry
-from chordesk.agents.codex.threads.rollout_files import RolloutFiles
-from chordesk.agents.codex.threads.vault import ThreadVault
-from chordesk.agents.kept_threads import ThreadRecord
-from chordesk.agents.runtime import Asker, ConversationSpec, Observer, ProcessStatus
+from chordesk.agents.codex.conversation import CodexConversation, ThreadRecorder, UnregisteredRecorder
+from chordesk.agents.codex.events import ConversationListener
+from chordesk.agents.codex.launch import RuntimeConfig, find_binary, prepare
+from chordesk.agents.codex.registry import ThreadRegistry
+from chordesk.agents.codex.rollouts import RolloutFiles, ThreadVault
+from chordesk.agents.codex.servers import AppServer, AppServerPool, Home, Kind, claim_home
+from chordesk.agents.codex.threads import OpenedThread, fork_kept, open_kept, resume, start, unsubscribe, wanted_record
+from chordesk.agents.runtime import ActiveConversations, Asker, ConversationSpec, Observer, ProcessStatus, ThreadRecord
 from chordesk.models.errors import CodexError, ProcessDied, RedisDown, RpcTimeout, UsageError
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import groupby
 from operator import itemgetter
@@ -18,16 +19,15 @@ import aiohttp
 import orjson
 import structlog
 
-from chordesk.agents.answer_text import answer_in, continued
-from chordesk.agents.gateway import problems
-from chordesk.agents.gateway.events import AnswerEvents, failed
+from chordesk.agents.answers import answer_in, continued
+from chordesk.agents.gateway import wire
 from chordesk.agents.gateway.facts import ServerFacts
-from chordesk.agents.gateway.problems import Problem, Server
-from chordesk.agents.gateway.short import Repeats
 from chordesk.agents.gateway.stream import (
     DONE,
     ChatAnswer,
+    MadeCall,
     Piece,
+    Repeats,
     added,
     beginning,
     events,
@@ -36,10 +36,102 @@ from chordesk.agents.gateway.stream import (
     usage_of,
     with_own_ids,
 )
-from chordesk.agents.gateway.ways import CHARS_A_TOKEN, Plan, Reply, plan
+from chordesk.agents.gateway.translation import CHARS_A_TOKEN, Plan, Reply, plan
+from chordesk.agents.gateway.wire import CODE, Problem, Server
 from chordesk.agents.pulse import Pulse
 from chordesk.models.errors import DeskError, kind_of
 from chordesk.models.urls import masked
+
+
+def event(kind: str, **fields: Any) -> bytes:
+    """Return one event."""
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), orjson.dumps({"type": kind, **fields}))
+
+
+def failed(told: str) -> bytes:
+    """Return the end of an answer that failed. told: as `agents.gateway.problems` writes it."""
+    error = {"code": CODE, "message": told}
+    return event("response.failed", response={"id": _id("resp"), "status": "failed", "error": error})
+
+
+def completed(usage: Mapping[str, Any] | None, number: str = "") -> bytes:
+    """Return the end of an answer. usage: None where it is not known, which the app-server takes as it is."""
+    counted = {"usage": usage} if usage is not None else {}
+    response = {"id": number or _id("resp"), "status": "completed", "output": [], **counted}
+    return event("response.completed", response=response)
+
+
+def message(text: str, id_: str = "") -> dict[str, Any]:
+    """Return the item of a text."""
+    part = {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "message", "role": "assistant", "id": id_ or _id("msg"), "content": [part]}
+
+
+class AnswerEvents:
+    """The events of one answer, in order. Each method returns the bytes to send."""
+
+    def __init__(self) -> None:
+        self._number = _id("resp")
+        self._index = 0
+        self._item: dict[str, Any] | None = None
+        self._reasoned: list[str] = []
+
+    def created(self) -> bytes:
+        return event("response.created", response={"id": self._number, "status": "in_progress", "output": []})
+
+    def reasons(self, text: str) -> bytes:
+        """A piece of reasoning, which opens an item of its own."""
+        opened = b""
+        if self._item is None:
+            self._item = {"type": "reasoning", "id": _id("rs"), "summary": []}
+            opened = event("response.output_item.added", output_index=self._index, item=self._item)
+            opened += event("response.reasoning_summary_part.added", **self._place(), summary_index=0)
+        if self._item["type"] != "reasoning":
+            return b""  # beside an answer that has begun there is no place for it
+        self._reasoned.append(text)
+        return opened + event("response.reasoning_summary_text.delta", **self._place(), summary_index=0, delta=text)
+
+    def writes(self, text: str) -> bytes:
+        """A piece of the answer's text as it comes."""
+        opened = self._close_reasoning()
+        if self._item is None:
+            self._item = {**message(""), "content": []}
+            opened += event("response.output_item.added", output_index=self._index, item=self._item)
+        return opened + event("response.output_text.delta", **self._place(), content_index=0, delta=text)
+
+    def ends(self, text: str, calls: tuple[MadeCall, ...], usage: Mapping[str, Any] | None) -> bytes:
+        """All that is left to say: the whole text, the calls, and the end."""
+        parts = [self._close_reasoning()]
+        if text.strip():
+            if self._item is None:
+                parts.append(self.writes(text))
+            assert self._item is not None
+            parts.append(self._done(message(text, self._item["id"])))
+        for call in calls:
+            ids = {"id": _id("fc"), "call_id": call.id}
+            parts.append(self._done({"type": "function_call", **ids, "name": call.name, "arguments": call.arguments}))
+        return b"".join((*parts, completed(usage, self._number)))
+
+    def _close_reasoning(self) -> bytes:
+        if self._item is None or self._item["type"] != "reasoning":
+            return b""
+        text = "".join(self._reasoned)
+        self._reasoned = []
+        return self._done({**self._item, "summary": [{"type": "summary_text", "text": text}]})
+
+    def _done(self, item: dict[str, Any]) -> bytes:
+        told = event("response.output_item.done", output_index=self._index, item=item)
+        self._index, self._item = self._index + 1, None
+        return told
+
+    def _place(self) -> dict[str, Any]:
+        assert self._item is not None
+        return {"item_id": self._item["id"], "output_index": self._index}
+
+
+def _id(kind: str) -> str:
+    return f"{kind}_{uuid.uuid4().hex}"
+
 
 log = structlog.get_logger(__name__)
 
@@ -153,7 +245,7 @@ class Call:
         planned, pulse = self._plan, self._pulse
         if self._facts.context and planned.prompt > self._facts.context * CHARS_A_TOKEN:
             prompt = f"at least {planned.prompt // CHARS_A_TOKEN:,}"
-            raise problems.overflow(self._server.name, self._server.model, prompt, f"{self._facts.context:,}")
+            raise wire.overflow(self._server.name, self._server.model, prompt, f"{self._facts.context:,}")
         pulse.way, pulse.cut = planned.way, False
         answer = await self._ask(planned.body, prose=planned.again is None)
         usage, reply = self._usage(answer), planned.read(answer)
@@ -215,7 +307,7 @@ class Call:
         if self._pulse.cut and reply.calls and not is_json(reply.calls[-1].arguments):
             why = self._pulse.length().message
             if self._repeats.found is not None:
-                why = f"the model wrote the same again and again: {problems.shown(self._repeats.found)!r}"
+                why = f"the model wrote the same again and again: {wire.shown(self._repeats.found)!r}"
             raise Problem("length", f"{why}; it was cut off in a call of {reply.calls[-1].name}")
         if text.strip() or reply.calls:
             return text, tuple(with_own_ids(list(reply.calls), set(self._plan.used)))
@@ -244,11 +336,11 @@ class Call:
             async with self._calls.post(body, self._headers) as response:
                 await self._read(answer, response)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise problems.away(self._server.name, error) from None
+            raise wire.away(self._server.name, error) from None
         except aiohttp.ClientPayloadError:
             raise self._server.cut(self._pulse.tokens) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise self._server.cut(self._pulse.tokens, problems.reason(error)) from None
+            raise self._server.cut(self._pulse.tokens, wire.reason(error)) from None
         await self._tell(answer.end())
         await self._send_pending()
         self._pulse.cut = self._pulse.cut or answer.finish == "length"
@@ -265,11 +357,11 @@ class Call:
             raise self._another(response, (await beginning(response.content, ERROR_BYTES)).decode(errors="replace"))
 
     def _another(self, response: aiohttp.ClientResponse, text: str) -> Problem:
-        return problems.wrong_api(masked(str(response.url)), response.content_type, text)
+        return wire.wrong_api(masked(str(response.url)), response.content_type, text)
 
     async def _refused(self, response: aiohttp.ClientResponse) -> Problem:
         if response.status < 400:
-            return problems.redirected(self._server.name, response.headers.get("location", ""))
+            return wire.redirected(self._server.name, response.headers.get("location", ""))
         body = await beginning(response.content, ERROR_BYTES)
         return self._server.of_status(response.status, response.headers, body)
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from chordesk.models.answers import Frozen
 from chordesk.models.files import replacing
-from chordesk.models.research import Frozen
 
 # How an answer is made to fit its schema, the surest first.
 SchemaWay = Literal["json_schema", "forced_tool", "json_object", "words"]

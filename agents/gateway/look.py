@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from chordesk.agents.gateway.problems import SHOWN_MODELS
-from chordesk.agents.gateway.wire import STREAM, ModelServer, Page, told_error
+from chordesk.agents.gateway.wire import SHOWN_MODELS, STREAM, ModelServer, Page, told_error
 from chordesk.models.errors import KeyRefused, ModelMissing, ServerAway, WrongApi
 from chordesk.models.urls import masked
 

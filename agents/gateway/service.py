@@ -8,6 +8,7 @@ the calls as they are (`passing`). It answers the turns that run here and nobody
 from __future__ import annotations
 
 import contextlib
+import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,10 +22,260 @@ import structlog
 from aiohttp import web
 from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 
-from chordesk.agents.gateway.chat import ChatCalls, Facts
-from chordesk.agents.gateway.passing import STREAM_HEADERS, PassedCalls
-from chordesk.agents.gateway.wire import proxy_of
+from chordesk.agents.gateway import wire
+from chordesk.agents.gateway.chat import ChatCalls, Facts, completed, event, failed, message
+from chordesk.agents.gateway.stream import beginning, sendable
+from chordesk.agents.gateway.wire import Problem, Server, proxy_of, without_key
 from chordesk.agents.pulse import Pulse
+from chordesk.models.urls import masked
+
+# Model calls of the app-server passed on to a Responses endpoint as they are, and its answers passed back as they
+# are.
+#
+# Only the key is put in, which the app-server never gets, and the events are looked at for signs of life. What is not
+# passed back as it is: an answer that is none of a model, errors that would name this service in place of the
+# endpoint,
+# and an answer that is longer than it may be.
+
+Send = Callable[[bytes], Awaitable[None]]
+Begin = Callable[[int, Mapping[str, str]], Awaitable[None]]
+
+# Headers of one connection, those that are ours to set, and those that no longer hold for a body that was unpacked.
+_OURS = frozenset({
+    "host", "authorization", "connection", "keep-alive", "proxy-connection", "proxy-authorization", "te", "trailer",
+    "transfer-encoding", "upgrade", "content-length", "accept-encoding", "expect",
+})  # fmt: skip
+_UNPACKED = _OURS | {"content-encoding"}
+STREAM = "text/event-stream"
+STREAM_HEADERS = {"content-type": STREAM, "cache-control": "no-cache"}
+BODY_BYTES = 8 * 1024 * 1024  # of an answer that is no stream
+# Of these an endpoint's own error would be told with the address of this service. The time of a limit, which the
+# app-server keeps to itself, is told too.
+_TOLD = frozenset({401, 403, 404, 405, 413})
+_KIND = re.compile(rb'\s*event: ?([\w.]+)|.*?"type" ?: ?"([\w.]+)"', re.DOTALL)
+_USAGE = re.compile(rb'"usage" ?: ?\{')
+_DELTA = re.compile(rb'"delta" ?: ?("(?:[^"\\]|\\.)*")')
+
+
+class PassedCalls:
+    """The calls to one endpoint. session: an aiohttp session of the gateway's loop."""
+
+    def __init__(self, url: str, key: str | None, session: aiohttp.ClientSession) -> None:
+        self._url, self._name, self._key, self._session = url.rstrip("/"), masked(url), key, session
+
+    async def answer(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, pulse: Pulse, begin: Begin, send: Send
+    ) -> None:
+        """Pass a request on, and its answer back. path: below the base URL, with the query. begin: sends the answer's
+        head; send: some of its body."""
+        given = {name: value for name, value in headers.items() if name.lower() not in _OURS}
+        if self._key:
+            given["authorization"] = f"Bearer {self._key}"
+        begun = pulse.cut = False
+        pulse.requested()
+        try:
+            async with self._session.request(
+                method, self._url + path, data=sendable(body) if body else None, headers=given, allow_redirects=False
+            ) as response:
+                first = await self._accepted(response, body)
+                begun = True
+                await begin(response.status, _passed(response.headers))
+                if response.status == 200 and response.content_type == STREAM:
+                    await self._stream(
+                        response, Signs(pulse, lambda: self._server(body), self._without_key), pulse, send
+                    )
+                else:
+                    await send(first)
+        except Problem as problem:
+            await self._tell(problem, begin, send)
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            await self._tell(wire.away(self._name, error), begin, send)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if begun:  # the app-server sees that the stream has no end
+                log.warning("gateway.stream_cut", server=self._name, tokens=pulse.tokens, why=str(error))
+            else:
+                await self._tell(self._server(body).cut(0, wire.reason(error)), begin, send)
+
+    def _server(self, body: bytes) -> Server:
+        return Server(self._name, _model_in(body))
+
+    async def _accepted(self, response: aiohttp.ClientResponse, asked: bytes) -> bytes:
+        """Return the whole body of an answer that is no stream. Raises Problem for one that is not passed back."""
+        if response.status == 200 and response.content_type == STREAM:
+            return b""
+        body = self._without_key(await beginning(response.content, BODY_BYTES))
+        if response.status == 200 and response.method == "POST":
+            text = body[:500].decode(errors="replace")
+            raise wire.wrong_api(masked(str(response.url)), response.content_type, text)
+        if 300 <= response.status < 400:
+            raise wire.redirected(self._name, response.headers.get("location", ""))
+        if response.status >= 400:
+            server = self._server(asked)
+            problem = server.of_status(response.status, response.headers, body)
+            if problem.kind == "not_found":
+                raise server.of_endpoint(response.status, body)
+            if response.status in _TOLD or problem.kind == "context_window" or problem.reset_seconds is not None:
+                raise problem
+            if response.status < 500 and wire.error_in(body) is None:
+                raise problem  # a server that fails is asked once more by the app-server, whatever it says
+        return body
+
+    def _without_key(self, told: bytes) -> bytes:
+        """Return what an endpoint says is wrong without the key, which the app-server would hand on as it came."""
+        return without_key(told.decode(errors="replace"), self._key).encode() if self._key else told
+
+    async def _tell(self, problem: Problem, begin: Begin, send: Send) -> None:
+        log.info("gateway.call_failed", kind=problem.kind, why=problem.shown(self._key), server=self._name)
+        await begin(200, STREAM_HEADERS)
+        told = failed(problem.told(self._key))
+        await send(event("response.created", response={"id": "resp_0"}) + told)
+
+    async def _stream(self, response: aiohttp.ClientResponse, signs: Signs, pulse: Pulse, send: Send) -> None:
+        async for part in response.content.iter_any():
+            await send(signs.passed(part))
+            if pulse.too_long:
+                pulse.cut = True
+                await send(signs.ending())
+                return
+        await send(signs.rest())
+
+
+class Signs:
+    """The signs of life in a stream of events, which passes through.
+
+    An event is passed on once it is whole: then a stream can be ended between two of them. server: what failures say of
+    it, made when there is one. without_key: hides the provider's key in what failed.
+    """
+
+    def __init__(
+        self, pulse: Pulse, server: Callable[[], Server], without_key: Callable[[bytes], bytes] = lambda told: told
+    ) -> None:
+        self._pulse, self._server, self._without_key = pulse, server, without_key
+        self._buffer = b""
+        self._text: list[str] = []
+        self._item = ""
+        self._told = False  # the current item came in pieces
+
+    def passed(self, part: bytes) -> bytes:
+        """Return what is to be passed on after a further part of the stream."""
+        buffer = self._buffer + part if self._buffer else part
+        end = max(buffer.rfind(b"\n\n") + 2, buffer.rfind(b"\r\n\r\n") + 4)
+        if end < 4:
+            self._buffer = buffer
+            self._pulse.heard()
+            return b""
+        whole, self._buffer = buffer[:end], buffer[end:]
+        events = whole.split(b"\r\n\r\n" if b"\r\n\r\n" in whole else b"\n\n")
+        changed = [self._event(one) for one in events if one.strip()]
+        if all(new is None for new in changed):
+            return whole
+        kept = [one for one in events if one.strip()]
+        return b"".join((new or old) + b"\n\n" for new, old in zip(changed, kept, strict=True))
+
+    def rest(self) -> bytes:
+        """Return what was not whole at the stream's end."""
+        return self._buffer
+
+    def ending(self) -> bytes:
+        """Return the end of an answer that was cut off: what there is of its text, and no count of tokens."""
+        text = "".join(self._text)
+        item = event("response.output_item.done", output_index=0, item=message(text, self._item)) if text else b""
+        return item + completed(None)
+
+    def _event(self, told: bytes) -> bytes | None:
+        """Look at one event; return another one in its place, or None."""
+        found = _KIND.match(told)
+        kind = found[1] or found[2] if found is not None else b""
+        if kind.endswith(b".delta"):
+            self._delta(kind, told)
+        elif kind == b"response.output_item.added":
+            self._opens(told)
+        elif kind == b"response.output_item.done":
+            self._closes(told)
+        elif kind == b"response.incomplete":
+            return self._incomplete(told)
+        elif kind == b"response.failed":
+            return self._failed(told)
+        elif kind == b"error":
+            return self._without_key(told)
+        else:
+            if kind == b"response.completed":
+                self._counted(told)
+            self._pulse.heard()
+        return None
+
+    def _counted(self, told: bytes) -> None:
+        self._pulse.counts += _USAGE.search(told) is not None
+
+    def _delta(self, kind: bytes, told: bytes) -> None:
+        found = _DELTA.search(told)
+        text = orjson.loads(found[1]) if found is not None else ""
+        if b"reasoning" in kind:
+            self._pulse.reasons(text)
+        else:
+            self._pulse.writes(text)
+            if kind == b"response.output_text.delta":
+                self._text.append(text)
+        self._told = True
+
+    def _opens(self, told: bytes) -> None:
+        item = _item(told)
+        self._item, self._text, self._told = str(item.get("id") or ""), [], False
+        if item.get("type") == "reasoning":
+            self._pulse.reasons()  # its text may be hidden
+        else:
+            self._pulse.heard()
+
+    def _closes(self, told: bytes) -> None:
+        """An item that came whole is a sign that the model wrote."""
+        if not self._told:
+            reasoning = _item(told).get("type") == "reasoning"
+            (self._pulse.reasons if reasoning else self._pulse.writes)()
+        else:
+            self._pulse.heard()
+        self._text, self._told = [], False
+
+    def _failed(self, told: bytes) -> bytes | None:
+        """Of an overflow the app-server drops what the endpoint says, and counts a whole context as spent."""
+        error = (_data(told).get("response") or {}).get("error") or {}
+        if error.get("code") != "context_length_exceeded":
+            return self._without_key(told)
+        return failed(self._server().of_error(error).told()).rstrip(b"\n")
+
+    def _incomplete(self, told: bytes) -> bytes | None:
+        """An answer that was cut off at its length is one for the desk to look at, which the app-server would drop."""
+        response = _data(told).get("response") or {}
+        if (response.get("incomplete_details") or {}).get("reason") != "max_output_tokens":
+            return None
+        self._pulse.cut = True
+        self._counted(told)
+        return event("response.completed", response={**response, "status": "completed"}).rstrip(b"\n")
+
+
+def _data(told: bytes) -> Mapping[str, Any]:
+    lines = [line[5:].strip() for line in told.splitlines() if line.startswith(b"data:")]
+    try:
+        found = orjson.loads(b"\n".join(lines))
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _item(told: bytes) -> Mapping[str, Any]:
+    item = _data(told).get("item")
+    return item if isinstance(item, Mapping) else {}
+
+
+def _passed(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _UNPACKED}
+
+
+def _model_in(body: bytes) -> str:
+    try:
+        return str(orjson.loads(body).get("model"))
+    except (orjson.JSONDecodeError, AttributeError):
+        return "the model"
+
 
 log = structlog.get_logger(__name__)
 

@@ -1,8 +1,9 @@
-"""The answer of a server of chat completions, put together from the pieces of its stream or from one JSON."""
+"""The answer of a chat completions server from the pieces of its stream: reasoning apart, endless text ended."""
 
 from __future__ import annotations
 
 import io
+import re
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,162 @@ import aiohttp
 import orjson
 import structlog
 
-from chordesk.agents.gateway.apart import Apart
+# Reasoning in a model's text kept apart from its answer, as the text comes in pieces.
+#
+# Models put their reasoning in front of the answer: between tags, or in channels (harmony, of gpt-oss). A tag that
+# comes
+# once the answer has begun is a part of it.
+
+_TAGS = {
+    "<think>": "</think>",
+    "<thinking>": "</thinking>",
+    "<thought>": "</thought>",
+    "<reasoning>": "</reasoning>",
+    "<seed:think>": "</seed:think>",
+    "[THINK]": "[/THINK]",
+    "<|START_THINKING|>": "<|END_THINKING|>",
+    "◁think▷": "◁/think▷",
+}
+_CHANNEL, _START, _MESSAGE = "<|channel|>", "<|start|>", "<|message|>"
+_ENDS = ("<|end|>", "<|return|>", "<|call|>", _START, _CHANNEL)
+_OPENINGS = (*_TAGS, _CHANNEL, _START)
+_CLOSINGS = tuple(_TAGS.values())
+_LONGEST = max(map(len, _CLOSINGS))
+# What is left of the channels where a server drops their tokens.
+_BARE = re.compile(r"\s*analysis(.*?)assistant\s?final", re.DOTALL)
+
+SplitPiece = tuple[bool, str]  # whether it is reasoning, and the text
+
+
+class Apart:
+    """The text of one answer. hidden: the answer may begin within its reasoning, whose opening tag was a part of the
+    prompt; nothing is taken for an answer until the closing one has come, or the end.
+
+    answer: all of it so far. reasoned: its reasoning came in tags or channels.
+    """
+
+    def __init__(self, hidden: bool = False) -> None:
+        self.answer = ""
+        self.reasoned = False
+        self._rest = ""
+        self._until: tuple[str, ...] = _CLOSINGS if hidden else ()
+        self._guess, self._looked = hidden, 0
+        self._channels = self._heading = self._begun = False
+
+    def feed(self, text: str) -> list[SplitPiece]:
+        """Return what can be told of a further piece of the text."""
+        self._rest += text
+        return list(self._told(last=False))
+
+    def end(self) -> list[SplitPiece]:
+        """Return what was still held back. A closing tag that stands in the answer after all ends a reasoning that had
+        no beginning: what came before it is none of the answer."""
+        pieces = list(self._told(last=True))
+        if self._guess:  # no tag ever came: it was the answer
+            self._guess, self._until = False, ()
+            pieces += list(self._told(last=True))
+        self.answer = _without(self.answer).strip()
+        return pieces
+
+    def _told(self, *, last: bool) -> Iterator[SplitPiece]:
+        while self._rest:
+            if self._guess:
+                if not self._ends_guess():
+                    return
+            elif self._until:
+                yield from self._reasoning(last)
+                if self._until:
+                    return
+            elif self._heading:
+                if not self._head():
+                    return
+            else:
+                place, mark = _first(self._rest, _ENDS if self._channels else self._openings())
+                text, held = (self._rest[:place], "") if mark else _safe(self._rest, self._possible(), last)
+                self._rest = self._rest[place + len(mark) :] if mark else held
+                if text:
+                    self.answer += text
+                    self._begun = self._begun or not text.isspace()
+                    yield False, text
+                if not mark:
+                    return
+                self._open(mark)
+
+    def _ends_guess(self) -> bool:
+        """Look for the closing tag of a reasoning that may have begun in the prompt."""
+        begun = self._rest[:64].lstrip()
+        if begun.startswith(("{", *_OPENINGS)):
+            self._guess, self._until = False, ()
+            return True
+        mark = _first(self._rest[self._looked :], _CLOSINGS)[1]
+        self._looked = max(0, len(self._rest) - _LONGEST)
+        if mark:
+            self._guess, self._until = False, (mark,)
+        return bool(mark)
+
+    def _reasoning(self, last: bool) -> Iterator[SplitPiece]:
+        self.reasoned = True
+        place, mark = _first(self._rest, self._until)
+        text, held = (self._rest[:place], "") if mark else _safe(self._rest, self._until, last)
+        self._rest = self._rest[place + len(mark) :] if mark else held
+        if text:
+            yield True, text
+        if mark:
+            self._until = ()
+            if self._channels:
+                self._open(mark)
+            else:
+                self._rest = self._rest.lstrip()
+
+    def _open(self, mark: str) -> None:
+        if mark in _TAGS:
+            self._until = (_TAGS[mark],)
+        else:
+            self._channels, self._heading = True, mark in (_CHANNEL, _START)
+
+    def _head(self) -> bool:
+        """Read the head of a channel, up to its text; it says whose text it is."""
+        place = self._rest.find(_MESSAGE)
+        if place < 0:
+            return False
+        head, self._rest = self._rest[:place], self._rest[place + len(_MESSAGE) :]
+        channel = head.rpartition(_CHANNEL)[2].strip().partition(" ")[0]
+        self._heading, self._until = False, () if channel.startswith("final") else _ENDS
+        return True
+
+    def _openings(self) -> tuple[str, ...]:
+        """Return the marks that may come now: none once the answer has begun."""
+        rest = self._rest.lstrip()
+        return () if self._begun else tuple(mark for mark in _OPENINGS if rest.startswith(mark))
+
+    def _possible(self) -> tuple[str, ...]:
+        if self._channels:
+            return _ENDS
+        return () if self._begun or self._rest.lstrip().startswith("{") else _OPENINGS
+
+
+def _first(text: str, marks: tuple[str, ...]) -> tuple[int, str]:
+    """Return the place of the first of some marks in a text, and that mark; an empty one where there is none."""
+    found = [(place, mark) for mark in marks if (place := text.find(mark)) >= 0]
+    return min(found, default=(-1, ""))
+
+
+def _safe(text: str, marks: tuple[str, ...], last: bool) -> tuple[str, str]:
+    """Return the text up to what may be the beginning of a mark, and the rest."""
+    if not last:
+        for size in range(min(len(text), max(map(len, marks), default=0)), 0, -1):
+            if any(mark.startswith(text[-size:]) for mark in marks if len(mark) > size):
+                return text[:-size], text[-size:]
+    return text, ""
+
+
+def _without(answer: str) -> str:
+    if answer.lstrip().startswith("{"):
+        return answer
+    place = max((answer.rfind(mark) + len(mark) for mark in _CLOSINGS if mark in answer), default=0)
+    answer = answer[place:]
+    return answer[bare.end() :] if (bare := _BARE.match(answer)) is not None else answer
+
 
 log = structlog.get_logger(__name__)
 
@@ -246,3 +402,68 @@ def _count(value: Any, most: int) -> int | None:
 def _detail(told: Mapping[str, Any], group: str, name: str, most: int) -> int:
     found = told.get(group)
     return (_count(found.get(name), most) if isinstance(found, Mapping) else None) or 0
+
+
+# Answers that do not end: how they are noticed, and the schema that makes one end.
+#
+# A weak model that is held to a schema can say nothing but what fits, and so says the same item of a list, or the
+# same
+# words of a sentence, until its context is full. Where the server keeps to the schema, one with bounds ends the
+# answer.
+
+SHORT_CHARS = 280
+CALL_CHARS = 24  # of a text among the arguments of a call
+SHORT_ITEMS = 4
+REPEATED_CHARS = 600  # at the least; half a page
+REPEATED_TIMES = 10
+_KEPT_CHARS = 2_000
+_LOOK_CHARS = 150  # between two looks: some forty tokens
+_MARK = 24
+
+
+class Repeats:
+    """Notices a text that goes on saying the same. found: what it says, None while it does not."""
+
+    def __init__(self) -> None:
+        self.found: str | None = None
+        self._tail, self._new = "", 0
+
+    def add(self, text: str) -> None:
+        self._tail = (self._tail + text)[-_KEPT_CHARS:]
+        self._new += len(text)
+        if self._new >= _LOOK_CHARS:
+            self._new, self.found = 0, repeated(self._tail)
+
+
+def repeated(text: str) -> str | None:
+    """Return what the end of a text says again and again, None where it does not."""
+    before = text.rfind(text[-_MARK:], 0, -1)
+    period = len(text) - _MARK - before
+    size = max(REPEATED_CHARS, REPEATED_TIMES * period)
+    if before < 0 or size > len(text):
+        return None
+    end = text[-size:]
+    return end[-period:] if end[period:] == end[:-period] else None
+
+
+def shortened(schema: Any, chars: int = SHORT_CHARS) -> Any:
+    """Return a schema whose every text and list has an end. chars: of a text."""
+    if isinstance(schema, list):
+        return [shortened(one, chars) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    inner: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs"):  # their names are no keywords
+            inner[key] = {name: shortened(one, chars) for name, one in value.items()}
+        elif key not in ("enum", "const"):
+            inner[key] = shortened(value, chars)
+    return {**schema, **inner, **_bounds(schema, chars)}
+
+
+def _bounds(schema: Mapping[str, Any], chars: int) -> dict[str, int]:
+    if schema.get("type") == "array":
+        return {"maxItems": max(schema.get("minItems", 0), min(schema.get("maxItems", SHORT_ITEMS), SHORT_ITEMS))}
+    if schema.get("type") == "string" and not {"enum", "const", "pattern", "format"} & schema.keys():
+        return {"maxLength": max(schema.get("minLength", 0), min(schema.get("maxLength", chars), chars))}
+    return {}

@@ -1,16 +1,156 @@
-"""The figures of a text: each number with its unit, its sign and the step of its last digit."""
+"""The figures of a text: each number with its unit, sign and last digit; its dates; and digits that are no figures."""
 
 from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from chordesk.agents.grounding.dates import PartialDate, dates_in
-from chordesk.agents.grounding.names import names_in
-from chordesk.agents.grounding.plain import plain
+# Digits of a text that are no figures: identifiers, names and parameters.
+#
+# The rules, each a pattern below:
+# - a URL, an OCC symbol, digits that are part of a name that has letters (S1, F61.8, SMA200, Q3, 10-K, FY2026),
+# except
+#   for a unit (1.2x, 3.4M, 25bps);
+# - an indicator with its parameters (RSI-14, ATR(14), MACD (12, 26, 9), Bollinger 20, SMA 50);
+# - an index (S&P 500), a form or a rule (Form 4, Rule 144);
+# - a length before a noun (20-day, 52-week, 60 session), and "30-delta";
+# - an ordinal (1st), the number of a list's item or a step, a time of day, 24/7, 50/50.
+# The figure after a parameter is a figure: "a 52-week high of 210" has 210.
+
+_INDICATOR = (
+    r"rsi|atr|adx|macd|sma|ema|wma|vwap|cci|mfi|bollinger(?: bands?)?|stochastics?|hv|realised volatility"
+    r"|yang-zhang|moving average|true range|cmf|obv|roc"
+)
+_LENGTH = r"(?:day|session|week|month|year|quarter|minute|hour|bar|period|point|delta|dte)s?"
+_NAME = re.compile(
+    "|".join(
+        (
+            r"https?://\S+",
+            r"\b[A-Z]{1,6}\d{6}[CP]\d{8}\b",
+            rf"\b(?i:{_INDICATOR})[ -]?\(\s?(?P<args>\d+(?:\.\d+)?(?:\s?,\s?\d+(?:\.\d+)?)*)\s?\)",
+            rf"\b(?i:{_INDICATOR})-(?P<dashed>\d+)\b(?![.,]\d|%)",
+            r"\b(?i:sma|ema|wma) (?P<spaced>5|9|10|12|20|21|26|30|50|60|100|200)\b(?![.,]\d|%)",
+            r"\b(?i:sma|ema|wma|rsi|atr|adx|hv|momentum|volatility|roc)(?P<glued>\d{1,3})\b(?![.,]\d|%)",
+            r"\b(?i:rsi|atr|adx) (?P<wilder>7|9|14|21)\b(?![.,]\d|%)",
+            r"\b(?i:s&p|russell|nasdaq|dow|ftse|stoxx|csi|topix|fortune)[ -](?:1|3|4|5|6|10|20|30)000?\b",
+            r"\b(?i:dow|dax|cac|ibex|nikkei|euro stoxx) (?:30|35|40|50|225)\b",
+            r"\b(?i:form|rule|section|item|note|chapter|step|phase|schedule|tier|stage) \d+[A-Za-z]?\b(?![.,]\d|%)",
+            r"\b(?:10|20|8|6|4|11|13|14|40|424)-?(?:K|Q|F|D|G|A|B\d)(?:/A)?\b",
+            rf"(?<![\d.,$])(?P<length>\d{{1,4}})-(?i:(?P<unit>{_LENGTH}))\b",
+            r"\b\d{1,2}:\d{2}(?::\d{2})?(?:\s?(?i:am|pm))?\b|\b\d{1,2}\s?(?i:am|pm)\b",
+            r"\b(?:24/7|50/50|9/11)\b",
+            r"\b(?i:q[1-4]|h[12]|fy)[ -]?'?(?:\d{4}|\d{2})?\b(?![.,]\d)",
+            r"(?<![A-Za-z0-9.])(?=[A-Za-z0-9&.-]*\d)[A-Za-z&]+(?:[.&-]?[A-Za-z]+)*-?\d[A-Za-z0-9]*(?:\.\d+)?\b",
+        )
+    )
+)
+_ITEM = re.compile(r"(?:^|(?<=[.;:] )|(?<=[\n\r]))\s*\(?\d{1,2}[.)](?=\s+[A-Za-z])")
+_WEEKS, _MONTHS, _YEARS = 5, 21, 252
+
+
+class Names(NamedTuple):
+    """spans: of the text that no figure begins in. lengths: the parameters among them, as (place, sessions)."""
+
+    spans: list[tuple[int, int]]
+    lengths: list[tuple[int, float]]
+
+
+def names_in(text: str, raw: str) -> Names:
+    """Return the names and parameters of a text. raw: the same text with its line ends."""
+    spans, lengths = [], []
+    for found in _NAME.finditer(text):
+        spans.append(found.span())
+        if found["length"]:
+            lengths.append((found.start(), _sessions(float(found["length"]), found["unit"].lower())))
+        for given in (found["args"], found["dashed"], found["spaced"], found["wilder"], found["glued"]):
+            if given:
+                lengths.append((found.start(), float(given.split(",")[0])))
+    spans += [found.span() for found in _ITEM.finditer(raw)]
+    return Names(sorted(spans), lengths)
+
+
+def _sessions(count: float, unit: str) -> float:
+    scale = {"w": _WEEKS, "m": _MONTHS, "y": _YEARS}.get(unit[0], 1)
+    return count * (1 if unit.startswith("minute") else scale) if count != 52 or scale != _WEEKS else _YEARS
+
+
+_MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
+    r"|Nov(?:ember)?|Dec(?:ember)?)\.?"
+)
+_DATE = re.compile(
+    "|".join(
+        (
+            r"\b(?P<y1>(?:19|20)\d\d)-(?P<m1>\d\d)-(?P<d1>\d\d)(?:T[\d:.+-]+Z?)?",
+            r"\b(?P<y5>(?:19|20)\d\d)-(?P<m5>0[1-9]|1[0-2])\b(?!-)",
+            rf"\b(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?: of)?[ -](?P<m2>{_MONTH})(?:,?[ -](?P<y2>(?:19|20)\d\d)\b)?",
+            rf"\b(?P<m3>{_MONTH})[ -](?P<d3>\d{{1,2}})(?:st|nd|rd|th)?\b(?![.]\d|%)(?! ?(?i:put|call|strike)s?\b)"
+            r"(?:,? (?P<y3>(?:19|20)\d\d)\b)?",
+            rf"\b(?P<m4>{_MONTH}),? (?P<y4>(?:19|20)\d\d)\b",
+            r"\b(?P<m6>\d{1,2})/(?P<d6>\d{1,2})/(?P<y6>(?:19|20)\d\d)\b",
+            r"(?<![\d.,$])\b(?P<y7>(?:19|20)\d\d)\b(?![.,]\d|%|\s?(?:shares|contracts))",
+        )
+    )
+)
+_ANY_MONTH = re.compile(rf"\b{_MONTH}(?![a-z])")
+
+
+class PartialDate(NamedTuple):
+    """A date as far as it is given."""
+
+    year: int | None
+    month: int | None
+    day: int | None
+
+    def fits(self, other: PartialDate) -> bool:
+        """Return True when no part that both have differs, and `other` has every part of this one."""
+        pairs = zip(self, other, strict=True)
+        return all(own is None or own == theirs for own, theirs in pairs)
+
+
+def dates_in(text: str) -> Iterator[tuple[int, int, PartialDate]]:
+    """Yield start, end and value of each date; a day that no month has is none."""
+    for found in _DATE.finditer(text):
+        parts = {key[0]: value for key, value in found.groupdict().items() if value is not None}
+        day, month = parts.get("d"), parts.get("m")
+        number = None if month is None else int(month) if month.isdigit() else _MONTH_NAMES.index(month[:3].lower()) + 1
+        if (day is None or 1 <= int(day) <= 31) and (number is None or 1 <= number <= 12):
+            yield found.start(), found.end(), PartialDate(_number(parts.get("y")), number, _number(day))
+
+
+def months_in(text: str) -> Iterator[int]:
+    """Yield the number of each month that a text names, with or without a day."""
+    for found in _ANY_MONTH.finditer(text):
+        yield _MONTH_NAMES.index(found[0][:3].lower()) + 1
+
+
+def _number(digits: str | None) -> int | None:
+    return None if digits is None else int(digits)
+
+
+_ALIKE = str.maketrans(
+    dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014\ufe63\uff0d", "-")
+    | dict.fromkeys("\u00a0\u2007\u2009\u202f\u2002\u2003\t\n\r", " ")
+    | {"\uff05": "%", "\u2019": "'", "\uff0e": ".", "\uff0c": ",", "\u00d7": "x"}
+)
+
+
+def plain(text: str) -> str:
+    """Return the text with decimal digits of every script as 0 to 9, every dash as a hyphen and every space as a blank;
+    a line's end is a blank. The length stays, so that offsets do."""
+    text = text.translate(_ALIKE)
+    return text if text.isascii() else "".join(map(_digit, text))
+
+
+def _digit(char: str) -> str:
+    value = unicodedata.decimal(char, None)
+    return char if value is None else str(value)
+
 
 Unit = Literal["percent", "points", "bps", "times", "money", "cents", "days", "plain", "date"]
 MOST_FIGURES = 500

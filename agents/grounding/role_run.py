@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from chordesk.agents.answers import RecordedCall
 from chordesk.agents.grounding.report import Grounding, ground
-from chordesk.models.research import Completed, Outcome
+from chordesk.models.answers import Completed, Outcome
 
 _TEXTS = ("summary", "headline", "reasoning", "thesis")
 _LISTS = ("key_risks",)

@@ -8,19 +8,322 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from chordesk.agents.judging import GO_ON, cut_off, repair_text
-from chordesk.agents.langchain.errors import AnswerSchemaError, RefusalError, error_from, error_of
-from chordesk.agents.langchain.reply import ChatReply, InvalidReply, ReplyFormat
+import orjson
+from langchain_core.messages.tool import ToolCall, tool_call
+from langchain_core.utils.json import parse_partial_json
+
+from chordesk.agents.answers import GO_ON, Fits, answer_in, continued, cut_off, repair_text
+from chordesk.agents.langchain.strict_schemas import Decoder, StrictSchema, problems, strict
 from chordesk.agents.runtime import Conversation, ConversationSpec, Runtime, TurnResult
-from chordesk.models.errors import DeskError
-from chordesk.models.research import Usage
+from chordesk.models.answers import Failure, Usage
+from chordesk.models.errors import CodexError, DeskError, LoginMissing, kind_of
 from chordesk.tools.registry import ToolAnswer, ToolSpec, failed
+
+
+class ChatError(CodexError):
+    """A call of the chat model that gave no answer. kind: short name of the failure, as the desk's tables have it."""
+
+    kind = "chat"
+
+    def __init__(self, message: str, *, kind: str | None = None, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        if kind is not None:
+            self.kind = kind
+
+
+class ConversationError(ChatError):
+    """Messages that no call can be made of: nothing was sent."""
+
+    kind = "conversation"
+
+
+class ToolSchemaError(ChatError):
+    """A tool or an answer schema that cannot be sent: nothing was sent."""
+
+    kind = "schema"
+
+
+class AnswerSchemaError(ChatError):
+    """An answer that does not fit its schema, also after one repair."""
+
+    kind = "invalid_output"
+
+
+class RefusalError(ChatError):
+    """The model declined. Its text, where there is one, is the message."""
+
+    kind = "refused"
+
+
+class LoginError(ChatError):
+    kind = "unauthorized"
+    remedy = "run `codex login --device-auth` on this host"
+
+
+class ModelUnavailable(ChatError):
+    kind = "not_found"
+    remedy = "choose a model that the account has"
+
+
+class RateLimited(ChatError):
+    """The provider limits its rate. reset_seconds: when to try again; None when it does not say."""
+
+    kind = "rate_limited"
+    retryable = True
+
+    def __init__(self, message: str, reset_seconds: float | None = None, *, kind: str | None = None) -> None:
+        super().__init__(message, kind=kind)
+        self.reset_seconds = reset_seconds
+
+
+class TimedOut(ChatError):
+    kind = "timeout"
+    retryable = True
+
+
+class CallInterrupted(ChatError):
+    """The call was ended from outside."""
+
+    kind = "interrupted"
+
+
+class Unavailable(ChatError):
+    """The provider or the app-server failed; the same call may succeed later."""
+
+    kind = "unavailable"
+    retryable = True
+
+
+_CLASSES: Mapping[str, type[ChatError]] = {
+    "unauthorized": LoginError,
+    "login_missing": LoginError,
+    "not_found": ModelUnavailable,
+    "timeout": TimedOut,
+    "no_first_token": TimedOut,
+    "silent": TimedOut,
+    "interrupted": CallInterrupted,
+    "policy": RefusalError,
+}
+
+
+def error_of(failure: Failure) -> ChatError:
+    """Return the error of a turn's failure."""
+    if failure.kind in ("rate_limited", "usage_limit"):
+        return RateLimited(failure.message, failure.reset_seconds, kind=failure.kind)
+    found = _CLASSES.get(failure.kind) or (Unavailable if failure.retryable else ChatError)
+    return found(failure.message, kind=failure.kind)
+
+
+def error_from(error: DeskError) -> ChatError:
+    """Return the chat model's error of one of the runtime, with its remedy."""
+    if isinstance(error, ChatError):
+        return error
+    kind = kind_of(error)
+    found = LoginError if isinstance(error, LoginMissing) else Unavailable if error.retryable else ChatError
+    return found(str(error.args[0]), kind=kind, remedy=error.remedy)
+
+
+ToolSchema = Mapping[str, Any]  # as `convert_to_openai_tool` makes it
+ANY = "any"
+PLAIN = {
+    "type": "object",
+    "properties": {"answer": {"type": "string"}},
+    "required": ["answer"],
+    "additionalProperties": False,
+}
+
+
+class InvalidReply(ValueError):
+    """Text of a model that is not the answer asked for, said so that the model can repair it. begun: the beginning of
+    an answer that was cut off, which the model may go on with."""
+
+    def __init__(self, reason: str, begun: str | None = None) -> None:
+        super().__init__(reason)
+        self.begun = begun
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """What a call answered: text, or calls of tools with text beside them; of a structured answer `value` too."""
+
+    content: str
+    calls: tuple[ToolCall, ...] = ()
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyFormat:
+    """The schema that a call is sent with. tools: the decoder of the arguments of each; structured: of the value."""
+
+    schema: dict[str, Any]
+    tools: Mapping[str, Decoder]
+    structured: Decoder | None = None
+    calls_only: bool = False
+
+    def read(self, text: str, begun: str | None = None) -> ChatReply:
+        """Return the answer in a text. begun: the beginning of it, as an InvalidReply had it, which the text goes on
+        with. Raises InvalidReply."""
+        return self._reply(_object(text, begun, self._fits))
+
+    def _fits(self, text: str) -> bool:
+        try:
+            self._reply(orjson.loads(text))
+        except (InvalidReply, orjson.JSONDecodeError):
+            return False
+        return True
+
+    def _reply(self, value: dict[str, Any]) -> ChatReply:
+        if self.structured is not None:
+            decoded = _decoded(self.structured, value, "the answer")
+            return ChatReply(orjson.dumps(decoded).decode(), value=decoded)
+        if not self.tools:
+            return ChatReply(_string(value, "answer"))
+        reply = value if self.calls_only else value.get("reply")
+        if not isinstance(reply, dict):
+            raise InvalidReply("the answer has no object `reply`")
+        content = _string(reply, "content")
+        if reply.get("mode") == "final":
+            return ChatReply(content)
+        calls = reply.get("tool_calls")
+        if not isinstance(calls, list) or not calls:
+            raise InvalidReply("`tool_calls` is to be a list with at least one call")
+        return ChatReply(content, tuple(self._call(one) for one in calls))
+
+    def _call(self, given: Any) -> ToolCall:
+        name = given.get("name") if isinstance(given, dict) else None
+        if not isinstance(name, str) or name not in self.tools:
+            raise InvalidReply(f"there is no tool {name!r}; there are {', '.join(self.tools)}")
+        arguments = given.get("arguments")
+        if not isinstance(arguments, dict):
+            raise InvalidReply(f"the arguments of {name} are no object")
+        decoded = _decoded(self.tools[name], arguments, f"the arguments of {name}")
+        return tool_call(name=name, args=decoded, id=f"call_{uuid.uuid4().hex}")
+
+
+def reply_format(
+    tools: Sequence[ToolSchema] = (),
+    choice: str | None = None,
+    *,
+    parallel: bool = True,
+    answer: Mapping[str, Any] | None = None,
+) -> ReplyFormat:
+    """Return the format of a call's answer.
+
+    choice: None lets the model choose, `none` forbids calls, `any` demands one, a tool's name demands that one.
+    parallel: whether it may make several calls at once. answer: the JSON schema of a structured answer, instead of
+    text. Raises ToolSchemaError.
+    """
+    if answer is not None:
+        found = strict(answer)
+        return ReplyFormat(_checked(found.schema, "the answer"), {}, found.decode)
+    chosen = _chosen(tools, choice)
+    if not chosen:
+        return ReplyFormat(PLAIN, {})
+    made = {name: _tool(name, tool) for name, tool in chosen.items()}
+    definitions = {key: one for found in made.values() for key, one in found.schema.get("$defs", {}).items()}
+    calls = _calls(made, chosen, parallel=parallel)
+    forced = choice not in (None, "auto", "none")
+    schema = calls if forced else _object_of(reply={"anyOf": [_final(), calls]})
+    whole = {**schema, "$defs": definitions} if definitions else schema
+    decoders = {name: found.decode for name, found in made.items()}
+    return ReplyFormat(_checked(whole, "the tools"), decoders, calls_only=forced)
+
+
+def _chosen(tools: Sequence[ToolSchema], choice: str | None) -> dict[str, ToolSchema]:
+    named: dict[str, ToolSchema] = {}
+    for tool in tools:
+        name = str(tool["function"]["name"])
+        if name in named:
+            raise ToolSchemaError(f"two tools have the name {name!r}", remedy="rename one of them")
+        named[name] = tool["function"]
+    if choice == "none":
+        return {}
+    if choice in (None, "auto", ANY, "required"):
+        if choice not in (None, "auto") and not named:
+            raise ToolSchemaError(f"tool_choice is {choice!r} and there are no tools", remedy="bind at least one")
+        return named
+    if choice not in named:
+        raise ToolSchemaError(
+            f"tool_choice names {choice!r}", remedy=f"choose among {', '.join(named) or 'the tools that you bind'}"
+        )
+    return {str(choice): named[str(choice)]}
+
+
+def _tool(name: str, tool: ToolSchema) -> StrictSchema:
+    parameters = tool.get("parameters") or {"type": "object", "properties": {}}
+    found = strict({**parameters, "additionalProperties": False}, prefix=f"{name}__")
+    _checked({key: value for key, value in found.schema.items() if key != "description"}, f"the tool {name}")
+    return found
+
+
+def _calls(made: Mapping[str, StrictSchema], tools: Mapping[str, ToolSchema], *, parallel: bool) -> dict[str, Any]:
+    branches = [
+        {
+            **_object_of(
+                name={"type": "string", "enum": [name]},
+                arguments={key: value for key, value in found.schema.items() if key != "$defs"},
+            ),
+            "description": str(tools[name].get("description") or ""),
+        }
+        for name, found in made.items()
+    ]
+    most = {} if parallel else {"maxItems": 1}
+    calls = {"type": "array", "minItems": 1, **most, "items": {"anyOf": branches}}
+    return _object_of(mode={"type": "string", "enum": ["tool_calls"]}, content={"type": "string"}, tool_calls=calls)
+
+
+def _final() -> dict[str, Any]:
+    return _object_of(mode={"type": "string", "enum": ["final"]}, content={"type": "string"})
+
+
+def _object_of(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _checked(schema: dict[str, Any], what: str) -> dict[str, Any]:
+    if found := problems(schema):
+        raise ToolSchemaError(f"the schema of {what} cannot be sent: {found[0]}", remedy="simplify that part")
+    return schema
+
+
+def _object(text: str, begun: str | None, fits: Fits) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        found = answer_in(text, fits) if begun is None else continued(begun, text, fits)
+        if found.problem is not None:
+            raise InvalidReply(f"the answer is no JSON: {found.problem}", found.text if found.cut else None) from None
+        value = orjson.loads(found.text)
+    if not isinstance(value, dict):
+        raise InvalidReply("the answer is no JSON object")
+    return value
+
+
+def _string(value: Mapping[str, Any], key: str) -> str:
+    found = value.get(key)
+    if not isinstance(found, str):
+        raise InvalidReply(f"`{key}` is to be a string")
+    return found
+
+
+def _decoded(decode: Decoder, value: Any, what: str) -> Any:
+    try:
+        return decode(value)
+    except ValueError as error:
+        raise InvalidReply(f"{what}: {error}") from None
+
 
 T = TypeVar("T")
 OnText = Callable[[str], None]
@@ -169,3 +472,48 @@ async def exchange(
             return await Exchange(call).run(conversation, metadata, None)
     except DeskError as error:
         raise error_from(error) from error
+
+
+class Growing:
+    """What of a growing answer can be shown already. A structured answer is shown when it is whole: half of a number is
+    another number."""
+
+    def __init__(self, form: ReplyFormat, stop: Sequence[str]) -> None:
+        self._form, self._stop = form, [one for one in stop if one]
+        self._shown = ""
+
+    def piece(self, text: str) -> str:
+        """Return what is new of the answer's text. text: the JSON so far."""
+        found = self._text(text) if self._form.structured is None else None
+        if not isinstance(found, str) or not found.startswith(self._shown):
+            return ""
+        return self._new(found[: self._safe(found)])
+
+    def rest(self, content: str) -> str:
+        """Return what was not shown of the whole text."""
+        places = [place for one in self._stop if (place := content.find(one)) >= 0]
+        return self._new(content[: min(places)] if places else content)
+
+    def _new(self, text: str) -> str:
+        new, self._shown = text[len(self._shown) :], max(self._shown, text, key=len)
+        return new
+
+    def _text(self, text: str) -> Any:
+        try:
+            value = parse_partial_json(text)
+        except ValueError:
+            return None
+        if not isinstance(value, dict):
+            return None
+        if not self._form.tools:
+            return value.get("answer")
+        reply = value if self._form.calls_only else value.get("reply")
+        return reply.get("content") if isinstance(reply, dict) else None
+
+    def _safe(self, text: str) -> int:
+        """Return how much can be shown: nothing that may be the beginning of a stop sequence or of an escape."""
+        places = [place for one in self._stop if (place := text.find(one)) >= 0]
+        if places:
+            return min(places)
+        held = max((len(one) for one in self._stop), default=1) - 1
+        return max(len(text) - held, len(self._shown))

@@ -1,19 +1,26 @@
-"""The library LiteLLM, loaded late: it takes seconds and as much memory as the desk itself."""
+"""The library LiteLLM, loaded late: its settings, the price of a call, and its errors as the desk's failures."""
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import warnings
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
 
-from chordesk.agents.role_models import PROVIDER_KEYS
-from chordesk.models.settings.secret_files import SUFFIX, from_files
+import structlog
+
+from chordesk.agents.pulse import TurnLimits, failure, reset_in
+from chordesk.agents.role_models import PROVIDER_KEYS, RULES_MODEL, general_limits
+from chordesk.models.answers import Failure, Usage
+from chordesk.models.settings import Settings
+from chordesk.models.settings.variables import SUFFIX, from_files
 
 # Read by the library as it is imported. Without them it fetches price lists and headers, and loads a .env of its own.
 ENVIRONMENT = {
@@ -101,3 +108,227 @@ async def close_clients() -> None:
 
     await GLOBAL_LOGGING_WORKER.stop()
     await close_litellm_async_clients()
+
+
+@dataclass(frozen=True, slots=True)
+class LitellmConfig:
+    """Settings of one worker's runtime. rulebook_url: base URL of the rulebook's chat completions, for the model
+    `rulebook`. limits: of turns that bring none. verbosity: length of the answers of models that know it; None is their
+    own default."""
+
+    worker: str
+    rulebook_url: str | None = None
+    limits: TurnLimits = field(default_factory=TurnLimits)
+    verbosity: str | None = None
+
+
+def litellm_config(settings: Settings, worker: str) -> LitellmConfig:
+    """Return the runtime's part of the settings. Keys and base URLs are not among them: the library reads each
+    provider's own variables."""
+    return LitellmConfig(worker, settings.rulebook_url, general_limits(settings), settings.verbosity)
+
+
+def is_rules(model: str) -> bool:
+    return model == RULES_MODEL
+
+
+log = structlog.get_logger(__name__)
+
+MOST_TOKENS = 100_000_000  # of one call: more is no count of tokens
+
+
+def total_of(counted: Iterable[Any]) -> Any:
+    """Return what a provider counted for a call, of the counts that came with its chunks: some count what was read at
+    the beginning, and what was written at the end. None where either is not counted."""
+    read = made = None
+    for usage in counted:
+        read = usage if _count(usage, "prompt_tokens") else read
+        made = usage if _count(usage, "completion_tokens") else made
+    if read is None or made is None or made is read:
+        return made if read is not None else None
+    output = {name: getattr(made, name, None) for name in ("completion_tokens", "completion_tokens_details")}
+    return read.model_copy(update=output)
+
+
+def usage_of(counted: Any) -> Usage:
+    """Return the tokens of one call, which are unknown where a figure cannot be: no call is without input or output.
+    The library fills in zeros for a provider that gives no figures."""
+    read, made = _count(counted, "prompt_tokens"), _count(counted, "completion_tokens")
+    if not read or not made:
+        return Usage.unknown()
+    cached = _count(getattr(counted, "prompt_tokens_details", None), "cached_tokens") or 0
+    reasoning = _count(getattr(counted, "completion_tokens_details", None), "reasoning_tokens") or 0
+    return Usage(
+        input_tokens=read,
+        cached_input_tokens=cached if cached <= read else None,
+        output_tokens=made,
+        reasoning_tokens=reasoning if reasoning <= made else None,
+        total_tokens=read + made,
+    )
+
+
+def _count(counted: Any, name: str) -> int | None:
+    value = getattr(counted, name, None)
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
+
+
+def cost_of(model: str, counted: Any, usage: Usage) -> float | None:
+    """Return the price of a call in USD: None for a model that the library has no price of, which it prices at 0."""
+    if usage.missing or is_rules(model) or not _is_priced(model):
+        return None
+    try:
+        known = counted if isinstance(counted, library().Usage) else library().Usage(**counted.model_dump())
+        return float(sum(library().cost_per_token(model=model, usage_object=known)))
+    except Exception as error:
+        log.warning("model.no_cost", model=model, error=str(error))
+        return None
+
+
+@lru_cache(maxsize=64)
+def _is_priced(model: str) -> bool:
+    try:
+        info = library().get_model_info(model)
+    except Exception:
+        return False
+    return bool(info.get("input_cost_per_token")) and info.get("output_cost_per_token") is not None
+
+
+# Mapping of the library's errors to the desk's failure kinds.
+#
+# Its classes are not enough (measured, 1.105): a refused or dropped connection, half a JSON and a missing key of
+# OpenAI's
+# are all `InternalServerError`, a 403 of OpenAI's is a bare `APIError`, and 529 is either. So the causes are looked
+# at.
+
+# Another model may well serve a call that failed so. A refused key is not among them: it would never be noticed.
+ELSEWHERE = frozenset(
+    {
+        "rate_limited", "usage_limit", "overloaded", "server_error", "unreachable", "stream_cut", "no_first_token",
+        "silent", "not_found", "context_window",
+    }
+)  # fmt: skip
+POLICY = "policy"  # the provider's safety system stopped the call: a refusal, not a fault
+
+_CONTEXT = re.compile(
+    r"(?i)context_length_exceeded|maximum context length|prompt is too long|context window|input is too long"
+    r"|exceed_context_size|available context size|exceeds the context length"
+)
+_FILTER = re.compile(r"(?i)content_policy_violation|content_filter|responsibleaipolicy|content management policy")
+_QUOTA = re.compile(r"(?i)insufficient_quota|exceeded your current quota|credit balance is too low")
+_OVERLOADED = re.compile(r"(?i)overloaded_error|\boverloaded\b")
+_RATE = re.compile(r"(?i)rate_limit")
+_SERVER = re.compile(r"(?i)server_error|internal error|api_error")
+_NO_TOOLS = re.compile(
+    r"(?i)does not support (?:tools|function calling)|tools? (?:use|calling|calls) (?:is|are) not supported"
+)
+_BY_SCHEMA = "give this role local:MODEL and set DESK_LOCAL_URL: there tools are put to such a model by a schema"
+_REFUSED = frozenset(
+    {"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "ClientConnectorError", "gaierror", "PoolTimeout"}
+)
+_CUT = frozenset(
+    {
+        "ReadError", "WriteError", "RemoteProtocolError", "ClientPayloadError", "ServerDisconnectedError",
+        "ConnectionResetError", "BrokenPipeError", "JSONDecodeError", "CloseError", "ClientOSError",
+    }
+)  # fmt: skip
+_BY_STATUS = {
+    400: "bad_request", 401: "unauthorized", 403: "unauthorized", 404: "not_found", 408: "server_error",
+    413: "context_window", 422: "bad_request", 429: "rate_limited", 503: "overloaded", 529: "overloaded",
+}  # fmt: skip
+_FRAME = re.compile(r"\s*Traceback \(most recent call last\).*", re.DOTALL)
+
+
+class ModelError(Exception):
+    """A model call that failed, with the failure that a turn ends with."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def failure_of_call(error: BaseException, missing_keys: Sequence[str] = (), secrets: Iterable[str] = ()) -> Failure:
+    """Return the failure of a model call. missing_keys: variables of its provider that are not set; secrets: hidden in
+    the message."""
+    chain = list(_chain(error))
+    text = _FRAME.sub("", str(error)).strip() or type(error).__name__
+    kind = _kind(error, chain, list(missing_keys))
+    if kind == "unauthorized" and missing_keys:
+        text = no_key(missing_keys)
+    if kind == "bad_request" and _NO_TOOLS.search(text):
+        text = f"{text}; {_BY_SCHEMA}"
+    return failure(kind, text, _reset(error, text) if kind == "rate_limited" else None, secrets)
+
+
+def no_key(variables: Iterable[str]) -> str:
+    return f"no key for this model's provider: set {' or '.join(variables)} in the environment of the workers"
+
+
+def _kind(error: BaseException, chain: list[BaseException], missing_keys: list[str]) -> str:
+    names = {cls.__name__ for one in chain for cls in type(one).__mro__}
+    text = " ".join(f"{one} {getattr(one, 'code', '')} {getattr(one, 'body', '')}" for one in chain)
+    status = next((code for code in map(_status, chain) if code is not None), None)
+    if "ContextWindowExceededError" in names or (status in (None, 400, 413) and _CONTEXT.search(text)):
+        return "context_window"
+    if "ContentPolicyViolationError" in names or (status == 400 and _FILTER.search(text)):
+        return POLICY
+    if status == 429 or "RateLimitError" in names:
+        return "usage_limit" if _QUOTA.search(text) else "rate_limited"
+    if status is not None:
+        if status >= 500 and _OVERLOADED.search(text):
+            return "overloaded"
+        return _BY_STATUS.get(status, "server_error" if status >= 500 else "bad_request")
+    if names & _REFUSED:
+        return "unreachable"
+    if names & _CUT:
+        return "stream_cut"
+    if names & {"Timeout", "TimeoutError", "TimeoutException"}:
+        return "no_first_token"
+    if (kind := _told_in_the_stream(names, text)) is not None:
+        return kind
+    if "AuthenticationError" in names or missing_keys:
+        return "unauthorized"
+    if "BadRequestError" in names:
+        return "bad_request"
+    # The body was no answer at all: the library stumbles over what is not there.
+    return "stream_cut" if names & {"KeyError", "IndexError", "TypeError", "APIError"} else "unknown"
+
+
+def _told_in_the_stream(names: set[str], text: str) -> str | None:
+    """Return the kind of an error that came as an event of a stream, where no status says it."""
+    if not names & {"APIError", "InternalServerError"}:
+        return None
+    kinds = {"overloaded": _OVERLOADED, "rate_limited": _RATE, "server_error": _SERVER}
+    return next((kind for kind, pattern in kinds.items() if pattern.search(text)), None)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__ or found.__context__
+
+
+def _status(error: BaseException) -> int | None:
+    """Return the status of a provider's answer; the library gives an error a status also where there was no answer."""
+    response: Any = getattr(error, "response", None)
+    answered = type(error).__name__.endswith("HTTPStatusError") or type(error).__module__.startswith("openai")
+    status = getattr(response, "status_code", None)
+    return status if answered and isinstance(status, int) else None
+
+
+def _reset(error: BaseException, text: str) -> float | None:
+    for one in _chain(error):
+        for headers in (getattr(one, "litellm_response_headers", None), _headers_of(one)):
+            value = headers.get("retry-after") if headers is not None else None
+            if value is not None:
+                try:
+                    return max(0.0, float(value))
+                except ValueError:
+                    continue
+    return reset_in(text)
+
+
+def _headers_of(error: BaseException) -> Any:
+    return getattr(getattr(error, "response", None), "headers", None)

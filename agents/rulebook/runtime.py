@@ -13,14 +13,12 @@ from typing import Any
 
 import orjson
 
-from chordesk.agents.active import ActiveConversations
-from chordesk.agents.failures import failure
-from chordesk.agents.rulebook.case import Call, Case, Output, Payload
+from chordesk.agents.pulse import failure
+from chordesk.agents.rulebook.cases import BYTES_PER_TOKEN, BadRequest, Call, Case, Output, Payload, case_of, fill
 from chordesk.agents.rulebook.policies import POLICIES
-from chordesk.agents.rulebook.wire import BYTES_PER_TOKEN, BadRequest, case_of, fill
-from chordesk.agents.runtime import ConversationSpec, ProcessStatus, TurnResult, TurnStatus
+from chordesk.agents.runtime import ActiveConversations, ConversationSpec, ProcessStatus, TurnResult, TurnStatus
+from chordesk.models.answers import Failure, Usage
 from chordesk.models.errors import ProcessDied
-from chordesk.models.research import Failure, Usage
 from chordesk.models.tables.columns import new_id
 
 INTERRUPTED_SECONDS = 2.0

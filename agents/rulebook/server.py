@@ -4,21 +4,180 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
+import orjson
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from chordesk.agents.rulebook.case import Call, Case, Payload
-from chordesk.agents.rulebook.chat import answer_schema, completion, parse_chat
-from chordesk.agents.rulebook.plain import PROGRAM, plain
+from chordesk.agents.rulebook.cases import (
+    PREFIX,
+    BadRequest,
+    Call,
+    Case,
+    Payload,
+    case_of,
+    clip,
+    fill,
+    numbers,
+    read,
+    role_of,
+    schema_of,
+    stream,
+    text_of,
+    usage,
+)
 from chordesk.agents.rulebook.policies import POLICIES
-from chordesk.agents.rulebook.wire import BadRequest, case_of, fill, read, role_of, schema_of, stream, text_of
 from chordesk.models.errors import SettingError
 from chordesk.models.urls import is_loopback
+
+# The chat completions wire: parses a request into the same case as a Responses request, and writes its answer, as one
+# JSON or as a stream.
+#
+# The answer goes through the tool `answer` where the request has one, as the LiteLLM runtime asks for it.
+
+ANSWER = "answer"
+
+
+def parse_chat(body: bytes) -> tuple[Payload, Case]:
+    """Return the request and the case in it. Raises BadRequest."""
+    request, messages = read(body, "messages")
+    tools = [tool for tool in _functions(request) if tool.get("name") != ANSWER]
+    return request, case_of(None, list(_items(messages)), tools)
+
+
+def answer_schema(request: Mapping[str, Any]) -> Payload | None:
+    """Return the JSON schema of the answer tool, if the request has one."""
+    schema = next((tool.get("parameters") for tool in _functions(request) if tool.get("name") == ANSWER), None)
+    return schema if isinstance(schema, dict) else None
+
+
+def completion(request: Mapping[str, Any], request_bytes: int, move: Call | Payload) -> bytes:
+    """Return the body of a completion: a tool call, or the answer by the answer tool or as text. A request for a stream
+    gets its events."""
+    number = next(numbers)
+    by_tool = answer_schema(request) is not None
+    call = move if isinstance(move, Call) else Call(ANSWER, move) if by_tool else None
+    message: Payload = {"role": "assistant", "content": None if call else orjson.dumps(move).decode()}
+    if call is not None:
+        function = {"name": call.tool, "arguments": orjson.dumps(call.arguments).decode()}
+        message["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": function}]
+    counted = usage(request_bytes, len(orjson.dumps(message)))
+    head = {"id": f"chatcmpl_{number}", "created": 0, "model": request.get("model", "rulebook")}
+    spent = {
+        "prompt_tokens": counted["input_tokens"],
+        "completion_tokens": counted["output_tokens"],
+        "total_tokens": counted["total_tokens"],
+    }
+    finish = "tool_calls" if call else "stop"
+    if request.get("stream"):
+        options = request.get("stream_options")
+        counts = isinstance(options, dict) and options.get("include_usage")
+        return _stream({**head, "object": "chat.completion.chunk"}, message, finish, spent if counts else None)
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    return orjson.dumps({**head, "object": "chat.completion", "choices": [choice], "usage": spent})
+
+
+def _stream(head: Payload, message: Payload, finish: str, spent: Payload | None) -> bytes:
+    delta = {**message, "tool_calls": [{"index": 0, **call} for call in message.get("tool_calls", ())]}
+    if not delta["tool_calls"]:
+        del delta["tool_calls"]
+    chunks: list[Payload] = [
+        {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]},
+    ]
+    if spent is not None:
+        chunks.append({"choices": [], "usage": spent})
+    events = (b"data: %b\n\n" % orjson.dumps({**head, **chunk}) for chunk in chunks)
+    return b"".join((*events, b"data: [DONE]\n\n"))
+
+
+def _functions(request: Mapping[str, Any]) -> list[Payload]:
+    tools = request.get("tools")
+    rows = [tool.get("function") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    return [row for row in rows if isinstance(row, dict)]
+
+
+def _items(messages: Iterable[Payload]) -> Iterable[Payload]:
+    """Yield messages as items of the Responses API. Calls of the answer tool are none: what they gave is repaired."""
+    answers: set[Any] = set()
+    for message in messages:
+        if message.get("role") == "tool":
+            called = message.get("tool_call_id")
+            if called not in answers:
+                yield {"type": "function_call_output", "call_id": called, "output": message.get("content")}
+            continue
+        yield {"type": "message", "role": message.get("role"), "content": message.get("content")}
+        calls = message.get("tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            function = call.get("function") if isinstance(call, dict) else None
+            if not isinstance(function, dict):
+                continue
+            if function.get("name") == ANSWER:
+                answers.add(call.get("id"))
+            else:
+                yield {"type": "function_call", "call_id": call.get("id"), "name": function.get("name")}
+
+
+# Answers to programs that bring their own schema and no role, such as graphs of LangGraph: rules know nothing of what
+# these ask, and say so. A graph can so be tried without a model.
+
+PROGRAM = "program"  # the role in the instructions of such a call
+# What an answer that has to choose chooses, where the schema offers it; else the first value.
+_RESERVED = frozenset({"hold", "neutral", "none", "unknown", "no_data", "pass", "low"})
+
+
+def plain(schema: Mapping[str, Any], items: Sequence[Payload], text_of: Any) -> Payload:
+    """Return a value of a schema: texts that name what was asked, null where it is allowed, and a call of the first
+    tool until one has answered. text_of: gives the text of an item's content."""
+    asked = next((text_of(one.get("content")) for one in reversed(items) if one.get("role") == "user"), "")
+    outputs = [text_of(one.get("output")) for one in items if one.get("type") == "function_call_output"]
+    answered = bool(items) and items[-1].get("type") == "function_call_output"
+    text = f"{PREFIX} no model has read this. Asked: {clip(asked)}"
+    if outputs:
+        text += f" The last tool answered: {clip(outputs[-1])}"
+    found: Payload = _Filler(schema.get("$defs") or {}, text, answered).value(schema)
+    return found
+
+
+class _Filler:
+    """Maker of values of one schema."""
+
+    def __init__(self, definitions: Mapping[str, Any], text: str, answered: bool) -> None:
+        self._definitions, self._text, self._answered = definitions, text, answered
+
+    def value(self, node: Mapping[str, Any]) -> Any:
+        if "$ref" in node:
+            return self.value(self._definitions[str(node["$ref"]).rpartition("/")[2]])
+        if "anyOf" in node:
+            return self.value(self._branch(node["anyOf"]))
+        if "enum" in node:
+            reserved = (one for one in node["enum"] if str(one).lower() in _RESERVED)
+            return next(reserved, node["enum"][0])
+        kinds = node.get("type")
+        kind = ("null" if "null" in kinds else kinds[0]) if isinstance(kinds, list) else kinds
+        if kind == "object":
+            return {name: self.value(one) for name, one in node.get("properties", {}).items()}
+        if kind == "array":
+            return [self.value(node["items"])] * int(node.get("minItems", 0))
+        if kind in ("integer", "number"):
+            return node.get("minimum", 0)
+        return {"string": self._text, "boolean": False}.get(str(kind))
+
+    def _branch(self, branches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Return the branch to take: null, the final answer after a tool's, else the one that calls; the first of any
+        others."""
+        for one in branches:
+            if one.get("type") == "null":
+                return one
+        calls = [one for one in branches if "tool_calls" in one.get("properties", {})]
+        rest = [one for one in branches if one not in calls]
+        return (calls or rest)[0] if not self._answered else (rest or calls)[0]
+
 
 MODEL = "rulebook"
 CONCURRENT = 2048  # connections waiting to be taken: a screen's widest wave opens them at once

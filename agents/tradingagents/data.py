@@ -10,20 +10,69 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import orjson
 
-from chordesk.agents.tradingagents.indicators import INDICATORS, series
+from chordesk.models.answers import upper
 from chordesk.models.errors import DeskError, MarketError
-from chordesk.models.research import upper
+from chordesk.tools.figures import load_talib
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.market.protocol import Bars
-from chordesk.tools.market.sessions import history_of, lapse
+from chordesk.tools.market.prices import history_of, lapse
+from chordesk.tools.market.protocol import Bars, Floats
 from chordesk.tools.market.universe import is_symbol
-from chordesk.tools.news import published
-from chordesk.tools.overview import OverviewArguments, symbol_overview
+from chordesk.tools.model_tools.company_data import InsiderArguments, insider_trades, plain_text
+from chordesk.tools.model_tools.news import published
+from chordesk.tools.model_tools.overview import OverviewArguments, symbol_overview
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.research.insiders import InsiderArguments, insider_trades
-from chordesk.tools.research.rows import plain_text
+
+_PERIOD = 20  # of the volume-weighted average
+
+
+def _macd(at: int) -> Callable[[Any, Bars], Floats]:
+    return lambda lib, bars: lib.MACD(bars.close)[at]
+
+
+def _band(at: int) -> Callable[[Any, Bars], Floats]:
+    return lambda lib, bars: lib.BBANDS(bars.close, timeperiod=20)[at]
+
+
+def _weighted(_lib: Any, bars: Bars) -> Floats:
+    """Return the mean of the closes of 20 sessions, weighted by volume."""
+    found = np.full(len(bars.close), np.nan)
+    if len(bars.close) >= _PERIOD:
+        sums = [np.convolve(values, np.ones(_PERIOD), "valid") for values in (bars.close * bars.volume, bars.volume)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found[_PERIOD - 1 :] = sums[0] / sums[1]
+    return found
+
+
+def _ranges(bars: Bars) -> tuple[Floats, Floats, Floats]:
+    return bars.high, bars.low, bars.close
+
+
+# By TradingAgents' name: what it is, and its series.
+INDICATORS: Mapping[str, tuple[str, Callable[[Any, Bars], Floats]]] = {
+    "close_50_sma": ("mean of 50 closes", lambda lib, bars: lib.SMA(bars.close, 50)),
+    "close_200_sma": ("mean of 200 closes", lambda lib, bars: lib.SMA(bars.close, 200)),
+    "close_10_ema": ("exponential mean of closes, 10 sessions", lambda lib, bars: lib.EMA(bars.close, 10)),
+    "macd": ("MACD 12, 26", _macd(0)),
+    "macds": ("signal line of MACD 12, 26, 9", _macd(1)),
+    "macdh": ("histogram of MACD 12, 26, 9", _macd(2)),
+    "rsi": ("Wilder's RSI of 14, 0 to 100", lambda lib, bars: lib.RSI(bars.close, 14)),
+    "boll": ("middle Bollinger band, 20 closes", _band(1)),
+    "boll_ub": ("upper Bollinger band, 20 closes and 2 deviations", _band(0)),
+    "boll_lb": ("lower Bollinger band, 20 closes and 2 deviations", _band(2)),
+    "atr": ("Wilder's ATR of 14", lambda lib, bars: lib.ATR(*_ranges(bars), 14)),
+    "vwma": ("mean of 20 closes weighted by volume", _weighted),
+    "mfi": ("money flow index of 14, 0 to 100", lambda lib, bars: lib.MFI(*_ranges(bars), bars.volume, 14)),
+}  # fmt: skip
+
+
+def series(name: str, bars: Bars) -> Floats:
+    """Return the values of an indicator, one for each bar; not a number where it is not known."""
+    found: Floats = INDICATORS[name][1](load_talib(), bars)
+    return found
+
 
 MISSING = "NO_DATA_AVAILABLE"
 ERROR = "ERROR:"

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chordesk.agents.codex.config import RuntimeConfig
-from chordesk.agents.codex.server.catalog import find_binary, find_login, link_login
-from chordesk.agents.codex.server.client import Client
+from chordesk.agents.codex.launch import RuntimeConfig, find_binary, find_login, link_login
+from chordesk.agents.codex.protocol import Client
 from chordesk.agents.role_models import LOCAL
 from chordesk.agents.tradingagents.provider import Options
 from chordesk.models.errors import BinaryMissing, CodexError, LoginMissing, RpcError

@@ -22,7 +22,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import BlobsDown, SettingError, UsageError
 from chordesk.models.files import reach
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.threads import Blob
+from chordesk.models.tables.runtime import Blob
 
 LEVEL = 1  # of zlib: half the time of its default for a tenth more bytes, on rollouts
 MOST_BYTES = 1 << 30  # of what was packed; more than that is not what we have stored

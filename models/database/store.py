@@ -1,4 +1,4 @@
-"""The database: one engine, short transactions, and the migrations.
+"""The database: one engine, short transactions and their retries, and the migrations.
 
 SQLite runs in WAL mode with a busy timeout and foreign keys on. Its writers queue behind a lock of their process and
 one of their host, because SQLite's busy handler sleeps and is not fair. Postgres needs neither.
@@ -6,32 +6,139 @@ one of their host, because SQLite's busy handler sleeps and is not fair. Postgre
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import importlib
+import pkgutil
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
 import orjson
+import structlog
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, Insert, create_engine, event, insert
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Insert,
+    Select,
+    Table,
+    bindparam,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    select,
+)
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import configure_mappers
 from sqlmodel import Session, SQLModel
 
-from chordesk.models.database.sessions import RowSession
-from chordesk.models.database.writers import WriterQueue
+from chordesk.models import event_log, tables
 from chordesk.models.errors import DatabaseDown, SettingError
-from chordesk.models.events import event_log
-from chordesk.models.events.batch import Batch
-from chordesk.models.tables.composing import composed_once
+from chordesk.models.events import Batch
+from chordesk.models.tables.columns import composed_once
 from chordesk.models.urls import masked, require_database
+
+
+class RowSession(Session):
+    """A session whose `get` by one key composes no statement: SQLAlchemy's own composes one each time, which takes
+    longer than running it."""
+
+    def get(self, entity: Any, ident: Any, **options: Any) -> Any:
+        """Return the row of a key, None where there is none. One that this session has read is not read again."""
+        if any(options.values()) or not isinstance(ident, str):
+            return super().get(entity, ident, **options)
+        key, statement = _by_key(entity)
+        if self.identity_map.get((entity, (ident,), None)) is not None:
+            return super().get(entity, ident)
+        return self.execute(statement, {key: ident}).scalars().one_or_none()
+
+
+@composed_once
+def _by_key(entity: Any) -> tuple[str, Select[Any]]:
+    """Return the name of the parameter and the statement for the row of a table with one column as its key."""
+    (column,) = inspect(entity).primary_key
+    return "key", select(entity).where(column == bindparam("key"))
+
+
+# The queue of the writers of one SQLite database: over all threads of a process and all processes of a host.
+#
+# SQLite's own busy handler sleeps, up to a tenth of a second at a time, and asks again: with a few busy processes
+# most of
+# them would sleep while the database is free. Here the next one goes on a millisecond after a transaction has ended.
+
+SUFFIX = "-queue"
+PAUSE_SECONDS = 0.001  # between two attempts; one thread of each process makes them
+
+
+class WriterQueue:
+    """A lock on a file beside the database, for one thread of each process at a time. It orders the writers and
+    protects nothing: that does SQLite's own lock, which a transaction takes all the same.
+
+    The lock is the process's own: a forked child does not have it, and the kernel frees it when the process ends,
+    however it ends. Where there can be no such file, as beside a database in memory or in a folder of another user's,
+    SQLite's own way of waiting is left.
+    """
+
+    def __init__(self, database: str | None, most_seconds: float) -> None:
+        """most_seconds: after which a writer leaves the queue, and asks SQLite, which has a limit and an error."""
+        plain = database and database != ":memory:" and not database.startswith("file:")
+        self._path = Path(f"{database}{SUFFIX}") if plain else None
+        self._file: IO[bytes] | None = None
+        self._most_seconds = most_seconds
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for the processes that came before, and hold the others off until the block ends."""
+        file = self._locked()
+        try:
+            yield
+        finally:
+            if file is not None:
+                with suppress(ValueError):  # it was closed meanwhile, and its lock is free
+                    fcntl.lockf(file, fcntl.LOCK_UN)
+
+    def _locked(self) -> IO[bytes] | None:
+        """Return the file, locked; None where there is none, or no lock."""
+        if self._path is None:
+            return None
+        try:
+            if self._file is None:
+                self._file = self._path.open("ab")
+            return self._file if self._waited(self._file) else None
+        except (OSError, ValueError):
+            return None
+
+    def _waited(self, file: IO[bytes]) -> bool:
+        """Wait for the lock; False when a process that is suspended within a transaction, say, keeps it too long."""
+        until = time.monotonic() + self._most_seconds
+        while True:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):  # POSIX leaves it to the system which of the two it is
+                if time.monotonic() > until:
+                    return False
+                time.sleep(PAUSE_SECONDS)
+            else:
+                return True
+
+    def close(self) -> None:
+        """Close the file. The next turn opens it again."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
 
 Row = TypeVar("Row", bound=SQLModel)
 
@@ -274,3 +381,81 @@ def _connected(url: str) -> Iterator[Connection]:
 
 def _reason(error: DatabaseError) -> str:
     return " ".join(str(error.orig).split())
+
+
+# Transactions that survive a lost database connection.
+#
+# A transaction is written whole or not at all, so it may be retried. If only the commit's answer was lost, the retry
+# finds the step ended already and raises LeaseLost; nothing is written twice.
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 3.0
+
+
+def is_lost(error: Exception) -> bool:
+    """Return True if the database was away, locked, out of connections, or chose this transaction to give way; False if
+    it rejected the transaction."""
+    if isinstance(error, (OperationalError, InterfaceError, PoolTimeout)):
+        return True
+    return isinstance(error, DBAPIError) and error.connection_invalidated
+
+
+def transact(store: Store, do: Callable[[Session], T], patience_seconds: float) -> T:
+    """Return the result of `do` from one writing transaction. While the database is away, retry with growing pauses for
+    at most `patience_seconds`; then raise its last error."""
+    until = time.monotonic() + patience_seconds
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            with store.session() as session:
+                return do(session)
+        except DBAPIError as error:
+            if not is_lost(error) or time.monotonic() + pause > until:
+                raise
+            log.warning("database.lost", error=str(error.orig), again_in_seconds=pause)
+        time.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+def free_bytes(store: Store) -> int | None:
+    """Return the bytes within SQLite's file that new rows will use before it grows; None on Postgres."""
+    if not store.is_sqlite:
+        return None
+    with _own_connection(store) as connection:
+        free, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("freelist_count", "page_size"))
+        return int(free) * int(size)
+
+
+def vacuum(store: Store) -> int:
+    """Write SQLite's file anew without its free space, and return how many bytes shorter it is. No other process can
+    write meanwhile. Raises DatabaseDown."""
+    before = free_bytes(store) or 0
+    try:
+        with _own_connection(store) as connection:
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.Error as error:
+        remedy = "end what uses the database, make as much space free as it takes, and try again"
+        raise DatabaseDown(f"the database cannot be written anew: {error}", remedy=remedy) from None
+    return before - (free_bytes(store) or 0)
+
+
+@contextlib.contextmanager
+def _own_connection(store: Store) -> Iterator[Any]:
+    """Yield the driver's connection, outside any transaction: within one VACUUM is refused."""
+    pooled = store.engine.raw_connection()
+    try:
+        yield pooled.driver_connection
+    finally:
+        pooled.close()
+
+
+@cache
+def every_table() -> dict[str, Table]:
+    """Return all tables by name, those that others refer to first."""
+    for module in pkgutil.iter_modules(tables.__path__):
+        importlib.import_module(f"chordesk.models.tables.{module.name}")
+    return {table.name: table for table in SQLModel.metadata.sorted_tables}

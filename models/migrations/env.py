@@ -3,17 +3,11 @@
 from alembic import context
 from sqlmodel import SQLModel
 
-import chordesk.models.tables.analysis
-import chordesk.models.tables.backtests
 import chordesk.models.tables.board
-import chordesk.models.tables.events
-import chordesk.models.tables.graphs
 import chordesk.models.tables.notifications
-import chordesk.models.tables.options
 import chordesk.models.tables.orders
-import chordesk.models.tables.questions
 import chordesk.models.tables.runs
-import chordesk.models.tables.threads  # noqa: F401  (fills the metadata)
+import chordesk.models.tables.runtime  # noqa: F401  (fills the metadata)
 from chordesk.models.tables.columns import Utc
 
 

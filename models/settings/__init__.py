@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from chordesk.models.settings.schema import ALIASES, LENSES, REAL_MONEY, BrokerName, Settings
-from chordesk.models.settings.surroundings import REPLAYING, MarketName
+from chordesk.models.settings.schema import ALIASES, LENSES, REAL_MONEY, REPLAYING, BrokerName, MarketName, Settings
 from chordesk.models.settings.types import Effort
 
 __all__ = ["ALIASES", "LENSES", "REAL_MONEY", "REPLAYING", "BrokerName", "Effort", "MarketName", "Settings"]

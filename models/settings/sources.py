@@ -14,8 +14,9 @@ from dotenv import dotenv_values
 from pydantic import ValidationError
 
 from chordesk.models.errors import SettingError
-from chordesk.models.settings import ALIASES, Settings, running
-from chordesk.models.settings.snapshots import PUBLISHED, counts, snapshot_value
+from chordesk.models.settings import ALIASES, Settings
+from chordesk.models.settings import running_desk as running
+from chordesk.models.settings.running_desk import PUBLISHED, counts, snapshot_value
 from chordesk.models.settings.variables import (
     CONFIG_VARIABLE,
     ENVIRONMENT_ONLY,

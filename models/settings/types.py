@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from chordesk.models import page_hosts, prices, urls
-from chordesk.models.notifications import texts
-from chordesk.models.trading.protection import require_protection
+from chordesk.models import model_prices, notifications, urls
+from chordesk.models import urls as page_hosts
+from chordesk.models.order_terms import require_protection
 
 _TOKEN = re.compile(r"[!-~]{16,}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+\]?")
@@ -145,10 +145,10 @@ SqlUrl = Annotated[SecretStr, _secret(urls.require_database)]
 Token = Annotated[SecretStr, _secret(_hard_to_guess)]
 Login = Annotated[SecretStr, _secret(_login)]
 Identity = Annotated[SecretStr, _secret(_identity)]
-Channels = Annotated[SecretStr, _secret(texts.readable_channels)]
-NotifyKinds = Annotated[str, AfterValidator(texts.readable_kinds)]
-QuietTimes = Annotated[str, AfterValidator(texts.readable_quiet)]
-Zone = Annotated[str, AfterValidator(texts.readable_zone)]
+Channels = Annotated[SecretStr, _secret(notifications.readable_channels)]
+NotifyKinds = Annotated[str, AfterValidator(notifications.readable_kinds)]
+QuietTimes = Annotated[str, AfterValidator(notifications.readable_quiet)]
+Zone = Annotated[str, AfterValidator(notifications.readable_zone)]
 HostNames = Annotated[str, AfterValidator(_host_names)]
 PageHosts = Annotated[str, AfterValidator(page_hosts.readable_hosts)]
 ClockTime = Annotated[str, AfterValidator(_clock_time)]
@@ -157,7 +157,7 @@ ProtectionRule = Annotated[str, AfterValidator(require_protection)]
 PublicKey = Annotated[str, AfterValidator(_ed25519)]
 PlaceUrl = Annotated[str, Field(min_length=1), AfterValidator(_place)]
 Universe = Annotated[str, AfterValidator(_anywhere)]
-Prices = Annotated[str, AfterValidator(prices.readable)]
+Prices = Annotated[str, AfterValidator(model_prices.readable)]
 RoleNames = Annotated[tuple[str, ...], split("name at least one role, such as quick")]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 ModuleNames = Annotated[Names, AfterValidator(_modules)]

@@ -1,12 +1,15 @@
-"""The parts all tables share: column types, times and ids."""
+"""The parts all tables share: column types, times and ids, and statements that are composed once."""
 
 from __future__ import annotations
 
 import datetime as dt
 import os
 import random
+import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 from pydantic.alias_generators import to_snake
 from sqlalchemy import DateTime
@@ -96,3 +99,23 @@ class Dated(DeskTable):
     """Base of tables whose rows have the time at which they were made."""
 
     created_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def composed_once(compose: Callable[P, T]) -> Callable[P, T]:
+    """Return a function that composes a statement with its first call and returns the same object ever after.
+
+    `functools.cache` alone does not: threads that call it first at the same time each get an object of their own.
+    SQLAlchemy then compiles one of them, and has to match the columns of each result of the other anew.
+    """
+    kept, lock = cache(compose), threading.Lock()
+
+    @wraps(compose)
+    def statement(*args: P.args, **kwargs: P.kwargs) -> T:
+        with lock:
+            return kept(*args, **kwargs)  # type: ignore[arg-type]
+
+    return statement

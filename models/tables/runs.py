@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import JSON, CheckConstraint, Column, Index, UniqueConstraint
+from sqlalchemy import JSON, CheckConstraint, Column, Index, LargeBinary, UniqueConstraint
 from sqlmodel import Field
 
 from chordesk.models.tables.columns import Dated, DeskTable, Identified, Utc, utcnow
@@ -305,3 +305,100 @@ class RunDocumentCopy(DeskTable, table=True):
     due_at: dt.datetime = Field(sa_type=Utc)
     error: str | None = None
     written_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+
+
+class Analysis(Identified, Dated, table=True):
+    """The synthesis of one symbol's reports; the reports are those of its verdict.
+
+    contract: OCC symbol of the contract to write, null unless one was named. figures: of the chart, the contract and
+    the research, as the reports have them. checks: rows of `models.analysis.AnalysisCheck`. reasons: why it is no
+    select. turn_id, headline, summary, author, grounding: of the text, null without one; grounding: the source of each
+    figure in it.
+    """
+
+    __table_args__ = (UniqueConstraint("run_id", "symbol"),)
+
+    run_id: str = Field(foreign_key="run.id", index=True)
+    candidate_id: str = Field(foreign_key="candidate.id", index=True)
+    verdict_id: str = Field(foreign_key="verdict.id", index=True)
+    symbol: str
+    strategy: str
+    recommendation: str
+    rating: str
+    confidence: str
+    contract: str | None = None
+    figures: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    checks: list[dict[str, Any]] = Field(default_factory=list, sa_type=JSON)
+    reasons: list[str] = Field(default_factory=list, sa_type=JSON)
+    key_risks: list[str] = Field(default_factory=list, sa_type=JSON)
+    turn_id: str | None = Field(default=None, foreign_key="turn.id", index=True)
+    headline: str | None = None
+    summary: str | None = None
+    author: str | None = None
+    grounding: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
+
+
+class GraphCheckpoint(DeskTable, table=True):
+    """The latest checkpoint of a graph, or of a graph within one of its nodes.
+
+    thread: name of the graph in its run. place: LangGraph's checkpoint namespace, empty for the graph itself.
+    content: the checkpoint, as `form` says; metadata likewise. step_id and attempt: those that wrote it.
+    """
+
+    run_id: str = Field(foreign_key="run.id", primary_key=True)
+    thread: str = Field(primary_key=True)
+    place: str = Field(primary_key=True)
+    checkpoint_id: str
+    parent_id: str | None = None
+    form: str
+    content: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    about_form: str
+    about: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    step_id: str = Field(foreign_key="step.id", index=True)
+    attempt: int
+    written_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+
+
+class GraphWrite(DeskTable, table=True):
+    """What a node has written since a checkpoint, while others of the same step still run: after a loss it is not run
+    again. task: LangGraph's id of the node's task."""
+
+    run_id: str = Field(foreign_key="run.id", primary_key=True)
+    thread: str = Field(primary_key=True)
+    place: str = Field(primary_key=True)
+    task: str = Field(primary_key=True)
+    ordinal: int = Field(primary_key=True)
+    checkpoint_id: str
+    path: str = ""
+    channel: str
+    form: str
+    content: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+
+
+class BacktestSession(Identified, Dated, table=True):
+    """One session of a backtest, marked at its close. Money is in account currency.
+
+    backtest_id: the run that began the walk; run_id: the run that did this session, another one after a resumption.
+    state: done, or missing with its reason. equity: null while a position has no price. exposure: gross value of the
+    positions over equity. traded: value of the fills since the session before. orders by state, denials by code,
+    verdicts by rating, unpriced and stale positions as symbols.
+    """
+
+    __table_args__ = (UniqueConstraint("backtest_id", "day"),)
+
+    backtest_id: str = Field(foreign_key="run.id", index=True)
+    run_id: str = Field(foreign_key="run.id", index=True)
+    day: dt.date
+    state: str
+    reason: str | None = None
+    screen_run_id: str | None = Field(default=None, foreign_key="run.id", index=True)
+    trade_run_id: str | None = Field(default=None, foreign_key="run.id", index=True)
+    cash: float
+    equity: float | None = None
+    exposure: float | None = None
+    traded: float
+    orders: dict[str, int] = Field(default_factory=dict, sa_type=JSON)
+    denials: dict[str, int] = Field(default_factory=dict, sa_type=JSON)
+    verdicts: dict[str, int] = Field(default_factory=dict, sa_type=JSON)
+    unpriced: list[str] = Field(default_factory=list, sa_type=JSON)
+    stale: list[str] = Field(default_factory=list, sa_type=JSON)

@@ -18,13 +18,12 @@ from chordesk.models.database.artifacts import removed_at
 from chordesk.models.database.store import Store
 from chordesk.models.errors import BackupError
 from chordesk.models.settings import Settings
-from chordesk.tasks.backup import databases, manifest
-from chordesk.tasks.backup.facts import Anchored, Facts
-from chordesk.tasks.backup.manifest import DATABASES, BackupChain, Manifest
-from chordesk.tasks.backup.places import BackupPlace
-from chordesk.tools.orders.audit.chain import read_chain
-from chordesk.tools.orders.audit.log import CHAIN, LOG, chain_of, log_path
-from chordesk.tools.orders.halt.halting import halt_file
+from chordesk.tasks.backup import databases
+from chordesk.tasks.backup import places as manifest
+from chordesk.tasks.backup.databases import Anchored, Facts
+from chordesk.tasks.backup.places import DATABASES, BackupChain, BackupPlace, Manifest
+from chordesk.tools.orders.audit import CHAIN, LOG, chain_of, log_path, read_chain
+from chordesk.tools.orders.halting import halt_file
 
 AUDIT, BLOBS = "audit", "blobs"
 SECRETS = (
@@ -69,7 +68,7 @@ def backup(settings: Settings, store: Store, address: str, version: str | None) 
             runs=facts.runs, open_runs=facts.open_runs, orders=facts.orders, chains=found.chains, files=files,
             removed=found.removed, missing=sorted(found.missing), left_out=[*SECRETS, *found.left_out],
         ).sealed()  # fmt: skip
-        (folder / manifest.NAME).write_bytes(manifest.written(made))
+        (folder / manifest.MANIFEST_NAME).write_bytes(manifest.written_manifest(made))
     return Made(place.name, made, sum(file.bytes for file in files), place.leftovers())
 
 

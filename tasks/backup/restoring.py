@@ -25,13 +25,12 @@ from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.backup import databases
 from chordesk.tasks.backup.making import AUDIT, BLOBS
-from chordesk.tasks.backup.manifest import DATABASES, Manifest
-from chordesk.tasks.backup.places import BackupPlace
+from chordesk.tasks.backup.places import DATABASES, BackupPlace, Manifest
 from chordesk.tasks.views.lineage import lineage
-from chordesk.tools.orders.audit import log as audit
-from chordesk.tools.orders.audit.reading import check_logs
-from chordesk.tools.orders.halt import disarming, halting
-from chordesk.tools.orders.records.accounts import account_names
+from chordesk.tools.orders import audit, halting
+from chordesk.tools.orders import halting as disarming
+from chordesk.tools.orders.accounts import account_names
+from chordesk.tools.orders.audit_reading import check_logs
 
 # May be in the data folder before: a person's settings, and what a file system has at its root.
 ALLOWED = frozenset({"desk.toml", ".env", "lost+found"})

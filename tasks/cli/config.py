@@ -11,11 +11,10 @@ from rich.table import Table
 
 from chordesk.agents.role_models import LOCAL, models_in_use
 from chordesk.models.errors import UsageError
-from chordesk.models.prices import AS_OF, LISTED, NO_PRICE, Price, prices
+from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE, Price, prices
 from chordesk.models.settings import Settings
-from chordesk.models.settings.running import is_up
+from chordesk.models.settings.running_desk import is_up, standing_of
 from chordesk.models.settings.sources import Loaded
-from chordesk.models.settings.standing import standing_of
 from chordesk.models.settings.variables import RUNNING
 from chordesk.tasks.cli.output import emit, table, warn
 from chordesk.tasks.cli.render.standing import desk_line

@@ -12,7 +12,7 @@ from rich.console import Console
 from chordesk.models.database.store import require_current
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import LENSES
-from chordesk.models.settings.standing import Standing, standing_of_run
+from chordesk.models.settings.running_desk import Standing, standing_of_run
 from chordesk.models.states import RunState
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import desk_of, redis_url

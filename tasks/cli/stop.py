@@ -14,9 +14,9 @@ from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.shell import Json, opened, whoami
 from chordesk.tasks.telemetry.commits import emitted
 from chordesk.tasks.views.run_view import find_run
-from chordesk.tasks.worker.notifier import WorkerNotifier
+from chordesk.tasks.worker.app import WorkerNotifier
 from chordesk.tasks.worker.stopping import Stop, stop_runs, unfinished
-from chordesk.tasks.workflows.episode.stopping import stop_voice
+from chordesk.tasks.workflows.episode.rounds import stop_voice
 
 MARGIN_SECONDS = 6.0  # past a lease: what is held by a dead worker ends with its lease
 

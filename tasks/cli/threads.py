@@ -13,8 +13,7 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.cli.output import emit, paragraph, print_line
 from chordesk.tasks.cli.render.threads import thread_list, thread_report
 from chordesk.tasks.cli.shell import Json, opened
-from chordesk.tasks.threads.handling import ask, fork, registered, reset
-from chordesk.tasks.threads.overview import find_thread, threads, view
+from chordesk.tasks.threads import ask, find_thread, fork, registered, reset, threads, view
 
 NAME = "threads"  # of the home that forks are made in
 Thread = Annotated[str, typer.Argument(help="A thread's id, or at least 6 characters of its beginning or end.")]

@@ -13,9 +13,9 @@ from rich.text import Text
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
-from chordesk.models.events.envelope import DESK, Envelope, EventType
+from chordesk.models.events import DESK, Envelope, EventType
 from chordesk.models.settings import Settings
-from chordesk.models.settings.standing import standing_of_run
+from chordesk.models.settings.running_desk import standing_of_run
 from chordesk.models.states import RunState
 from chordesk.tasks.cli.output import console
 from chordesk.tasks.cli.render.events import event_line

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from chordesk.agents.limits import longest_turn
+from chordesk.agents.role_models import longest_turn
 from chordesk.models.errors import DeskError
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk

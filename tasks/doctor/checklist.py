@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from chordesk.models.errors import DeskError
-from chordesk.models.settings.running import is_up
+from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import Loaded
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.doctor import machine, model, notifications, research, safety, servers, services, trading

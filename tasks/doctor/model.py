@@ -10,8 +10,8 @@ from chordesk.agents.role_models import LOCAL, models_in_use, role_models
 from chordesk.agents.roles import ROLES
 from chordesk.agents.runner import Assignment, RoleRun, Runner
 from chordesk.agents.subjects import screener_subject
+from chordesk.models.answers import Completed, Failed, Refused
 from chordesk.models.errors import BinaryMissing, LoginMissing, ModelMissing
-from chordesk.models.research import Completed, Failed, Refused
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import closing
 
 from chordesk.models.database.store import Store, current
-from chordesk.models.settings import running
+from chordesk.models.settings import running_desk
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
 from chordesk.tasks.doctor.services import not_made
-from chordesk.tasks.notifications import channels, checking, record
-from chordesk.tasks.notifications.record import NotificationsState
+from chordesk.tasks.notifications import channels, checking, messages
+from chordesk.tasks.notifications.messages import NotificationsState
 
 NAME = "notifications"
 
@@ -22,13 +22,13 @@ def notifications(context: CheckContext) -> Check:
     if not_made(context) or len(set(current(settings.database))) > 1:
         return Check(NAME, CheckStatus.OK, shown)
     with closing(Store(settings.database)) as store, store.read() as session:
-        found = record.state(session)
+        found = messages.state(session)
     if given_up := [one for one in found.channels if one.given_up]:
         counts = ", ".join(f"{one.given_up} to {one.name}" for one in given_up)
         detail = f"{shown}; given up in the last 24 hours: {counts}"
         return Check(NAME, CheckStatus.WARN, detail, "try it: `desk notify test`; `desk notify list` shows why")
     # Not whether the home is held: these checks hold it too.
-    if (silent := _silent(found, up=running.has_settings(running.read(settings.home)))) is not None:
+    if (silent := _silent(found, up=running_desk.has_settings(running_desk.read(settings.home)))) is not None:
         return Check(NAME, CheckStatus.WARN, f"{shown}; {silent}", "start `desk up` again, or `desk notify run`")
     return Check(NAME, CheckStatus.OK, shown)
 

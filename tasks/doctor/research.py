@@ -7,12 +7,12 @@ import subprocess
 import tempfile
 
 from chordesk.models.errors import NotConfigured
-from chordesk.models.page_hosts import page_hosts
+from chordesk.models.urls import page_hosts
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
+from chordesk.tools.model_tools import filings as edgar
 from chordesk.tools.pages.browser import find_browser
-from chordesk.tools.pages.targets import PageError
+from chordesk.tools.pages.reading import PageError
 from chordesk.tools.pages.text import require_installed
-from chordesk.tools.research import edgar
 from chordesk.tools.venues import factory
 
 _SECONDS = 12

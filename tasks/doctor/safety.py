@@ -11,10 +11,10 @@ from chordesk.models.orders import Denied
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
 from chordesk.tasks.doctor.services import not_made
 from chordesk.tools.decimals import money
-from chordesk.tools.orders.audit.log import log_path, place_of
-from chordesk.tools.orders.audit.reading import CheckedChain, check_logs
-from chordesk.tools.orders.checks.mandates import in_force, usage_of
-from chordesk.tools.orders.protection.coverage import unprotected
+from chordesk.tools.orders.audit import log_path, place_of
+from chordesk.tools.orders.audit_reading import CheckedChain, check_logs
+from chordesk.tools.orders.mandates import in_force, usage_of
+from chordesk.tools.orders.protection import unprotected
 
 VERIFY = "`desk audit verify` names every line"
 

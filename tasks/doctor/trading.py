@@ -15,8 +15,8 @@ from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
 from chordesk.tasks.doctor.services import not_made
 from chordesk.tasks.redis_clients import client
 from chordesk.tools.ledger import account_view
-from chordesk.tools.market.files.checking import check_folder
-from chordesk.tools.market.quotes import Quotes
+from chordesk.tools.market.files.data_folder import check_folder
+from chordesk.tools.market.prices import Quotes
 from chordesk.tools.market.universe import resolve_universe
 
 MOST_SKEW_SECONDS = 2.0

@@ -10,7 +10,7 @@ from sqlalchemy import update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col, select
 
-from chordesk.models.settings.accounts import BACKTEST
+from chordesk.models.settings.running_desk import BACKTEST
 from chordesk.models.states import RUN_FINAL, DocumentState, RunKind
 from chordesk.models.tables.runs import Run, RunDocumentCopy
 

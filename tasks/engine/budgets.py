@@ -13,15 +13,14 @@ import sqlalchemy
 from sqlalchemy import ColumnElement, Select, bindparam, case, func, or_
 from sqlmodel import Session, col, select
 
-from chordesk.models.events.envelope import DESK
-from chordesk.models.events.notices import NewNotice
-from chordesk.models.notifications.kinds import NoticeKind
-from chordesk.models.prices import LOCAL, Price, model_of, price_of, prices
-from chordesk.models.research import Frozen, ReportStatus
+from chordesk.models.answers import Frozen, ReportStatus
+from chordesk.models.events import DESK
+from chordesk.models.model_prices import LOCAL, Price, model_of, price_of, prices
+from chordesk.models.notices import NewNotice
+from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings import Settings
-from chordesk.models.settings.accounts import BACKTEST, is_backtest
-from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.composing import composed_once
+from chordesk.models.settings.running_desk import BACKTEST, is_backtest
+from chordesk.models.tables.columns import composed_once, utcnow
 from chordesk.models.tables.runs import Report, Run, Step, Turn
 from chordesk.tasks.engine import kinds
 

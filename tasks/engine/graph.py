@@ -18,15 +18,24 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, and_, select, update
 from sqlmodel import Session, col
 
+from chordesk.models import event_log, events
 from chordesk.models.errors import LeaseLost
-from chordesk.models.events import event_log, run_events
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, AttemptEnd, RunState, StepKind, StepState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.engine import statements
-from chordesk.tasks.engine.child_runs import ChildRun, waiting_step
-from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep, SomeStep, again_event, ended_event, ready_of
-from chordesk.tasks.events import lost_turns
+from chordesk.tasks.engine.steps import (
+    ChildRun,
+    ClaimedStep,
+    NewStep,
+    ReadyStep,
+    SomeStep,
+    again_event,
+    ended_event,
+    ready_of,
+    waiting_step,
+)
+from chordesk.tasks.events import lifecycles
 
 LOST = "its worker was lost"
 CANCELS = "cancels"  # in the result of a step that made its siblings needless: why
@@ -42,7 +51,7 @@ def open_run(session: Session, run: Run, finish_id: str, attempts: int) -> None:
     """Write a run and its finish step; the first steps are added as children of the finish step."""
     session.add(run)
     session.flush()
-    event_log.append(session, [run_events.started(run)])
+    event_log.append(session, [events.started(run)])
     _insert(session, run.id, [NewStep(StepKind.FINISH, "", waits=True, id=finish_id)], attempts)
 
 
@@ -142,7 +151,7 @@ def record_attempt(
     state: the step's, where the outcome alone does not determine it.
     """
     if outcome is AttemptEnd.LOST:
-        lost_turns.end(session, held.run_id, reason or LOST, held.id)
+        lifecycles.end_lost(session, held.run_id, reason or LOST, held.id)
     row = {
         "id": new_id(),
         "step_id": held.id,
@@ -315,7 +324,7 @@ def close_run(
     run.finished_at, run.summary = utcnow(), summary
     run.notes = [*run.notes, *notes]
     session.add(run)
-    event_log.append(session, [run_events.completed(run)])
+    event_log.append(session, [events.completed(run)])
     session.flush()
     ready = count_down(session, waiting_step(run))
     if ready and not sends:

@@ -1,22 +1,34 @@
-"""Leases of the steps that this worker process holds: renewal, and the end of work that takes too long.
+"""Leases: of the steps that this worker process holds, and of the one process that sweeps; and how a process holds
+them.
 
-The threads pool has no time limits, so the limit of a step is kept here: past it the lease is not renewed and the work
-is cancelled. Work that has lost its lease is cancelled too: another worker has it.
+The keeper renews the leases of steps and ends work that takes too long, the loop runs their coroutines, the drain
+gives them back when the process ends. The lease on the sweep is a row of the database, which also says whether an
+expired lease means a lost worker.
 """
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import datetime as dt
+import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any, TypeVar
 
 import structlog
-from sqlmodel import SQLModel
+from celery import bootsteps
+from sqlalchemy import or_, update
+from sqlmodel import Session, SQLModel, col, select
 
 from chordesk.models.database.store import Store
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Sweep
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.steps import ClaimedStep
 
@@ -177,3 +189,249 @@ class LeaseKeeper:
         # A command to the workers comes sooner; this finds the work that it did not reach.
         self.end_runs(stopped)
         self.end_children(needless)
+
+
+# The end of a worker process: it takes nothing new, lets turns end for a while, then gives the rest of its steps
+# back.
+#
+# Celery's threads pool waits for its tasks without a limit. So the work itself is ended here: a turn that outlasts
+# the
+# time is interrupted, and its step goes back to the queue with the attempt not used up.
+
+POLL_SECONDS = 0.1
+# From the end of the work to the end of the process: app-servers are stopped, connections closed.
+EXIT_SECONDS = 20.0
+_NO, _WARM, _AT_ONCE = 0, 1, 2
+Keeper = Callable[[], LeaseKeeper | None]
+
+
+class Drain:
+    """The request to end this process, which a signal handler may make, and the thread that then ends its work."""
+
+    def __init__(self, grace_seconds: float, exit_seconds: float = EXIT_SECONDS) -> None:
+        self._grace_seconds, self._exit_seconds = grace_seconds, exit_seconds
+        self._request = _NO
+
+    @property
+    def requested(self) -> bool:
+        return self._request != _NO
+
+    def request(self, how: str = "Warm", **_: Any) -> None:
+        """Handle Celery's shutdown signal. A second one, or a cold one, gives turns no time to end by themselves."""
+        self._request = _AT_ONCE if self.requested or how != "Warm" else _WARM
+
+    def take_signals(self) -> None:
+        """Make Ctrl-C end the worker as SIGTERM does, and SIGQUIT too, but at once. For the main thread of a worker.
+
+        Celery's own cold shutdown kills tasks. Threads cannot be killed: it fails half-way, and the process stays with
+        turns that never end.
+        """
+        warm = signal.getsignal(signal.SIGTERM)
+
+        def cold(number: int, frame: Any) -> None:
+            self.request("Cold")
+            warm(number, frame)  # type: ignore[operator,misc]
+
+        signal.signal(signal.SIGINT, warm)
+        signal.signal(signal.SIGQUIT, cold)
+
+    def watch(self, keeper: Keeper) -> None:
+        """Start the thread. keeper: returns the holder of this process's leases, None before the first step."""
+        threading.Thread(target=self._run, args=(keeper,), name="drain", daemon=True).start()
+
+    def _run(self, keeper: Keeper) -> None:
+        while not self.requested:
+            time.sleep(POLL_SECONDS)
+        until = time.monotonic() + self._grace_seconds
+        log.info("drain.began", held=_count(keeper), grace_seconds=self._grace_seconds)
+        while _count(keeper) and self._request != _AT_ONCE and time.monotonic() < until:
+            time.sleep(POLL_SECONDS)
+        self._end_rest(keeper)
+        # All work is over and in the database. A Redis that neither answers nor refuses would be waited for without a
+        # limit by Celery.
+        time.sleep(self._exit_seconds)
+        log.error("drain.stuck", seconds=self._exit_seconds)
+        os._exit(1)
+
+    def _end_rest(self, keeper: Keeper) -> None:
+        if left := _count(keeper):
+            log.info("drain.interrupts", steps=left)
+        until = time.monotonic() + ENDING_SECONDS
+        # Again and again: a step may have been claimed just before the request to end.
+        while (held := keeper()) is not None and held.end_all():
+            if time.monotonic() > until:
+                log.error("drain.gave_up", steps=held.count())
+                os._exit(1)  # code that cannot be interrupted; when its lease is over another worker takes it up
+            time.sleep(POLL_SECONDS)
+
+
+def _count(keeper: Keeper) -> int:
+    held = keeper()
+    return held.count() if held is not None else 0
+
+
+class StopFetching(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Stops fetching as soon as the worker is to end, and puts back what the last fetch brought.
+
+    A fetch waits in Redis for up to a second. Kombu reads its answer when the channel closes, which is after the last
+    task has ended: until then a message would be with a worker that never does it.
+    """
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def stop(self, consumer: Any) -> None:
+        if not consumer.app.desk.drain.requested or not consumer.task_consumer:
+            return
+        channel = consumer.task_consumer.channel
+        try:
+            consumer.task_consumer.cancel()
+            if channel._in_poll:
+                channel._brpop_read()
+        except Exception as error:
+            # Nothing was fetched, or Redis is away: what it lost is sent again by the sweep.
+            log.debug("drain.last_fetch", error=repr(error))
+
+
+T = TypeVar("T")
+BLOCKING_THREADS = 32
+STALLED_SECONDS = 60.0  # no load explains a loop that stands still for so long
+
+
+class LoopWatch:
+    """Measures for how long a loop has not turned. It waits for nothing: each question is answered by the next one."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop, self._lock = loop, threading.Lock()
+        self._asked: float | None = None
+
+    def stalled_seconds(self) -> float:
+        """Return for how long the loop has owed its answer to an earlier question; 0 when it owes none."""
+        with self._lock:
+            if self._asked is not None:
+                return time.monotonic() - self._asked
+            if not self._loop.is_closed():
+                self._asked = time.monotonic()
+                self._loop.call_soon_threadsafe(self._answer)
+            return 0.0
+
+    def _answer(self) -> None:
+        self._asked = None
+
+
+class LoopThread:
+    def __init__(self, name: str = "desk-loop") -> None:
+        self.loop = asyncio.new_event_loop()
+        self.watch = LoopWatch(self.loop)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        # What blocks runs in these threads; the default, a few more than cores, would queue behind a slow disk.
+        self.loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(BLOCKING_THREADS, "blocking"))
+        self.loop.run_forever()
+
+    def why_stuck(self) -> str | None:
+        """Return that the loop stands still, None while it turns; waits for nothing."""
+        seconds = self.watch.stalled_seconds()
+        return f"its event loop has not turned for {seconds:.0f} s" if seconds > STALLED_SECONDS else None
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(timeout=5)
+        if not self.loop.is_running():
+            self.loop.close()
+
+
+# The lease on the sweep, one row of the database: at most one sweep at a time, and when expired leases of steps
+# count.
+#
+# Two beats, or a beat that caught up after a pause, start more sweeps than are wanted; those that find the row taken,
+# or
+# the last sweep too recent, do nothing. The sweep of a killed worker holds the row for a few seconds and no longer.
+#
+# The row also holds whether a lease that has run out means a lost worker. It does not when the sweeps themselves
+# stopped
+# for a while: the clock leapt, the machine slept, or the database was away. The holders could not renew then, and get
+# time to do so before anything is taken from them.
+
+SWEEP_ROW = 1
+# Parts of a lease. Holders renew each third of it: two thirds are left when they have just not yet done so, and within
+# half of it all that live have.
+RENEWAL = 1 / 3
+GRACE = 1 / 2
+
+
+@dataclass(frozen=True, slots=True)
+class SweepClaim:
+    """The right to sweep. redis_mark: what the last sweep found in Redis."""
+
+    redis_mark: str | None
+
+
+def claim_sweep(session: Session, owner: str, lease_seconds: float, rest_seconds: float) -> SweepClaim | None:
+    """Take the right to sweep for `lease_seconds`; None while another process has it, or when the last sweep ended less
+    than `rest_seconds` ago. A time ahead of the clock was written before the clock was put back, and is ignored."""
+    now = utcnow()
+    until = now + dt.timedelta(seconds=lease_seconds)
+    lease, last = col(Sweep.lease_until), col(Sweep.last_at)
+    rested = now - dt.timedelta(seconds=rest_seconds)
+    free = or_(lease.is_(None), lease < now, lease > until)
+    row = session.connection().execute(
+        update(Sweep)
+        .where(col(Sweep.id) == SWEEP_ROW, free, or_(last.is_(None), last <= rested, last > now))
+        .values(owner=owner, lease_until=until)
+        .returning(col(Sweep.redis_mark))
+    )
+    found = row.one_or_none()
+    return SweepClaim(found.redis_mark) if found is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTrust:
+    """Trust in expired leases.
+
+    trusted: a lease that has run out means a lost worker. grace_seconds: time until it does again, set by the check
+    that began to doubt. put_back: seconds by which the clock went back.
+    """
+
+    trusted: bool
+    grace_seconds: float = 0.0
+    put_back: float = 0.0
+
+
+def lease_trust(session: Session, interval_seconds: float, lease_seconds: float) -> LeaseTrust:
+    """Compare the clock with that of the last check, and write from when until when expired leases are to be trusted.
+
+    For the transaction that takes steps over: the row is locked before the clock is read, so that minutes of waiting
+    for the database count. A check later than an interval and a third of a lease after the last one begins a doubt. As
+    long as the interval is at most a third of a lease, as by default, a shorter gap cannot make a living holder's lease
+    run out.
+    """
+    row = session.exec(select(Sweep).where(Sweep.id == SWEEP_ROW).with_for_update()).one()
+    now = utcnow()
+    tolerance = dt.timedelta(seconds=interval_seconds + RENEWAL * lease_seconds)
+    grace = dt.timedelta(seconds=GRACE * lease_seconds)
+    since = now - (row.trusted_until - tolerance) if row.trusted_until is not None else dt.timedelta()
+    back = max(-since.total_seconds(), 0.0)
+    put_back = back if back > RENEWAL * lease_seconds else 0.0
+    doubt = since > tolerance or put_back > 0
+    if doubt:
+        row.trusted_from = now + grace
+    row.trusted_until = now + tolerance
+    session.add(row)
+    trusted = row.trusted_from is None or row.trusted_from <= now
+    return LeaseTrust(trusted, grace.total_seconds() if doubt else 0.0, put_back)
+
+
+def release_sweep(session: Session, owner: str, found: Mapping[str, int], redis_mark: str | None) -> bool:
+    """Give the row back with what was found; False when another process has it by now."""
+    done = session.connection().execute(
+        update(Sweep)
+        .where(col(Sweep.id) == SWEEP_ROW, col(Sweep.owner) == owner)
+        .values(owner=None, lease_until=None, last_at=utcnow(), found=dict(found), redis_mark=redis_mark)
+    )
+    return done.rowcount == 1

@@ -17,7 +17,7 @@ from kombu.exceptions import OperationalError as BrokerError
 from sqlalchemy.exc import DBAPIError
 
 from chordesk.agents.runtime import Opening
-from chordesk.models.database.persistence import is_lost
+from chordesk.models.database.store import is_lost
 from chordesk.models.errors import DeskError, kind_of
 
 

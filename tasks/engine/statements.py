@@ -23,8 +23,7 @@ from sqlalchemy import (
 )
 
 from chordesk.models.states import STEP_FINAL, AttemptEnd, RunState, StepState
-from chordesk.models.tables.columns import Utc
-from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.columns import Utc, composed_once
 from chordesk.models.tables.runs import Attempt, Run, Step, Sweep
 from chordesk.tasks.engine.policy import ALONE_AFTER, LOSSES, MOST_LOSSES
 from chordesk.tasks.engine.steps import ClaimedStep, ReadyStep

@@ -9,15 +9,14 @@ from typing import Any
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
+from chordesk.models.answers import ReportStatus
 from chordesk.models.errors import UsageError
-from chordesk.models.research import ReportStatus
 from chordesk.models.settings import Settings
-from chordesk.models.settings.snapshots import in_run
+from chordesk.models.settings.running_desk import in_run
 from chordesk.models.states import OrderState, RunState, StepState
-from chordesk.models.tables.analysis import Analysis
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, Order, Position
-from chordesk.models.tables.runs import Candidate, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
+from chordesk.models.tables.runs import Analysis, Candidate, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import cost_of, skipped, usage_of_budgets, was_run
 from chordesk.tools.shortening import LEFT_OUT

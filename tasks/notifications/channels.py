@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from chordesk.models import notifications
 from chordesk.models.errors import SettingError
-from chordesk.models.notifications import texts
-from chordesk.models.notifications.kinds import NoticeKind
-from chordesk.models.notifications.quiet import QuietHours
-from chordesk.models.notifications.texts import ByChannel
+from chordesk.models.notifications import ByChannel, NoticeKind, QuietHours
 from chordesk.models.settings import Settings
 
 _SET = "set DESK_NOTIFY_CHANNELS to NAME=URL, or DESK_NOTIFY_FILE to a file with such lines"
@@ -36,7 +34,10 @@ def channels(settings: Settings) -> list[Channel]:
     """Return the channels of the settings. Raises SettingError for what does not fit together, without apprise or a
     channel, and for a file that cannot be read."""
     urls = _urls(settings)
-    kinds, quiet = texts.kinds_by_channel(settings.notify_kinds), texts.quiet_by_channel(settings.notify_quiet)
+    kinds, quiet = (
+        notifications.kinds_by_channel(settings.notify_kinds),
+        notifications.quiet_by_channel(settings.notify_quiet),
+    )
     _require_known("DESK_NOTIFY_KINDS", settings.notify_kinds, kinds, urls)
     _require_known("DESK_NOTIFY_QUIET", settings.notify_quiet, quiet, urls)
     require_library()
@@ -65,12 +66,12 @@ def _urls(settings: Settings) -> dict[str, str]:
         problem = f"DESK_NOTIFY_CHANNELS and DESK_NOTIFY_FILE={str(settings.notify_file)!r} are both set"
         raise SettingError(problem, remedy="set one of the two")
     if settings.notify_channels is not None:
-        return texts.channel_urls(settings.notify_channels.get_secret_value())
+        return notifications.channel_urls(settings.notify_channels.get_secret_value())
     path = settings.notify_file
     if path is None:
         raise SettingError("no channel of notifications is set", remedy=_SET)
     try:
-        return texts.channel_urls(path.read_text(encoding="utf-8"))
+        return notifications.channel_urls(path.read_text(encoding="utf-8"))
     except OSError as error:
         problem = f"DESK_NOTIFY_FILE={str(path)!r} cannot be read: {error.strerror}"
         raise SettingError(problem, remedy="name a file that this user may read") from None

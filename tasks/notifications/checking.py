@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.models.settings import Settings
 from chordesk.tasks.notifications.channels import Channel, channels
 

@@ -6,28 +6,71 @@ where a process ends, or an answer takes too long, between the two.
 
 from __future__ import annotations
 
+import datetime as dt
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from zoneinfo import ZoneInfo
 
 import structlog
+from sqlalchemy import update
 from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
-from chordesk.models.notifications.kinds import NotificationState
-from chordesk.models.settings import Settings, running
+from chordesk.models.notifications import NotificationState
+from chordesk.models.settings import Settings, running_desk
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import Notice, Notification
+from chordesk.models.tables.notifications import Notice, Notification, NotificationSender
 from chordesk.tasks.events.sources import AWAY
-from chordesk.tasks.notifications import dispatch, intake, lease
+from chordesk.tasks.notifications import messages
 from chordesk.tasks.notifications.channels import Channel
-from chordesk.tasks.notifications.dispatch import HourLimit, Message
-from chordesk.tasks.notifications.lease import SenderHold
+from chordesk.tasks.notifications.messages import HourLimit, Message
 from chordesk.tasks.notifications.wire import Answer, ChannelWire
 from chordesk.tasks.notifications.wording import Wording
+
+# The lease of the one process that sends, a row of the database. Others wait beside it and take over when it runs
+# out.
+
+SENDER_ROW = 1
+LEASE_SECONDS = 15.0
+LEASE_RENEW_SECONDS = LEASE_SECONDS / 3
+
+
+class SenderHold(Enum):
+    """Whether this process may send: it could before, it can from now on, or another one does."""
+
+    KEPT = "kept"
+    TAKEN = "taken"
+    OTHERS = "others"
+
+
+def hold_lease(session: Session, owner: str, now: dt.datetime) -> SenderHold:
+    """Take or renew the lease, and keep the row locked until the transaction ends: what it writes is fenced so.
+
+    A lease that ends later than one taken now would is of before the clock was put back, and counts for nothing.
+    """
+    row = session.exec(select(NotificationSender).where(NotificationSender.id == SENDER_ROW).with_for_update()).one()
+    until = now + dt.timedelta(seconds=LEASE_SECONDS)
+    alive = row.lease_until is not None and now <= row.lease_until <= until
+    if alive and row.owner != owner:
+        return SenderHold.OTHERS
+    found = SenderHold.KEPT if row.owner == owner else SenderHold.TAKEN
+    row.owner, row.lease_until, row.seen_at = owner, until, now
+    session.add(row)
+    return found
+
+
+def release_lease(session: Session, owner: str) -> None:
+    """Give the lease back, if it is this process's, so that another one need not wait for its end."""
+    session.connection().execute(
+        update(NotificationSender)
+        .where(col(NotificationSender.id) == SENDER_ROW, col(NotificationSender.owner) == owner)
+        .values(owner=None, lease_until=None)
+    )
+
 
 log = structlog.get_logger(__name__)
 
@@ -99,9 +142,9 @@ class Sender:
                 return
             for message, error in self._unwritten:
                 self._write(session, message, error)
-            intake.take(session, self._channels, self._wording(), self._settings.notify_window_seconds, now)
+            messages.take(session, self._channels, self._wording(), self._settings.notify_window_seconds, now)
             free = [one for one in self._channels if self._is_free(one.name)]
-            begun = [dispatch.next_of(session, one, self._limits, self._owner, now) for one in free]
+            begun = [messages.next_of(session, one, self._limits, self._owner, now) for one in free]
         # Only now, since the transaction may have failed.
         self._unwritten = []
         for one in begun:
@@ -111,8 +154,8 @@ class Sender:
     def _hold(self, session: Session) -> bool:
         """Return whether this process may send, in a transaction that is fenced by the lease."""
         now = utcnow()
-        found = lease.hold(session, self._owner, now)
-        self._held_until = time.monotonic() + lease.RENEW_SECONDS
+        found = hold_lease(session, self._owner, now)
+        self._held_until = time.monotonic() + LEASE_RENEW_SECONDS
         if found is SenderHold.OTHERS:
             if not self._waits:
                 log.info("notify.waits", reason="another process sends")
@@ -121,7 +164,7 @@ class Sender:
             return False
         if found is SenderHold.TAKEN:
             services = {name: wire.service for name, wire in self._wires.items()}
-            intake.begin(session, self._channels, services, now)
+            messages.begin(session, self._channels, services, now)
             log.info("notify.sends", channels=sorted(services))
         self._waits = False
         return True
@@ -138,7 +181,7 @@ class Sender:
     def _wording(self) -> Wording:
         page = self._settings.notify_page_url
         if page is None:
-            found = running.read_api(self._settings.home)
+            found = running_desk.read_api(self._settings.home)
             page = found[0] if found is not None and found[1] else None
         return Wording(self._limits.zone, page)
 
@@ -173,7 +216,7 @@ class Sender:
         self._unwritten.append((attempt.message, error))
 
     def _write(self, session: Session, message: Message, error: str | None) -> None:
-        state = dispatch.ended(session, message, self._owner, error, utcnow())
+        state = messages.ended(session, message, self._owner, error, utcnow())
         facts = {"id": message.id, "channel": message.channel, "attempt": message.attempt}
         if state is NotificationState.SENT:
             log.info("notify.sent", **facts)
@@ -190,6 +233,6 @@ class Sender:
             with self._store.session() as session:
                 for message, error in self._unwritten:
                     self._write(session, message, error)
-                lease.release(session, self._owner)
+                release_lease(session, self._owner)
         except AWAY as error:
             log.warning("notify.database_away", error=str(error).splitlines()[0])

@@ -11,13 +11,13 @@ import structlog
 from sqlalchemy import ColumnElement, Table, and_, delete, func, or_
 from sqlmodel import Session, col, select
 
+from chordesk.models import event_log, notices
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log, notices
-from chordesk.models.events.envelope import DESK
+from chordesk.models.events import DESK
 from chordesk.models.settings import Settings
-from chordesk.models.tables.events import EventBatch, EventHead, RuntimeItem, RuntimeTurn
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.events import lost_turns
+from chordesk.models.tables.runtime import EventBatch, EventHead, RuntimeItem, RuntimeTurn
+from chordesk.tasks.events import lifecycles
 from chordesk.tasks.events.sources import AWAY
 from chordesk.tasks.retention.amounts import Amount, Amounts, added, chosen, total
 from chordesk.tasks.retention.policy import Policy, policy_of
@@ -45,7 +45,7 @@ class Trimmed:
 def trim(store: Store, policy: Policy) -> Trimmed:
     """Trim events that are too old or too many, and what goes with them. Safe at any time and from several
     processes."""
-    lost_turns.end_left_over(store, policy.now, since=policy.events_before)
+    lifecycles.end_left_over_turns(store, policy.now, since=policy.events_before)
     done = Trimmed()
     for run_id, upto in _due(store, policy):
         size = _amount(store, run_id, upto).bytes

@@ -7,21 +7,140 @@ on the run by now, so that a reader finds it whole or not at all. The foreign ke
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Set
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Set
+from enum import IntEnum
 from types import MappingProxyType
 
 import structlog
-from sqlalchemy import Table, delete, select, tuple_
+from sqlalchemy import ColumnElement, Table, delete, or_, select, tuple_
 from sqlalchemy.exc import IntegrityError
-from sqlmodel import Session
+from sqlmodel import Session, col
 
-from chordesk.models.database.store import Store
-from chordesk.models.database.tables import every_table
-from chordesk.models.tables.runs import Run
+from chordesk.models.board import QuestionSource
+from chordesk.models.database.store import Store, every_table
+from chordesk.models.settings.running_desk import is_backtest
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.board import Question
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Report, Run, Step
+from chordesk.models.tables.runtime import RoleSchedule
+from chordesk.tasks.engine.steps import PARENT_STEP
 from chordesk.tasks.retention.amounts import Amount, Amounts, added, chosen
-from chordesk.tasks.retention.holds import Hold, held_by_now, holds
-from chordesk.tasks.retention.owners import rows_of
-from chordesk.tasks.retention.policy import EVIDENCE, HOUR, RUN, Policy
+from chordesk.tasks.retention.policy import EVIDENCE, HOUR, RUN, SCORES, Policy, owned, references, rows_of
+from chordesk.tools.market.clock import exchange_day
+
+# What holds a run that ended long ago: open runs, orders and their lineage, cited reports, and scores.
+#
+# A run is held whole, for its scores alone, or not at all. What a run rests on is held as the run itself is: its rows
+# refer to rows of the other, or its parameters name it.
+
+NAMED_RUNS = ("source_run", "backtest")  # parameters of a run that name another
+
+
+class Hold(IntEnum):
+    """How much of a run stays."""
+
+    NOTHING = 0
+    SCORES = 1  # its results; not how it came to them
+    WHOLE = 2
+
+
+def holds(session: Session, before: dt.datetime) -> dict[str, Hold]:
+    """Return the hold on each run that ended before this; every other run is held whole."""
+    columns = (Run.id, Run.state, Run.finished_at, Run.market, Run.market_now)
+    runs = session.execute(select(*map(col, columns))).all()
+    old = {row.id for row in runs if row.state in RUN_FINAL and row.finished_at and row.finished_at < before}
+    if not old:
+        return {}
+    found = {row.id: Hold.NOTHING if row.id in old else Hold.WHOLE for row in runs}
+    _raise(found, _with_orders(session))
+    _raise(found, dict.fromkeys(_with_scores(session), Hold.SCORES))
+    days = _question_days(session)
+    judged = (row.id for row in runs if (row.market, exchange_day(row.market_now)) in days)
+    _raise(found, dict.fromkeys(judged, Hold.SCORES))
+    _raise(found, dict.fromkeys(_reviews(session), Hold.WHOLE))
+    _spread(found, _rests_on(session))
+    return {run_id: found[run_id] for run_id in old}
+
+
+def _raise(found: dict[str, Hold], to: Mapping[str, Hold]) -> None:
+    for run_id, hold in to.items():
+        if run_id in found:
+            found[run_id] = max(found[run_id], hold)
+
+
+def _with_orders(session: Session) -> dict[str, Hold]:
+    """Return the runs with orders. Those of a backtest were never given to anyone: they stay, as its result does."""
+    rows = session.execute(select(col(Order.run_id), col(Order.account)).distinct())
+    return {run_id: Hold.SCORES if is_backtest(account) else Hold.WHOLE for run_id, account in rows}
+
+
+def _with_scores(session: Session) -> set[str]:
+    found: set[str] = set()
+    for name in sorted(SCORES):
+        rows = owned(name)
+        found.update(session.execute(select(rows.run).select_from(rows.source).distinct()).scalars())
+    return found
+
+
+def _question_days(session: Session) -> set[tuple[str, dt.date]]:
+    """Return the markets and days of the desk's questions: every report and hit of that day on their symbol is scored
+    by them, in whichever run it is."""
+    own = (QuestionSource.DESK, QuestionSource.VERDICT)
+    rules = session.execute(select(col(Question.market), col(Question.rule)).where(col(Question.source).in_(own)))
+    return {(market, dt.date.fromisoformat(rule["day"])) for market, rule in rules if "day" in rule}
+
+
+def _reviews(session: Session) -> set[str]:
+    """Return the runs of the last reviews of holdings, and of the reports that the next verdict on them rests on."""
+    runs = set(session.execute(select(col(RoleSchedule.run_id))).scalars())
+    reports = select(col(Report.run_id)).join(RoleSchedule, col(RoleSchedule.report_id) == col(Report.id))
+    return runs | set(session.execute(reports).scalars())
+
+
+def held_by_now(session: Session, run_id: str, since: dt.datetime) -> bool:
+    """Return whether a run that was opened since then rests on this one, or the next review of a holding does."""
+    newer = select(col(Run.id)).where(
+        col(Run.created_at) >= since,
+        or_(col(Run.parent_run_id) == run_id, *(_named(name) == run_id for name in NAMED_RUNS)),
+    )
+    return session.execute(newer.limit(1)).first() is not None or run_id in _reviews(session)
+
+
+def _rests_on(session: Session) -> dict[str, set[str]]:
+    """Return the runs that each run rests on. A run and one that a step of it waits for rest on each other."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for name in NAMED_RUNS:
+        named = _named(name)
+        for run_id, other in session.execute(select(col(Run.id), named).where(named.is_not(None))):
+            found[run_id].add(other)
+    for statement in references():
+        for run_id, other in session.execute(statement):
+            found[run_id].add(other)
+    waited = select(col(Run.id), col(Step.run_id)).join(Step, col(Step.id) == _named(PARENT_STEP))
+    for run_id, other in session.execute(waited):
+        found[run_id].add(other)
+        found[other].add(run_id)
+    return found
+
+
+def _named(name: str) -> ColumnElement[str]:
+    """Return a parameter of runs as a column, null where a run has none."""
+    named: ColumnElement[str] = col(Run.params)[name].as_string()
+    return named
+
+
+def _spread(found: dict[str, Hold], rests_on: Mapping[str, Iterable[str]]) -> None:
+    """Hold what a run rests on as the run itself is held."""
+    waiting = [run_id for run_id, hold in found.items() if hold]
+    while waiting:
+        run_id = waiting.pop()
+        for other in rests_on.get(run_id, ()):
+            if other in found and found[other] < found[run_id]:
+                found[other] = found[run_id]
+                waiting.append(other)
+
 
 log = structlog.get_logger(__name__)
 

@@ -18,7 +18,7 @@ from sqlmodel.sql.expression import SelectOfScalar
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
-from chordesk.models.settings.running import is_up
+from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import load
 from chordesk.models.settings.variables import names_setting
 from chordesk.models.states import RunKind
@@ -30,7 +30,7 @@ from chordesk.tasks.services.programs import Choice, desk_command
 from chordesk.tasks.services.stack import Stack
 from chordesk.tasks.services.supervision import tethered
 from chordesk.tools.market.factory import build_market
-from chordesk.tools.market.samples.catalog import MSFT_CHAIN
+from chordesk.tools.market.samples.package_files import MSFT_CHAIN
 from chordesk.tools.market.universe import resolve_universe
 
 MARK = ".chordesk-demo"

@@ -22,8 +22,8 @@ from chordesk.tasks.services.demo import newest
 from chordesk.tasks.views.analyses import AnalysisRow, analyses
 from chordesk.tasks.views.grounded import GroundedReport, grounded_reports
 from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.prices import chain_of
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.market.quotes import chain_of
 
 ANALYSED = 3
 LEAST_SUPPORTED = 0.99  # share of the figures that must have a source

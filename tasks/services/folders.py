@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from chordesk.models.errors import UsageError
-from chordesk.models.settings.running import lock_path
+from chordesk.models.settings.running_desk import lock_path
 from chordesk.tasks.worker import sockets
 
 LOCK_SECONDS = 0.5

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from chordesk.models.errors import UsageError
-from chordesk.models.settings import Settings, running
-from chordesk.models.settings.snapshots import plain, snapshot
+from chordesk.models.settings import Settings, running_desk
+from chordesk.models.settings.running_desk import plain, snapshot
 from chordesk.models.settings.sources import Loaded
 from chordesk.models.settings.variables import PINNED_VARIABLE, PREFIX
 from chordesk.models.urls import masked
@@ -49,7 +49,12 @@ class Plan:
         open_urls = {name: url for name, url in plain_urls.items() if masked(url) == url}
         if not self.desk:
             return dict(self.urls)
-        return {**self.urls, **open_urls, **snapshot(self.settings), running.PLACES: running.places(self.settings)}
+        return {
+            **self.urls,
+            **open_urls,
+            **snapshot(self.settings),
+            running_desk.PLACES: running_desk.places(self.settings),
+        }
 
     @property
     def services(self) -> tuple[Program, ...]:
@@ -117,7 +122,7 @@ def _port(name: str, wanted: int, free: int) -> int:
 def _watched(started: Sequence[Program], settings: Settings) -> Sequence[Program]:
     """Return the programs with their ports for metrics. Raises UsageError when one of them is taken."""
     found = programs.watched(started, settings.metrics_port)
-    if running.is_up(settings.home):
+    if running_desk.is_up(settings.home):
         return found  # taken by the same desk: that it runs is the error, which the start finds
     for each in found:
         port, why = each.metrics_port, "is taken" if each.metrics_port < PORTS else "is none"
@@ -131,7 +136,7 @@ def _watched(started: Sequence[Program], settings: Settings) -> Sequence[Program
 
 def _again(home: Path, free: int) -> int:
     """Return the port at which the home was last served, if it is free: open pages go on after a restart."""
-    last = running.last_api_port(home)
+    last = running_desk.last_api_port(home)
     return last if last and is_free(last) else free
 
 

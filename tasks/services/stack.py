@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from chordesk.models.errors import DeskError, ServiceError
-from chordesk.models.settings import running
+from chordesk.models.settings import running_desk
 from chordesk.tasks import redis_clients
 from chordesk.tasks.services import folders, process_table, signals
 from chordesk.tasks.services.plan import Plan
@@ -52,7 +52,7 @@ class Stack:
         self._supervisor = Supervisor(plan.folders)
         self._process_table = ProcessTable(plan.folders.processes_file)
         self._held = ExitStack()
-        self._services_file = running.services_path(plan.folders.home)
+        self._services_file = running_desk.services_path(plan.folders.home)
         self._first_pid: dict[str, int] = {}
         self._log_begins: dict[str, int] = {}  # bytes that are of an earlier start
         self.left_over: list[ProcessRecord] = []  # of an earlier run, ended at the start
@@ -79,7 +79,7 @@ class Stack:
         self._services_ready()
         if self._before_desk:
             self._before_desk()
-        running.write(self.plan.folders.home, self.plan.announced)
+        running_desk.write(self.plan.folders.home, self.plan.announced)
         self._run(self.plan.desk)
         self._until_none(self._not_running)
         self._until_none(self._late_workers)

@@ -19,7 +19,7 @@ from supervisor.xmlrpc import SupervisorTransport
 
 from chordesk.models.errors import ServiceError, UsageError
 from chordesk.models.settings import Settings
-from chordesk.models.settings.secret_files import both_forms
+from chordesk.models.settings.variables import both_forms
 from chordesk.tasks.services import tether
 from chordesk.tasks.services.folders import Folders
 from chordesk.tasks.services.programs import Program

@@ -17,8 +17,7 @@ from chordesk.tasks.services.stack import Stack
 from chordesk.tasks.telemetry.emit import Telemetry
 from chordesk.tasks.worker.app import node_name
 from chordesk.tasks.worker.sockets import ask_all
-from chordesk.tools.market.factory import build_market
-from chordesk.tools.market.option_chains import require_chains
+from chordesk.tools.market.factory import build_market, require_chains
 
 REDIS_SECONDS = 5.0
 

@@ -13,16 +13,14 @@ from typing import Any
 import structlog
 
 from chordesk.models.database.store import Store
-from chordesk.models.events.batch import Batch
-from chordesk.models.events.envelope import Envelope, EventType
-from chordesk.models.events.telemetry import CodexErrorEvent
+from chordesk.models.events import Batch, Envelope, EventType
 from chordesk.models.settings import Settings
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Run
+from chordesk.models.telemetry_events import CodexErrorEvent
 from chordesk.tasks.telemetry.emit import Telemetry
-from chordesk.tasks.telemetry.modes import role_fields
-from chordesk.tasks.telemetry.summaries import completed
+from chordesk.tasks.telemetry.runs import completed, role_fields
 
 log = structlog.get_logger(__name__)
 

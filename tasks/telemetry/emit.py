@@ -1,21 +1,27 @@
-"""Telemetry of one process: canonical events, metrics and spans go where the settings say."""
+"""Telemetry of one process: canonical events, metrics and spans go where the settings say; its file and its watch."""
 
 from __future__ import annotations
 
 import datetime as dt
 import importlib
+import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from chordesk.agents.judging import fault
+from chordesk.agents.answers import fault
 from chordesk.agents.runner import RoleRun
+from chordesk.models.answers import Failed, Usage
 from chordesk.models.errors import SettingError
-from chordesk.models.events.telemetry import (
+from chordesk.models.settings import Settings
+from chordesk.models.tables.runs import ToolCall, Turn
+from chordesk.models.telemetry_events import (
     Canonical,
     CodexErrorEvent,
     CodexTurnFailed,
@@ -23,16 +29,95 @@ from chordesk.models.events.telemetry import (
     ToolInvocation,
     UsageMissing,
 )
-from chordesk.models.research import Failed, Usage
-from chordesk.models.settings import Settings
-from chordesk.models.tables.runs import ToolCall, Turn
 from chordesk.models.urls import is_loopback
 from chordesk.tasks.engine.steps import ClaimedStep
-from chordesk.tasks.telemetry.file import JsonLines
-from chordesk.tasks.telemetry.health import ProcessHealth
-from chordesk.tasks.telemetry.modes import role_fields
-from chordesk.tasks.telemetry.serving import Collect, WatchServer
-from chordesk.tasks.telemetry.trace_ids import headers_of
+from chordesk.tasks.telemetry.health import Collect, ProcessHealth, WatchServer
+from chordesk.tasks.telemetry.runs import headers_of, role_fields
+
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+_MODE = 0o640
+CHECK_SECONDS = 1.0  # between two checks whether the file was moved away
+
+
+class JsonLines:
+    """Writer of one line a write at the file's current end: the kernel lets no other writer in between.
+
+    A file that cannot be written loses its lines and logs one warning; it never fails the work.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._file: int | None = None
+        self._checked_at = 0.0
+        self._lost = 0
+
+    def check(self) -> None:
+        """Raise SettingError when the file cannot be appended to."""
+        try:
+            os.close(self._open())
+        except OSError as error:
+            remedy = "name a file in a folder that may be written to, or leave it unset"
+            raise SettingError(f"DESK_TELEMETRY_FILE={self.path}: {error.strerror}", remedy=remedy) from None
+
+    def append(self, line: bytes) -> None:
+        """Append a line, its newline included."""
+        with self._lock:
+            try:
+                self._write(line)
+            except OSError as error:
+                self._close()
+                if not self._lost:
+                    log.warning("telemetry.not_written", file=str(self.path), error=error.strerror)
+                self._lost += 1
+                return
+            if self._lost:
+                log.warning("telemetry.written_again", file=str(self.path), lines_lost=self._lost)
+                self._lost = 0
+
+    def close(self) -> None:
+        with self._lock:
+            self._close()
+
+    def _write(self, line: bytes) -> None:
+        self._check()
+        if self._file is None:
+            self._file = self._open()
+            line = b"\n" + line if _torn(self._file) else line
+        if os.write(self._file, line) != len(line):
+            raise OSError(0, "the disk took a part of a line")
+
+    def _check(self) -> None:
+        """Close a file that is no longer the one of this name, as after a rotation."""
+        now = time.monotonic()
+        if self._file is None or now - self._checked_at < CHECK_SECONDS:
+            return
+        self._checked_at = now
+        try:
+            same = os.path.samestat(os.stat(self.path), os.fstat(self._file))
+        except FileNotFoundError:
+            same = False
+        if not same:
+            self._close()
+
+    def _open(self) -> int:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(self.path, _FLAGS, _MODE)
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _torn(file: int) -> bool:
+    """Return whether a full disk has left a part of a line at the end, which the next line must not join."""
+    try:
+        size = os.fstat(file).st_size
+        return size > 0 and os.pread(file, 1, size - 1) != b"\n"
+    except OSError:  # a pipe has no end to look at
+        return False
+
 
 if TYPE_CHECKING:
     from chordesk.tasks.telemetry.metrics import Metrics
@@ -215,3 +300,28 @@ def _traces() -> ModuleType:
             raise
         remedy = "pip install 'chordesk[otel]', or leave it unset"
         raise SettingError(f"DESK_TRACE_URL needs the package {error.name}", remedy=remedy) from None
+
+
+class ProcessWatch:
+    """Watch over one process. telemetry: returns this process's; dropped: see `Metrics`."""
+
+    def __init__(self, name: str, telemetry: Callable[[], Telemetry], dropped: Callable[[], Mapping[str, int]]) -> None:
+        self.health = ProcessHealth(name)
+        self._telemetry, self._dropped = telemetry, dropped
+        self._collects: list[Collect] = []
+        self._server: WatchServer | None = None
+
+    def add(self, collect: Collect) -> None:
+        """Show further metrics, from `serve` on. collect: returns them; a scrape waits for it."""
+        self._collects.append(collect)
+
+    def serve(self, role: str) -> None:
+        """Begin to serve metrics and health, if a port is set. Raises SettingError when the address cannot be had.
+        role: of this process."""
+        self.health.role = role
+        self._server = self._telemetry().serve(self.health, self._dropped, collects=self._collects)
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None

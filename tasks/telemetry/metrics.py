@@ -14,11 +14,10 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from chordesk.agents.roles import TOOLS
-from chordesk.models.events.telemetry import CodexErrorEvent, ReportGrounded, ToolInvocation
-from chordesk.models.research import Usage
+from chordesk.models.answers import Usage
 from chordesk.models.tables.runs import Turn
-from chordesk.tasks.telemetry.health import ProcessHealth
-from chordesk.tasks.telemetry.serving import Collect
+from chordesk.models.telemetry_events import CodexErrorEvent, ReportGrounded, ToolInvocation
+from chordesk.tasks.telemetry.health import Collect, ProcessHealth
 
 # Seconds. A turn takes up to DESK_TURN_SECONDS, a run up to DESK_RUN_DEADLINE_MINUTES, a tool up to DESK_TOOL_SECONDS.
 _TURN = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 180)

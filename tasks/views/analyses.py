@@ -8,11 +8,10 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from chordesk.models.analysis import AnalysisCheck
+from chordesk.models.answers import Frozen
 from chordesk.models.database.artifacts import path_in_home
-from chordesk.models.research import Frozen
-from chordesk.models.tables.analysis import Analysis
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Artifact, Candidate, Report, Run, Turn, VerdictReport
+from chordesk.models.tables.runs import Analysis, Artifact, Candidate, Report, Run, Turn, VerdictReport
 
 
 class AnalystText(Frozen):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlmodel import Session, col, select
 
+from chordesk.models.answers import Frozen
 from chordesk.models.database.artifacts import path_in_home
-from chordesk.models.research import Frozen
 from chordesk.models.tables.runs import Artifact, ToolCall, Turn
 
 

@@ -6,7 +6,7 @@ import datetime as dt
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.models.states import AttemptEnd, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Attempt, Run, Step

@@ -7,11 +7,11 @@ from typing import Any
 
 from sqlmodel import Session
 
-from chordesk.models.research import Frozen
-from chordesk.models.settings.accounts import research_account
+from chordesk.models.answers import Frozen
+from chordesk.models.settings.running_desk import research_account
 from chordesk.models.states import RunKind
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.workflows.walk.rows import rows_of
+from chordesk.tasks.workflows.backtest_sessions import rows_of
 
 
 class SessionRow(Frozen):

@@ -6,8 +6,8 @@ import datetime as dt
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.events.lifecycle import ConversationRef
-from chordesk.models.tables.events import RuntimeConversation
+from chordesk.models.events import ConversationRef
+from chordesk.models.tables.runtime import RuntimeConversation
 
 
 class ConversationRow(ConversationRef):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from sqlmodel import Session, col, select
 
 from chordesk.agents.grounding.report import Grounding
-from chordesk.models.research import Frozen
-from chordesk.models.tables.analysis import Analysis
-from chordesk.models.tables.runs import Report, Run
+from chordesk.models.answers import Frozen
+from chordesk.models.tables.runs import Analysis, Report, Run
 
 
 class GroundedReport(Frozen):

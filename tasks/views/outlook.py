@@ -12,14 +12,13 @@ from typing import NamedTuple
 import sqlalchemy
 from sqlmodel import Session, col, func, select
 
-from chordesk.agents.fitting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, shard_size, smallest_tokens
-from chordesk.agents.local_models import facts_of, turns_at_once
-from chordesk.agents.role_models import LOCAL, RoleModel, models_in_use, role_models
+from chordesk.agents.prompting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, shard_size, smallest_tokens
+from chordesk.agents.role_models import LOCAL, RoleModel, facts_of, models_in_use, role_models, turns_at_once
 from chordesk.agents.roles import ROLES, Role
-from chordesk.models.prices import NO_PRICE, prices
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
+from chordesk.models.model_prices import NO_PRICE, prices
 from chordesk.models.settings import Settings
-from chordesk.models.settings.snapshots import in_run
+from chordesk.models.settings.running_desk import in_run
 from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Run, Turn
 from chordesk.tasks.engine.budgets import RULES, BudgetUse, Cost, usage_of_budgets

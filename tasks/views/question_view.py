@@ -6,8 +6,7 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.tables.board import Forecast
-from chordesk.models.tables.questions import EventPosition, Question, VerdictQuestion
+from chordesk.models.tables.board import EventPosition, Forecast, Question, VerdictQuestion
 from chordesk.models.tables.runs import Verdict
 
 

@@ -10,24 +10,25 @@ from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from chordesk.agents.roles import rejecting, validators
+from chordesk.models.answers import Frozen
 from chordesk.models.errors import NotFound, UsageError
-from chordesk.models.research import Frozen
-from chordesk.models.settings.standing import Standing, standing_of_run
+from chordesk.models.settings.running_desk import Standing, standing_of_run
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, Phase, RunKind, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.events import RuntimeTurn
 from chordesk.models.tables.orders import Order, Preview
 from chordesk.models.tables.runs import Candidate, CandidateHit, Decision, Run, ScreenHit, Step, ToolCall, Turn, Verdict
+from chordesk.models.tables.runtime import RuntimeTurn
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import was_run
 from chordesk.tasks.views.analyses import AnalysisRow, analyses
 from chordesk.tasks.views.backtests import BacktestView, backtest_view
 from chordesk.tasks.views.board.board_view import TallyView, tally_of
-from chordesk.tasks.workflows.graphs.result import GraphRow, graphs
-from chordesk.tasks.workflows.portfolio.result import PortfolioResearchResult, portfolio_research
-from chordesk.tasks.workflows.walk.rows import backtest_runs
-from chordesk.tools.orders.stops.terms import preview_text
-from chordesk.tools.scoring.records.calibrations import odds_of_run
+from chordesk.tasks.workflows.backtest_sessions import backtest_runs
+from chordesk.tasks.workflows.graph import GraphRow
+from chordesk.tasks.workflows.graph import graph_rows as graphs
+from chordesk.tasks.workflows.portfolio import PortfolioResearchResult, portfolio_research
+from chordesk.tools.orders.stops import preview_text
+from chordesk.tools.scoring.verdict_calibration import odds_of_run
 
 ENTRY = frozenset({"open", "add"})
 EXIT = frozenset({"reduce", "close"})

@@ -11,21 +11,24 @@ import sqlalchemy
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
+from chordesk.models.answers import Frozen
 from chordesk.models.errors import NotFound
-from chordesk.models.research import Frozen
-from chordesk.models.tables.board import Forecast, KarmaEntry, Signal
-from chordesk.models.tables.questions import Question
+from chordesk.models.tables.board import Forecast, KarmaEntry, Question, Signal
 from chordesk.models.tables.runs import Report, Run, ScreenHit, Verdict
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.scoring.calibration import CalibrationRow
-from chordesk.tools.scoring.errors import DatedMean
-from chordesk.tools.scoring.records.cutoffs import CutoffSide, cutoffs_of, side_of
-from chordesk.tools.scoring.records.judgements import lens_judgements, role_judgements, verdict_judgements
-from chordesk.tools.scoring.records.signals import tool_forecasts
-from chordesk.tools.scoring.records.voices import voice_forecasts
-from chordesk.tools.scoring.revision import crowd, last_positions, revision_gain
-from chordesk.tools.scoring.summary import ScoredForecast, score
-from chordesk.tools.scoring.walked import Judgement, rates, walked
+from chordesk.tools.scoring.statistics import CalibrationRow, DatedMean, ScoredForecast, score
+from chordesk.tools.scoring.track_records import (
+    Judgement,
+    lens_judgements,
+    rates,
+    role_judgements,
+    tool_forecasts,
+    verdict_judgements,
+    voice_forecasts,
+    walked,
+)
+from chordesk.tools.scoring.verdict_calibration import CutoffSide, cutoffs_of, side_of
+from chordesk.tools.scoring.voices import crowd, last_positions, revision_gain
 
 ScoreKind = Literal["voice", "tool", "lens", "role", "rating"]
 KINDS: tuple[ScoreKind, ...] = get_args(ScoreKind)

@@ -19,27 +19,25 @@ from sqlalchemy import func
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, select
 
+from chordesk.models.answers import Frozen
 from chordesk.models.database.store import Store, require_current
 from chordesk.models.errors import DeskError
-from chordesk.models.research import Frozen
 from chordesk.models.settings import Settings
-from chordesk.models.settings.running import is_up
-from chordesk.models.settings.snapshots import differing, snapshot, with_values
-from chordesk.models.settings.standing import Standing, standing_of
+from chordesk.models.settings.running_desk import Standing, differing, is_up, snapshot, standing_of, with_values
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepState, TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.tasks.bootstrap import desk_of, redis_url
 from chordesk.tasks.engine.kinds import QUEUES
-from chordesk.tasks.engine.limits.admission import parked_models, turns_in_flight, turns_waiting
-from chordesk.tasks.notifications import record
-from chordesk.tasks.notifications.record import NotificationsState
+from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_waiting
+from chordesk.tasks.notifications import messages
+from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tasks.views.run_view import turn_phases
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.control import STATUS
 from chordesk.tasks.worker.schedule import BeatState, beat_state
-from chordesk.tools.orders.halt.halting import trading_state
-from chordesk.tools.orders.protection.coverage import unprotected
+from chordesk.tools.orders.halting import trading_state
+from chordesk.tools.orders.protection import unprotected
 
 ASK_SECONDS = 1.0
 UNACKED = "unacked"
@@ -282,7 +280,7 @@ def database_state(session: Session, settings: Settings) -> DatabaseState:
         oldest=_oldest(session),
         sweep=_sweep(session),
         unprotected=[UnprotectedShares.of(row) for row in unprotected(session, settings)],
-        notifications=record.state(session),
+        notifications=messages.state(session),
     )
 
 

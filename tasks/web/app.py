@@ -8,7 +8,7 @@ from fastapi import Depends, FastAPI
 from fastapi.security import HTTPBearer
 from pydantic.json_schema import models_json_schema
 
-from chordesk.models.events.envelope import Envelope
+from chordesk.models.events import Envelope
 from chordesk.tasks.web.context import ServiceContext
 from chordesk.tasks.web.fleet import fleet_of
 from chordesk.tasks.web.idempotency import KeptAnswers

@@ -10,12 +10,12 @@ from pydantic import ValidationError
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
-from chordesk.models.settings import Settings, running
-from chordesk.models.settings.snapshots import PUBLISHED, differing, snapshot, with_values
+from chordesk.models.settings import Settings, running_desk
+from chordesk.models.settings.running_desk import PUBLISHED, differing, snapshot, with_values
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.events.feed import Feed
 from chordesk.tasks.web.page.sessions import Sessions
-from chordesk.tasks.worker.notifier import WorkerNotifier
+from chordesk.tasks.worker.app import WorkerNotifier
 
 AGAIN = "start this service again: it then has the settings of the running desk"
 
@@ -40,8 +40,8 @@ class ServiceContext:
     def running_desk(self) -> Settings | None:
         """Return the settings of the `desk up` that runs on the home now; None without one. They may be others than
         those with which this service was started. Raises SettingError, UsageError."""
-        table = running.read(self.settings.home)
-        if not running.has_settings(table):
+        table = running_desk.read(self.settings.home)
+        if not running_desk.has_settings(table):
             return None
         try:
             return with_values(self.settings, {name: table[name] for name in PUBLISHED if name in table})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from chordesk.models.events.envelope import Domain, Envelope, EventType
+from chordesk.models.events import Domain, Envelope, EventType
 
 # What a model wrote, or a tool answered: more than a third of all bytes.
 _BODIES: Mapping[EventType, str] = {EventType.ITEM_COMPLETED: "text", EventType.TOOL_COMPLETED: "answer"}

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from pydantic import Field
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.tasks.doctor.check import Check, CheckContext, run_checks
 from chordesk.tasks.doctor.checklist import ALL
 from chordesk.tasks.views.status import DeskStatus, WorkerRow, status

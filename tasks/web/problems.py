@@ -16,7 +16,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
-from chordesk.models.database.persistence import is_lost
+from chordesk.models.answers import Frozen
+from chordesk.models.database.store import is_lost
 from chordesk.models.errors import (
     CodexError,
     DatabaseDown,
@@ -29,7 +30,6 @@ from chordesk.models.errors import (
     UsageError,
     kind_of,
 )
-from chordesk.models.research import Frozen
 from chordesk.tasks.web.page.sessions import TooManyCodes, WrongCode
 
 log = structlog.get_logger(__name__)

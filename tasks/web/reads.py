@@ -10,7 +10,7 @@ from sqlmodel import Session, col, select
 from chordesk.models.errors import NotFound
 from chordesk.models.tables.runs import Report, Run, ToolCall, Turn, Verdict, VerdictReport
 from chordesk.tasks.web.schemas import VerdictRow
-from chordesk.tools.scoring.records.calibrations import odds_of_run
+from chordesk.tools.scoring.verdict_calibration import odds_of_run
 
 
 def verdicts(session: Session, run: Run) -> list[VerdictRow]:

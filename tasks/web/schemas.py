@@ -12,15 +12,14 @@ from pydantic import BeforeValidator, Field, StrictBool, StringConstraints, Vali
 from pydantic.json_schema import SkipJsonSchema
 
 from chordesk.models.analysis import AnalysisRequest, Depth, Strategy
+from chordesk.models.answers import Frozen
 from chordesk.models.errors import UsageError
 from chordesk.models.orders import OrderOutcome
-from chordesk.models.research import Frozen
+from chordesk.models.settings.running_desk import Standing
 from chordesk.models.settings.schema import Lens
-from chordesk.models.settings.standing import Standing
 from chordesk.models.states import TradingState
-from chordesk.models.tables.board import Forecast
+from chordesk.models.tables.board import EventPosition, Forecast, Question
 from chordesk.models.tables.orders import Approval, Fill, Order, Preview
-from chordesk.models.tables.questions import EventPosition, Question
 from chordesk.models.tables.runs import Report, ToolCall, Turn, Verdict
 
 _ID = r"^[0-9A-Za-z_.-]+$"

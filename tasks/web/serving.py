@@ -11,7 +11,7 @@ import uvicorn
 
 from chordesk.models.database.store import require_current
 from chordesk.models.errors import SettingError, UsageError
-from chordesk.models.settings import Settings, running
+from chordesk.models.settings import Settings, running_desk
 from chordesk.models.urls import is_loopback
 from chordesk.tasks.bootstrap import Desk, redis_url
 from chordesk.tasks.events.feed import Feed
@@ -21,7 +21,7 @@ from chordesk.tasks.web.context import ServiceContext
 from chordesk.tasks.web.page.sessions import Sessions
 from chordesk.tasks.web.security import MOST_BYTES
 from chordesk.tasks.web.tokens import token_of
-from chordesk.tasks.worker.notifier import WorkerNotifier
+from chordesk.tasks.worker.app import WorkerNotifier
 
 KEEP_ALIVE_SECONDS = 60
 STOP_SECONDS = 2
@@ -74,7 +74,7 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *
 
         def started() -> None:
             desk.watch.health.ready_by(lambda: None)
-            running.write_api(settings.home, url)
+            running_desk.write_api(settings.home, url)
             announce(url, token.where)
 
         ApiServer(config, context, started).run([listening])
@@ -83,7 +83,7 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *
 def _listening(settings: Settings, port: int) -> socket.socket:
     """Return a listening socket. Where any port will do it is that of the last time, if it is free: the pages that are
     still open there go on."""
-    if port == 0 and (last := running.last_api_port(settings.home)):
+    if port == 0 and (last := running_desk.last_api_port(settings.home)):
         with suppress(UsageError):
             return bind(settings.api_host, last)
     return bind(settings.api_host, port)

@@ -14,7 +14,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.types import Receive, Scope, Send
 
 from chordesk.models.errors import DeskError
-from chordesk.models.events.envelope import Envelope
+from chordesk.models.events import Envelope
 from chordesk.tasks.web.problems import Problem, fault, problem_of
 
 log = structlog.get_logger(__name__)

@@ -1,4 +1,8 @@
-"""The Celery app: queues, routes, transport settings, boot steps. `create_app` is called by each process's command."""
+"""The Celery app: queues, routes, transport settings, boot steps; and the notifier of workers for other processes.
+
+`create_app` is called by each process's command. Notifications make things quick: without Redis the workers read the
+database.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import importlib
 import platform
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -21,14 +25,16 @@ from celery.utils.dispatch import Signal
 from kombu.connection import Connection
 from kombu.entity import Exchange, Queue
 
+from chordesk.models.errors import RedisDown
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk, redis_url, require_roles
-from chordesk.tasks.engine import draining, kinds
+from chordesk.tasks.engine import kinds, leases
 from chordesk.tasks.engine.kinds import QUEUES, QueueName, task_name
-from chordesk.tasks.redis_clients import client, wrong_url
-from chordesk.tasks.worker.health import HealthSocket
-from chordesk.tasks.worker.patches import guards, results, task_events
+from chordesk.tasks.redis_clients import client, wait_ready, wrong_url
+from chordesk.tasks.worker import celery_fixes
+from chordesk.tasks.worker.control import HealthSocket, interrupt_on_workers, stop_on_workers
 from chordesk.tasks.worker.schedule import BEAT_PREFIX, beat_schedule
+from chordesk.tasks.worker.trading import request_order_pass
 from chordesk.tasks.worker.work import add_step_tasks
 
 VISIBILITY_SECONDS = 30
@@ -58,15 +64,17 @@ def create_app(settings: Settings, name: str = "desk", *, warm: bool = False, tu
     """
     require_roles(settings)  # a wrong setting is named before a Redis that is missing
     importlib.import_module(WORKFLOWS)
-    guards.guard_lost_connection()
+    celery_fixes.guard_lost_connection()
     address = redis_url(settings)
     broker = _checked(address)
     app = Celery("desk", broker=broker, backend=broker, include=INCLUDE, set_as_current=True)
-    results.use_chord_counter(app)
+    celery_fixes.use_chord_counter(app)
     app.conf.update(_configuration(settings, address))
     app.desk = Desk(settings, name)
     add_step_tasks(app)
-    app.steps["consumer"].update((guards.KeepUnacked, task_events.BatchEvents, draining.StopFetching, HealthSocket))
+    app.steps["consumer"].update(
+        (celery_fixes.KeepUnacked, celery_fixes.BatchEvents, leases.StopFetching, HealthSocket)
+    )
     _follow_worker(app.desk, warm, turns)
     return app
 
@@ -175,3 +183,42 @@ def celery_url(address: str) -> str:
 def node_name(role: str, suffix: str = "") -> str:
     """Return a worker's name on the broker; two of the same name on one host would share a mailbox."""
     return f"{role}{suffix}@{platform.node() or 'localhost'}"
+
+
+# Notifications to the workers from commands and the HTTP API. They make things quick; without Redis the workers read
+# the database.
+
+REDIS_SECONDS = 1.0
+
+
+class WorkerNotifier:
+    """A sender of notifications with one Celery app, made with the first. Threads may share it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._made: Celery | None = None
+
+    def stop(self, run_ids: Sequence[str]) -> None:
+        """Have the workers interrupt what they hold of these runs. Raises RedisDown; they read it from the database
+        within a third of a lease then."""
+        stop_on_workers(self.app(), run_ids)
+
+    def interrupt(self, thread_id: str, turn_id: str) -> bool:
+        """Have the worker that runs this turn end it; return whether one did. Raises RedisDown."""
+        return interrupt_on_workers(self.app(), thread_id, turn_id)
+
+    def trade(self) -> bool:
+        """Request an order pass of the trade queue now; False when that failed, and the pass comes within a minute."""
+        try:
+            return request_order_pass(self.app())
+        except RedisDown:
+            return False
+
+    def app(self) -> Celery:
+        """Return the app. Raises RedisDown when the server does not answer: Celery's own attempts would take longer."""
+        wait_ready(redis_url(self._settings), REDIS_SECONDS)
+        with self._lock:
+            if self._made is None:
+                self._made = create_app(self._settings, "cli")
+            return self._made

@@ -17,16 +17,16 @@ from chordesk.models.errors import RedisDown
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.approvals import requests
+from chordesk.tasks import approvals
 from chordesk.tasks.bootstrap import Desk, desk_of
-from chordesk.tasks.engine import graph, sweep_lease, sweeping
+from chordesk.tasks.engine import graph, leases, step_queries
+from chordesk.tasks.engine.leases import LeaseTrust
 from chordesk.tasks.engine.steps import ReadyStep
 from chordesk.tasks.engine.summary import run_state, summarise
-from chordesk.tasks.engine.sweep_lease import LeaseTrust
-from chordesk.tasks.events import lost_turns
-from chordesk.tasks.retention import schedule as retention
+from chordesk.tasks.events import lifecycles
+from chordesk.tasks.retention import collection as retention
 from chordesk.tasks.worker import stopping
-from chordesk.tasks.worker.dispatch import send
+from chordesk.tasks.worker.work import send
 
 log = structlog.get_logger(__name__)
 
@@ -48,17 +48,17 @@ def sweep_if_due(app: Celery) -> dict[str, int]:
     desk = desk_of(app)
     rest = desk.settings.maintain_seconds / 2
     with desk.store.session() as session:
-        taken = sweep_lease.claim_sweep(session, desk.owner, LEASE_SECONDS, rest)
+        taken = leases.claim_sweep(session, desk.owner, LEASE_SECONDS, rest)
     if taken is None:
         return {}
     mark = _mark(desk)
     if mark is not None and taken.redis_mark is not None and mark != taken.redis_mark:
         with desk.store.session() as session:
-            lost = sweeping.mark_unsent(session)
+            lost = step_queries.mark_unsent(session)
         log.warning("sweep.redis_lost", steps=lost)
     found, view = _sweep(app)
     with desk.store.session() as session:
-        sweep_lease.release_sweep(session, desk.owner, found, mark or taken.redis_mark)
+        leases.release_sweep(session, desk.owner, found, mark or taken.redis_mark)
     retention.collect_if_due(desk, with_redis=mark is not None)
     if view.grace_seconds and _waited(desk, view.grace_seconds):
         sweep(app)  # now, not with some later tick: in doubt a dead worker's steps have waited for long
@@ -108,15 +108,15 @@ def _sweep(app: Celery) -> tuple[dict[str, int], LeaseTrust]:
     desk = desk_of(app)
     with desk.store.session() as session:
         view = _lease_trust(desk, session)
-        worn_out = sweeping.fail_exhausted(session, trusted=view.trusted)
-        freed = [*worn_out, *sweeping.fire_joins(session)]
-        again = sweeping.resend(session, trusted=view.trusted)
-        requests.expire_overdue(session)
+        worn_out = step_queries.fail_exhausted(session, trusted=view.trusted)
+        freed = [*worn_out, *step_queries.fire_joins(session)]
+        again = step_queries.resend(session, trusted=view.trusted)
+        approvals.expire_overdue_requests(session)
     send(app, _unique([*freed, *again]))
     closed = close_overdue(desk)
     stopping.mark_left_behind(desk.store)  # first: what those runs had open ends with them
     closed += stopping.settle_all(desk.store, desk.settings, trusted=view.trusted)
-    lost_turns.end_left_over(desk.store, utcnow())
+    lifecycles.end_left_over_turns(desk.store, utcnow())
     found = {"sent": len(again), "freed": len(freed), "closed": closed}
     if any(found.values()):
         log.info("sweep", **found)
@@ -125,8 +125,8 @@ def _sweep(app: Celery) -> tuple[dict[str, int], LeaseTrust]:
 
 def _lease_trust(desk: Desk, session: Session) -> LeaseTrust:
     lease_seconds = desk.settings.lease_seconds
-    view = sweep_lease.lease_trust(session, desk.settings.maintain_seconds, lease_seconds)
-    moved = sweeping.correct_times(session, lease_seconds, view.put_back)
+    view = leases.lease_trust(session, desk.settings.maintain_seconds, lease_seconds)
+    moved = step_queries.correct_times(session, lease_seconds, view.put_back)
     if view.grace_seconds:
         log.warning("sweep.doubts_leases", grace_seconds=view.grace_seconds, put_back=view.put_back, steps_moved=moved)
     return view

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import signal
+import time
+from collections.abc import Sequence
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import redis
+import structlog
+from celery import Celery
 from celery.schedules import crontab, schedule
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.models.settings import Settings
+from chordesk.tasks.worker import celery_fixes
 
 # A tick missed while beat was down fires once on restart; older than this it would screen at the wrong hour.
 TICK_EXPIRES_SECONDS = 1800
@@ -49,9 +55,9 @@ def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
         ("midday", "desk.screen", settings.midday),
         ("episode", "desk.brief", settings.episode),
     )
-    for name, task, time in daily:
-        if time != "off":
-            hour, minute = time.split(":")
+    for name, task, at in daily:
+        if at != "off":
+            hour, minute = at.split(":")
             entries[name] = {
                 "task": task,
                 "schedule": crontab(hour=str(int(hour)), minute=str(int(minute)), day_of_week="mon-fri"),
@@ -96,3 +102,34 @@ def _moment(parts: dict[str, Any]) -> dt.datetime:
     place = ZoneInfo(zone) if isinstance(zone, str) else dt.timezone(dt.timedelta(seconds=zone))
     names = ("year", "month", "day", "hour", "minute", "second", "microsecond")
     return dt.datetime(**{name: int(parts[name]) for name in names}, tzinfo=place).astimezone(dt.UTC)
+
+
+# Beat that outlives its Redis. RedBeat ends with an error when Redis goes away or has lost its lock; here it begins
+# anew, which writes the schedule again and takes the lock again, so that a flushed Redis gets its sweep back.
+
+log = structlog.get_logger(__name__)
+
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 4.0
+STEADY_SECONDS = 30.0
+# Where RedBeat keeps its client and its settings on the app; made again with the next start.
+_KEPT = ("redbeat_redis", "redbeat_conf")
+
+
+def run_beat(app: Celery, arguments: Sequence[str]) -> int:
+    """Run beat until it is asked to end, and return its exit code."""
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        began = time.monotonic()
+        try:
+            return celery_fixes.run_celery(app, arguments)
+        except Exception as error:
+            # Beat's own handler would ask a scheduler that is gone; a signal in the pause just ends the process.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            pause = FIRST_PAUSE_SECONDS if time.monotonic() - began > STEADY_SECONDS else pause
+            log.warning("beat.begins_anew", error=f"{type(error).__name__}: {error}", in_seconds=pause)
+        for name in _KEPT:
+            if hasattr(app, name):
+                delattr(app, name)
+        time.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)

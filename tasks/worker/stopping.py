@@ -17,14 +17,13 @@ import structlog
 from sqlalchemy import and_, func, or_, select, update
 from sqlmodel import Session, col
 
-from chordesk.models.database.persistence import transact
-from chordesk.models.database.store import Store
-from chordesk.models.events import event_log, run_events
+from chordesk.models import event_log, events
+from chordesk.models.database.store import Store, transact
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, AttemptEnd, RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.engine import child_runs, graph, sweep_lease
+from chordesk.tasks.engine import graph, leases, steps
 from chordesk.tasks.engine.summary import summarise
 
 log = structlog.get_logger(__name__)
@@ -70,7 +69,7 @@ def mark(session: Session, run_id: str) -> Stop:
     )
     run = session.get_one(Run, run_id, populate_existing=True)
     if marked.rowcount:
-        event_log.append(session, [run_events.stopping(run)])
+        event_log.append(session, [events.stopping(run)])
     found = Stop(run_id, was=run.state, state=run.state)
     if found.over:
         return found
@@ -92,7 +91,7 @@ def settle(session: Session, settings: Settings, run_id: str, *, trusted: bool =
         _end_lost(session, run_id)
     left = _held(session, run_id)
     _end_waiting(session, run_id)  # also what a step left behind that has ended since
-    left += sum(max(_held(session, inner), 1) for inner in child_runs.open_below(session, [run_id]))
+    left += sum(max(_held(session, inner), 1) for inner in steps.open_runs_below(session, [run_id]))
     if left == 0:
         graph.close_run(session, run_id, RunState.STOPPED, summarise(session, run, settings), [NOTE])
     return left
@@ -115,7 +114,7 @@ def mark_left_behind(store: Store) -> list[str]:
     """Mark the runs that a run waited for which is being stopped or has ended, and return their ids. A step may have
     opened one while its run was being marked; a run that its deadline closed has left all of them."""
     with store.read() as session:
-        left = child_runs.left_behind(session)
+        left = steps.runs_left_behind(session)
     for run_id in left:
         with store.session() as session:
             mark(session, run_id)
@@ -157,7 +156,7 @@ def stop_runs(
     """
     began = notified = time.monotonic()
     with store.read() as session:
-        below = child_runs.open_below(session, run_ids)
+        below = steps.open_runs_below(session, run_ids)
     inner = [run_id for run_id in below if run_id not in run_ids]
     marked = transact(store, lambda session: [mark(session, run_id) for run_id in (*inner, *run_ids)], PATIENCE_SECONDS)
     stops = marked[len(inner) :]
@@ -167,7 +166,7 @@ def stop_runs(
         notify(going)
     while True:
         # Were the clock put forward or the database away, a living worker would renew its leases within this time.
-        trusted = time.monotonic() - began >= sweep_lease.GRACE * settings.lease_seconds
+        trusted = time.monotonic() - began >= leases.GRACE * settings.lease_seconds
         late = mark_left_behind(store) if below else []
         open_ones = _settle_below(store, settings, [stop.run_id for stop in stops if not stop.over], trusted)
         for stop in stops:
@@ -195,7 +194,7 @@ def _add(stops: Sequence[Stop], run_id: str, inner: Stop) -> None:
 def _settle_below(store: Store, settings: Settings, run_ids: Sequence[str], trusted: bool) -> list[str]:
     """Settle the runs that steps of these wait for, the innermost first; return those that have not ended."""
     with store.read() as session:
-        below = list(child_runs.open_below(session, run_ids))
+        below = list(steps.open_runs_below(session, run_ids))
 
     def settled(run_id: str) -> bool:
         return transact(store, lambda one: settle(one, settings, run_id, trusted=trusted), PATIENCE_SECONDS) == 0

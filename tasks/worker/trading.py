@@ -11,12 +11,11 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from chordesk.models.errors import DeskError, FencedOff
-from chordesk.models.settings.accounts import is_backtest
+from chordesk.models.settings.running_desk import is_backtest
 from chordesk.tasks.bootstrap import Desk, desk_of
 from chordesk.tools.brokers.protocol import Streaming
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.orders.maintenance import maintain_orders
-from chordesk.tools.orders.simulated import simulated_context
+from chordesk.tools.orders.flow import maintain_orders, simulated_context
 from chordesk.tools.orders.submitting import SubmissionContext
 
 log = structlog.get_logger(__name__)

@@ -6,34 +6,100 @@ Nothing raises: a header task of a chord that raised would end the chord.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
-from celery import Celery, Task
+from celery import Celery, Task, chord, group
+from celery.canvas import Signature
 from celery.exceptions import Reject
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, SQLModel
 
 from chordesk.agents.runtime import Scope
-from chordesk.models.database.persistence import transact
-from chordesk.models.database.store import insert_rows
+from chordesk.models import event_log
+from chordesk.models import events as artifact_events
+from chordesk.models.database.store import insert_rows, transact
 from chordesk.models.errors import DeskError, LeaseLost, Postponed
-from chordesk.models.events import artifact_events, event_log
-from chordesk.models.events.envelope import Envelope
+from chordesk.models.events import Envelope
 from chordesk.models.states import AttemptEnd, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact
 from chordesk.tasks.bootstrap import Desk, desk_of
-from chordesk.tasks.engine import graph, kinds, policy
-from chordesk.tasks.engine.child_runs import ChildRun
+from chordesk.tasks.engine import graph, kinds, policy, step_queries
 from chordesk.tasks.engine.kinds import StepSpec, task_name
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
-from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep, ready_of, started_event
-from chordesk.tasks.retention import pictures
+from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, ReadyStep, ready_of, started_event
+from chordesk.tasks.retention import files
 from chordesk.tasks.worker.control import cancel_on_workers
-from chordesk.tasks.worker.dispatch import send
+
+# Sends ready steps as Celery messages: a group, a flat chord or single ones, as their kinds declare.
+#
+# A message that cannot be sent is no loss: the sweep sends what the database has as due.
+
+
+def send(app: Celery, ready: Sequence[ReadyStep]) -> None:
+    """Send steps that were just made ready."""
+    try:
+        for run_id in dict.fromkeys(step.run_id for step in ready):
+            own = [step for step in ready if step.run_id == run_id]
+            with desk_of(app).telemetry.within(run_id):
+                for canvas in canvases(app, own):
+                    canvas.apply_async()
+    except (OperationalError, RedisError, OSError) as error:
+        log.warning("dispatch.failed", steps=len(ready), error=str(error))
+        _note_unsent(app, ready)
+
+
+def _note_unsent(app: Celery, ready: Sequence[ReadyStep]) -> None:
+    """Let the next sweep send them, not the one that would find them overdue. Some may have got through: a step that
+    is sent twice is done once."""
+    try:
+        with desk_of(app).store.session() as session:
+            step_queries.mark_unsent(session, [step.id for step in ready])
+    except SQLAlchemyError as error:
+        log.warning("dispatch.not_noted", error=str(error))
+
+
+def canvases(app: Celery, ready: Sequence[ReadyStep]) -> Iterator[Signature]:
+    """Yield a group or a flat chord for each set of steps that are sent together, and a single message for each other
+    step. A kind that this version does not know is left to the workers that do."""
+    sets: dict[tuple[StepSpec, str | None], list[ReadyStep]] = {}
+    for step in ready:
+        spec = kinds.find_step(step.kind)
+        if spec is None:
+            log.warning("dispatch.unknown_kind", kind=step.kind, step=step.id)
+            continue
+        together = step.id if spec.fan_out is None else step.parent_id
+        sets.setdefault((spec, together), []).append(step)
+    for (spec, _), steps in sets.items():
+        yield _canvas(app, spec, steps)
+
+
+def _canvas(app: Celery, spec: StepSpec, steps: Sequence[ReadyStep]) -> Signature:
+    """Return one set as a canvas; a set of one is a single message. The results of a chord's header are ids; its body
+    reads the database."""
+    signatures = [_signature(app, step) for step in steps]
+    if len(steps) == 1:
+        return signatures[0]
+    if spec.fan_out == "group":
+        return group(signatures)
+    body = ReadyStep(str(steps[0].parent_id), spec.body, "", None, steps[0].subject, steps[0].run_id)
+    return chord(signatures, body=_signature(app, body), app=app)
+
+
+def _signature(app: Celery, step: ReadyStep) -> Signature:
+    # Results are read from the database. A sender that kept them would subscribe to each task's end.
+    # The shown arguments are for Flower's readers; the message itself carries the id alone.
+    shown = f"({' '.join(part for part in (step.role, step.subject, step.id) if part)})"
+    signature = app.signature(task_name(step.kind), args=(step.id,), immutable=True)
+    headers = desk_of(app).telemetry.headers(step.run_id)
+    return signature.set(ignore_result=True, argsrepr=shown, **({"headers": headers} if headers else {}))
+
 
 log = structlog.get_logger(__name__)
 
@@ -208,7 +274,7 @@ def settle(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
     with desk.recorder.taken(step.id) as events:
         ready = transact(desk.store, lambda session: _write(session, step, ending, attempts, events), seconds)
     if any(isinstance(row, Artifact) for rows in ending.rows for row in rows):
-        pictures.prune_hourly(desk.store, desk.settings, utcnow())  # of this worker's own data folder
+        files.prune_pictures_hourly(desk.store, desk.settings, utcnow())  # of this worker's own data folder
     return ready
 
 
@@ -241,8 +307,8 @@ def _write(
             attempts=attempts,
             cancels=ending.cancels,
         )
-    for group in ending.rows:
-        insert_rows(session, group)
+    for rows in ending.rows:
+        insert_rows(session, rows)
     if (
         isinstance(ending, Done)
         and ending.also is not None

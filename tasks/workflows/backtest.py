@@ -16,7 +16,7 @@ from sqlmodel import Session, select
 
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
-from chordesk.models.settings.accounts import backtest_account, research_account
+from chordesk.models.settings.running_desk import backtest_account, research_account
 from chordesk.models.states import RUN_FINAL, RunKind, StepKind
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import Desk, desk_of
@@ -25,28 +25,28 @@ from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.runs import new_run, open_run
-from chordesk.tasks.workflows.screen import screen_params, screen_turns
-from chordesk.tasks.workflows.walk.days import Walk, settings_of_walk
-from chordesk.tasks.workflows.walk.result import backtest_figures, result_of
-from chordesk.tasks.workflows.walk.rows import (
+from chordesk.tasks.workflows.backtest_sessions import (
     Day,
+    Walk,
+    backtest_figures,
     cut_trade,
     decided_before,
     failure_of,
+    result_of,
     rows_of,
     run_of_step,
     screened_before,
     session_row,
+    settings_of_walk,
 )
-from chordesk.tools.backtests.marks import mark_account
-from chordesk.tools.backtests.sessions import sessions_between
+from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.tasks.workflows.screen import screen_params, screen_turns
+from chordesk.tools.backtests import mark_account, sessions_between
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.universe import resolve_universe
-from chordesk.tools.orders.maintenance import open_orders
-from chordesk.tools.orders.records.snapshots import symbols_of
-from chordesk.tools.orders.simulated import simulated_context
+from chordesk.tools.orders.flow import open_orders, simulated_context
+from chordesk.tools.orders.snapshots import symbols_of
 from chordesk.tools.orders.submitting import QuoteCache, submit_or_poll
 
 # Sessions that are open at once where they may be: a screen has a turn for each lens and shard, so a few fill the turns

@@ -7,18 +7,164 @@ earlier hits, the trader its last decisions.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlmodel import Session
+from sqlalchemy import Executable, Select, bindparam, func, null, select, union_all
+from sqlmodel import Session, col
 
 from chordesk.agents.role_models import role_labels
 from chordesk.agents.roles import roots, validators
-from chordesk.models.research import Stance
-from chordesk.tasks.workflows import memory_rows
-from chordesk.tasks.workflows.memory_rows import PastReport
-from chordesk.tools.orders.records.trader_notes import last_notes
+from chordesk.models.answers import ReportStatus, Stance
+from chordesk.models.tables.columns import composed_once
+from chordesk.models.tables.runs import Decision, Report, Run, ScreenHit, Verdict
+from chordesk.tools.model_tools.reports import seen_runs
+from chordesk.tools.orders.drafting import last_notes
 from chordesk.tools.registry import ToolContext
+
+# The rows of a prompt's memory: what earlier runs of an account on a market have stored, up to now.
+#
+# The statements are built once: composing SQL costs more than running it, and each turn runs them.
+
+
+class PastVerdict(NamedTuple):
+    """A symbol's newest verdict. at: market time of its run."""
+
+    at: dt.datetime
+    rating: str
+    confidence: str
+
+
+class PastReport(NamedTuple):
+    """A role's newest completed report. at: market time."""
+
+    at: dt.datetime
+    role: str
+    verdict: str
+    confidence: str
+    summary: str
+    key_risks: list[str]
+    author: str
+
+
+class PastHit(NamedTuple):
+    """A lens's newest hit of a symbol. at: market time of its run."""
+
+    at: dt.datetime
+    symbol: str
+    confidence: str
+    thesis: str
+
+
+class PastDecision(NamedTuple):
+    """A decision of the trader. at: market time of its run."""
+
+    at: dt.datetime
+    actions: list[dict[str, Any]]
+    reasoning: str
+
+
+def past_research(session: Session, context: ToolContext, symbol: str) -> tuple[list[PastVerdict], list[PastReport]]:
+    """Return the newest verdict on a symbol, if there is any, and the newest report of each role, in no order."""
+    verdicts: list[PastVerdict] = []
+    reports: list[PastReport] = []
+    for row in _rows(session, context, _past(), symbol=symbol):
+        if row.role is None:
+            verdicts.append(PastVerdict(row.market_at, row.verdict, row.confidence))
+        else:
+            reports.append(PastReport(*row))
+    return verdicts, reports
+
+
+def past_hits(session: Session, context: ToolContext, lens: str, symbols: Sequence[str], most: int) -> list[PastHit]:
+    """Return the newest hit of a lens on each symbol, the newest first."""
+    found = _rows(session, context, _hits(), lens=lens, symbols=list(symbols), most=most)
+    return [PastHit(*row) for row in found]
+
+
+def past_decisions(session: Session, context: ToolContext, most: int) -> list[PastDecision]:
+    """Return the newest decisions, the newest first."""
+    return [PastDecision(*row) for row in _rows(session, context, _decisions(), most=most)]
+
+
+def _rows(session: Session, context: ToolContext, statement: Executable, **asked: Any) -> Iterable[Any]:
+    asked |= {"account": context.account, "market": context.market.name, "now": context.clock.now()}
+    return session.connection().execute(statement, {**asked, "own": context.run_id or ""})
+
+
+@composed_once
+def _seen() -> tuple[Any, ...]:
+    """Return the conditions of runs that a prompt may repeat. A run's own are left out: they would depend on which of
+    its steps was faster."""
+    runs = seen_runs(bindparam("account"), bindparam("market"), bindparam("now"))
+    return *runs, col(Run.id) != bindparam("own")
+
+
+@composed_once
+def _past() -> Executable:
+    """Return the statement of the newest reports and, with a role of null, the newest verdict: each turn runs it, and
+    a statement more costs more than its rows."""
+    return union_all(_reports(), _verdict())
+
+
+def _verdict() -> Select[Any]:
+    names = (col(Verdict.rating), col(Verdict.confidence), col(Verdict.summary), col(Verdict.key_risks))
+    newest = (
+        select(col(Run.market_now), null().label("role"), *names, null().label("author"))
+        .join(Verdict, col(Verdict.run_id) == col(Run.id))
+        .where(*_seen(), col(Verdict.symbol) == bindparam("symbol"))
+        .order_by(col(Run.market_now).desc(), col(Verdict.created_at).desc())
+        .limit(1)
+        .subquery()
+    )
+    return select(*newest.c)
+
+
+def _reports() -> Select[Any]:
+    names = ("market_at", "role", "verdict", "confidence", "summary", "key_risks", "author")
+    newest = (col(Report.market_at).desc(), col(Report.created_at).desc())
+    place = func.row_number().over(partition_by=col(Report.role), order_by=newest).label("place")
+    known = (
+        select(*(getattr(Report, name) for name in names), place)
+        .join(Run, col(Run.id) == col(Report.run_id))
+        .where(*_seen(), col(Report.symbol) == bindparam("symbol"), col(Report.status) == ReportStatus.COMPLETED)
+        .where(col(Report.market_at) <= bindparam("now"))
+        .subquery()
+    )
+    return select(*(known.c[name] for name in names)).where(known.c.place == 1)
+
+
+@composed_once
+def _hits() -> Executable:
+    names = ("symbol", "confidence", "thesis")
+    newest = (col(Run.market_now).desc(), col(ScreenHit.id).desc())
+    place = func.row_number().over(partition_by=col(ScreenHit.symbol), order_by=newest).label("place")
+    known = (
+        select(col(Run.market_now), col(ScreenHit.id), *(getattr(ScreenHit, name) for name in names), place)
+        .join(ScreenHit, col(ScreenHit.run_id) == col(Run.id))
+        .where(*_seen(), col(ScreenHit.lens) == bindparam("lens"))
+        .where(col(ScreenHit.symbol).in_(bindparam("symbols", expanding=True)))
+        .subquery()
+    )
+    return (
+        select(known.c.market_now, *(known.c[name] for name in names))
+        .where(known.c.place == 1)
+        .order_by(known.c.market_now.desc(), known.c.id.desc())
+        .limit(bindparam("most"))
+    )
+
+
+@composed_once
+def _decisions() -> Executable:
+    return (
+        select(col(Run.market_now), col(Decision.actions), col(Decision.reasoning))
+        .join(Decision, col(Decision.run_id) == col(Run.id))
+        .where(*_seen(), col(Decision.account) == bindparam("account"), col(Decision.status) == "completed")
+        .order_by(col(Run.market_now).desc(), col(Decision.created_at).desc())
+        .limit(bindparam("most"))
+    )
+
 
 POINTS = 3  # of a symbol's thesis
 HITS = 6
@@ -36,7 +182,7 @@ def symbol_memory(session: Session, context: ToolContext, symbol: str) -> str | 
     None when there is none of them, or memory is off."""
     if _is_off(context):
         return None
-    verdicts, reports = memory_rows.past(session, context, symbol)
+    verdicts, reports = past_research(session, context, symbol)
     notes = last_notes(session, context.settings, context.account, [symbol], context.clock.now())
     lines = [f"{one.at:%Y-%m-%d} verdict {one.rating} ({one.confidence})" for one in verdicts]
     lines += _points(reports, role_labels(context.settings))
@@ -49,7 +195,7 @@ def lens_memory(session: Session, context: ToolContext, lens: str, symbols: Sequ
     """Return the last hits of a lens among these symbols, the newest first; None when memory is off."""
     if _is_off(context):
         return None
-    found = memory_rows.hits(session, context, lens, symbols, HITS)
+    found = past_hits(session, context, lens, symbols, HITS)
     lines = (f"{hit.at:%Y-%m-%d} put forward {hit.symbol} ({hit.confidence}): {hit.thesis}" for hit in found)
     return fit(lines, context.settings.memory_tokens)
 
@@ -59,7 +205,7 @@ def trader_memory(session: Session, context: ToolContext) -> str | None:
     symbol."""
     if _is_off(context):
         return None
-    found = reversed(memory_rows.decisions(session, context, DECISIONS))
+    found = reversed(past_decisions(session, context, DECISIONS))
     lines = (f"{one.at:%Y-%m-%d} decided: {_actions(one.actions)}. {one.reasoning}" for one in found)
     return fit(lines, context.settings.memory_tokens)
 

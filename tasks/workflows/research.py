@@ -29,17 +29,16 @@ from chordesk.agents.roles import (
     validators,
 )
 from chordesk.agents.runner import RoleRun
-from chordesk.agents.tradingagents.asking import require_playable
+from chordesk.agents.tradingagents.project import require_playable
 from chordesk.agents.verdict import counted, reduce_reports
+from chordesk.models.answers import Instrument, ReportStatus, RoleReport, Skipped, Stance
 from chordesk.models.database.store import new_row
-from chordesk.models.events.telemetry import ReportGrounded
-from chordesk.models.research import Instrument, ReportStatus, RoleReport, Skipped, Stance
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind, StepKind
-from chordesk.models.tables.columns import new_id
-from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.columns import composed_once, new_id
 from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Candidate, Report, Run, Step, Verdict, VerdictReport
+from chordesk.models.telemetry_events import ReportGrounded
 from chordesk.tasks.bootstrap import Desk, desk_of
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
@@ -48,18 +47,22 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.engine.summary import GOES_ON
 from chordesk.tasks.worker.turns import last_turn, left_out, retry_of, run_role, skipped, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.briefs import brief_of
 from chordesk.tasks.workflows.memory import symbol_memory
-from chordesk.tasks.workflows.portfolio.due import DueReason, HoldingSnapshot
-from chordesk.tasks.workflows.portfolio.plan import PLANS, plan_portfolio
-from chordesk.tasks.workflows.portfolio.schedule import LOOKED, RoleScheduleStore
+from chordesk.tasks.workflows.portfolio import (
+    LOOKED,
+    PLANS,
+    DueReason,
+    HoldingSnapshot,
+    RoleScheduleStore,
+    plan_portfolio,
+)
+from chordesk.tasks.workflows.research_roles import after, beside, brief_of, ends_all, spare_turns
 from chordesk.tasks.workflows.runs import new_run, open_run
-from chordesk.tasks.workflows.speculation import after, beside, ends_all, spare_turns
 from chordesk.tasks.workflows.tradingagents.opening import ticker_step
 from chordesk.tools.holdings import holdings, holds
-from chordesk.tools.market.sessions import no_current_price
+from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.universe import resolve_universe
-from chordesk.tools.questions.verdicts import verdict_question
+from chordesk.tools.questions.asking import verdict_question
 from chordesk.tools.registry import ToolContext
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from celery import Celery
 from sqlmodel import Session, select
 
-from chordesk.agents.local_contexts import require_contexts
+from chordesk.agents.prompting import require_contexts
 from chordesk.models.settings import Settings
-from chordesk.models.settings.snapshots import in_run, snapshot
+from chordesk.models.settings.running_desk import in_run, snapshot
 from chordesk.models.states import RunState, StepKind
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Run, Step
@@ -21,9 +21,8 @@ from chordesk.tasks.engine.kinds import StepSpec
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
 from chordesk.tasks.engine.summary import run_state, summarise, without_reports
-from chordesk.tasks.worker.dispatch import send
-from chordesk.tasks.worker.labels import label_of
-from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.worker.turns import label_of
+from chordesk.tasks.worker.work import Done, Ending, send
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.market.protocol import MarketData
 

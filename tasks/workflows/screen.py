@@ -14,14 +14,13 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
 from chordesk.agents.board.voices import voices_of
-from chordesk.agents.fitting import shard_size
+from chordesk.agents.prompting import shard_size
 from chordesk.agents.role_models import role_models
-from chordesk.agents.roles import ROLES
-from chordesk.agents.screeners import Hit, RankedCandidate, accept, lenses_of, rank, shards
+from chordesk.agents.roles import ROLES, Hit, RankedCandidate, accept, lenses_of, rank, shards
 from chordesk.agents.subjects import screener_subject
-from chordesk.models.research import Instrument, ReportStatus, ScreenCandidate, ScreenConfidence, ScreenOutput
+from chordesk.models.answers import Instrument, ReportStatus, ScreenCandidate, ScreenConfidence, ScreenOutput
 from chordesk.models.settings import Settings
-from chordesk.models.settings.snapshots import with_values
+from chordesk.models.settings.running_desk import with_values
 from chordesk.models.states import RunKind, StepKind
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account, Position
@@ -34,12 +33,12 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.turns import last_turn, left_out, retry_of, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.memory import lens_memory
-from chordesk.tasks.workflows.portfolio.schedule import SCREENED
+from chordesk.tasks.workflows.portfolio import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
+from chordesk.tasks.workflows.research_roles import spare_turns
 from chordesk.tasks.workflows.runs import new_run, open_run
-from chordesk.tasks.workflows.speculation import spare_turns
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.market.quotes import share_of
+from chordesk.tools.market.prices import share_of
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.risk import underlying_of
 

@@ -10,12 +10,11 @@ import structlog
 from celery import Celery
 from sqlmodel import Session, col, select
 
-from chordesk.agents.actions import ground_decision, note, supported_actions
 from chordesk.agents.subjects import JudgedSymbol, trader_subject
-from chordesk.agents.verdict import cap_confidence
+from chordesk.agents.verdict import cap_confidence, ground_decision, note, supported_actions
 from chordesk.models.analysis import WRITES
+from chordesk.models.answers import Refused, Skipped, Stance
 from chordesk.models.errors import FencedOff, Postponed, UsageError
-from chordesk.models.research import Refused, Skipped, Stance
 from chordesk.models.states import RUN_FINAL, RunKind, RunState, StepKind
 from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Verdict, VerdictReport
 from chordesk.tasks.bootstrap import Desk, desk_of
@@ -23,21 +22,20 @@ from chordesk.tasks.engine import budgets, kinds
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
-from chordesk.tasks.worker.labels import moment
 from chordesk.tasks.worker.trading import run_context, stand_aside
-from chordesk.tasks.worker.turns import last_turn, left_out, retry_of, run_role, status_of, value_of
+from chordesk.tasks.worker.turns import last_turn, left_out, moment, retry_of, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.episode.subjects import trader_board
+from chordesk.tasks.workflows.episode.boards import trader_board
 from chordesk.tasks.workflows.memory import trader_memory
 from chordesk.tasks.workflows.research import role_report
 from chordesk.tasks.workflows.runs import new_run, open_run
 from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.model_tools.portfolio import portfolio_get
+from chordesk.tools.orders.drafting import last_notes
 from chordesk.tools.orders.flow import process_decision
-from chordesk.tools.orders.records.trader_notes import last_notes
-from chordesk.tools.portfolio import portfolio_get
 from chordesk.tools.registry import Arguments, ToolContext
 from chordesk.tools.risk import underlying_of
-from chordesk.tools.scoring.records.calibrations import odds_of_run
+from chordesk.tools.scoring.verdict_calibration import odds_of_run
 
 log = structlog.get_logger(__name__)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.actions import ground_decision, note, supported_actions
-from chordesk.models.research import TraderAction
+from chordesk.agents.verdict import ground_decision, note, supported_actions
+from chordesk.models.answers import TraderAction
 
 HELD = {"symbol": "IBM", "quantity": 15.0, "averageCost": 128.1, "marketPrice": 127.87, "share": 0.0192}
 SUBJECT: dict[str, Any] = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from chordesk.agents.answer_text import answer_in, continued
+from chordesk.agents.answers import answer_in, continued
 
 VALUE = {
     "verdict": "CONFIRMED", "summary": 'It {is} "steady" at 180.5, [12 %].', "rate": -1.5, "keyRisks": ["a", None, True]

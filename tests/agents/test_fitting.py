@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 
 from chordesk.agents.codex.runtime import CodexRuntime
-from chordesk.agents.fitting import (
+from chordesk.agents.prompting import (
     CALLS,
     SMALLEST_ANSWER,
     fixed_tokens,
+    render,
     require_context,
     smallest_tokens,
     symbols_a_turn,
 )
-from chordesk.agents.prompting import render
 from chordesk.agents.pulse import TurnLimits
 from chordesk.agents.role_models import RoleModel
 from chordesk.agents.roles import ROLES
 from chordesk.agents.runner import Assignment, RoleRun, Runner, fit_job, question
 from chordesk.agents.subjects import JudgedSymbol, screener_subject, trader_subject, validator_subject
+from chordesk.models.answers import Completed, Failed
 from chordesk.models.errors import ContextWindow, UsageError
-from chordesk.models.research import Completed, Failed
 from chordesk.models.settings import Settings
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.protocol import MarketData

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from chordesk.agents.judging import GO_ON, fault, judge, next_text
+from chordesk.agents.answers import GO_ON, fault, judge, next_text
 from chordesk.agents.runtime import TurnResult
-from chordesk.models.research import Completed, Failed, Usage, ValidatorOutput
+from chordesk.models.answers import Completed, Failed, Usage, ValidatorOutput
 
 ANSWER = json.dumps({"verdict": "CAUTION", "confidence": "low", "summary": "It fell 4.2 %.", "keyRisks": []})
 

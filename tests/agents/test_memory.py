@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import redis
 
-from chordesk.agents.codex.config import runtime_config
+from chordesk.agents.codex.launch import runtime_config
 from chordesk.agents.roles import ROLES
 from chordesk.agents.runner import Assignment, Runner
 from chordesk.agents.runtime import Opening

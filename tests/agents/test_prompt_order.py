@@ -25,7 +25,7 @@ from chordesk.agents.subjects import (
     validator_subject,
     voice_subject,
 )
-from chordesk.models.board.forecasts import VoiceForecast, VoicePosition
+from chordesk.models.board import VoiceForecast, VoicePosition
 from chordesk.models.settings import Settings
 
 SETTINGS = Settings()

@@ -21,6 +21,7 @@ from chordesk.agents.roles import (
     check_roles,
     default_roles,
     following,
+    lenses_of,
     mode_of,
     rejecting,
     required_roles,
@@ -30,9 +31,8 @@ from chordesk.agents.roles import (
     roots,
     validators,
 )
+from chordesk.agents.rulebook.cases import parse
 from chordesk.agents.rulebook.policies import POLICIES
-from chordesk.agents.rulebook.wire import parse
-from chordesk.agents.screeners import lenses_of
 from chordesk.agents.subjects import (
     AnalystSubject,
     JudgedSymbol,
@@ -47,9 +47,9 @@ from chordesk.agents.subjects import (
     validator_subject,
     voice_subject,
 )
-from chordesk.models.board.forecasts import CitedSignal, VoiceForecast, VoicePosition
+from chordesk.models.answers import ScreenOutput, TraderOutput, ValidatorOutput
+from chordesk.models.board import CitedSignal, VoiceForecast, VoicePosition
 from chordesk.models.errors import SettingError, UsageError
-from chordesk.models.research import ScreenOutput, TraderOutput, ValidatorOutput
 from chordesk.models.settings import LENSES, Settings
 
 SETTINGS = Settings()

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 import redis
 
+from chordesk.agents.answers import GO_ON, storable
 from chordesk.agents.codex.runtime import CodexRuntime
-from chordesk.agents.judging import GO_ON, storable
 from chordesk.agents.role_models import RoleModel
 from chordesk.agents.roles import ROLES, TOOLS
 from chordesk.agents.runner import Assignment, RoleRun, Runner
 from chordesk.agents.runtime import Scope
 from chordesk.agents.subjects import validator_subject
+from chordesk.models.answers import Completed, Failed, Refused, ReportStatus
 from chordesk.models.database.artifacts import path_in_home
-from chordesk.models.research import Completed, Failed, Refused, ReportStatus
 from chordesk.models.settings import Settings
 from chordesk.tasks.worker.turns import status_of
 from chordesk.tools.market.factory import build_market

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.screeners import WEIGHTS, Hit, RankedCandidate, accept, rank, shards
+from chordesk.agents.roles import WEIGHTS, Hit, RankedCandidate, accept, rank, shards
 from chordesk.agents.subjects import screener_subject
-from chordesk.models.research import Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
+from chordesk.models.answers import Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
 from chordesk.models.settings import LENSES, Settings
 
 HIGH, MEDIUM, SPECULATIVE = ScreenConfidence.HIGH, ScreenConfidence.MEDIUM, ScreenConfidence.SPECULATIVE

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from chordesk.agents.role_models import check_web_search, recorded, search_hosts, searching_roles
 from chordesk.agents.runner import RoleRun, Runner
 from chordesk.agents.runtime import WebSearch
-from chordesk.agents.web_search import check_web_search, recorded, search_hosts, searching_roles
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import LiveClock

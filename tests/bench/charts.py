@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chordesk.models.settings import Settings
-from chordesk.tools.charts.render_tool import RenderArguments, chart_render
-from chordesk.tools.charts.study_tool import MOST_SYMBOLS, StudyArguments, chart_study_get
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.data import replay_data
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.replay.market import ReplayMarket, replay_data
+from chordesk.tools.model_tools.charts import (
+    MOST_STUDY_SYMBOLS,
+    RenderArguments,
+    StudyArguments,
+    chart_render,
+    chart_study_get,
+)
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.toolsets import warm
 
@@ -35,8 +39,8 @@ def chart_cost(rounds: int) -> ChartCost:
     """Measure charts of 90 names of the replay, so many times over."""
     with tempfile.TemporaryDirectory() as home:
         context = _context(Path(home))
-        names = [listing.symbol for listing in context.market.universe("sp500")][: 3 * MOST_SYMBOLS]
-        parts = [names[first : first + MOST_SYMBOLS] for first in range(0, len(names), MOST_SYMBOLS)]
+        names = [listing.symbol for listing in context.market.universe("sp500")][: 3 * MOST_STUDY_SYMBOLS]
+        parts = [names[first : first + MOST_STUDY_SYMBOLS] for first in range(0, len(names), MOST_STUDY_SYMBOLS)]
         warm()
         _draw(context, names[0])
         began = time.perf_counter()

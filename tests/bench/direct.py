@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from chordesk.agents.langchain.bridge import using
-from chordesk.agents.langchain.own import Connection, own_bridge
+from chordesk.agents.langchain.runtimes import Connection, own_bridge
 from tests.bench.graphs import FACTORY, input_of
 from tests.toy import graphs
 

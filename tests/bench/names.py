@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from chordesk.models.settings import Settings
 from chordesk.tools.market.factory import MarketKey, build_market
+from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.market.sessions import no_current_price
 
 
 def markets(settings: Settings) -> Iterator[MarketData]:

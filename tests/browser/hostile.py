@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import EventType, event
+from chordesk.models.events import EventType, event
 from chordesk.models.states import AttemptEnd, RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Attempt, CandidateHit, Report, ScreenHit, ToolCall, Verdict, VerdictReport

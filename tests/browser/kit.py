@@ -14,14 +14,14 @@ import axe_playwright_python
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
 from sqlmodel import col, delete, select
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import EventType, event
+from chordesk.models.events import EventType, event
 from chordesk.models.states import RUN_FINAL, StepState
 from chordesk.models.tables.columns import new_id, utcnow
-from chordesk.models.tables.events import EventBatch, EventHead
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Candidate, Run, Step
+from chordesk.models.tables.runtime import EventBatch, EventHead
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.web.page.sessions import new_code
 from chordesk.tasks.workflows.research import open_research

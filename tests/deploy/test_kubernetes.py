@@ -22,7 +22,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.settings.variables import names_setting
 from chordesk.tasks.cli.root import build
-from chordesk.tasks.engine.demand import query
+from chordesk.tasks.engine.step_queries import demand_query
 from tests.deploy.kubernetes import FOLDER, OVERLAYS, ROLES, STAYING, named, overlay, rendered, settings_of, workloads
 from tests.deploy.kustomize import Object, containers, pod, render
 from tests.patience import PATIENCE
@@ -284,7 +284,9 @@ def test_images_are_pinned(name: str) -> None:
 def test_keda_asks_what_the_desk_does() -> None:
     spec = named("fleet", "ScaledObject", "desk-research")["spec"]
     (trigger,) = spec["triggers"]
-    assert trigger["metadata"]["query"] == query(), "write the text of chordesk.tasks.engine.demand.query() there"
+    assert trigger["metadata"]["query"] == demand_query(), (
+        "write the text of chordesk.tasks.engine.step_queries.query() there"
+    )
     assert trigger["metadata"]["targetQueryValue"] == settings_of("fleet", "research")["DESK_CODEX_TURNS"]
     assert trigger["metricType"] == "AverageValue", "the number is for all workers together"
     assert spec["scaleTargetRef"]["name"] == workloads("fleet")["research"]["metadata"]["name"]

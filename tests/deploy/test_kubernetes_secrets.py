@@ -17,8 +17,8 @@ import redis
 
 from chordesk.agents.role_models import PROVIDER_KEYS
 from chordesk.models.settings import Settings
-from chordesk.models.settings.secret_files import from_files
 from chordesk.models.settings.sources import load_settings
+from chordesk.models.settings.variables import from_files
 from chordesk.tasks.notifications import channels
 from tests import zygote
 from tests.conftest import valkey_binary

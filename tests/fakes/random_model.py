@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chordesk.agents.runtime import ConversationSpec, ProcessStatus, TurnResult
-from chordesk.models.research import Usage
+from chordesk.models.answers import Usage
 from chordesk.models.tables.columns import new_id
 from chordesk.tools.registry import ToolSpec
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chordesk.agents.runtime import ConversationSpec, ProcessStatus, TurnResult
-from chordesk.models.research import Failure, Usage
+from chordesk.models.answers import Failure, Usage
 
 USAGE = Usage(input_tokens=100, output_tokens=20, total_tokens=120)
 

@@ -26,7 +26,7 @@ from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepState
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.screen import open_screen
-from chordesk.tools.market.sessions import no_current_price
+from chordesk.tools.market.prices import no_current_price
 from tests.faults.journal import Asked, Journal
 from tests.faults.model import FaultyModel
 from tests.stack import Processes, processes, wait_for

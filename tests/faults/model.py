@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from chordesk.agents.litellm.client import METADATA_HEADER
 from chordesk.agents.litellm.messages import ANSWER
-from chordesk.agents.litellm.request import METADATA_HEADER
 from chordesk.agents.roles import ROLES
-from chordesk.models.board.forecasts import VoiceOutput
-from chordesk.models.research import ScreenOutput
+from chordesk.models.answers import ScreenOutput
+from chordesk.models.board import VoiceOutput
 from tests.fakes.chat import Dropped, HalfJson, send_reply
 from tests.fakes.figures import quoted
 from tests.fakes.obedient import obedient

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.exc import SQLAlchemyError
 
 from chordesk.models.database.store import Store
-from chordesk.tasks.engine.demand import demand
+from chordesk.tasks.engine.step_queries import demand
 from tests.fleet.crew import RESEARCH, Crew
 from tests.fleet.scaler import Decision, Scaler
 

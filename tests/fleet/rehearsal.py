@@ -23,7 +23,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL, AttemptEnd
 from chordesk.models.tables.runs import Attempt, Run, Turn
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.engine.demand import demand
+from chordesk.tasks.engine.step_queries import demand
 from chordesk.tasks.services import signals
 from tests import homes
 from tests.bench.names import priced

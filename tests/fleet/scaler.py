@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from chordesk.tasks.engine.demand import workers_wanted
+from chordesk.tasks.engine.step_queries import workers_wanted
 
 
 @dataclass(frozen=True, slots=True)

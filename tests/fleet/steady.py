@@ -12,7 +12,7 @@ from sqlmodel import col, func, select
 
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Attempt, Turn
-from chordesk.tasks.engine.demand import demand
+from chordesk.tasks.engine.step_queries import demand
 from tests.fleet.controller import Controller
 from tests.fleet.costs import Cost, Counters, load
 from tests.fleet.crew import RESEARCH

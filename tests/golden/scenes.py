@@ -8,11 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chordesk.agents.codex.server.approvals import thread_settings
-from chordesk.agents.codex.threads import gateway
-from chordesk.agents.codex.threads.gateway import OpenedThread
-from chordesk.agents.kept_threads import ThreadRecord
-from chordesk.agents.runtime import ApprovalDecision, ApprovalKind, ConversationSpec
+from chordesk.agents.codex import threads
+from chordesk.agents.codex.protocol import thread_settings
+from chordesk.agents.codex.threads import OpenedThread
+from chordesk.agents.runtime import ApprovalDecision, ApprovalKind, ConversationSpec, ThreadRecord
 from tests.agents.codex.kit import FINAL, Kit, spec
 from tests.fakes.responses import Call, Cut, Failing, Policy, Refusal, Reply, Silence, Status, Streamed, Text
 from tests.golden.plain import GONE
@@ -43,7 +42,7 @@ def wanted(tools: Kit | None = None, *, keep: bool = False, approvals: Sequence[
 
 
 async def _one_turn(stage: Stage, asked: ConversationSpec) -> None:
-    opened = await gateway.start(stage.server, asked, "initial")
+    opened = await threads.start(stage.server, asked, "initial")
     async with stage.conversation(asked, opened) as conversation:
         await stage.turn(conversation)
 
@@ -66,7 +65,7 @@ async def tools(stage: Stage) -> None:
 
 async def interrupted(stage: Stage) -> None:
     asked = wanted()
-    opened = await gateway.start(stage.server, asked, "initial")
+    opened = await threads.start(stage.server, asked, "initial")
     async with stage.conversation(asked, opened) as conversation:
         stage.on_started = lambda _turn_id: conversation.interrupt()
         await stage.turn(conversation)
@@ -85,20 +84,20 @@ async def died(stage: Stage) -> None:
 async def kept(stage: Stage) -> None:
     """A kept thread is started, gone on with, and forked at its first turn."""
     asked = wanted(keep=True)
-    opened = await gateway.start(stage.server, asked, "initial")
+    opened = await threads.start(stage.server, asked, "initial")
     async with stage.conversation(asked, opened) as conversation:
         first = await stage.turn(conversation, "What of ACME?")
-    again = await gateway.resume_or_start(stage.server, asked, _record(stage, asked, opened, first.turn_id), None)
+    again = await threads.resume_or_start(stage.server, asked, _record(stage, asked, opened, first.turn_id), None)
     async with stage.conversation(asked, again) as conversation:
         await stage.turn(conversation, "And today?")
     record = _record(stage, asked, opened, first.turn_id)
-    fork = await gateway.fork_or_start(stage.server, asked, record, None, "retry")
+    fork = await threads.fork_or_start(stage.server, asked, record, None, "retry")
     async with stage.conversation(asked, fork) as conversation:
         await stage.turn(conversation, "And otherwise?")
 
 
 def _record(stage: Stage, asked: ConversationSpec, opened: OpenedThread, turn_id: str) -> ThreadRecord:
-    record = gateway.wanted_record(asked, stage.server, "home", "owner")
+    record = threads.wanted_record(asked, stage.server, "home", "owner")
     return record.model_copy(update={"thread_id": opened.thread_id, "last_turn_id": turn_id})
 
 
@@ -106,7 +105,7 @@ async def no_such_thread(stage: Stage) -> None:
     """A thread that is gone: a fresh one takes its place."""
     asked = wanted(keep=True)
     record = _record(stage, asked, OpenedThread(GONE, "initial"), "none")
-    opened = await gateway.resume_or_start(stage.server, asked, record, None)
+    opened = await threads.resume_or_start(stage.server, asked, record, None)
     async with stage.conversation(asked, opened) as conversation:
         await stage.turn(conversation)
 

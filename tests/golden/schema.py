@@ -14,7 +14,7 @@ from typing import Any
 
 import codex_cli_bin
 
-from chordesk.agents.codex.server.approvals import DECLINED
+from chordesk.agents.codex.protocol import DECLINED
 
 FILE = Path(__file__).parent / "schema.json"
 WHOLE = "codex_app_server_protocol.schemas.json"

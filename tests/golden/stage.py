@@ -15,12 +15,11 @@ from typing import Any
 
 import codex_cli_bin
 
-from chordesk.agents.codex.config import RuntimeConfig
 from chordesk.agents.codex.conversation import CodexConversation
-from chordesk.agents.codex.events.listener import ConversationListener
-from chordesk.agents.codex.server.catalog import prepare
-from chordesk.agents.codex.server.process import AppServer
-from chordesk.agents.codex.threads.gateway import OpenedThread, resume, unsubscribe
+from chordesk.agents.codex.events import ConversationListener
+from chordesk.agents.codex.launch import RuntimeConfig, prepare
+from chordesk.agents.codex.servers import AppServer
+from chordesk.agents.codex.threads import OpenedThread, resume, unsubscribe
 from chordesk.agents.pulse import TurnLimits
 from chordesk.agents.runtime import (
     ApprovalDecision,
@@ -31,8 +30,7 @@ from chordesk.agents.runtime import (
     Scope,
     TurnResult,
 )
-from chordesk.models.events.envelope import Envelope
-from chordesk.models.events.lifecycle import ItemLifecycle, TurnLifecycle
+from chordesk.models.events import Envelope, ItemLifecycle, TurnLifecycle
 from tests.agents.codex.kit import METADATA, SCHEMA
 from tests.golden import wire
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import SettingError
-from chordesk.models.prices import LISTED, Price, prices
+from chordesk.models.model_prices import LISTED, Price, prices
 from chordesk.models.settings.sources import load_settings
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from chordesk.models.research import ScreenOutput, TraderAction, TraderOutput, ValidatorOutput, output_schema
+from chordesk.models.answers import ScreenOutput, TraderAction, TraderOutput, ValidatorOutput, output_schema
 
 # What strict json_schema takes.
 KEYWORDS = {

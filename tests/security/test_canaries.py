@@ -26,7 +26,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Attempt, Run, Step
-from chordesk.models.tables.threads import KeptThread
+from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen

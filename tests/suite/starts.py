@@ -17,9 +17,9 @@ import pytest
 STARTERS = {
     "subprocess", "multiprocessing",
     "chordesk.agents.codex.runtime.CodexRuntime",
-    "chordesk.agents.codex.server.catalog.prepare",
-    "chordesk.agents.codex.server.catalog.slim_catalog",
-    "chordesk.agents.codex.server.client.Client",
+    "chordesk.agents.codex.launch.prepare",
+    "chordesk.agents.codex.launch.slim_catalog",
+    "chordesk.agents.codex.protocol.Client",
     "chordesk.tasks.doctor.check.run_checks",
     "chordesk.tasks.doctor.machine",
     "chordesk.tasks.doctor.model",

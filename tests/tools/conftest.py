@@ -17,9 +17,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.data import PACKAGE, replay_data
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.replay.market import PACKAGE, ReplayData, ReplayMarket, replay_data
 from chordesk.tools.registry import ToolAnswer, ToolContext
 from chordesk.tools.toolsets import Registry
 

@@ -5,8 +5,7 @@ import datetime as dt
 from chordesk.models.database.store import Store
 from chordesk.models.tables.orders import Account, Fill, Order, Position
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.ledger_rows import filled_order
 

@@ -5,10 +5,9 @@ import datetime as dt
 import pytest
 
 from chordesk.models.errors import MarketError
-from chordesk.tools.market.bars import DailyBars
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.prices import DailyBars
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from tests.tools.conftest import Call, MakeContext, Raw
 from tests.tools.market.far_market import TODAY, FarMarket, daily
 

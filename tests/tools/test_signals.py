@@ -9,13 +9,11 @@ import pytest
 from chordesk.models.errors import MarketUnavailable, NotConfigured
 from chordesk.tools import figures
 from chordesk.tools.history import Budget
-from chordesk.tools.market.bars import DailyBars
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ReplayMarket
-from chordesk.tools.market.sessions import history_of
+from chordesk.tools.market.prices import DailyBars, history_of
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
+from chordesk.tools.model_tools.signals import SignalsArguments, signal_rows, signals_get, symbol_signals
 from chordesk.tools.registry import Gaps, payload
-from chordesk.tools.signals import SignalsArguments, signal_rows, signals_get, symbol_signals
 from tests.tools.conftest import Call, MakeContext, Raw
 from tests.tools.market.far_market import TODAY, FarMarket, daily, slow
 

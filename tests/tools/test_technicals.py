@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import talib
 
+from chordesk.tools.market.prices import history_of
 from chordesk.tools.market.replay.market import ReplayMarket
-from chordesk.tools.market.sessions import history_of
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import FarMarket, daily
 

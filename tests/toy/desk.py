@@ -18,9 +18,8 @@ from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.cli.render.runs import progress_line
 from chordesk.tasks.cli.services.processes import WorkerRole, worker_arguments
 from chordesk.tasks.views.run_view import progress, view
-from chordesk.tasks.worker import logs
+from chordesk.tasks.worker import celery_fixes, logs
 from chordesk.tasks.worker.app import create_app
-from chordesk.tasks.worker.patches import command
 from tests.toy.workflow import open_toy, open_toys
 
 SECONDS = 60.0
@@ -29,7 +28,7 @@ SECONDS = 60.0
 def work() -> int:
     settings = load_settings()
     logs.configure(settings)
-    return command.run(create_app(settings, "toy"), worker_arguments(settings, WorkerRole.ALL, 8, "toy"))
+    return celery_fixes.run_celery(create_app(settings, "toy"), worker_arguments(settings, WorkerRole.ALL, 8, "toy"))
 
 
 def run(given: list[list[int]], *, family: bool = False) -> None:

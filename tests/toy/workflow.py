@@ -12,10 +12,9 @@ from chordesk.models.errors import UsageError
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import Desk, desk_of
 from chordesk.tasks.engine import kinds
-from chordesk.tasks.engine.child_runs import ChildRun, named_step
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
-from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, named_step
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.runs import new_run, open_run
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from chordesk.models.contracts import parse_contract
+from chordesk.models.contracts import OrderLeg, parse_contract
 from chordesk.models.order_terms import OrderType
 from chordesk.models.orders import (
     AccountFill,
@@ -19,7 +19,6 @@ from chordesk.models.orders import (
     OrderTicket,
     Settlement,
 )
-from chordesk.models.trading.legs import OrderLeg
 from chordesk.tools.decimals import exact, plain
 from chordesk.tools.market.clock import NEW_YORK
 

@@ -12,11 +12,9 @@ import numpy as np
 
 from chordesk.models.errors import DeskError
 from chordesk.tools.history import Budget, has_closes_alone, histories, last_move_like_a_split, note_holes
-from chordesk.tools.market.bars import DailyBars
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.market.intraday import IntradayInterval, stamped
+from chordesk.tools.market.prices import DailyBars, History, IntradayInterval, stamped
 from chordesk.tools.market.protocol import Bars, Intraday, IntradaySource, MarketClock
-from chordesk.tools.market.sessions import History
 from chordesk.tools.registry import Gaps, ToolContext
 
 Interval = Literal["day", "week", "hour", "15min"]

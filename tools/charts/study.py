@@ -1,19 +1,168 @@
-"""The study of one symbol: everything that is computed from its bars, with an id for each level and line."""
+"""The study of one symbol: everything that is computed from its bars, with an id for each level and line, and what a
+chart shows of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import datetime as dt
+import math
+from collections.abc import Collection, Iterator
+from typing import Literal, NamedTuple, get_args
 
-from chordesk.tools.charts import levels as levels_of
-from chordesk.tools.charts import trend as trend_of
-from chordesk.tools.charts.fibonacci import Fibonacci, fibonacci
+import numpy as np
+import numpy.typing as npt
+
+from chordesk.tools.charts import lines as levels_of
 from chordesk.tools.charts.frames import Frame
-from chordesk.tools.charts.levels import Confluence, Levels
-from chordesk.tools.charts.patterns import BARS, RECENT, Pattern, patterns
-from chordesk.tools.charts.swings import Swing, needed, swings
-from chordesk.tools.charts.trend import ADX_BARS, ATR_BARS, Extension, Trend
-from chordesk.tools.charts.trendlines import Trendline, trendlines
+from chordesk.tools.charts.lines import (
+    Confluence,
+    Fibonacci,
+    Levels,
+    Swing,
+    Trendline,
+    fibonacci,
+    needed,
+    swings,
+    trendlines,
+)
+from chordesk.tools.figures import load_talib
+from chordesk.tools.market.protocol import Bars, Floats
+
+PERIODS = 14
+ATR_BARS, ADX_BARS = PERIODS + 1, 2 * PERIODS  # bars without which TA-Lib has no figure
+# Thresholds of our own, but for 25, which is Wilder's.
+_STRONG, _MODERATE = (25.0, 0.7), (20.0, 0.4)
+_FLAT = 0.2
+_HIGH, _RAISED = 4.0, 2.0
+
+Quality = Literal["strong", "moderate", "weak"]
+
+
+class Trend(NamedTuple):
+    """Trend of the last `bars` closes. r2: share of their log's variance that a straight line explains; slope_year:
+    that line's growth in a year as a fraction; score: slope_year times r2."""
+
+    direction: Literal["up", "down", "sideways"]
+    quality: Quality | None
+    r2: float
+    slope_year: float
+    score: float
+    bars: int
+
+
+class Extension(NamedTuple):
+    """Distance of the close from the nearest support in average true ranges."""
+
+    atr: float
+    risk: Literal["low", "moderate", "high"]
+
+
+def average_true_range(bars: Bars) -> float | None:
+    """Return the average true range of 14 bars (Wilder, New Concepts in Technical Trading Systems, 1978, section III);
+    None where there are fewer than 15 bars."""
+    return _last(load_talib().ATR(bars.high, bars.low, bars.close, PERIODS)) if len(bars.dates) >= ATR_BARS else None
+
+
+def directional_index(bars: Bars) -> float | None:
+    """Return the average directional index of 14 bars, 0 to 100 (Wilder 1978, section IV); None where there are fewer
+    than 28 bars, or the price never moved."""
+    if len(bars.dates) < ADX_BARS or not np.ptp(np.r_[bars.high, bars.low]):
+        return None
+    return _last(load_talib().ADX(bars.high, bars.low, bars.close, PERIODS))
+
+
+def trend(close: Floats, adx: float | None, bars: int, bars_a_year: int) -> Trend | None:
+    """Return the trend of the last `bars` closes; None where there are fewer, or the price never moved.
+
+    A line is fitted to log closes; score is its yearly growth times R2 (Clenow, Stocks on the Move, 2015, chapter 7).
+    direction: the slope's sign, sideways where R2 is under 0.2. quality: strong with an ADX of 25 and R2 of 0.7,
+    moderate with an ADX of 20 or R2 of 0.4; None where there is no ADX.
+    """
+    if len(close) < bars:
+        return None
+    values = np.log(close[-bars:])
+    offsets, times = values - values.mean(), np.arange(bars) - (bars - 1) / 2
+    spread, total = float(times @ times), float(offsets @ offsets)
+    if total <= bars * np.finfo(float).eps ** 2 or not np.ptp(close[-bars:]):
+        return None
+    slope = float(times @ offsets) / spread
+    r2 = min(slope * slope * spread / total, 1.0)
+    growth = math.exp(min(slope * bars_a_year, 50.0)) - 1
+    direction: Literal["up", "down", "sideways"] = "sideways" if r2 < _FLAT else "up" if slope > 0 else "down"
+    return Trend(direction, _quality(adx, r2), r2, growth, growth * r2, bars)
+
+
+def extension(close: float, support: float, atr: float) -> Extension | None:
+    """Return how far the close is above a support: more than 4 average true ranges is a high risk, from 2 on moderate.
+    None where the range is zero."""
+    if not atr > 0:
+        return None
+    distance = (close - support) / atr
+    return Extension(distance, "high" if distance > _HIGH else "moderate" if distance >= _RAISED else "low")
+
+
+def _quality(adx: float | None, r2: float) -> Quality | None:
+    if adx is None:
+        return None
+    if adx >= _STRONG[0] and r2 >= _STRONG[1]:
+        return "strong"
+    return "moderate" if adx >= _MODERATE[0] or r2 >= _MODERATE[1] else "weak"
+
+
+def _last(values: Floats) -> float | None:
+    value = float(values[-1])
+    return value if math.isfinite(value) else None
+
+
+RECENT = 10  # bars in which patterns are looked for
+BARS = 30  # bars that TA-Lib needs before them, with its averages of 10 and up to 5 candles
+
+# TA-Lib's functions by the names of Nison, Japanese Candlestick Charting Techniques, 1991.
+_FUNCTIONS = {
+    "engulfing": "CDLENGULFING",
+    "harami": "CDLHARAMI",
+    "piercing": "CDLPIERCING",
+    "dark cloud cover": "CDLDARKCLOUDCOVER",
+    "hammer": "CDLHAMMER",
+    "hanging man": "CDLHANGINGMAN",
+    "inverted hammer": "CDLINVERTEDHAMMER",
+    "shooting star": "CDLSHOOTINGSTAR",
+    "morning star": "CDLMORNINGSTAR",
+    "evening star": "CDLEVENINGSTAR",
+    "three white soldiers": "CDL3WHITESOLDIERS",
+    "three black crows": "CDL3BLACKCROWS",
+    "marubozu": "CDLMARUBOZU",
+    "doji": "CDLDOJI",
+}
+_UNDECIDED = frozenset({"doji"})
+
+
+class Pattern(NamedTuple):
+    """A pattern that ends at a bar."""
+
+    date: dt.date
+    name: str
+    direction: Literal["bullish", "bearish", "undecided"]
+
+
+def patterns(bars: Bars) -> tuple[Pattern, ...]:
+    """Return the patterns that end in the last 10 bars, in order of time; each is made of bars up to its own."""
+    some = bars.last(RECENT + BARS)
+    prices, lib = (some.open, some.high, some.low, some.close), load_talib()
+    found = []
+    for name, function in _FUNCTIONS.items():
+        marks = getattr(lib, function)(*prices)
+        found += [_pattern(name, some.dates[at], int(marks[at])) for at in _recent(marks)]
+    return tuple(sorted(found, key=lambda one: (one.date, one.name)))
+
+
+def _recent(marks: npt.NDArray[np.int32]) -> list[int]:
+    first = max(len(marks) - RECENT, 0)
+    places: list[int] = (np.flatnonzero(marks[first:]) + first).tolist()
+    return places
+
+
+def _pattern(name: str, date: dt.date, mark: int) -> Pattern:
+    return Pattern(date, name, "undecided" if name in _UNDECIDED else "bullish" if mark > 0 else "bearish")
 
 
 class Study(NamedTuple):
@@ -75,7 +224,7 @@ def _few(have: int, wanted: int, noun: str) -> str:
 def study_of(frame: Frame, lookback: int, most: int) -> Study:
     """Return the study of a frame. most: levels on each side of the close, and zones of confluence."""
     bars, close = frame.bars, float(frame.bars.close[-1])
-    atr, adx = trend_of.average_true_range(frame.long), trend_of.directional_index(frame.long)
+    atr, adx = average_true_range(frame.long), directional_index(frame.long)
     found = swings(bars, lookback)
     fib = fibonacci(found)
     levels = levels_of.levels(found, close, atr, most) if found and atr is not None else None
@@ -90,7 +239,7 @@ def study_of(frame: Frame, lookback: int, most: int) -> Study:
         fib=fib,
         levels=levels,
         trendlines=lines,
-        trend=trend_of.trend(frame.long.close, adx, frame.period.trend, frame.period.a_year),
+        trend=trend(frame.long.close, adx, frame.period.trend, frame.period.a_year),
         extension=_extension(close, levels, atr),
         confluence=_confluence(close, atr, most, fib, levels, lines),
         patterns=patterns(frame.long) if len(frame.long.dates) >= BARS + RECENT else None,
@@ -100,7 +249,7 @@ def study_of(frame: Frame, lookback: int, most: int) -> Study:
 def _extension(close: float, levels: Levels | None, atr: float | None) -> Extension | None:
     if levels is None or atr is None or not levels.support:
         return None
-    return trend_of.extension(close, levels.support[0].price, atr)
+    return extension(close, levels.support[0].price, atr)
 
 
 def _confluence(
@@ -119,3 +268,60 @@ def _confluence(
         [(one.id, one.now) for one in lines or ()],
     ]
     return levels_of.confluence(kinds, close, atr, most)
+
+
+Overlay = Literal["levels", "fib", "trendlines", "swings", "sma20", "sma50", "sma200", "bollinger", "rsi14"]
+OVERLAYS: tuple[Overlay, ...] = get_args(Overlay)
+_AVERAGES: dict[str, int] = {"sma20": 20, "sma50": 50, "sma200": 200}
+
+
+class DrawnLevel(NamedTuple):
+    """A horizontal level of a study."""
+
+    id: str
+    price: float
+    kind: Literal["support", "resistance", "fib"]
+
+
+def levels(study: Study, overlays: Collection[str]) -> Iterator[DrawnLevel]:
+    """Yield the study's levels that the overlays ask for."""
+    if "fib" in overlays and study.fib is not None:
+        yield from (DrawnLevel(one.id, one.price, "fib") for one in (*study.fib.retracements, *study.fib.extensions))
+    if "levels" in overlays and study.levels is not None:
+        yield from (DrawnLevel(one.id, one.price, "support") for one in study.levels.support)
+        yield from (DrawnLevel(one.id, one.price, "resistance") for one in study.levels.resistance)
+
+
+def lines(study: Study, overlays: Collection[str]) -> tuple[Trendline, ...]:
+    """Return the study's trendlines if the overlays ask for them."""
+    return study.trendlines or () if "trendlines" in overlays else ()
+
+
+def series(frame: Frame, overlays: Collection[str]) -> dict[str, Floats]:
+    """Return the indicators on the price scale that the overlays ask for, a value for each bar that is drawn."""
+    lib, close = load_talib(), frame.long.close
+    found: dict[str, Floats] = {
+        name: lib.SMA(close, _AVERAGES[name]) for name in OVERLAYS if name in overlays and name in _AVERAGES
+    }
+    if "bollinger" in overlays:
+        upper, _, lower = lib.BBANDS(close, 20)
+        found |= {"bollinger upper": upper, "lower": lower}
+    return {name: _aligned(frame, values) for name, values in found.items()}
+
+
+def relative_strength(frame: Frame) -> Floats:
+    """Return Wilder's relative strength index of 14 bars for each bar that is drawn."""
+    return _aligned(frame, load_talib().RSI(frame.long.close, 14))
+
+
+def last_value(values: Floats) -> float | None:
+    """Return an indicator's value at the last bar, None where it has none."""
+    return float(values[-1]) if math.isfinite(values[-1]) else None
+
+
+def _aligned(frame: Frame, values: Floats) -> Floats:
+    """Return an indicator of the bars without a hole at the places of the bars drawn, not a number before it has a
+    value."""
+    count = len(frame.shown.dates)
+    found = values[-count:]
+    return np.concatenate([np.full(count - len(found), np.nan), found])

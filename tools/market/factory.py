@@ -1,17 +1,65 @@
-"""Markets by name: which one the settings or a run name, and the loading of its module."""
+"""Markets and sources of option chains by name, and the loading of their modules."""
 
 from __future__ import annotations
 
 import datetime as dt
-from typing import NamedTuple, Protocol, get_args
+import importlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, get_args
 
-from chordesk.models.errors import SettingError
+from chordesk.models.errors import NotConfigured, SettingError, UsageError
 from chordesk.models.market import plain_name
 from chordesk.models.settings import MarketName, Settings
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.market.option_chains import require_live
-from chordesk.tools.market.plugins import load_plugin
-from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.protocol import MarketData, OptionMarket, Shares
+
+
+def load_plugin(noun: str, modules: Mapping[str, str], name: str) -> Any:
+    """Return the module of a name. Raises UsageError for an unknown name, NotConfigured when its extra, which is named
+    as the name is before its hyphen, is not installed."""
+    if name not in modules:
+        raise UsageError(f"{name!r} is no {noun}", remedy=f"known are {', '.join(modules)}")
+    try:
+        return importlib.import_module(modules[name])
+    except ModuleNotFoundError as missing:
+        command = f"pip install chordesk[{name.partition('-')[0]}]"
+        reason = f"DESK_{noun.upper()}={name} with `{command}` ({missing.name} is not installed)"
+        raise NotConfigured(f"not available: configure {reason}") from None
+
+
+MARKETS_OWN = "market"
+# To add one: write its module, with `build(settings, shares)` and `require_credentials(environ)`, and name it here and
+# in the setting. An extra that it imports is named as the source is before its hyphen.
+CHAIN_MODULES = {"alpaca": "chordesk.tools.market.alpaca_chains", "alpaca-opra": "chordesk.tools.market.alpaca_chains"}
+
+
+def build_chains(settings: Settings, shares: Shares) -> OptionMarket:
+    """Return the source that the settings name beside a market; no request is made. Raises NotConfigured when its extra
+    is not installed, SettingError as its module does."""
+    made: OptionMarket = source_module(settings).build(settings, shares)
+    return made
+
+
+def source_module(settings: Settings) -> Any:
+    return load_plugin("option_chains", CHAIN_MODULES, settings.option_chains)
+
+
+def require_live(settings: Settings, market: str, replays: bool) -> None:
+    """Raise SettingError for another source of chains beside a market that stands on a past day: it has the chains of
+    now alone."""
+    if settings.option_chains == MARKETS_OWN or not replays or market != settings.market:
+        return
+    reason = (
+        f"DESK_OPTION_CHAINS={settings.option_chains} is for a live market, and DESK_MARKET={market} is of the past"
+    )
+    raise SettingError(reason, remedy=f"set DESK_MARKET=yahoo, or DESK_OPTION_CHAINS={MARKETS_OWN}")
+
+
+def require_chains(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Check that the source of chains has its credentials. Raises SettingError naming what is missing."""
+    if settings.option_chains != MARKETS_OWN:
+        source_module(settings).require_credentials(environ)
+
 
 # One module a market, imported when the market is first asked for: to add one, write it and add its name to MarketName.
 MODULES = {name: f"chordesk.tools.market.{name}.market" for name in get_args(MarketName)}
@@ -41,12 +89,12 @@ class MarketKey(NamedTuple):
 
 def configured_market(settings: Settings) -> MarketKey:
     """Return the market of the settings."""
-    return MarketKey(settings.market, settings.replay_date if _module(settings.market).REPLAYS else None)
+    return MarketKey(settings.market, settings.replay_date if _market_module(settings.market).REPLAYS else None)
 
 
 def market_at(name: str, now: dt.datetime) -> MarketKey:
     """Return the market of a run. now: the run's market time. Raises UsageError for an unknown name."""
-    return MarketKey(name, exchange_day(now) if _module(name).REPLAYS else None)
+    return MarketKey(name, exchange_day(now) if _market_module(name).REPLAYS else None)
 
 
 def build_market(settings: Settings, key: MarketKey | None = None) -> MarketData:
@@ -54,7 +102,7 @@ def build_market(settings: Settings, key: MarketKey | None = None) -> MarketData
     market has no such day, its data are not those of the name, or it is not live while another source of option chains
     is set, NotConfigured when its extra is not installed."""
     key = key or configured_market(settings)
-    module = _module(key.name)
+    module = _market_module(key.name)
     require_live(settings, plain_name(key.name), module.REPLAYS)
     market = module.build(settings, key.day)
     if key.name not in (market.name, plain_name(key.name)):
@@ -63,6 +111,6 @@ def build_market(settings: Settings, key: MarketKey | None = None) -> MarketData
     return market
 
 
-def _module(name: str) -> MarketModule:
+def _market_module(name: str) -> MarketModule:
     module: MarketModule = load_plugin("market", MODULES, plain_name(name))
     return module

@@ -1,34 +1,202 @@
-"""From a decision to its fills. The process may be killed anywhere; a second call does nothing twice."""
+"""From a decision to its fills, an order's outcome, the pass of each minute, and the context of a backtest's orders. A
+second call does nothing twice."""
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+
 from sqlmodel import Session, col, select
 
+from chordesk.models.contracts import legs_of
 from chordesk.models.database.store import Store
-from chordesk.models.orders import Denied, OrderOutcome
+from chordesk.models.errors import MarketError, OrderError
+from chordesk.models.orders import BrokerFill, DenialCode, Denied, OrderOutcome
 from chordesk.models.settings import Settings
-from chordesk.models.states import ORDER_FINAL, OrderState
-from chordesk.models.tables.orders import Order, Preview
+from chordesk.models.settings.running_desk import PAPER, is_backtest
+from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, OrderState
+from chordesk.models.tables.orders import Account, Fill, Order, Preview
 from chordesk.models.tables.runs import Decision
+from chordesk.tools.brokers.paper import PaperBroker
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.ledger import ensure_account
+from chordesk.tools.ledger import account_view, ensure_account
+from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.orders.audit import log as audit
-from chordesk.tools.orders.checks.agreement import settings_denial
-from chordesk.tools.orders.checks.evaluation import SizedOrder, evaluate
-from chordesk.tools.orders.checks.previews import terms_of, waits_for_person, write_preview
-from chordesk.tools.orders.maintenance import end_earlier_days
-from chordesk.tools.orders.protection.keeping import keep_protected
-from chordesk.tools.orders.records import approvals
-from chordesk.tools.orders.records.decisions import claim_decision, decision_facts
-from chordesk.tools.orders.records.drafts import draft_orders, load_decision
-from chordesk.tools.orders.records.fence import FencingLease
-from chordesk.tools.orders.records.outcomes import outcome
-from chordesk.tools.orders.records.snapshots import Snapshot, symbols_of
-from chordesk.tools.orders.records.states import advance, load_order, lock_order
-from chordesk.tools.orders.records.trader_notes import write_notes
-from chordesk.tools.orders.submitting import QuoteCache, SubmissionContext, deny_and_record, submit_or_poll
+from chordesk.tools.orders import approvals, audit, halting
+from chordesk.tools.orders.accounts import FencingLease, equity_levels
+from chordesk.tools.orders.booking import advance, load_order, lock_order
+from chordesk.tools.orders.checking import SizedOrder, evaluate, settings_denial
+from chordesk.tools.orders.drafting import claim_decision, decision_facts, draft_orders, load_decision, write_notes
+from chordesk.tools.orders.previews import terms_of, waits_for_person, write_preview
+from chordesk.tools.orders.protection import keep_protected
+from chordesk.tools.orders.reconciliation import latest
+from chordesk.tools.orders.snapshots import Snapshot, symbols_of
+from chordesk.tools.orders.stops import preview_text
+from chordesk.tools.orders.submitting import (
+    QuoteCache,
+    SubmissionContext,
+    cancel,
+    cancel_disallowed,
+    deny_and_record,
+    ensure_reconciled,
+    submit_or_poll,
+)
+from chordesk.tools.risk import deny
+
+Counts = dict[str, int]
+
+
+def maintain_orders(context: SubmissionContext, context_of: Callable[[str], SubmissionContext] | None = None) -> Counts:
+    """Make one pass over the account's orders; return counts. Safe at any time and any number of times.
+
+    context_of: by run id, the context with the market and day of that run; the same for all by default.
+
+    With live trading off the broker is not called. Raises FencedOff when another process submits for the account.
+    """
+    settings, account = context.settings, context.broker.name
+    if settings.trader_live:
+        context.lease.acquire()  # first: a process that is fenced off leaves all of it to the one that is not
+    halted = halting.enforce_file(context.store, settings, account, context.lease.owner)
+    if not settings.trader_live:
+        _record(context, halted)
+        return {"expired": len(_expire(context))}
+    with context.store.session() as session:
+        ensure_account(session, account, settings.starting_cash)
+    cancel_disallowed(context)  # first: on paper, looking an order up fills it, and reconciling does so
+    _record(context, halted)  # after the cancels: they do not wait for the audit log
+    unready = ensure_reconciled(context, settings.orders_seconds / 2)
+    with context.store.read() as session:
+        orders = open_orders(session, account)
+        symbols = frozenset(symbols_of(session, orders, account))
+    expired = _expire(context)  # after the cancels too
+    quotes = QuoteCache(context.market, symbols)
+    if unready is None:
+        _mark_equity(context, quotes)
+    for own, ids in _by_market(context, orders, context_of):
+        submit_or_poll(own, quotes if own is context else QuoteCache(own.market, symbols), ids)
+    bare = keep_protected(context, quotes.snapshot())
+    _renew_notes(context, [*expired, *(order.id for order in orders)])
+    return {"expired": len(expired), "open": len(orders), "unprotected": len(bare)}
+
+
+def _by_market(
+    context: SubmissionContext, orders: Sequence[Order], context_of: Callable[[str], SubmissionContext] | None
+) -> list[tuple[SubmissionContext, list[str]]]:
+    """Return the ids of orders by the context that they are sent and polled in, the earliest market time first."""
+    found: dict[int, tuple[SubmissionContext, list[str]]] = {}
+    for order in orders:
+        own = context_of(order.run_id) if context_of is not None else context
+        found.setdefault(id(own.market), (own, []))[1].append(order.id)
+    return sorted(found.values(), key=lambda group: group[0].market.clock.now())
+
+
+def end_earlier_days(context: SubmissionContext) -> None:
+    """Poll the account's open orders of days before the context's: day orders end with their day."""
+    account, today = context.broker.name, exchange_day(context.market.clock.now())
+    with context.store.read() as session:
+        orders = [row for row in open_orders(session, account) if exchange_day(row.market_at) < today]
+        symbols = frozenset(symbols_of(session, orders, account))
+    if orders:
+        submit_or_poll(context, QuoteCache(context.market, symbols), [order.id for order in orders])
+
+
+def _record(context: SubmissionContext, halted: halting.HaltRecord | None) -> None:
+    if halted is not None:
+        with context.store.session() as session:
+            halting.record(session, context.settings, halted)
+
+
+def _expire(context: SubmissionContext) -> list[str]:
+    with context.store.session() as session:
+        return approvals.expire(session, context.settings)
+
+
+def _mark_equity(context: SubmissionContext, quotes: QuoteCache) -> None:
+    """Record the account's equity while the exchange is open and the books agree with the broker's: losses are
+    measured from it, and a day without an order has a high, too."""
+    try:
+        if not context.market.clock.is_open():
+            return
+    except MarketError:
+        return
+    snapshot, account = quotes.snapshot(), context.broker.name
+    with context.store.session() as session:
+        session.get_one(Account, account, with_for_update=True)
+        reconciled = latest(session, account)
+        if reconciled is None or not reconciled.agreed:
+            return
+        equity = account_view(session, snapshot, account).equity
+        equity_levels(session, account, equity, snapshot.now, snapshot.previous_session, keep=True)
+
+
+def _renew_notes(context: SubmissionContext, order_ids: Iterable[str]) -> None:
+    """Renew the trader's notes on orders that may have changed."""
+    with context.store.session() as session:
+        decisions = dict.fromkeys(load_order(session, order_id).decision_id for order_id in order_ids)
+        for decision_id in decisions:
+            write_notes(session, context.settings, session.get_one(Decision, decision_id), context.market.clock.now())
+
+
+def cancel_open(context: SubmissionContext, *, protective: bool = False) -> list[str]:
+    """Cancel every order that was sent, those that protect a position only if asked; return the ids of those that may
+    still fill afterwards."""
+    for order_id in _sent(context, protective):
+        cancel(context, order_id)
+    return _sent(context, protective)
+
+
+def _sent(context: SubmissionContext, protective: bool) -> list[str]:
+    with context.store.read() as session:
+        orders = [row for row in open_orders(session, context.broker.name) if row.state != OrderState.APPROVED]
+    return [row.id for row in orders if protective or row.protects is None]
+
+
+def open_orders(session: Session, account: str) -> list[Order]:
+    """Return orders that are approved or were sent and have not ended, the oldest first."""
+    rows = session.exec(
+        select(Order)
+        .where(col(Order.account) == account, col(Order.state).in_(ORDER_WORKING | {OrderState.APPROVED}))
+        .order_by(col(Order.created_at), col(Order.ordinal))
+    )
+    return list(rows.all())
+
+
+LIVE_OFF = "live trading off"
+WAITS = "waits for approval: desk approvals"
+
+
+def outcome(session: Session, order: Order, live: bool) -> OrderOutcome:
+    """Return an order's state with its denial or gate, preview and fills."""
+    preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).first()
+    fills = session.exec(select(Fill).where(col(Fill.order_id) == order.id).order_by(col(Fill.filled_at))).all()
+    names = ("ordinal", "symbol", "action", "side", "quantity", "order_type", "limit_price", "message")
+    terms = ("stop_price", "trail_percent", "time_in_force")
+    checked = {name: getattr(preview, name) for name in ("price", "notional", "payload_hash")} if preview else {}
+    return OrderOutcome(
+        **{name: getattr(order, name) for name in (*names, *terms)},
+        **checked,
+        legs=legs_of(order.legs),
+        order_id=uuid.UUID(order.id),
+        state=OrderState(order.state),
+        protection=preview_text(preview.payload) if preview else None,
+        denied=_denial(order),
+        gate=_gate(order, live),
+        fills=[BrokerFill(quantity=f.quantity, price=f.price, commission=f.commission, at=f.filled_at) for f in fills],
+    )
+
+
+def _gate(order: Order, live: bool) -> str | None:
+    if order.state == OrderState.APPROVAL_PENDING:
+        return WAITS
+    return LIVE_OFF if order.state in (OrderState.PREVIEWED, OrderState.APPROVED) and not live else None
+
+
+def _denial(order: Order) -> Denied | None:
+    if order.denial_code is None:
+        return None
+    code = DenialCode(order.denial_code)
+    return deny(code, order.denial_reason or "", order.measured or "", order.limit_text or "")
 
 
 def process_decision(
@@ -145,3 +313,22 @@ def _approve(context: SubmissionContext, order_id: str) -> None:
         advance(session, order, OrderState.APPROVED)
         facts = {"payload_hash": found.payload_hash, "policy": settings.approval or approvals.AUTO}
         audit.record(session, settings, "approved", order=order.id, **facts)
+
+
+OWNER = "backtest"
+
+
+def simulated_context(store: Store, settings: Settings, market: MarketData) -> SubmissionContext:
+    """Return the context of a backtest's orders on one day. settings: those of its run.
+
+    Each call is its own submitter: the step that holds the day's work is the only one, and an older one that was
+    thought dead is fenced off. Raises OrderError for an account that is not a backtest's, another broker than paper or
+    a market of real time: past days may reach no broker that is not simulated.
+    """
+    if not is_backtest(settings.account):
+        raise OrderError(f"the account {settings.account} is not a backtest's", remedy="`desk backtest` opens one")
+    if settings.broker != PAPER or market.clock.day is None:
+        here = f"broker {settings.broker}, market {market.name}"
+        raise OrderError(f"a backtest fills on paper and on past days alone; this is {here}", remedy="`desk backtest`")
+    broker = PaperBroker(store, market, settings, settings.account)
+    return SubmissionContext(store, settings, market, broker, FencingLease(store, settings.account, OWNER))

@@ -20,13 +20,11 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import OrderState
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.orders.audit import log as audit
-from chordesk.tools.orders.flattening import flatten
-from chordesk.tools.orders.halt import halting
-from chordesk.tools.orders.maintenance import cancel_open
-from chordesk.tools.orders.records import accounts
-from chordesk.tools.orders.records.fence import FencingLease
-from chordesk.tools.orders.stops.holdings import working_protection
+from chordesk.tools.orders import accounts, audit, halting
+from chordesk.tools.orders.accounts import FencingLease
+from chordesk.tools.orders.closing import flatten
+from chordesk.tools.orders.flow import cancel_open
+from chordesk.tools.orders.stops import working_protection
 from chordesk.tools.orders.submitting import SubmissionContext
 
 HALTED = "halted by a person"

@@ -21,20 +21,15 @@ from chordesk.models.tables.runs import Run
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.ledger import account_view
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.orders.audit import log as audit
-from chordesk.tools.orders.checks import mandates
-from chordesk.tools.orders.checks.agreement import settings_denial
-from chordesk.tools.orders.checks.evaluation import evaluate, ticket_of
-from chordesk.tools.orders.checks.previews import price_moved, terms_of, verify, waits_for_person
-from chordesk.tools.orders.halt import halting
-from chordesk.tools.orders.halt.disallowed import disallowed_orders, only_reduces
-from chordesk.tools.orders.reconciliation.reconcile import reconcile
-from chordesk.tools.orders.records import approvals, fence
-from chordesk.tools.orders.records.booking import book
-from chordesk.tools.orders.records.fence import FencingLease
-from chordesk.tools.orders.records.snapshots import Snapshot, take_snapshot
-from chordesk.tools.orders.records.states import advance, deny_order, load_order, lock_order
-from chordesk.tools.orders.stops.holdings import in_the_way
+from chordesk.tools.orders import accounts, approvals, audit, halting, mandates
+from chordesk.tools.orders.accounts import FencingLease
+from chordesk.tools.orders.booking import advance, book, deny_order, load_order, lock_order
+from chordesk.tools.orders.checking import evaluate, settings_denial, ticket_of
+from chordesk.tools.orders.halting import disallowed_orders, only_reduces
+from chordesk.tools.orders.previews import price_moved, terms_of, verify, waits_for_person
+from chordesk.tools.orders.reconciliation import reconcile
+from chordesk.tools.orders.snapshots import Snapshot, take_snapshot
+from chordesk.tools.orders.stops import in_the_way
 from chordesk.tools.risk import deny, halted
 
 log = structlog.get_logger(__name__)
@@ -137,7 +132,7 @@ def _submit(context: SubmissionContext, snapshot: Snapshot, order_id: str, unrea
         order = lock_order(session, order_id)
         if order.state != OrderState.APPROVED:
             return False
-        fence.require(session, order.account, token)
+        accounts.require(session, order.account, token)
         preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).first()
         denied = _submission_denial(session, context, snapshot, order, preview) or unready
         if denied is not None or preview is None:

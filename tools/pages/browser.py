@@ -22,8 +22,8 @@ from typing import Any
 
 import orjson
 
-from chordesk.models.page_hosts import PageHost
-from chordesk.tools.pages.targets import PageError, Target, address_of
+from chordesk.models.urls import PageHost
+from chordesk.tools.pages.reading import PageError, Target, address_of
 from chordesk.tools.registry import ToolImage
 from chordesk.tools.toolsets import MAX_IMAGE_BYTES
 

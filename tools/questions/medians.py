@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chordesk.models.board.questions import BeatsMedian
+from chordesk.models.board import BeatsMedian
 from chordesk.models.errors import DeskError
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.protocol import Floats, MarketData, Prefetching
-from chordesk.tools.questions.universes import members
+from chordesk.tools.market.universe import members
 
 LEAST_SHARE = 0.5  # of a universe's members must have both closes
 PREFETCH_SECONDS = 60.0

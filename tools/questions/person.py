@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, select
 
-from chordesk.models.board.questions import ByPerson, QuestionSource, QuestionState
+from chordesk.models.board import ByPerson, QuestionSource, QuestionState
 from chordesk.models.errors import UsageError
-from chordesk.models.tables.questions import Question
+from chordesk.models.tables.board import Question
 from chordesk.tools.market.clock import NEW_YORK
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
+from chordesk.tools.questions.asking import insert_absent, question_row
 from chordesk.tools.questions.medians import Resolved
-from chordesk.tools.questions.storing import insert_absent, question_row
 
 MOST_TEXT = 500  # characters of a question
 CLOSING_TIME = dt.time(16)  # of a day given without a time, in New York

@@ -1,19 +1,22 @@
-"""Questions as they are read: one by its id, lists, and outcomes that are known by a time."""
+"""Questions as they are read: one by its id, lists, outcomes known by a time, and the choice of an episode's
+questions."""
 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, String, case, cast
+from sqlalchemy import ColumnElement, String, and_, case, cast, or_
 from sqlmodel import Session, col, select
 
-from chordesk.models.board.questions import QuestionSource, QuestionState
+from chordesk.models.board import QuestionSource, QuestionState, SignalState
 from chordesk.models.errors import NotFound, UsageError
-from chordesk.models.tables.questions import Question
+from chordesk.models.tables.board import Episode, Question, Signal, SignalCitation
+from chordesk.models.tables.runs import Run
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.market.protocol import MarketClock
+from chordesk.tools.market.protocol import MarketClock, MarketData
 
 _LEAST = 4  # characters of an id that are enough, if only one begins so
 _REMEDY = "`desk questions list` shows them"
@@ -75,3 +78,76 @@ def known_column() -> ColumnElement[dt.datetime]:
     """Return `known_at` as a column."""
     resolved, closes = col(Question.resolved_at), col(Question.closes_at)
     return case((resolved < closes, resolved), else_=closes)
+
+
+class Chosen(NamedTuple):
+    """A question of an episode. reason: why it was chosen."""
+
+    question: Question
+    reason: str
+
+
+def choose(
+    session: Session, market: MarketData, now: dt.datetime, account: str, limit: int, symbols: Sequence[str]
+) -> list[Chosen]:
+    """Return the questions of an episode, at most `limit`, in the order of their choice.
+
+    Open ones at `now`, market time: first those that opened since the account's last episode, then those on
+    `symbols` (candidates, holdings) in their order, then what closes soonest. One without a baseline is left out: it
+    has no price that a forecast could beat. The same rows give the same choice.
+    """
+    last = previous_episode(session, market, now, account)
+    since = last.market_now if last is not None else None
+    rank = {symbol: at for at, symbol in enumerate(symbols)}
+    found = [_ranked(question, since, rank) for question in askable(session, market, now)]
+    found.sort(key=lambda one: one[0])
+    return [Chosen(question, reason) for _, question, reason in found[:limit]]
+
+
+def askable(session: Session, market: MarketData, now: dt.datetime) -> Sequence[Question]:
+    """Return the questions that are open at `now`, market time, and have a baseline.
+
+    In a replay a question can have its outcome already, from a later day: at `now` it is open all the same. It is
+    open no more once its last bar counts as known.
+    """
+    relative = and_(col(Question.market) == market.name, col(Question.state) != QuestionState.VOID)
+    others = and_(col(Question.market) == "", col(Question.state) == QuestionState.OPEN)
+    query = select(Question).where(
+        or_(relative, others),
+        col(Question.baseline).is_not(None),
+        col(Question.opens_at) <= now,
+        col(Question.closes_at) > max(now, known_until(market.clock)),
+    )
+    return session.exec(query).all()
+
+
+def previous_episode(session: Session, market: MarketData, now: dt.datetime, account: str) -> Run | None:
+    """Return the run of the account's last episode on this market before `now`, market time."""
+    query = select(Run).join(Episode, col(Episode.run_id) == col(Run.id))
+    mine = (col(Episode.account) == account, col(Run.market) == market.name, col(Run.market_now) < now)
+    return session.exec(query.where(*mine).order_by(col(Run.market_now).desc(), col(Run.id).desc()).limit(1)).first()
+
+
+def unused_tools(session: Session, market: MarketData, now: dt.datetime, account: str) -> list[str]:
+    """Return the tools of the account's last episode with a live signal that no counted citation used, by name."""
+    last = previous_episode(session, market, now, account)
+    if last is None:
+        return []
+    live = select(Signal.id, Signal.tool).where(Signal.run_id == last.id, Signal.state == SignalState.LIVE)
+    counted = select(SignalCitation.signal_id).where(SignalCitation.run_id == last.id, col(SignalCitation.counts))
+    signals, cited = session.exec(live).all(), set(session.exec(counted))
+    return sorted({tool for _, tool in signals} - {tool for id_, tool in signals if id_ in cited})
+
+
+Rank = tuple[bool, int, dt.datetime, str]
+
+
+def _ranked(question: Question, since: dt.datetime | None, symbols: dict[str, int]) -> tuple[Rank, Question, str]:
+    fresh = since is None or question.opens_at > since
+    place = min((symbols[one] for one in question.subjects if one in symbols), default=len(symbols))
+    about = next((one for one in question.subjects if symbols.get(one) == place), None)
+    when = f"closes {question.closes_at:%Y-%m-%d}"
+    parts = ["fresh" if fresh else "", f"on {about}" if about else "", when]
+    # Of questions that are alike none comes first by its letter.
+    tie = hashlib.sha256(question.external_id.encode()).hexdigest()
+    return (not fresh, place, question.closes_at, tie), question, ", ".join(part for part in parts if part)

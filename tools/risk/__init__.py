@@ -1,24 +1,24 @@
 """Pre-trade risk: rules that clear an order or deny it with a reason, and the meaning of each denial code."""
 
-from chordesk.models.settings.accounts import PAPER
+from chordesk.models.settings.running_desk import PAPER
+from chordesk.tools.risk.amounts import exit_note, exit_terms, is_current, unpriced, within_collar
 from chordesk.tools.risk.check import check, limits_of
-from chordesk.tools.risk.conduct import halted, no_verdict
-from chordesk.tools.risk.cover import cover_of
-from chordesk.tools.risk.denials import deny
-from chordesk.tools.risk.exits import exit_note, exit_terms, within_collar
+from chordesk.tools.risk.codes import deny
+from chordesk.tools.risk.conduct import bad_contract, halted, no_verdict, not_listed
 from chordesk.tools.risk.exposure import (
     cash_needed,
+    cover_of,
     free_cash,
+    gross_quote,
     held_in,
+    net_price,
     opening_part,
     underlying_of,
     unit_exposure,
     unit_notional,
     with_slippage,
+    worst_case,
 )
-from chordesk.tools.risk.instruments import bad_contract, not_listed
-from chordesk.tools.risk.packages import gross_quote, net_price, worst_case
-from chordesk.tools.risk.prices import is_current, unpriced
 
 __all__ = [
     "PAPER",

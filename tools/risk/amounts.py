@@ -1,21 +1,26 @@
-"""Rules on amounts: of one order, one symbol, one sector, all together, and of free cash."""
+"""Rules on amounts, prices and losses, and the prices of orders that only reduce."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+from chordesk.models.contracts import parse_contract
+from chordesk.models.market import Quote
 from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
 from chordesk.tools.decimals import exact, money, plain
-from chordesk.tools.risk.cover import ZERO
-from chordesk.tools.risk.denials import deny
+from chordesk.tools.risk.codes import deny, format_span
 from chordesk.tools.risk.exposure import (
+    TICK,
+    ZERO,
     added_risk,
     cash_needed,
     covers,
     exposures,
     free_cash,
     notional_of,
+    only_reduces,
     opening_only,
     opening_quantity,
     price_of,
@@ -169,3 +174,113 @@ def _cash_denial(ticket: OrderTicket, context: RiskContext, limits: RiskLimits, 
     )
     reason = f"{what} may need more than the cash that is free"
     return deny(code, reason, f"needs {money(need)}", f"{money(left)} free")
+
+
+def unpriced(traded: str, why: str) -> Denied:
+    return deny(DenialCode.UNPRICED, f"{traded} has no price: {why}", "no price", "a price of now or before")
+
+
+@opening_only
+def priced_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    return None if context.unpriced is None else unpriced(ticket.traded, context.unpriced)
+
+
+def is_current(quote: Quote, now: dt.datetime, limits: RiskLimits) -> bool:
+    """Return whether a quote is young enough for an order that opens. now: market time."""
+    return dt.timedelta() <= now - quote.at <= dt.timedelta(minutes=limits.max_quote_age_minutes)
+
+
+@opening_only
+def quote_age_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    if is_current(context.quote, context.now, limits):
+        return None
+    age, most = context.now - context.quote.at, dt.timedelta(minutes=limits.max_quote_age_minutes)
+    wrong = f"and an order needs one of the last {format_span(most)}" if age > most else "later than now"
+    reason = f"the last price of {ticket.traded} is of {context.quote.at:%Y-%m-%d %H:%M %Z}, {wrong}"
+    return deny(DenialCode.QUOTE_STALE, reason, f"{format_span(age)} old", f"at most {format_span(most)} old")
+
+
+def collar_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    """Deny a limit price far from the last quote, or from the stop that it follows, on either side, as a mistake.
+    Without a price there is no collar, and the order waits for a person instead."""
+    if ticket.limit_price is None or context.unpriced is not None:
+        return None
+    if ticket.stop_price is not None:
+        return _stop_collar(ticket, ticket.limit_price, ticket.stop_price, limits)
+    quote, collar = exact(context.quote.price), exact(limits.max_price_collar)
+    last = quote if context.net is None else exact(context.net)
+    distance = abs(exact(ticket.limit_price) - last)
+    if distance <= collar * quote:
+        return None
+    quoted = parse_contract(ticket.traded) is not None and None not in (context.quote.bid, context.quote.ask)
+    price = "the middle of the quotes of" if quoted else "the last price of"
+    of = f"the net price of its {len(ticket.legs)} legs" if ticket.legs else f"{price} {ticket.traded}"
+    reason = f"the limit of {money(ticket.limit_price)} is far from {of}, {money(last)}"
+    return deny(DenialCode.COLLAR, reason, f"{distance / quote:.4%} away", f"at most {collar:.2%} away")
+
+
+def _stop_collar(ticket: OrderTicket, limit_price: float, stop_price: float, limits: RiskLimits) -> Denied | None:
+    stop, collar = exact(stop_price), exact(limits.max_price_collar)
+    distance = abs(exact(limit_price) - stop)
+    if distance <= collar * stop:
+        return None
+    reason = f"the limit of {money(limit_price)} is far from the stop of {ticket.traded}, {money(stop_price)}"
+    return deny(DenialCode.COLLAR, reason, f"{distance / stop:.4%} away", f"at most {collar:.2%} away")
+
+
+@opening_only
+def daily_loss_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    since, most = context.day_opening_at, limits.max_daily_loss
+    return _loss_denial(DenialCode.DAILY_LOSS, since, context.day_opening, context, most)
+
+
+@opening_only
+def drawdown_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    return _loss_denial(DenialCode.DRAWDOWN, "its highest", context.high_water, context, limits.max_drawdown)
+
+
+def _loss_denial(code: DenialCode, since: str, mark: float | None, context: RiskContext, most: float) -> Denied | None:
+    limit = f"at most {exact(most):.2%}"
+    if context.account.equity is None or mark is None:
+        return deny(code, "the account's equity, now or before, is not known", "equity unknown", limit)
+    equity, before = exact(context.account.equity), exact(mark)
+    loss = before - equity
+    if loss <= exact(most) * before:
+        return None
+    reason = f"equity fell from {money(before)} at {since} to {money(equity)}"
+    return deny(code, reason, f"{loss / before:.4%} lost" if before > 0 else f"{money(loss)} lost", limit)
+
+
+CENT = Decimal("0.01")
+
+
+def within_collar(side: str, price: float, collar: float) -> float:
+    """Return the limit price furthest from a price that the collar allows an order on this side, in whole cents where
+    such a one lies between the price and the edge of the collar, and else to 0.0001."""
+    last, share = exact(price), exact(collar)
+    edge, rounding = (last * (1 + share), ROUND_FLOOR) if side == "buy" else (last * (1 - share), ROUND_CEILING)
+    cents = edge.quantize(CENT, rounding)
+    inside = cents >= last if side == "buy" else 0 < cents <= last
+    return float(cents if inside else max(TICK, edge.quantize(TICK, rounding)))
+
+
+def exit_terms(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> tuple[OrderTicket, str | None]:
+    """Return the ticket as it is to be sent, with the reason where that differs from what was asked.
+
+    A market order that only reduces becomes a limit order within the collar of the last known price, when that price
+    is too old for a market order or when it is of an option. Where no price is known it stays as it is.
+    """
+    stale = not is_current(context.quote, context.now, limits)
+    asked = ticket.order_type == "market" and context.unpriced is None and only_reduces(ticket, context)
+    if not asked or not (stale or ticket.contract):
+        return ticket, None
+    price = within_collar(ticket.side, context.quote.price, limits.max_price_collar)
+    terms = {"order_type": "limit", "limit_price": price}
+    return ticket.model_copy(update=terms), exit_note(context.quote, price, stale)
+
+
+def exit_note(quote: Quote, limit: float, stale: bool) -> str:
+    """Return why an order that only reduces has this limit price."""
+    last = f"the last price of {quote.symbol} is {money(quote.price)}"
+    when = f" of {quote.at:%Y-%m-%d %H:%M %Z}" if stale else ""
+    return f"{last}{when}: sent with a limit of {money(limit)}, within its collar, instead of at the market"

@@ -1,41 +1,42 @@
-"""Pre-trade rules in their order: pure functions of a ticket, its context and the limits; the first denial wins.
-
-A figure that is not known denies, and the reason names it. A limit met exactly is allowed.
-"""
+"""Pre-trade rules in their order, the first denial wins; and what each rule measured of an order that passes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from chordesk.models.orders import Cleared, Denied, OrderTicket, RiskContext, RiskLimits
+from chordesk.models.orders import DenialCode as Code
 from chordesk.models.settings import Settings
-from chordesk.tools.risk import amounts, conduct, instruments, losses, prices
-from chordesk.tools.risk.exposure import Rule
+from chordesk.tools.risk import amounts, conduct
+from chordesk.tools.risk.exposure import Rule, only_reduces
 
 RULES: tuple[Rule, ...] = (
     conduct.trading_rule,
     conduct.provider_rule,
     conduct.data_rule,
-    instruments.listed_rule,
+    conduct.listed_rule,
     conduct.verdict_rule,
     conduct.verdict_age_rule,
-    instruments.contract_rule,
+    conduct.contract_rule,
     conduct.unresolved_rule,
     conduct.cooldown_rule,
-    instruments.long_only_rule,
-    instruments.direction_rule,
-    instruments.instrument_rule,
-    instruments.order_type_rule,
+    conduct.long_only_rule,
+    conduct.direction_rule,
+    conduct.instrument_rule,
+    conduct.order_type_rule,
     amounts.notional_rule,
-    prices.priced_rule,
-    prices.collar_rule,
-    prices.quote_age_rule,
+    amounts.priced_rule,
+    amounts.collar_rule,
+    amounts.quote_age_rule,
     amounts.share_rule,
     amounts.symbol_rule,
     amounts.sector_rule,
     amounts.gross_rule,
     amounts.buying_power_rule,
     amounts.cash_secured_rule,
-    losses.daily_loss_rule,
-    losses.drawdown_rule,
+    amounts.daily_loss_rule,
+    amounts.drawdown_rule,
     conduct.rejections_rule,
     conduct.duplicate_rule,
     conduct.rate_rule,
@@ -57,3 +58,98 @@ def limits_of(settings: Settings) -> RiskLimits:
     allowed = {"shares_allowed": settings.stock_only or settings.options_mode != "options-only"}
     named = {name: getattr(settings, name) for name in _SAME_NAME}
     return RiskLimits(**{**named, **allowed, "options_allowed": settings.options_allowed})
+
+
+# Figures of the rules that an order passes: what each one measured, by the rule's own arithmetic.
+#
+# A rule states its figure only where it denies. So each is asked again with limits that nothing meets, and that
+# denial
+# has the figure; it decides nothing.
+
+_UNMEETABLE = -1e6
+_AMOUNTS = (
+    "max_order_notional",
+    "max_symbol_notional",
+    "max_gross_notional",
+    "max_symbol_share",
+    "max_sector_share",
+    "max_daily_loss",
+    "max_drawdown",
+    "max_price_collar",
+    "max_quote_age_minutes",
+    "max_verdict_age_hours",
+)
+_STRICT = dict.fromkeys(_AMOUNTS, _UNMEETABLE)
+_COUNTS = {"max_orders_per_minute": 0, "max_trades_per_day": 0, "max_consecutive_rejections": 0}
+CODES_OF: Mapping[Rule, tuple[Code, ...]] = {
+    conduct.trading_rule: (Code.HALTED, Code.REDUCING),
+    conduct.provider_rule: (Code.PROVIDER_NOT_ALLOWED,),
+    conduct.data_rule: (Code.SETTINGS_DIFFER,),
+    conduct.listed_rule: (Code.NOT_LISTED,),
+    conduct.verdict_rule: (Code.NO_VERDICT, Code.NOT_TRADABLE),
+    conduct.verdict_age_rule: (Code.VERDICT_STALE,),
+    conduct.contract_rule: (Code.OPTION_CONTRACT,),
+    conduct.unresolved_rule: (Code.UNRESOLVED,),
+    conduct.cooldown_rule: (Code.COOLDOWN,),
+    conduct.long_only_rule: (Code.LONG_ONLY,),
+    conduct.direction_rule: (Code.MALFORMED,),
+    conduct.instrument_rule: (Code.STOCKS_ONLY,),
+    conduct.order_type_rule: (Code.ORDER_TYPE,),
+    amounts.notional_rule: (Code.NOTIONAL_PER_ORDER,),
+    amounts.priced_rule: (Code.UNPRICED,),
+    amounts.collar_rule: (Code.COLLAR,),
+    amounts.quote_age_rule: (Code.QUOTE_STALE,),
+    amounts.share_rule: (Code.SHARE_PER_SYMBOL,),
+    amounts.symbol_rule: (Code.NOTIONAL_PER_SYMBOL,),
+    amounts.sector_rule: (Code.SHARE_PER_SECTOR,),
+    amounts.gross_rule: (Code.GROSS_NOTIONAL,),
+    amounts.buying_power_rule: (Code.BUYING_POWER,),
+    amounts.cash_secured_rule: (Code.CASH_SECURED,),
+    amounts.daily_loss_rule: (Code.DAILY_LOSS,),
+    amounts.drawdown_rule: (Code.DRAWDOWN,),
+    conduct.rejections_rule: (Code.CONSECUTIVE_REJECTIONS,),
+    conduct.duplicate_rule: (Code.DUPLICATE,),
+    conduct.rate_rule: (Code.ORDER_RATE,),
+    conduct.daily_count_rule: (Code.TRADES_PER_DAY,),
+    conduct.market_open_rule: (Code.MARKET_CLOSED,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One rule on one order. codes: those that it denies with; denied: its answer, None when the order passes; figure:
+    what it measured, None where it has no figure unless it denies; binds: False for a rule on entries, and an order
+    that only reduces."""
+
+    codes: tuple[Code, ...]
+    denied: Denied | None
+    figure: str | None
+    binds: bool
+
+
+def measured(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> list[Measured]:
+    """Return every rule with its answer and figure, in their order."""
+    strict, poor = limits.model_copy(update={**_STRICT, **_COUNTS}), _without_cash(context)
+    exits = only_reduces(ticket, context)
+    return [_measured(rule, ticket, context, poor, limits, strict, exits=exits) for rule in RULES]
+
+
+def _measured(
+    rule: Rule,
+    ticket: OrderTicket,
+    context: RiskContext,
+    poor: RiskContext,
+    limits: RiskLimits,
+    strict: RiskLimits,
+    *,
+    exits: bool,
+) -> Measured:
+    denied = rule(ticket, context, limits)
+    of_cash = rule in (amounts.buying_power_rule, amounts.cash_secured_rule)
+    shown = denied or rule(ticket, poor if of_cash else context, strict)
+    binds = not (exits and hasattr(rule, "__wrapped__"))  # opening_only wraps a rule on entries
+    return Measured(CODES_OF[rule], denied, shown.measured if shown is not None else None, binds)
+
+
+def _without_cash(context: RiskContext) -> RiskContext:
+    return context.model_copy(update={"account": context.account.model_copy(update={"cash": _UNMEETABLE * 1e6})})

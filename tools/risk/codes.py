@@ -1,10 +1,12 @@
-"""Denial codes: the meaning of each, and the settings that move its limit."""
+"""Denials: a refusal as data, the meaning of each denial code, and the settings that move its limit."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.orders import DenialCode as Code
 from chordesk.models.settings import Settings
 from chordesk.models.settings.variables import PREFIX
@@ -118,3 +120,15 @@ CODES: Mapping[Code, CodeMeaning] = {
     ),
     Code.MANDATE_EXCEEDED: CodeMeaning("more than the mandate allows: money, orders, symbols or hours", exits=True),
 }
+
+
+def deny(code: DenialCode, reason: str, measured: str, limit: str) -> Denied:
+    return Denied(code=code, reason=reason, measured=measured, limit=limit)
+
+
+def format_span(length: dt.timedelta) -> str:
+    """Return hours, minutes and seconds as text, so that a short remainder never reads as nothing."""
+    seconds = length / dt.timedelta(seconds=1)
+    sign, whole = ("-" if seconds < 0 else ""), max(1, round(abs(seconds))) if seconds else 0
+    parts = ((whole // 3600, "h"), (whole // 60 % 60, "min"), (whole % 60, "s"))
+    return sign + (" ".join(f"{count} {unit}" for count, unit in parts if count) or "0 h")

@@ -1,22 +1,141 @@
-"""Exposure and cash of orders and positions, in account currency.
-
-A share counts at its price, a short put at the cost of its assignment (strike x 100), a written call at nothing beside
-the shares that cover it, a bought option at its premium. Cash is counted as in a cash account: the cost of a buy with
-slippage and commission must be free, sells that are not filled fund nothing, a short sale is secured in full (its
-proceeds and as much again are held back), and written options hold back what their cover lacks.
-"""
+"""Exposure and cash of orders and positions, in account currency: cover of written options, orders with legs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import wraps
 
-from chordesk.models.contracts import multiplier_of, parse_contract
+from chordesk.models.contracts import SHARES_PER_CONTRACT, OptionContract, OrderLeg, multiplier_of, parse_contract
+from chordesk.models.market import Quote
 from chordesk.models.orders import AccountView, Denied, HeldPosition, OrderTicket, RiskContext, RiskLimits
 from chordesk.tools.decimals import exact, stepped
-from chordesk.tools.risk.cover import UNIT, ZERO, Cover, cover_of
-from chordesk.tools.risk.packages import worst_case
+
+# Cover of written options: the shares and bought options that stand against them, and the cash that the rest may
+# need.
+#
+# Whatever the pairing, its sum is an upper bound of what the positions can come to, so pairs are taken greedily: of
+# two
+# contracts that could cover, the one that costs less.
+
+ZERO = Decimal(0)
+UNIT = exact(SHARES_PER_CONTRACT)
+Quantities = Mapping[str, Decimal]
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """The needs of written options. cash: in account currency, what their assignment may cost at worst. shares: those
+    that stand against written calls. naked: written calls without any cover."""
+
+    cash: Decimal = ZERO
+    shares: Decimal = ZERO
+    naked: Decimal = ZERO
+
+    def needs_more_than(self, other: Cover) -> bool:
+        return self.cash > other.cash or self.naked > other.naked
+
+
+def cover_of(quantities: Quantities) -> Cover:
+    """Return the needs of positions in one underlying: signed quantities of its shares and of contracts on it.
+
+    A written put needs its strike in cash, or the distance to the strike of a bought put that lives as long; a written
+    call needs 100 shares, or a bought call that lives as long and the distance to its strike.
+    """
+    found = [(parse_contract(name), quantity) for name, quantity in quantities.items()]
+    options = [(contract, quantity) for contract, quantity in found if contract is not None and quantity]
+    shares = max(sum((quantity for contract, quantity in found if contract is None), ZERO), ZERO)
+    puts, uncovered = _paired(options, "put")
+    calls, left = _paired(options, "call", free_only=True)
+    bound = min(sum(left.values(), ZERO) * UNIT, shares - shares % UNIT)
+    left = _less(left, bound / UNIT)
+    dearer, naked = _paired([*_rest(options, calls), *((one, -count) for one, count in left.items())], "call")
+    strikes = sum((contract.strike * UNIT * count for contract, count in uncovered.items()), ZERO)
+    return Cover(_cost(puts) + strikes + _cost(dearer), bound, sum(naked.values(), ZERO))
+
+
+Pair = tuple[OptionContract, OptionContract, Decimal]  # written, bought, contracts
+Options = Iterable[tuple[OptionContract, Decimal]]
+
+
+def _distance(written: OptionContract, bought: OptionContract) -> Decimal:
+    """Return what a pair may come to at worst, per share."""
+    apart = written.strike - bought.strike if written.kind == "put" else bought.strike - written.strike
+    return max(apart, ZERO)
+
+
+def _paired(options: Options, kind: str, free_only: bool = False) -> tuple[list[Pair], dict[OptionContract, Decimal]]:
+    """Return pairs of written and bought contracts of a kind, and the written ones that are left over. free_only: pairs
+    alone that can come to nothing."""
+    rows = [(one, count) for one, count in options if one.kind == kind]
+    bought = {one: count for one, count in rows if count > 0}
+    written = sorted(((one, -count) for one, count in rows if count < 0), key=lambda row: row[0].expiry, reverse=True)
+    pairs: list[Pair] = []
+    left: dict[OptionContract, Decimal] = {}
+    for one, count in written:
+        for other in sorted(bought, key=lambda other: (_distance(one, other), other.expiry)):
+            fits = other.expiry >= one.expiry and not (free_only and _distance(one, other))
+            taken = min(count, bought[other]) if fits else ZERO
+            if taken:
+                pairs.append((one, other, taken))
+                bought[other] -= taken
+                count -= taken
+        if count:
+            left[one] = left.get(one, ZERO) + count
+    return pairs, left
+
+
+def _cost(pairs: Iterable[Pair]) -> Decimal:
+    return sum((_distance(one, other) * UNIT * count for one, other, count in pairs), ZERO)
+
+
+def _rest(options: Options, pairs: Iterable[Pair]) -> Options:
+    """Return the bought contracts that stand in no pair."""
+    used: dict[OptionContract, Decimal] = {}
+    for _, other, count in pairs:
+        used[other] = used.get(other, ZERO) + count
+    return [(one, count - used.get(one, ZERO)) for one, count in options if count > 0]
+
+
+def _less(left: Mapping[OptionContract, Decimal], covered: Decimal) -> dict[OptionContract, Decimal]:
+    """Return written calls without so many that shares cover, the lowest strikes first: they are the dearest to
+    cover otherwise."""
+    found: dict[OptionContract, Decimal] = {}
+    for one in sorted(left, key=lambda one: one.strike):
+        taken = min(left[one], covered)
+        covered -= taken
+        if left[one] > taken:
+            found[one] = left[one] - taken
+    return found
+
+
+def net_price(legs: Sequence[OrderLeg], prices: Mapping[str, Decimal], side: str) -> Decimal:
+    """Return what one unit costs (side buy) or brings (side sell) per share at these prices; negative for the
+    opposite."""
+    cost = sum((prices[leg.contract] * leg.signed for leg in legs), ZERO)
+    return cost if side == "buy" else -cost
+
+
+def gross_quote(symbol: str, legs: Sequence[OrderLeg], quotes: Mapping[str, Quote]) -> Quote:
+    """Return the sum of the legs' last prices for one unit, per share, as of the oldest of them: a net price can be any
+    small part of it, so its collar is measured against this."""
+    found = [(leg, quotes[leg.contract]) for leg in legs]
+    price = sum((exact(quote.price) * leg.ratio for leg, quote in found), ZERO)
+    oldest = min(quote.at for _, quote in found)
+    return Quote(symbol=symbol, price=float(price), at=oldest, source=found[0][1].source)
+
+
+def worst_case(legs: Sequence[OrderLeg], side: str, quantity: Decimal, price: Decimal) -> Decimal:
+    """Return the money that so many units at a net price can come to at worst, in account currency: what they cost, and
+    what their written options may need beside the bought ones. A written call without cover counts its strike x 100,
+    at which the shares that must cover it are sold. Positions do not count."""
+    needs = cover_of({leg.contract: leg.signed * quantity for leg in legs})
+    contracts = [parse_contract(leg.contract) for leg in legs if leg.side == "sell"]
+    strikes = max((found.strike for found in contracts if found and found.kind == "call"), default=ZERO)
+    paid = quantity * price * UNIT if side == "buy" else ZERO
+    return needs.cash + needs.naked * strikes * UNIT + paid
+
 
 TICK = Decimal("0.0001")
 

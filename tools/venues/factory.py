@@ -10,7 +10,7 @@ from chordesk.models.settings import Settings
 from chordesk.tools.venues.markets import EventVenue
 
 if TYPE_CHECKING:
-    from chordesk.tools.venues.wires.hyperliquid import Hyperliquid
+    from chordesk.tools.venues.hyperliquid import Hyperliquid
 
 VENUE_NAMES = ("manifold", "polymarket", "kalshi")
 
@@ -28,14 +28,14 @@ def build_venue(name: str, settings: Settings) -> EventVenue:
         raise UsageError(f"{name!r} is no venue", remedy=f"known are {', '.join(VENUE_NAMES)}")
     require_installed()
     if name == "manifold":
-        from chordesk.tools.venues.wires.manifold import Manifold
+        from chordesk.tools.venues.manifold import Manifold
 
         return Manifold(settings.manifold_url)
     if name == "polymarket":
-        from chordesk.tools.venues.wires.polymarket import Polymarket
+        from chordesk.tools.venues.polymarket import Polymarket
 
         return Polymarket(settings.polymarket_url, settings.polymarket_book_url)
-    from chordesk.tools.venues.wires.kalshi import Kalshi
+    from chordesk.tools.venues.kalshi import Kalshi
 
     return Kalshi(settings.kalshi_url)
 
@@ -48,6 +48,6 @@ def build_venues(settings: Settings) -> dict[str, EventVenue]:
 def build_funding(settings: Settings) -> Hyperliquid:
     """Return the wire for funding rates. Raises NotConfigured when the extra is not installed."""
     require_installed()
-    from chordesk.tools.venues.wires.hyperliquid import Hyperliquid
+    from chordesk.tools.venues.hyperliquid import Hyperliquid
 
     return Hyperliquid(settings.hyperliquid_url)

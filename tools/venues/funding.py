@@ -1,4 +1,4 @@
-"""Figures of funding rates. That positive ones are bearish is a hypothesis to score, not a fact."""
+"""Funding rates and their figures. That positive ones are bearish is a hypothesis to score, not a fact."""
 
 from __future__ import annotations
 
@@ -8,7 +8,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.venues.wires.rates import FundingPaid, FundingRate
+
+OWN = "HlPerp"  # Hyperliquid's name for itself among the venues
+OWN_HOURS = 1.0  # it pays hourly
+
+
+@dataclass(frozen=True, slots=True)
+class FundingRate:
+    """The next rate of a venue: longs pay it to shorts when positive. hours: between payments, null where the venue
+    does not state it."""
+
+    venue: str
+    rate: float
+    hours: float | None
+    next_at: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class FundingPaid:
+    """A rate that was paid at a moment."""
+
+    at: dt.datetime
+    rate: float
+
 
 HOURS_A_YEAR = 8760
 DAYS = 30  # of a coin's own history

@@ -1,11 +1,15 @@
-"""Markets of event venues as the desk reads them: the YES side of questions with two outcomes."""
+"""Markets of event venues as the desk reads them: the YES side of questions with two outcomes, fees, pools,
+look-ups."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Decimal
 from typing import Literal, Protocol
+
+from chordesk.models.errors import DeskError, UsageError
 
 VenueState = Literal["open", "closed", "resolved"]
 Side = Literal["yes", "no"]
@@ -159,3 +163,85 @@ def changed_resolution(market: VenueMarket, stored: Outcome) -> str | None:
     if market.outcome != stored:
         return f"{market.venue} gave {market.id} the outcome {stored} and now gives it {market.outcome}"
     return None
+
+
+_CENT = Decimal("0.01")
+
+
+def taker_fee(terms: FeeTerms, price: float, contracts: float) -> float:
+    """Return the fee for taking `contracts` at a price from 0 to 1, in the venue's currency.
+
+    Kalshi: 0.07 * C * P * (1 - P), rounded up to the cent. Polymarket: C * rate * (p * (1 - p)) ** exponent.
+    """
+    return _fee(terms, terms.rate, price, contracts)
+
+
+def fee_per_share(terms: FeeTerms, price: float) -> float:
+    """Return the taker's fee of one share before any rounding, which an order of many shares approaches."""
+    return float(terms.rate * (price * (1 - price)) ** terms.exponent)
+
+
+def _fee(terms: FeeTerms, rate: float, price: float, contracts: float) -> float:
+    if not 0 <= price <= 1:
+        raise UsageError(f"price {price:g} is not from 0 to 1", remedy="give the price of a share that pays 1")
+    if not contracts >= 0:
+        raise UsageError(f"{contracts:g} contracts cannot be bought", remedy="give 0 or more")
+    if not terms.cents:
+        return float(rate * contracts * (price * (1 - price)) ** terms.exponent)
+    # In binary fractions 0.07 * 100 * 0.5 * 0.5 lies above 1.75, and would be rounded up to 1.76.
+    exact, one = Decimal(str(price)), Decimal(1)
+    spread = (exact * (one - exact)) ** Decimal(str(terms.exponent))
+    return float((Decimal(str(rate)) * Decimal(str(contracts)) * spread).quantize(_CENT, ROUND_CEILING))
+
+
+# The automated market maker of Manifold: k = y^p * n^(1-p) stays the same while shares change hands.
+#
+# y, n: the pool's YES and NO shares; p: its weight of YES. Each unit paid adds a YES and a NO share to the pool, of
+# which
+# the buyer takes those of one side until k is restored.
+
+
+def pool_probability(pool: Pool) -> float:
+    """Return p * n / ((1 - p) * y + p * n)."""
+    weighted = pool.p * pool.no
+    return weighted / ((1 - pool.p) * pool.yes + weighted)
+
+
+def shares_for(pool: Pool, side: Side, bet: float) -> float:
+    """Return the shares that a bet buys: of YES y + b - (k * (b + n)^(p-1))^(1/p), of NO alike with the sides
+    exchanged."""
+    if not bet >= 0:
+        raise UsageError(f"a bet of {bet:g} buys nothing", remedy="give 0 or more")
+    held, other, weight = _sides(pool, side)
+    return held + bet - _restored(held, other, weight, bet)
+
+
+def after_bet(pool: Pool, side: Side, bet: float) -> Pool:
+    """Return the pool once the bet is paid and its shares are taken."""
+    held, other, weight = _sides(pool, side)
+    left = _restored(held, other, weight, bet)
+    return Pool(left, other + bet, pool.p) if side == "yes" else Pool(other + bet, left, pool.p)
+
+
+def _sides(pool: Pool, side: Side) -> tuple[float, float, float]:
+    """Return (shares of the side, of the other side, weight of the side)."""
+    if side == "yes":
+        return pool.yes, pool.no, pool.p
+    return pool.no, pool.yes, 1 - pool.p
+
+
+def _restored(held: float, other: float, weight: float, bet: float) -> float:
+    """Return the shares of the side that the pool is left with: held * (other / (other + bet))^((1-w)/w), which is
+    (k * (other + bet)^(w-1))^(1/w) without powers that overflow."""
+    return float(held * (other / (other + bet)) ** ((1 - weight) / weight))
+
+
+def looked_up(market: Callable[[str], VenueMarket], ids: Sequence[str]) -> VenueLookups:
+    """Return the markets of these ids, and the reasons of those that could not be read."""
+    lookups = VenueLookups()
+    for one in dict.fromkeys(ids):
+        try:
+            lookups.found[one] = market(one)
+        except DeskError as error:
+            lookups.failed[one] = str(error)
+    return lookups

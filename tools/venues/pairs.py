@@ -1,26 +1,218 @@
-"""Pairs of questions of two venues that may be the same: suggested by code, decided by a person.
-
-A confirmed pair is what an arbitrage needs. Titles that are alike can differ in deadline, source and cancellation, so
-no code confirms one.
-"""
+"""Pairs of questions of two venues: suggested by code, decided by a person, compared at the prices of now after all
+costs."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Literal
 
 from rapidfuzz import fuzz, process, utils
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
-from chordesk.models.board.questions import VENUES, QuestionState
-from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.board import VENUES, QuestionState
+from chordesk.models.errors import DeskError, NotConfigured, NotFound, UsageError
+from chordesk.models.tables.board import Question, QuestionPair
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.questions import Question, QuestionPair
-from chordesk.tools.venues.arbitrage import PairState
+from chordesk.tools.venues.markets import (
+    BookLevel,
+    EventBook,
+    EventVenue,
+    FeeTerms,
+    Side,
+    VenueMarket,
+    fee_per_share,
+    taker_fee,
+)
+
+# Two questions of two venues against each other: what is left of buying opposite sides, at depth and after all costs.
+#
+# Without a pair that a person confirmed, with play money on a side, or with a cost that is not known, a difference in
+# price is a divergence and has no edge: wording, deadline, source and cancellation may differ.
+
+YEAR = dt.timedelta(days=365)
+PairState = Literal["none", "suggested", "confirmed", "rejected"]
+# Net edge a share, and shares, at which each half of the confidence is 1/2.
+EDGE_SCALE, DEPTH_SCALE = 0.02, 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A side that is bought at one venue. offers: what can be taken, the cheapest first."""
+
+    venue: str
+    side: Side
+    offers: tuple[BookLevel, ...]
+    fee: FeeTerms
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What buying `shares` of both legs yields, whatever happens: net = shares - paid - fees - carry. carry: interest
+    on what is paid, until the later closing; per_share: net of a share of both."""
+
+    legs: tuple[Leg, Leg]
+    shares: float
+    paid: float
+    fees: float
+    carry: float
+    net: float
+    per_share: float
+
+    @property
+    def prices(self) -> tuple[float, float]:
+        """The best prices of the legs."""
+        return self.legs[0].offers[0].price, self.legs[1].offers[0].price
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two markets compared. gap: probability of the first less that of the second, null without both; edge: of a
+    confirmed pair alone; confidence: of an arbitrage alone; basis: what it rests on, or why there is none."""
+
+    kind: Literal["arbitrage", "divergence"]
+    gap: float | None
+    edge: Edge | None
+    confidence: float | None
+    basis: str
+
+
+def edge_per_share(first: float, second: float, fees: float, rate: float, years: float) -> float:
+    """Return 1 - a - b - fees - r * T * (a + b): what one share of each side at prices a and b yields."""
+    return 1 - first - second - fees - rate * years * (first + second)
+
+
+def best_edge(first: Leg, second: Leg, rate: float, years: float) -> Edge | None:
+    """Return the edge of as many shares as yield the most, walking both legs' offers from the best on; that of the
+    best offers where nothing yields. None when a leg has no offers."""
+    best: Edge | None = None
+    taken: tuple[list[BookLevel], list[BookLevel]] = ([], [])
+    for pair in _matched(first.offers, second.offers):
+        a, b = (level.price for level in pair)
+        marginal = edge_per_share(a, b, fee_per_share(first.fee, a) + fee_per_share(second.fee, b), rate, years)
+        if best is not None and marginal <= 0:
+            break
+        for levels, level in zip(taken, pair, strict=True):
+            _take(levels, level)
+        edge = _edge((first, second), taken, rate * years)
+        if best is None or edge.net > best.net:
+            best = edge
+    return best
+
+
+def confidence_of(edge: Edge) -> float:
+    """Return net / (net + 0.02) * shares / (shares + 100), 0 without an edge: it rises with both and stays below 1."""
+    if edge.net <= 0:
+        return 0.0
+    return edge.per_share / (edge.per_share + EDGE_SCALE) * edge.shares / (edge.shares + DEPTH_SCALE)
+
+
+def compare(
+    markets: tuple[VenueMarket, VenueMarket],
+    books: tuple[EventBook | None, EventBook | None],
+    pair: PairState,
+    *,
+    inverse: bool,
+    rate: float,
+    now: dt.datetime,
+) -> Comparison:
+    """Return how two markets differ. inverse: YES of one is NO of the other. rate: interest a year."""
+    gap = _gap(*markets, inverse)
+    obstacle = _obstacle(markets, books, pair)
+    if obstacle is not None:
+        return Comparison("divergence", gap, None, None, obstacle)
+    years = max((market.closes_at - now) / YEAR for market in markets if market.closes_at is not None)
+    edges = [
+        edge
+        for sides in _opposite(inverse)
+        if (edge := best_edge(*_legs(markets, books, sides), rate, max(years, 0.0))) is not None
+    ]
+    if not edges:
+        return Comparison("divergence", gap, None, None, "a side of each way has no offers")
+    edge = max(edges, key=lambda one: one.net)
+    if edge.net <= 0:
+        return Comparison("divergence", gap, edge, None, f"its costs leave {edge.per_share:+.4f} a share")
+    basis = f"net edge {edge.per_share:.4f} a share at a depth of {edge.shares:g} shares"
+    return Comparison("arbitrage", gap, edge, round(confidence_of(edge), 4), basis)
+
+
+def _gap(first: VenueMarket, second: VenueMarket, inverse: bool) -> float | None:
+    if first.probability is None or second.probability is None:
+        return None
+    return round(first.probability - (1 - second.probability if inverse else second.probability), 6)
+
+
+def _obstacle(markets: Sequence[VenueMarket], books: Sequence[EventBook | None], pair: PairState) -> str | None:
+    """Return why a difference in price is none to take, None when nothing is in the way."""
+    if pair != "confirmed":
+        return "a person rejected the pair" if pair == "rejected" else "no person confirmed the pair"
+    for market, book in zip(markets, books, strict=True):
+        reasons = {
+            "is play money": market.play_money,
+            f"is {market.state}": market.state != "open",
+            "states no fee": market.fee is None,
+            "states no closing": market.closes_at is None,
+            "has no public book": book is None,
+        }
+        for reason, holds in reasons.items():
+            if holds:
+                return f"{market.venue} {reason}"
+    return None
+
+
+def _opposite(inverse: bool) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
+    """Return the ways to hold both outcomes, one at each venue."""
+    return (("yes", "yes"), ("no", "no")) if inverse else (("yes", "no"), ("no", "yes"))
+
+
+def _legs(markets: Sequence[VenueMarket], books: Sequence[EventBook | None], sides: Sequence[Side]) -> tuple[Leg, Leg]:
+    first, second = (
+        Leg(market.venue, side, book.offers(side) if book else (), market.fee or FeeTerms(0.0))
+        for market, book, side in zip(markets, books, sides, strict=True)
+    )
+    return first, second
+
+
+def _matched(first: Sequence[BookLevel], second: Sequence[BookLevel]) -> list[tuple[BookLevel, BookLevel]]:
+    """Return pairs of equal sizes from the best offers on, until one side has no more."""
+    pairs: list[tuple[BookLevel, BookLevel]] = []
+    i = j = 0
+    left = [first[0].size if first else 0.0, second[0].size if second else 0.0]
+    while i < len(first) and j < len(second):
+        size = min(left)
+        if size > 0:
+            pairs.append((BookLevel(first[i].price, size), BookLevel(second[j].price, size)))
+        left = [left[0] - size, left[1] - size]
+        if left[0] <= 0:
+            i += 1
+            left[0] = first[i].size if i < len(first) else 0.0
+        if left[1] <= 0:
+            j += 1
+            left[1] = second[j].size if j < len(second) else 0.0
+    return pairs
+
+
+def _take(levels: list[BookLevel], level: BookLevel) -> None:
+    """Add to what is taken of a leg; more at one price is one fill, with one fee."""
+    if levels and levels[-1].price == level.price:
+        levels[-1] = BookLevel(level.price, levels[-1].size + level.size)
+    else:
+        levels.append(level)
+
+
+def _edge(legs: tuple[Leg, Leg], taken: Sequence[Sequence[BookLevel]], carry_rate: float) -> Edge:
+    paid = sum(level.price * level.size for levels in taken for level in levels)
+    fees = sum(
+        taker_fee(leg.fee, level.price, level.size) for leg, levels in zip(legs, taken, strict=True) for level in levels
+    )
+    shares, carry = sum(level.size for level in taken[0]), carry_rate * paid
+    net = shares - paid - fees - carry
+    return Edge(legs, shares, paid, fees, carry, net, net / shares)
+
 
 LIKENESS = 90.0  # of the titles, 0 to 100
 CLOSE_TOGETHER = dt.timedelta(hours=24)
@@ -176,3 +368,58 @@ def _added(session: Session, row: QuestionPair) -> bool:
     except IntegrityError:
         return False
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPair:
+    """A pair with its markets as they are now."""
+
+    paired: PairedQuestions
+    markets: tuple[VenueMarket, VenueMarket]
+    comparison: Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class PairSurvey:
+    """Pairs that were compared, arbitrages first, then by the size of their gap; and why others were not, by pair."""
+
+    compared: list[ComparedPair] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def survey_pairs(
+    pairs: Sequence[PairedQuestions], venues: Mapping[str, EventVenue], rate: float, now: dt.datetime | None = None
+) -> PairSurvey:
+    """Return how each pair differs now. Books are read of confirmed pairs alone: no other can have an edge. A venue
+    that does not answer ends nothing but its own pairs.
+
+    rate: interest a year; now: real time.
+    """
+    survey = PairSurvey()
+    for paired in pairs:
+        try:
+            survey.compared.append(_compared(paired, venues, rate, now or dt.datetime.now(dt.UTC)))
+        except DeskError as error:
+            survey.failed[paired.pair.id] = str(error)
+    survey.compared.sort(key=lambda one: (one.comparison.kind != "arbitrage", -abs(one.comparison.gap or 0.0)))
+    return survey
+
+
+def _compared(paired: PairedQuestions, venues: Mapping[str, EventVenue], rate: float, now: dt.datetime) -> ComparedPair:
+    first, second = (_market(question, venues) for question in (paired.first, paired.second))
+    books: tuple[EventBook | None, EventBook | None] = (None, None)
+    if paired.pair.state == CONFIRMED:
+        books = (venues[first.venue].book(first), venues[second.venue].book(second))
+    found = compare((first, second), books, _state(paired.pair.state), inverse=paired.pair.inverse, rate=rate, now=now)
+    return ComparedPair(paired, (first, second), found)
+
+
+def _market(question: Question, venues: Mapping[str, EventVenue]) -> VenueMarket:
+    venue = venues.get(question.source)
+    if venue is None:
+        raise NotConfigured(f"not available: configure DESK_VENUES with {question.source}")
+    return venue.market(question.external_id)
+
+
+def _state(text: str) -> PairState:
+    return next((state for state in (CONFIRMED, SUGGESTED, REJECTED) if state == text), "none")

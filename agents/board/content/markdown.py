@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from chordesk.agents.board.texts import one_line, percent
+from chordesk.agents.board.board import one_line, percent
 
 _MARKED = re.compile(r"[\\`*_{}\[\]()<>|~#&$!^=]")
 _LINK = re.compile(r"://|(?i:\bwww\.)|@")

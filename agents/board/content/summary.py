@@ -1,4 +1,4 @@
-"""The summary of an episode as JSON, from what code decided of it."""
+"""The summary of an episode as JSON, from what code decided of it, with the best quotes by a rule."""
 
 from __future__ import annotations
 
@@ -7,16 +7,82 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from chordesk.agents.board.aggregate import BoardConsensus, QuestionAggregate, board_consensus
-from chordesk.agents.board.board import Board
-from chordesk.agents.board.citations import JudgedCitation
-from chordesk.agents.board.content.quotes import best_quotes
-from chordesk.agents.board.karma import Booking, disagreements, valid_chain
-from chordesk.agents.board.lint import Convergence, Herding
-from chordesk.agents.board.texts import one_line
-from chordesk.models.board.forecasts import ROUNDS, VoicePosition
-from chordesk.models.board.signals import SignalState, implied
-from chordesk.tools.scoring.errors import DatedMean
+from chordesk.agents.board.board import Board, one_line
+from chordesk.agents.board.citations import NOTE, JudgedCitation, compare
+from chordesk.agents.board.karma import (
+    BoardConsensus,
+    Booking,
+    Convergence,
+    Herding,
+    QuestionAggregate,
+    board_consensus,
+    disagreements,
+    last_positions,
+    log_odds,
+    valid_chain,
+)
+from chordesk.models.board import ROUNDS, SignalState, VoicePosition, implied
+from chordesk.tools.scoring.statistics import DatedMean
+
+MOST_QUOTES = 3
+QUOTE_CHARS = 280
+MOST_TOOLS = 3  # that add to the merit, as in the table of conduct
+
+
+def best_quotes(
+    positions: Iterable[VoicePosition], judged: Sequence[JudgedCitation], board: Board
+) -> list[dict[str, Any]]:
+    """Return the reasons of highest merit, one a voice.
+
+    Of last positions with a citation that counts, and whose reason is not near a headline: the most tools cited (up to
+    three), then a chain, then a disagreement, then the distance from the baseline in log odds; then by voice and
+    question.
+    """
+    ranked = sorted(
+        (
+            (_merit(one, judged, board), one)
+            for one in last_positions(positions)
+            if one.forecast.because.strip() and _tools(one, judged) and not _near_a_headline(one, board)
+        ),
+        key=lambda pair: (pair[0], pair[1].voice, pair[1].forecast.question),
+    )
+    taken: dict[str, dict[str, Any]] = {}
+    for _merits, one in ranked:
+        taken.setdefault(one.voice, _quote(one, judged))
+    return list(taken.values())[:MOST_QUOTES]
+
+
+def _merit(one: VoicePosition, judged: Sequence[JudgedCitation], board: Board) -> tuple[float, ...]:
+    question = board.question(one.forecast.question)
+    baseline = question.baseline if question else None
+    moved = 0.0 if baseline is None else abs(log_odds(one.forecast.probability) - log_odds(baseline))
+    return (
+        -float(min(len(_tools(one, judged)), MOST_TOOLS)),
+        -float(bool(valid_chain(one, judged))),
+        -float(bool(disagreements(one, judged))),
+        -moved,
+    )
+
+
+def _tools(one: VoicePosition, judged: Iterable[JudgedCitation]) -> list[str]:
+    key = one.voice, one.round, one.forecast.question
+    return sorted({c.tool for c in judged if c.counts and c.tool and (c.voice, c.round, c.question) == key})
+
+
+def _near_a_headline(one: VoicePosition, board: Board) -> bool:
+    return any(compare(one.forecast.because, signal.headline).score >= NOTE for signal in board.live)
+
+
+def _quote(one: VoicePosition, judged: Sequence[JudgedCitation]) -> dict[str, Any]:
+    return {
+        "voice": one.voice,
+        "question": one.forecast.question,
+        "round": one.round,
+        "probability": one.forecast.probability,
+        "text": one_line(one.forecast.because, QUOTE_CHARS),
+        "tools": _tools(one, judged),
+    }
+
 
 TEXT_CHARS = 400
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from chordesk.agents.rulebook.policy import POLICIES
+from chordesk.agents.rulebook.cases import POLICIES
 
 __all__ = ["POLICIES"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from chordesk.agents.rulebook import thresholds as limits
-from chordesk.agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown, symbols_of
-from chordesk.agents.rulebook.policy import policy
+from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, number, policy, shown, symbols_of
 
 Row = Payload
 Score = Callable[[Row], float]

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from chordesk.agents.rulebook import thresholds as limits
-from chordesk.agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown
+from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, number, policy, shown
 from chordesk.agents.rulebook.policies.screeners import options_allowed
-from chordesk.agents.rulebook.policy import policy
 from chordesk.models.contracts import parse_contract
 
 _ORDER = {"high": 0, "medium": 1, "low": 2}

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from chordesk.agents.rulebook import thresholds as limits
-from chordesk.agents.rulebook.case import PREFIX, Call, Case, Payload, number, shown
+from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, number, policy, shown
 from chordesk.agents.rulebook.policies.screeners import flat
-from chordesk.agents.rulebook.policy import policy
 from chordesk.agents.rulebook.thresholds import Level, Rule
 
 # Words are counted, never obeyed: a headline is outside text.

@@ -9,8 +9,7 @@ from functools import partial
 from statistics import fmean
 
 from chordesk.agents.board.voices import VOICES, Archetype, Voice
-from chordesk.agents.rulebook.case import PREFIX, Case, Payload, number
-from chordesk.agents.rulebook.policy import policy
+from chordesk.agents.rulebook.cases import PREFIX, Case, Payload, number, policy
 
 _LIVE = "live"
 _FAR = 0.02  # from the baseline; a forecast nearer to it says nothing

@@ -11,8 +11,7 @@ from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.render.results.scores import odds_report, score_report
 from chordesk.tasks.cli.shell import Json, opened
 from chordesk.tasks.views.scores import ScoreKind, scores
-from chordesk.tools.scoring.records.calibrations import LEAST_RESOLVED, store_odds, verdict_odds
-from chordesk.tools.scoring.records.cutoffs import cutoffs_of
+from chordesk.tools.scoring.verdict_calibration import LEAST_RESOLVED, cutoffs_of, store_odds, verdict_odds
 
 commands = typer.Typer()
 

@@ -11,7 +11,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.cli.output import emit, print_line, relative
 from chordesk.tasks.cli.shell import Json
-from chordesk.tools.market.files.checking import FolderReport, check_folder
+from chordesk.tools.market.files.data_folder import FolderReport, check_folder
 from chordesk.tools.market.samples.importing import import_data
 
 HAS_ERRORS = 1

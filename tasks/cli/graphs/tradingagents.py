@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from chordesk.agents.tradingagents.asking import ANALYSTS, require_request
-from chordesk.agents.tradingagents.project import find_project, require_installed
+from chordesk.agents.tradingagents.project import ANALYSTS, find_project, require_installed, require_request
 from chordesk.models.errors import UsageError
 from chordesk.tasks.cli.shell import Json
 from chordesk.tasks.cli.start import Wait, connected, see

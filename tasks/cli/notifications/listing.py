@@ -8,11 +8,11 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from chordesk.models.notifications.kinds import NoticeKind, NotificationState
+from chordesk.models.notifications import NoticeKind, NotificationState
 from chordesk.tasks.cli.output import emit, paragraph, table
 from chordesk.tasks.cli.shell import Json, opened
-from chordesk.tasks.notifications import record
-from chordesk.tasks.notifications.record import ChannelRow, NotificationsState, Sent
+from chordesk.tasks.notifications import messages
+from chordesk.tasks.notifications.messages import ChannelRow, NotificationsState, Sent
 
 NOTHING = "nothing was sent yet"
 NO_CHANNEL = "no process has sent yet: set DESK_NOTIFY_CHANNELS and start `desk up`, or `desk notify run`"
@@ -25,14 +25,14 @@ def list_(
 ) -> None:
     """List messages, the newest first: what was sent, waits, was merged into another one, or was given up."""
     with opened()[1].read() as session:
-        rows = record.sent(session, limit, channel)
+        rows = messages.sent(session, limit, channel)
     emit(rows, lambda _: _messages(rows) if rows else NOTHING, as_json=as_json)
 
 
 def overview(as_json: Json = False) -> None:
     """Show the channels as the process that sends has them, without their URLs, and how each one stands."""
     with opened()[1].read() as session:
-        found = record.state(session)
+        found = messages.state(session)
     emit(found, lambda _: _overview(found) if found.channels else NO_CHANNEL, as_json=as_json)
 
 

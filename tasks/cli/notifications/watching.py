@@ -9,11 +9,8 @@ from contextlib import contextmanager
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.tasks.notifications.sender import Sender
-from chordesk.tasks.telemetry.emit import Telemetry
-from chordesk.tasks.telemetry.gauges.exporter import Exporter
-from chordesk.tasks.telemetry.gauges.gauge import Reading
-from chordesk.tasks.telemetry.gauges.notifications import read_notifications
-from chordesk.tasks.telemetry.watch import ProcessWatch
+from chordesk.tasks.telemetry.emit import ProcessWatch, Telemetry
+from chordesk.tasks.telemetry.gauges import Exporter, Reading, read_notifications
 
 ROLE = "notify"
 

@@ -10,12 +10,12 @@ import typer
 from chordesk.models.errors import UsageError
 from chordesk.models.states import ApprovalState
 from chordesk.models.tables.columns import utcnow
-from chordesk.tasks.approvals.approving import WaitingOrder, WaitingRequest, answer, waiting
+from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, answer, waiting
 from chordesk.tasks.cli.output import console, print_json, print_line, table
 from chordesk.tasks.cli.render.requests import request_text
 from chordesk.tasks.cli.render.sizes import legs_text
 from chordesk.tasks.cli.shell import Json, opened, whoami
-from chordesk.tasks.worker.notifier import WorkerNotifier
+from chordesk.tasks.worker.app import WorkerNotifier
 from chordesk.tools.decimals import money, plain
 
 COLUMNS = ("order", "symbol", "side", "quantity", "notional", "asked (UTC)", "minutes left", "payload hash")

@@ -9,15 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from chordesk.models.errors import UsageError
+from chordesk.models.orders import MandateTerms
 from chordesk.models.settings import REAL_MONEY
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.trading.mandates import MandateTerms
 from chordesk.tasks.cli.orders import arming
 from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.shell import Json, opened, whoami
 from chordesk.tasks.views.trading.limits_view import MandateState, mandate_states
 from chordesk.tools.decimals import money
-from chordesk.tools.orders.halt import disarming
+from chordesk.tools.orders import halting
 
 NONE_IN_FORCE = 1
 commands = typer.Typer()
@@ -56,7 +56,7 @@ def disarm(
     if broker is not None:
         _known(broker)
     settings, store = opened()
-    versions = disarming.disarm(store, settings, broker, whoami())
+    versions = halting.disarm(store, settings, broker, whoami())
     listed = ", ".join(str(version) for version in versions)
     typer.echo(f"disarmed: mandate {listed}" if versions else "there was no mandate to disarm")
 

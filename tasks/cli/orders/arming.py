@@ -21,12 +21,12 @@ from sqlmodel import func, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.orders import ANY_SYMBOL, MandateTerms, signed_bytes
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Mandate
-from chordesk.models.trading.mandates import ANY_SYMBOL, MandateTerms, signed_bytes
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
-from chordesk.tools.orders.audit import log as audit
+from chordesk.tools.orders import audit
 
 MOST_HOURS = 7 * 24.0
 

@@ -14,7 +14,7 @@ from chordesk.tasks.cli.output import emit, print_json
 from chordesk.tasks.cli.render.orders import log_table, order_history
 from chordesk.tasks.cli.shell import Json, opened
 from chordesk.tasks.views.order_view import find_order, order_view
-from chordesk.tools.orders.audit.reading import CheckedChain, check_logs, entries_of
+from chordesk.tools.orders.audit_reading import CheckedChain, check_logs, entries_of
 
 NOT_WHOLE = 1
 MOST_PROBLEMS = 20

@@ -19,13 +19,12 @@ from chordesk.models.settings.sources import load_for_halt, load_settings
 from chordesk.models.states import ORDER_WORKING, OrderState
 from chordesk.tasks.cli.output import fail, print_line, warn
 from chordesk.tasks.cli.shell import database, whoami
-from chordesk.tasks.worker.notifier import WorkerNotifier
-from chordesk.tools.brokers.factory import build_broker
-from chordesk.tools.brokers.protocol import Broker
+from chordesk.tasks.worker.app import WorkerNotifier
+from chordesk.tools.brokers.protocol import Broker, build_broker
 from chordesk.tools.decimals import plain
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import kill_switch
-from chordesk.tools.orders.records.accounts import account_market
+from chordesk.tools.orders.accounts import account_market
 
 INCOMPLETE = 1
 

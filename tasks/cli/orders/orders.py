@@ -12,7 +12,7 @@ from chordesk.tasks.cli.render.orders import order_list, order_report
 from chordesk.tasks.cli.shell import Json, opened
 from chordesk.tasks.views.order_view import find_order, list_orders, order_view
 from chordesk.tasks.views.run_view import find_run
-from chordesk.tools.orders.audit.reading import check_logs, entries_of
+from chordesk.tools.orders.audit_reading import check_logs, entries_of
 
 commands = typer.Typer(name="orders", help="What was recommended, and what became of it.", no_args_is_help=True)
 

@@ -11,11 +11,11 @@ from chordesk.models.states import TradingState
 from chordesk.models.tables.orders import Reconciliation
 from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.shell import Json, opened, whoami
-from chordesk.tools.brokers.factory import build_broker
-from chordesk.tools.orders.halt import halting
-from chordesk.tools.orders.reconciliation.differences import describe_difference
-from chordesk.tools.orders.reconciliation.reconcile import reconcile as compare
-from chordesk.tools.orders.records.accounts import account_market
+from chordesk.tools.brokers.protocol import build_broker
+from chordesk.tools.orders import halting
+from chordesk.tools.orders.accounts import account_market
+from chordesk.tools.orders.reconciliation import describe_difference
+from chordesk.tools.orders.reconciliation import reconcile as compare
 
 DIFFERS = 1
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import typer
 from rich.console import Group
 
-from chordesk.models.settings.running import is_up
+from chordesk.models.settings.running_desk import is_up, standing_of
 from chordesk.models.settings.sources import load
-from chordesk.models.settings.standing import standing_of
 from chordesk.tasks.cli.output import emit, table
 from chordesk.tasks.cli.render.standing import desk_line
 from chordesk.tasks.cli.shell import Json

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from chordesk.models.board.questions import QuestionSource
+from chordesk.models.board import QuestionSource
 from chordesk.models.errors import MarketError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.tasks.cli.output import emit, warn

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from chordesk.models.board.questions import QuestionSource, QuestionState
+from chordesk.models.board import QuestionSource, QuestionState
 from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.render.questions import question_list, question_report
 from chordesk.tasks.cli.shell import Json, opened

@@ -20,8 +20,8 @@ from chordesk.tools.venues.pairs import (
     list_pairs,
     reject_pair,
     suggest_pairs,
+    survey_pairs,
 )
-from chordesk.tools.venues.survey import survey_pairs
 
 First = Annotated[str, typer.Argument(help="A question's id, or the beginning of it.", metavar="A")]
 Second = Annotated[str, typer.Argument(help="That of the other question.", metavar="B")]

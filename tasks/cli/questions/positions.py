@@ -9,7 +9,7 @@ import typer
 from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.render.results.event_positions import ledger_report
 from chordesk.tasks.cli.shell import Json, opened
-from chordesk.tools.event_positions.ledger import event_ledger
+from chordesk.tools.event_positions import event_ledger
 
 
 def positions(

@@ -7,22 +7,21 @@ from typing import Annotated
 import typer
 from sqlmodel import Session
 
-from chordesk.models.board.questions import VENUES
+from chordesk.models.board import VENUES
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
+from chordesk.models.tables.board import Question
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.questions import Question
 from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.questions.clocks import clock_of, market_as_of
 from chordesk.tasks.cli.render.questions import question_report, resolve_report
 from chordesk.tasks.cli.shell import Json, opened, whoami
 from chordesk.tasks.views.question_view import question_view
+from chordesk.tools.questions.importing import watched
 from chordesk.tools.questions.person import ended_text, entered, outcome_of
 from chordesk.tools.questions.reading import find_question
-from chordesk.tools.questions.resolving import resolve_due
-from chordesk.tools.questions.settling import book, settle
-from chordesk.tools.questions.venue_outcomes import watched
+from chordesk.tools.questions.resolving import book, resolve_due, settle
 from chordesk.tools.venues.factory import build_venue
 from chordesk.tools.venues.markets import EventVenue
 
@@ -63,7 +62,7 @@ def _enter(
     session: Session, settings: Settings, question_id: str, outcome: float | None, why: str, by: str
 ) -> Question:
     """Write a person's outcome with what rests on it, and return the question. Raises UsageError."""
-    from chordesk.tasks.workflows.episode.booking import ON_RESOLVED  # it loads the workflows
+    from chordesk.tasks.workflows.episode.tally import ON_RESOLVED  # it loads the workflows
 
     question = find_question(session, question_id)
     of_venue = question.source in VENUES
@@ -77,7 +76,7 @@ def _enter(
 
 
 def _resolve_due(settings: Settings, store: Store, question: str | None, as_of: str | None, *, as_json: bool) -> None:
-    from chordesk.tasks.workflows.episode.booking import ON_RESOLVED
+    from chordesk.tasks.workflows.episode.tally import ON_RESOLVED
 
     market, only = market_as_of(settings, as_of), None
     if question is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from chordesk.models.events.envelope import DESK, Domain, Envelope
+from chordesk.models.events import DESK, Domain, Envelope
 from chordesk.tasks.cli.output import inert
 
 _COLOURS = {

@@ -23,8 +23,8 @@ from chordesk.tasks.cli.render.runs import SHORT_ID
 from chordesk.tasks.cli.render.sizes import legs_text
 from chordesk.tasks.views.order_view import by_code
 from chordesk.tools.decimals import money, plain
-from chordesk.tools.orders.audit.chain import AuditEntry
-from chordesk.tools.orders.stops.terms import preview_text
+from chordesk.tools.orders.audit import AuditEntry
+from chordesk.tools.orders.stops import preview_text
 
 SHORT_ORDER = 8
 # With every lens and every role, each of the two reports stays under 24 lines.

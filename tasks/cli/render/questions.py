@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from chordesk.models.tables.questions import Question
+from chordesk.models.tables.board import Question
 from chordesk.tasks.cli.output import paragraph
 from chordesk.tasks.cli.render.runs import SHORT_ID
 from chordesk.tools.questions.importing import ImportReport

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from chordesk.models.tables.columns import utcnow
-from chordesk.tasks.approvals.approving import WaitingRequest
+from chordesk.tasks.approvals import WaitingRequest
 from chordesk.tasks.cli.output import inert
 
 # Before each line that the model wrote, so that none can look like the desk's own.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from chordesk.models.contracts import parse_contract
-from chordesk.models.trading.legs import legs_of
+from chordesk.models.contracts import legs_of, parse_contract
 from chordesk.tools.decimals import exact, plain
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chordesk.models.prices import AS_OF, LISTED, NO_PRICE
+from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE
 from chordesk.tasks.engine.budgets import BudgetUse, Cost
 from chordesk.tasks.views.outlook import LocalTime, Outlook
 

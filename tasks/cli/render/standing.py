@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from chordesk.models.settings.standing import Standing
+from chordesk.models.settings.running_desk import Standing
 
 
 def standing_line(standing: Standing) -> Text:

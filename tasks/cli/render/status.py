@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from chordesk.models.settings.standing import Standing
+from chordesk.models.settings.running_desk import Standing
 from chordesk.models.states import TradingState
 from chordesk.tasks.cli.output import paragraph, table
 from chordesk.tasks.cli.render.runs import PHASES, SHORT_ID
 from chordesk.tasks.cli.render.standing import desk_line, standing_line
-from chordesk.tasks.notifications.record import NotificationsState
+from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tasks.views.status import DatabaseState, DeskStatus, RedisState, WorkerRow
 from chordesk.tasks.worker.schedule import BeatState
 from chordesk.tools.market.clock import NEW_YORK

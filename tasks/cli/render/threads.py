@@ -12,7 +12,7 @@ from rich.text import Text
 from chordesk.tasks.cli.output import paragraph, table
 from chordesk.tasks.cli.render.runs import SHORT_ID
 from chordesk.tasks.cli.render.spending import tokens
-from chordesk.tasks.threads.overview import ThreadRow, ThreadView, TurnLine
+from chordesk.tasks.threads import ThreadRow, ThreadView, TurnLine
 
 LINE = 100  # characters of a message's first line
 

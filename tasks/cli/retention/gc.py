@@ -8,19 +8,18 @@ from typing import Annotated
 
 import typer
 
-from chordesk.models.database.space import free_bytes, vacuum
-from chordesk.models.database.store import Store
+from chordesk.models.database.store import Store, free_bytes, vacuum
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
-from chordesk.models.settings.running import is_up
+from chordesk.models.settings.running_desk import is_up
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.cli.output import emit, print_line, warn
 from chordesk.tasks.cli.retention.tables import amounts_table, bytes_text, sizes_tables
 from chordesk.tasks.cli.shell import Json, opened
-from chordesk.tasks.retention import collecting
+from chordesk.tasks.retention import collection
+from chordesk.tasks.retention.amounts import measure
 from chordesk.tasks.retention.policy import policy_of
-from chordesk.tasks.retention.sizes import measure
 
 NAME = "gc"
 
@@ -53,7 +52,7 @@ def gc(
     age = dt.timedelta(days=older_than) if older_than is not None else None
     policy = policy_of(settings, utcnow(), age)
     with contextlib.closing(Desk(settings, NAME, records=False)) as desk:
-        done = collecting.due(desk, policy) if dry_run else collecting.collect(desk, policy)
+        done = collection.due(desk, policy) if dry_run else collection.collect(desk, policy)
     emit(done, lambda _: amounts_table(done.amounts, dry_run=dry_run), as_json=as_json)
     warn(f"not looked at: {text}" for text in done.skipped)
     if not dry_run and not as_json:

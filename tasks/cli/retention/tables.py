@@ -5,8 +5,7 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 
 from chordesk.tasks.cli.output import table
-from chordesk.tasks.retention.amounts import Amounts, total
-from chordesk.tasks.retention.sizes import Sizes
+from chordesk.tasks.retention.amounts import Amounts, Sizes, total
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 

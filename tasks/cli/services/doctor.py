@@ -10,8 +10,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from chordesk.models.settings.running import is_up
-from chordesk.models.settings.standing import standing_of
+from chordesk.models.settings.running_desk import is_up, standing_of
 from chordesk.tasks.cli.output import emit, inert, table, warn
 from chordesk.tasks.cli.render.standing import desk_line
 from chordesk.tasks.cli.shell import Json, checked

@@ -35,7 +35,7 @@ def mcp(
     if find_spec("mcp") is None:
         raise UsageError("`desk mcp` needs the package mcp", remedy="pip install 'chordesk[mcp]'")
     # Loaded here: agents and a web framework, which no other command of this module's wing has use for.
-    from chordesk.agents.outside.offering import offer
+    from chordesk.agents.offering import offer
 
     forget_credentials()
     settings = load_settings()

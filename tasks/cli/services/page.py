@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from chordesk.models.errors import UsageError
-from chordesk.models.settings import Settings, running
+from chordesk.models.settings import Settings, running_desk
 from chordesk.tasks.bootstrap import redis_url
 from chordesk.tasks.cli.output import print_line
 from chordesk.tasks.cli.services.processes import forget_credentials
@@ -50,7 +50,7 @@ def page(
         print_line("every session of the page has ended")
         return
     person, way = _person(by), at if at.startswith("/") else f"/{at}"
-    found = running.read_api(settings.home)
+    found = running_desk.read_api(settings.home)
     if url is None and (found is None or not found[1]):
         _serve(settings, person, way, no_open)
         return
@@ -61,7 +61,7 @@ def offer(settings: Settings) -> None:
     """Print the link to the page of a desk that was just started, and open it, once its service answers. Raises
     UsageError when it does not."""
     until = time.monotonic() + ANSWERS_SECONDS
-    while (found := running.read_api(settings.home)) is None or not found[1]:
+    while (found := running_desk.read_api(settings.home)) is None or not found[1]:
         if time.monotonic() > until:
             raise UsageError(
                 f"the page's service does not answer within {ANSWERS_SECONDS:.0f} s", remedy="see its log, api.log"

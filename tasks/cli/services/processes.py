@@ -11,7 +11,7 @@ import typer
 
 from chordesk.agents.rulebook.server import build_server
 from chordesk.models.settings import Settings
-from chordesk.models.settings.secret_files import both_forms
+from chordesk.models.settings.variables import both_forms
 from chordesk.tasks.bootstrap import desk_of, redis_url
 from chordesk.tasks.cli.services.ping import ping as local_ping
 from chordesk.tasks.cli.shell import checked
@@ -19,14 +19,14 @@ from chordesk.tasks.engine.kinds import WORKER_QUEUES
 from chordesk.tasks.redis_clients import wait_ready
 from chordesk.tasks.services import folders
 from chordesk.tasks.services.plan import LOOPBACK, free_ports
+from chordesk.tasks.worker import celery_fixes as celery_command
 from chordesk.tasks.worker import logs
 from chordesk.tasks.worker.app import create_app, node_name
-from chordesk.tasks.worker.patches import command as celery_command
-from chordesk.tasks.worker.patches.beat import run_beat
+from chordesk.tasks.worker.schedule import run_beat
 
 OPS_SLOTS = 8
 REDIS_SECONDS = 10.0
-SCHEDULER = "chordesk.tasks.worker.patches.scheduler:WatchedScheduler"
+SCHEDULER = "chordesk.tasks.worker.scheduler:WatchedScheduler"
 commands = typer.Typer()
 
 
@@ -53,12 +53,10 @@ def worker(
     app = create_app(settings, called, warm=role is not WorkerRole.OPS, turns=turns)
     desk_of(app).telemetry.check()
     if settings.metrics_port:
-        from chordesk.tasks.worker.watching.figures import (
-            watch_worker,  # it loads the client library, and no other command has use for it
-        )
+        from chordesk.tasks.worker.gauges import watch_worker
 
         watch_worker(desk_of(app), role)
-    raise typer.Exit(celery_command.run(app, worker_arguments(settings, role, concurrency, called)))
+    raise typer.Exit(celery_command.run_celery(app, worker_arguments(settings, role, concurrency, called)))
 
 
 def forget_credentials(queues: str = "") -> None:
@@ -135,7 +133,7 @@ def flower(
     chosen = port or settings.flower_port or free_ports(1)[0]
     if settings.flower_auth is not None:
         os.environ["FLOWER_BASIC_AUTH"] = settings.flower_auth.get_secret_value()  # an argument would be seen in ps
-    raise typer.Exit(celery_command.run(app, flower_arguments(settings, address, chosen)))
+    raise typer.Exit(celery_command.run_celery(app, flower_arguments(settings, address, chosen)))
 
 
 def flower_arguments(settings: Settings, address: str, port: int) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from chordesk.models.settings.running_desk import standing_of
 from chordesk.models.settings.sources import load
-from chordesk.models.settings.standing import standing_of
 from chordesk.models.urls import masked
 from chordesk.tasks.cli.output import console, print_line, relative, table, warn
 from chordesk.tasks.cli.render.standing import standing_line

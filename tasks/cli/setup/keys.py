@@ -11,7 +11,7 @@ from pathlib import Path
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.masking import without_secrets
 from chordesk.models.settings import Settings
-from chordesk.models.settings.secret_files import read_secret
+from chordesk.models.settings.variables import read_secret
 from chordesk.tasks.cli.setup.choice import KEY, KEY_FILE, URL, Key, key_path
 from chordesk.tasks.cli.setup.flags import Flags
 from chordesk.tasks.cli.setup.person import Person

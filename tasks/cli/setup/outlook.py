@@ -8,7 +8,7 @@ from chordesk.agents.role_models import LOCAL, RoleModel, role_models
 from chordesk.agents.roles import ROLES
 from chordesk.models.database.store import Store, current
 from chordesk.models.errors import DeskError
-from chordesk.models.prices import AS_OF, LISTED, NO_PRICE, prices
+from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE, prices
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.cli.render import spending

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from chordesk.models.settings.running import is_up
+from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import Loaded, load
 from chordesk.models.urls import HIDDEN, is_loopback, masked
 from chordesk.tasks.cli.output import inert, relative

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chordesk.models.research import ReportStatus
+from chordesk.models.answers import ReportStatus
 from chordesk.tasks.documents.building.pages import PageLinks
 from chordesk.tasks.documents.schema.dossier import RoleArtifact, ToolUse
 from chordesk.tasks.documents.schema.parts import MissingItem

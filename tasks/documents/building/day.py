@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from sqlmodel import Session
 
+from chordesk.models import event_log
 from chordesk.models.errors import HistoryTrimmed
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import DESK, EventType
+from chordesk.models.events import DESK, EventType
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.approvals.approving import waiting
+from chordesk.tasks.approvals import waiting
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.documents.building.missing import missing_money
 from chordesk.tasks.documents.building.orders import order_line, views_of

@@ -26,7 +26,7 @@ from chordesk.tasks.views.history.table import CandidateTable, ReportCell, Table
 from chordesk.tasks.views.lineage import lineage
 from chordesk.tasks.views.run_detail import RunDetail
 from chordesk.tasks.views.run_view import ActionRow
-from chordesk.tasks.workflows.portfolio.result import HoldingResult
+from chordesk.tasks.workflows.portfolio import HoldingResult
 from chordesk.tools.registry import ToolContext
 
 PRIOR = 12  # earlier reports of a symbol

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from chordesk.models.settings import Settings, running
+from chordesk.models.settings import Settings, running_desk
 
 _EVERYWHERE = {"//0.0.0.0:": "//127.0.0.1:", "//[::]:": "//[::1]:"}
 
@@ -46,7 +46,7 @@ def pages_of(settings: Settings) -> PageLinks:
     without one."""
     if settings.notify_page_url is not None:
         return PageLinks(settings.notify_page_url.rstrip("/"))
-    found = running.read_api(settings.home)
+    found = running_desk.read_api(settings.home)
     if found is None or not found[1]:
         return PageLinks(None)
     base = found[0].rstrip("/")

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chordesk.models.prices import NO_PRICE
+from chordesk.models.model_prices import NO_PRICE
 from chordesk.tasks.engine.budgets import Cost
 from chordesk.tasks.views.history.candles import Candle
 from chordesk.tools.market.clock import NEW_YORK

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal
 
-from chordesk.models.research import Frozen
-from chordesk.tasks.approvals.approving import WaitingOrder, WaitingRequest
+from chordesk.models.answers import Frozen
+from chordesk.tasks.approvals import WaitingOrder, WaitingRequest
 from chordesk.tasks.documents.schema.dossier import Dossier, OrderLine
 from chordesk.tasks.documents.schema.parts import DocumentHead, PriceChart, Totals
 from chordesk.tasks.views.board.board_view import BoardView

@@ -9,13 +9,12 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.tasks.documents.schema.parts import LineageStep, MissingItem, PriceChart
 from chordesk.tasks.views.analyses import AnalysisRow
 from chordesk.tasks.views.history.reports import ReportRow
 from chordesk.tasks.views.run_view import ActionRow
-from chordesk.tasks.workflows.portfolio.plan import SkippedRole
-from chordesk.tasks.workflows.portfolio.result import ExecutedRole
+from chordesk.tasks.workflows.portfolio import ExecutedRole, SkippedRole
 
 
 class ToolUse(Frozen):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.tasks.engine.budgets import Cost
 from chordesk.tasks.views.history.candles import Candle, Gap
 

@@ -8,16 +8,14 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.board.questions import BoardQuestion
-from chordesk.models.board.signals import BoardSignal, implied
+from chordesk.models.answers import Frozen
+from chordesk.models.board import BoardQuestion, BoardSignal, implied
 from chordesk.models.errors import UsageError
-from chordesk.models.research import Frozen
 from chordesk.models.states import RUN_FINAL, RunKind
-from chordesk.models.tables.board import Episode, Forecast, SignalCitation
-from chordesk.models.tables.questions import EventPosition, Question
+from chordesk.models.tables.board import Episode, EventPosition, Forecast, Question, SignalCitation
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.views.board.voices import VoiceRow, voice_rows
-from chordesk.tasks.workflows.episode.reading import board_questions, board_signals, label_order
+from chordesk.tasks.workflows.episode.boards import board_questions, board_signals, label_order
 
 
 class ShownQuestion(BoardQuestion):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from sqlmodel import Session, col, select
 
 from chordesk.agents.board.voices import voice_of
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.models.states import STEP_FINAL, StepKind
-from chordesk.models.tables.events import RuntimeConversation
 from chordesk.models.tables.runs import Step, Turn
-from chordesk.tasks.workflows.episode.voicing import round_of
+from chordesk.models.tables.runtime import RuntimeConversation
+from chordesk.tasks.workflows.episode.rounds import round_of
 
 
 class VoiceRow(Frozen):

@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, get_args
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.tools.charts.frames import Frame, Interval, frames
 from chordesk.tools.figures import load_talib
-from chordesk.tools.market.intraday import stamped
+from chordesk.tools.market.prices import stamped
 from chordesk.tools.market.protocol import Bars, Floats
 from chordesk.tools.registry import Gaps, ToolContext
 
@@ -122,7 +122,7 @@ def _ranged(name: str, periods: int) -> Callable[[Bars], dict[str, Floats]]:
     return lambda bars: {name: getattr(load_talib(), kind)(bars.high, bars.low, bars.close, periods)}
 
 
-# TA-Lib's definitions and usual periods, as `tools/technicals.py` has them.
+# TA-Lib's definitions and usual periods, as `tools/model_tools/signals.py` has them.
 _LINES: Mapping[Indicator, Callable[[Bars], dict[str, Floats]]] = {
     "sma20": _average("sma20", 20),
     "sma50": _average("sma50", 50),

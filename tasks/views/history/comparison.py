@@ -9,8 +9,8 @@ import sqlalchemy
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
+from chordesk.models.answers import Frozen
 from chordesk.models.errors import UsageError
-from chordesk.models.research import Frozen
 from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import Candidate, Run, Turn, Verdict
 from chordesk.tasks.engine.budgets import was_run

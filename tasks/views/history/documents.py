@@ -6,7 +6,7 @@ import datetime as dt
 
 from sqlmodel import Session
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.models.states import DocumentState
 from chordesk.models.tables.runs import RunDocumentCopy
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Candidate, Run, ScreenHit, Verdict
 

@@ -12,7 +12,7 @@ import sqlalchemy
 from sqlalchemy import case, func, or_
 from sqlmodel import Session, col, select
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, OrderState
 from chordesk.models.tables.orders import Order

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlmodel import Session
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.models.tables.orders import Order
-from chordesk.tools.orders.stops.holdings import left_of
+from chordesk.tools.orders.stops import left_of
 
 
 class ProtectiveOrder(Frozen):

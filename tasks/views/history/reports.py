@@ -9,13 +9,22 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from chordesk.agents.grounding.report import Citation, Grounding
+from chordesk.models.answers import Frozen, ReportStatus
 from chordesk.models.errors import NotFound
-from chordesk.models.research import Frozen, ReportStatus
-from chordesk.models.tables.analysis import Analysis
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Artifact, Candidate, Report, Run, ToolCall, Turn, Verdict, VerdictReport
+from chordesk.models.tables.runs import (
+    Analysis,
+    Artifact,
+    Candidate,
+    Report,
+    Run,
+    ToolCall,
+    Turn,
+    Verdict,
+    VerdictReport,
+)
 from chordesk.tasks.views.history.table import rule_of
-from chordesk.tools.scoring.records.calibrations import odds_of_run
+from chordesk.tools.scoring.verdict_calibration import odds_of_run
 
 
 class ReportRow(Frozen):

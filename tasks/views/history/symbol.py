@@ -10,15 +10,15 @@ import sqlalchemy
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
+from chordesk.models.answers import Frozen
 from chordesk.models.errors import DeskError
 from chordesk.models.market import Listing
-from chordesk.models.research import Frozen
 from chordesk.models.tables.orders import Fill, Order, Position, TraderNote
 from chordesk.models.tables.runs import Candidate, Report, Run, ScreenHit, Verdict
 from chordesk.tasks.views.history.protection import ProtectiveOrder, protective_order
 from chordesk.tasks.views.history.reports import ReportRow, report_row
 from chordesk.tasks.workflows.memory import symbol_memory
-from chordesk.tools.orders.stops.holdings import working_protection
+from chordesk.tools.orders.stops import working_protection
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.risk import underlying_of
 

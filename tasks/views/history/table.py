@@ -9,11 +9,11 @@ from sqlmodel import Session, col, select
 
 from chordesk.agents.roles import validators
 from chordesk.agents.verdict import deciding_rule
-from chordesk.models.research import Frozen, ReportStatus
+from chordesk.models.answers import Frozen, ReportStatus
 from chordesk.models.states import StepKind
-from chordesk.models.tables.analysis import Analysis
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import (
+    Analysis,
     Candidate,
     CandidateHit,
     Report,

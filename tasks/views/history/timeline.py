@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.models.states import AttemptEnd, RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Attempt, Run, Step, Turn

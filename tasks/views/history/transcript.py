@@ -9,13 +9,12 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from chordesk.agents.kept_threads import ThreadCopies, TranscriptTurn
-from chordesk.models.events.lifecycle import LifecycleStatus
-from chordesk.models.research import Frozen
-from chordesk.models.tables.events import RuntimeApproval, RuntimeItem, RuntimeTurn
+from chordesk.agents.runtime import ThreadCopies, TranscriptTurn
+from chordesk.models.answers import Frozen
+from chordesk.models.events import LifecycleStatus
 from chordesk.models.tables.runs import ToolCall, Turn
-from chordesk.models.tables.threads import KeptThread
-from chordesk.tasks.threads.overview import transcript_of
+from chordesk.models.tables.runtime import KeptThread, RuntimeApproval, RuntimeItem, RuntimeTurn
+from chordesk.tasks.threads import transcript_of
 from chordesk.tasks.views.history.reports import AnsweredCall
 
 OF_ONE_CONVERSATION = "it is a thread of one conversation"

@@ -6,12 +6,12 @@ import datetime as dt
 
 from sqlmodel import Session, col, func, select
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.models.settings import Settings
-from chordesk.models.settings.standing import Standing, standing_of
+from chordesk.models.settings.running_desk import Standing, standing_of
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.approvals.approving import WaitingOrder, WaitingRequest, waiting
+from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
 from chordesk.tasks.views.overview.schedule import ScheduledRun, next_runs
 from chordesk.tasks.views.run_view import Progress, progress
 from chordesk.tasks.views.status import DatabaseState, database_state

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal
 
+from chordesk.models.answers import Frozen
 from chordesk.models.errors import MarketError
-from chordesk.models.research import Frozen
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import NEW_YORK, exchange_hours
 

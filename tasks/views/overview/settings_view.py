@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from chordesk.models.settings import Settings
-from chordesk.models.settings.snapshots import owner_of
+from chordesk.models.settings.running_desk import owner_of
 from chordesk.models.settings.sources import Loaded
 from chordesk.models.settings.variables import PREFIX
 from chordesk.models.urls import HIDDEN, masked

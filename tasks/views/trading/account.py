@@ -10,23 +10,22 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
+from chordesk.models.answers import Frozen
 from chordesk.models.contracts import multiplier_of
 from chordesk.models.errors import MarketError, NotFound
-from chordesk.models.research import Frozen
 from chordesk.models.settings import Settings
-from chordesk.models.settings.accounts import is_backtest
+from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import TradingState
 from chordesk.models.tables.orders import Account, Order, Position, Reconciliation
 from chordesk.tasks.views.history.protection import ProtectiveOrder, protective_order
 from chordesk.tasks.views.trading.equity import EquityDay, equity_now
 from chordesk.tools.decimals import exact
-from chordesk.tools.orders.halt.halting import trading_state
-from chordesk.tools.orders.protection.coverage import unprotected
-from chordesk.tools.orders.reconciliation.differences import describe_difference
-from chordesk.tools.orders.reconciliation.reconcile import latest
-from chordesk.tools.orders.records.accounts import account_names
-from chordesk.tools.orders.records.snapshots import Snapshot
-from chordesk.tools.orders.stops.holdings import working_protection
+from chordesk.tools.orders.accounts import account_names
+from chordesk.tools.orders.halting import trading_state
+from chordesk.tools.orders.protection import unprotected
+from chordesk.tools.orders.reconciliation import describe_difference, latest
+from chordesk.tools.orders.snapshots import Snapshot
+from chordesk.tools.orders.stops import working_protection
 from chordesk.tools.risk import underlying_of
 from chordesk.tools.risk.exposure import unit_exposure
 

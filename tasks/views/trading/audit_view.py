@@ -6,9 +6,9 @@ import datetime as dt
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.models.tables.orders import AuditAnchor
-from chordesk.tools.orders.audit.reading import CheckedChain
+from chordesk.tools.orders.audit_reading import CheckedChain
 
 MOST_PROBLEMS = 20
 

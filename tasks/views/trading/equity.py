@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.models.tables.orders import EquityMark
 from chordesk.tools.decimals import exact
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 from sqlmodel import Session, col, select
 
+from chordesk.models.answers import Frozen
 from chordesk.models.contracts import multiplier_of
-from chordesk.models.research import Frozen
 from chordesk.models.tables.orders import BookedSettlement, Fill, Order
 from chordesk.tools.decimals import exact
 

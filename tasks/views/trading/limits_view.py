@@ -7,11 +7,10 @@ from typing import Any
 
 from sqlmodel import Session
 
-from chordesk.models.orders import DenialCode
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
+from chordesk.models.orders import DenialCode, MandateTerms
 from chordesk.models.settings import REAL_MONEY, Settings
-from chordesk.models.trading.mandates import MandateTerms
-from chordesk.tools.orders.checks.mandates import in_force, usage_of
+from chordesk.tools.orders.mandates import in_force, usage_of
 from chordesk.tools.risk.codes import CODES
 
 

@@ -9,25 +9,22 @@ from typing import Any, Literal
 
 from sqlmodel import Session, col, select
 
+from chordesk.models.answers import Frozen
 from chordesk.models.orders import DenialCode, Denied
-from chordesk.models.research import Frozen
 from chordesk.models.settings import Settings
 from chordesk.models.states import OrderState, TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Order, Preview
 from chordesk.models.tables.runs import Decision, Run
 from chordesk.tools.decimals import exact
-from chordesk.tools.orders.checks import recorded
-from chordesk.tools.orders.checks.agreement import settings_denial
-from chordesk.tools.orders.checks.evaluation import Assessment, assess
-from chordesk.tools.orders.checks.mandates import in_force
-from chordesk.tools.orders.checks.previews import price_moved, terms_of, verify
-from chordesk.tools.orders.checks.recorded import RecordedChecks, RuleAnswer
-from chordesk.tools.orders.halt import halting
-from chordesk.tools.orders.records.snapshots import Snapshot
+from chordesk.tools.orders import checking, halting
+from chordesk.tools.orders.checking import Assessment, RecordedChecks, RuleAnswer, assess, settings_denial
+from chordesk.tools.orders.mandates import in_force
+from chordesk.tools.orders.previews import price_moved, terms_of, verify
+from chordesk.tools.orders.snapshots import Snapshot
 from chordesk.tools.risk import halted
+from chordesk.tools.risk.check import CODES_OF, Measured, measured
 from chordesk.tools.risk.codes import CODES, variable_name
-from chordesk.tools.risk.measures import CODES_OF, Measured, measured
 
 WAITS = frozenset({OrderState.DRAFTED, OrderState.PREVIEWED, OrderState.APPROVAL_PENDING, OrderState.APPROVED})
 Answer = Literal["passed", "denied", "not_bound", "passed_then", "not_recorded", "not_reached", "not_checked"]
@@ -96,7 +93,7 @@ def order_checks(
     kept = _kept_denial(order)
     if OrderState(order.state) not in WAITS or snapshot is None:
         missing = None if OrderState(order.state) not in WAITS else "the order's account is another service's"
-        then = recorded.kept(session, order.id)
+        then = checking.kept(session, order.id)
         return OrderChecks(
             order=order.id, state=OrderState(order.state), at=then.at if then else None,
             checks=_past(session, order, kept, then), denial=kept, changes=None, missing=missing,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sqlmodel import Session
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.models.tables.orders import Order
 from chordesk.tasks.views.order_view import order_view
 

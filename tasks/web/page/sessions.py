@@ -20,8 +20,8 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from chordesk.models.answers import Frozen
 from chordesk.models.errors import DeskError, RedisDown
-from chordesk.models.research import Frozen
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks import redis_clients
 

@@ -9,7 +9,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.errors import NotFound, UsageError
 from chordesk.models.states import ApprovalState
-from chordesk.models.tables.events import RuntimeApproval
+from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tasks.web.context import ServiceContext
 from chordesk.tasks.web.programs.messages import CallbackIdentity, DecideRequest, InterruptTurn, SendTurn, StopRun
 from chordesk.tasks.web.routes import orders, runs, threads

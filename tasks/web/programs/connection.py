@@ -17,9 +17,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.encoders import jsonable_encoder
 
 from chordesk.models.errors import UsageError
-from chordesk.models.events.envelope import DESK, Envelope
-from chordesk.tasks.events.cursor import DeskPlace
+from chordesk.models.events import DESK, Envelope
 from chordesk.tasks.events.feed import Placed
+from chordesk.tasks.events.sources import DeskPlace
 from chordesk.tasks.views.run_view import find_run
 from chordesk.tasks.web.context import ServiceContext
 from chordesk.tasks.web.event_filter import EventFilter

@@ -7,15 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
+from chordesk.models.answers import Frozen
 from chordesk.models.errors import UsageError
-from chordesk.models.events.envelope import Domain, EventType
-from chordesk.models.research import Frozen
-from chordesk.tasks.events import cursor
+from chordesk.models.events import Domain, EventType
+from chordesk.tasks.events import sources
 from chordesk.tasks.web.idempotency import KEY_RULE
 from chordesk.tasks.web.schemas import MOST_SEQUENCE, AskRequest, DenyRequest, Person, Reason
 
 _Key = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z_.:-]+$")]
-_Place = Annotated[str, StringConstraints(max_length=cursor.LONGEST, pattern=cursor.FORM)]
+_Place = Annotated[str, StringConstraints(max_length=sources.LONGEST, pattern=sources.FORM)]
 
 
 class _Request(Frozen):

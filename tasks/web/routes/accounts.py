@@ -19,7 +19,7 @@ from chordesk.tasks.views.trading.ledger_view import LedgerRow, ledger
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.schemas import Limit
 from chordesk.tasks.web.security import JsonRoute
-from chordesk.tools.orders.records.snapshots import take_snapshot
+from chordesk.tools.orders.snapshots import take_snapshot
 
 router = APIRouter(tags=["accounts"], route_class=JsonRoute)
 

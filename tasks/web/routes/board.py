@@ -14,7 +14,7 @@ from chordesk.tasks.views.run_view import find_run
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
 from chordesk.tasks.web.schemas import Id, InterruptedTurn, StoppedVoice, StopRequest, Ticker
-from chordesk.tasks.workflows.episode.stopping import stop_voice
+from chordesk.tasks.workflows.episode.rounds import stop_voice
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["board"], route_class=WriteRoute)

@@ -6,8 +6,7 @@ import redis
 from fastapi import APIRouter
 
 from chordesk.models.errors import DeskError
-from chordesk.models.settings.snapshots import snapshot
-from chordesk.models.settings.standing import standing_of
+from chordesk.models.settings.running_desk import snapshot, standing_of
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks.views.overview.glance import Glance, glance
 from chordesk.tasks.views.status import RedisState, redis_state

@@ -12,13 +12,12 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from sqlmodel import Session
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import DESK, Domain, Envelope, EventType
-from chordesk.tasks.events import cursor
-from chordesk.tasks.events.cursor import DeskPlace
+from chordesk.models.events import DESK, Domain, Envelope, EventType
+from chordesk.tasks.events import sources
 from chordesk.tasks.events.feed import Placed
-from chordesk.tasks.events.sources import is_over
+from chordesk.tasks.events.sources import DeskPlace, is_over
 from chordesk.tasks.views.run_view import find_run
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.event_filter import EventFilter
@@ -33,7 +32,7 @@ LastEventId = Annotated[
     Sequence | SkipJsonSchema[None],
     Header(alias="Last-Event-ID", description="the same as since, and takes precedence"),
 ]
-Place = Annotated[str, Field(max_length=cursor.LONGEST, pattern=cursor.FORM)]
+Place = Annotated[str, Field(max_length=sources.LONGEST, pattern=sources.FORM)]
 After = Annotated[
     Place | SkipJsonSchema[None],
     Query(description="events after this id of the stream; `0`: all that are kept; left out: from now on"),

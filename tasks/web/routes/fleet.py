@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.models.settings.sources import load
 from chordesk.tasks.views.overview.settings_view import describe
 from chordesk.tasks.web.fleet import FleetPart, KeptChecks, KeptStatus

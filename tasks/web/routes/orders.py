@@ -10,7 +10,7 @@ from pydantic import Field
 
 from chordesk.models.errors import NotWaiting, OrderError
 from chordesk.models.states import ApprovalState, OrderState
-from chordesk.tasks.approvals.approving import AnswerResult, WaitingOrder, WaitingRequest, answer, waiting
+from chordesk.tasks.approvals import AnswerResult, WaitingOrder, WaitingRequest, answer, waiting
 from chordesk.tasks.views.order_view import find_order, list_orders, order_view
 from chordesk.tasks.views.run_view import find_run
 from chordesk.tasks.views.trading.audit_view import AuditState, audit_state
@@ -31,8 +31,8 @@ from chordesk.tasks.web.schemas import (
     OrderRow,
 )
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.orders.audit.reading import check_logs, entries_of
-from chordesk.tools.orders.records.snapshots import symbols_of, take_snapshot
+from chordesk.tools.orders.audit_reading import check_logs, entries_of
+from chordesk.tools.orders.snapshots import symbols_of, take_snapshot
 
 router = APIRouter(route_class=WriteRoute)
 

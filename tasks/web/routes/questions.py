@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from chordesk.models.board.questions import QuestionSource, QuestionState
-from chordesk.models.tables.questions import Question
+from chordesk.models.board import QuestionSource, QuestionState
+from chordesk.models.tables.board import Question
 from chordesk.tasks.views.question_view import question_view
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.schemas import Id, IdFilter, Limit, Offset, QuestionDetail

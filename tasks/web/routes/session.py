@@ -10,7 +10,7 @@ import structlog
 from fastapi import APIRouter, Request
 from pydantic import Field, StrictBool
 
-from chordesk.models.research import Frozen
+from chordesk.models.answers import Frozen
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.page.sessions import NewSession
 from chordesk.tasks.web.security import Headers, JsonRoute, bearer

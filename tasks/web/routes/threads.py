@@ -10,9 +10,8 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import NotFound
 from chordesk.models.states import StepState
 from chordesk.models.tables.runs import Step
-from chordesk.tasks.threads.handling import registered
-from chordesk.tasks.threads.overview import ThreadRow, ThreadView, find_thread, view
-from chordesk.tasks.threads.overview import threads as known
+from chordesk.tasks.threads import ThreadRow, ThreadView, find_thread, registered, view
+from chordesk.tasks.threads import threads as known
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.idempotency import WriteRoute
 from chordesk.tasks.web.schemas import Id, InterruptedTurn, Limit, StopRequest, TextFilter

@@ -4,12 +4,10 @@ from chordesk.agents.board.voices import voices_of
 from chordesk.models.states import RunKind, StepKind
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
-from chordesk.tasks.workflows.episode.briefing import brief
-from chordesk.tasks.workflows.episode.harvesting import harvest
-from chordesk.tasks.workflows.episode.opening import open_scheduled
-from chordesk.tasks.workflows.episode.rounds import end_round, start_rounds
+from chordesk.tasks.workflows.episode.opening import brief, open_scheduled
+from chordesk.tasks.workflows.episode.rounds import end_round, run_voice, start_rounds
+from chordesk.tasks.workflows.episode.signals import harvest
 from chordesk.tasks.workflows.episode.tally import tally
-from chordesk.tasks.workflows.episode.voicing import run_voice
 
 kinds.register(
     Workflow(

@@ -1,26 +1,42 @@
-"""The beginning of an episode: on request, or on beat once on each day of the exchange."""
+"""The beginning of an episode: on request or on beat, its symbols and questions, and its first step."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from celery import Celery
 from sqlalchemy.exc import IntegrityError
-from sqlmodel import Session
+from sqlmodel import Session, col, select
 
-from chordesk.models.board.forecasts import ROUNDS
+from chordesk.agents.board.voices import voices_of
+from chordesk.models.answers import Rating
+from chordesk.models.board import ROUNDS
+from chordesk.models.database.store import transact
 from chordesk.models.errors import UsageError
-from chordesk.models.states import RunKind, StepKind
-from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.engine.steps import NewStep
+from chordesk.models.states import RUN_FINAL, RunKind, StepKind
+from chordesk.models.tables.board import EpisodeQuestion, Question, VerdictQuestion
+from chordesk.models.tables.orders import Position
+from chordesk.models.tables.runs import Candidate, Run, Verdict
+from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.workflows.episode.signals import EpisodePlan, PlannedVoice, harvest_steps
+from chordesk.tasks.workflows.episode.tally import resolve
 from chordesk.tasks.workflows.runs import new_run, open_run
 from chordesk.tasks.workflows.screen import session_slot
+from chordesk.tools.board.context import listed
+from chordesk.tools.history import histories
+from chordesk.tools.market.prices import share_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.universe import resolve_universe
-from chordesk.tools.questions.choosing import askable
-from chordesk.tools.questions.reading import find_question
+from chordesk.tools.questions.asking import relative_questions, store_relative, unaskable
+from chordesk.tools.questions.reading import Chosen, askable, choose, find_question, unused_tools
+from chordesk.tools.registry import Gaps, ToolContext
+from chordesk.tools.risk import underlying_of
+from chordesk.tools.scoring.track_records import voice_plans
 
 
 def open_episode(
@@ -78,3 +94,213 @@ def open_question(session: Session, market: MarketData, part: str) -> str:
             remedy="`desk questions list` shows the open ones",
         )
     return found.id
+
+
+MOVED_SESSIONS = 21
+
+
+class ChosenSymbols(NamedTuple):
+    """Symbols, and where they are from."""
+
+    symbols: list[str]
+    source: str
+
+
+def choose_symbols(session: Session, context: ToolContext, most: int) -> ChosenSymbols:
+    """Return at most so many symbols: the candidates of the account's latest screen on this market and the holdings;
+    without any, the symbols of the universe that moved most over the last sessions."""
+    held = _held(session, context)
+    run, candidates = _screened(session, context)
+    names = [f"candidates of screen {run}"] if candidates else []
+    names += ["holdings"] if held else []
+    if names:
+        return ChosenSymbols(list(dict.fromkeys([*candidates, *held]))[:most], " and ".join(names))
+    moved = _moved(context)[:most]
+    universe = context.settings.universe
+    return ChosenSymbols(moved, f"largest moves of {universe} over {MOVED_SESSIONS} sessions, either way")
+
+
+def _held(session: Session, context: ToolContext) -> list[str]:
+    rows = session.exec(select(Position.symbol).where(Position.account == context.account)).all()
+    return sorted({share_of(context.market, underlying_of(symbol)) for symbol in rows})
+
+
+def _screened(session: Session, context: ToolContext) -> tuple[str, Sequence[str]]:
+    """Return the latest screen with candidates, and these by rank. One of a later market day is unknown now."""
+    run = session.exec(
+        select(Run.id)
+        .where(
+            Run.kind == RunKind.SCREEN,
+            Run.account == context.account,
+            Run.market == context.market.name,
+            col(Run.market_now) <= context.clock.now(),
+            col(Run.state).in_(RUN_FINAL),
+            col(Run.id).in_(select(Candidate.run_id)),
+        )
+        .order_by(col(Run.market_now).desc(), col(Run.created_at).desc())
+        .limit(1)
+    ).first()
+    if run is None:
+        return "", ()
+    named = select(Candidate.symbol).where(Candidate.run_id == run, Candidate.origin == "screen")
+    return run, session.exec(named.order_by(col(Candidate.rank))).all()
+
+
+def _moved(context: ToolContext) -> list[str]:
+    """Return the symbols of the universe by the size of their move, the largest first; one without enough bars is left
+    out."""
+    symbols = resolve_universe(context.settings.universe, context.market)
+    moves = {
+        one.symbol: abs(float(one.bars.close[-1] / one.bars.close[-1 - MOVED_SESSIONS] - 1))
+        for one in histories(context, symbols, Gaps(), MOVED_SESSIONS + 1)
+        if len(one.bars.close) > MOVED_SESSIONS
+    }
+    return sorted(moves, key=lambda symbol: (-moves[symbol], symbol))
+
+
+NAMED = "named by a person"
+RATED = "rated BUY by this run"
+_ALL = 10_000
+
+
+def symbols_for(session: Session, run: Run, context: ToolContext) -> ChosenSymbols:
+    """Return the symbols that an episode asks about, and where they are from."""
+    if run.kind != RunKind.EPISODE:
+        return ChosenSymbols(_bought(session, run), f"BUY verdicts of run {run.id}")
+    if run.params["symbols"]:
+        return ChosenSymbols(list(run.params["symbols"]), NAMED)
+    if run.params["questions"]:
+        return ChosenSymbols([], NAMED)
+    return choose_symbols(session, context, context.settings.questions)
+
+
+def relative_rows(run: Run, context: ToolContext, symbols: ChosenSymbols) -> list[Question]:
+    """Return the rows of the questions on an episode's symbols. Reads the market, and is called before the transaction
+    of `questions_for`: live, prices take seconds."""
+    if run.kind != RunKind.EPISODE or not symbols.symbols:
+        return []
+    settings = context.settings
+    return relative_questions(context.market, symbols.symbols, settings.universe, settings.question_sessions)
+
+
+def questions_for(
+    session: Session, run: Run, context: ToolContext, symbols: ChosenSymbols, rows: Sequence[Question]
+) -> list[Chosen]:
+    """Return the questions of an episode, at most as many as the settings say. rows: of `relative_rows`; those that are
+    not there yet are written. One without a baseline is left out."""
+    if run.kind != RunKind.EPISODE:
+        return _of_verdicts(session, run, context, symbols.symbols)
+    settings, named = context.settings, _named(session, run, context)
+    store_relative(session, rows)
+    if named and not symbols.symbols:
+        return named[: settings.questions]
+    limit = _ALL if symbols.source == NAMED else settings.questions
+    found = choose(session, context.market, context.clock.now(), context.account, limit, symbols.symbols)
+    if symbols.source == NAMED:
+        asked = set(symbols.symbols)
+        found = [one for one in found if asked & set(one.question.subjects)]
+    ids = {one.question.id for one in named}
+    return [*named, *(one for one in found if one.question.id not in ids)][: settings.questions]
+
+
+def left_out(run: Run, context: ToolContext, symbols: ChosenSymbols, chosen: Sequence[Chosen]) -> list[str]:
+    """Return a note for what is not asked about: a symbol without a price, and what a person named beyond the most
+    questions of an episode, or that has closed meanwhile."""
+    if run.kind != RunKind.EPISODE:
+        return []
+    asked = {subject for one in chosen for subject in one.question.subjects}
+    silent = [symbol for symbol in symbols.symbols if symbol not in asked]
+    reasons = unaskable(context.market, silent)
+    notes = [f"{symbol} is not asked about: {reason}" for symbol, reason in reasons.items()]
+    rest = [symbol for symbol in silent if symbol not in reasons] if symbols.source == NAMED else []
+    ids = {one.question.id for one in chosen}
+    rest += [f"question {one}" for one in run.params["questions"] if one not in ids]
+    if not rest:
+        return notes
+    most = context.settings.questions
+    why = f"an episode has at most {most} questions (DESK_QUESTIONS)" if len(chosen) >= most else "no longer open"
+    return [*notes, f"not asked: {listed(rest)}: {why}"]
+
+
+def _bought(session: Session, run: Run) -> list[str]:
+    """Return the symbols that a run rated BUY, by rank."""
+    rows = select(Verdict.symbol).join(Candidate, col(Candidate.id) == col(Verdict.candidate_id))
+    bought = rows.where(Verdict.run_id == run.id, Verdict.rating == Rating.BUY)
+    return list(session.exec(bought.order_by(col(Candidate.rank))).all())
+
+
+def _named(session: Session, run: Run, context: ToolContext) -> list[Chosen]:
+    """Return the questions that a person named and that are open now, in the order given."""
+    if not run.params["questions"]:
+        return []
+    order = {one: place for place, one in enumerate(run.params["questions"])}
+    rows = [one for one in askable(session, context.market, context.clock.now()) if one.id in order]
+    return [Chosen(one, NAMED) for one in sorted(rows, key=lambda one: order[one.id])]
+
+
+def _of_verdicts(session: Session, run: Run, context: ToolContext, symbols: Sequence[str]) -> list[Chosen]:
+    """Return the questions by which a run's BUY verdicts are scored, by rank; they were written with the verdicts."""
+    rows = session.exec(
+        select(Question, Verdict.symbol)
+        .join(VerdictQuestion, col(VerdictQuestion.question_id) == col(Question.id))
+        .join(Verdict, col(Verdict.id) == col(VerdictQuestion.verdict_id))
+        .where(Verdict.run_id == run.id, col(Verdict.symbol).in_(symbols), col(Question.baseline).is_not(None))
+    ).all()
+    ranked = sorted(rows, key=lambda row: symbols.index(row[1]))
+    return [Chosen(question, RATED) for question, _ in ranked[: context.settings.questions]]
+
+
+NO_QUESTION = "there was no question to forecast"
+NO_BUY = "no verdict is BUY: there was no round"
+PATIENCE_SECONDS = 60.0
+
+
+def brief(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Resolve what is due, choose the questions and start the harvest; without a question the episode ends here."""
+    context = desk.tool_context(step.run_id)
+    resolved = resolve(desk, context)
+    with desk.store.read() as session:
+        run = session.get_one(Run, step.run_id)
+        symbols = symbols_for(session, run, context)
+    rows = relative_rows(run, context, symbols)
+    ask = partial(questions_for, run=run, context=context, symbols=symbols, rows=rows)
+    chosen = transact(desk.store, ask, PATIENCE_SECONDS)
+    found: dict[str, Any] = {**resolved, "symbols": symbols.symbols, "symbols_from": symbols.source}
+    silent = left_out(run, context, symbols, chosen)
+    if not chosen:
+        why = NO_QUESTION if run.kind == RunKind.EPISODE else NO_BUY
+        return Done({**found, "questions": 0, "notes": [*silent, why]})
+    with desk.store.read() as session:
+        plan = plan_of(session, run, context)
+    what = "symbols" if symbols.symbols else "questions"
+    notes = [f"{what}: {symbols.source}", *silent] if run.kind == RunKind.EPISODE else []
+    notes += [f"left out for their record: {', '.join(plan.extinct)}"] if plan.extinct else []
+    asked = [_row(run.id, number, one) for number, one in enumerate(chosen, start=1)]
+    board = NewStep(StepKind.BOARD, str(step.parent_id), payload=plan.payload(), waits=True)
+    result = {**found, "questions": len(asked), "notes": notes}
+    return Done(result, (asked,), [board, *harvest_steps(board.id)])
+
+
+def plan_of(session: Session, run: Run, context: ToolContext) -> EpisodePlan:
+    """Return the plan of a run's rounds: voices by their records, and tools that the last episode did not use."""
+    settings, now = context.settings, context.clock.now()
+    rounds = int(run.params["rounds"]) if run.kind == RunKind.EPISODE else settings.rounds
+    voices = [voice.key for voice in voices_of(settings)]
+    plans = voice_plans(session, settings, run.account, voices, rounds=rounds, until=now)
+    return EpisodePlan(
+        rounds,
+        {voice: PlannedVoice(one.rounds, one.depth, one.tier, one.share) for voice, one in plans.items()},
+        tuple(voice for voice in voices if voice not in plans),
+        tuple(unused_tools(session, context.market, now, run.account)),
+    )
+
+
+def _row(run_id: str, number: int, one: Chosen) -> EpisodeQuestion:
+    return EpisodeQuestion(
+        run_id=run_id,
+        question_id=one.question.id,
+        label=f"Q{number}",
+        baseline=one.question.baseline,
+        baseline_source=one.question.baseline_source,
+        chosen=one.reason,
+    )

@@ -1,25 +1,182 @@
-"""The joins of an episode: the board starts round 1, and the end of a round starts the next one or the tally."""
+"""The rounds of an episode: one voice's turn over the board, the joins between rounds, and the stop of one voice."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import datetime as dt
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from sqlalchemy import and_
 from sqlmodel import Session, col, select
 
-from chordesk.agents.board.voices import VOICES, voice_of
-from chordesk.models.board.signals import SignalState
-from chordesk.models.states import StepKind
+from chordesk.agents.board.board import Board
+from chordesk.agents.board.voices import VOICES, AcceptedOutput, accept, voice_of
+from chordesk.agents.role_models import tier_of
+from chordesk.models.answers import Interrupted, ReportStatus
+from chordesk.models.board import SignalState, VoiceForecast, VoiceOutput
+from chordesk.models.database.store import Store, transact
+from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.states import STEP_FINAL, StepKind
 from chordesk.models.tables.board import Forecast
-from chordesk.models.tables.runs import Step
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.runs import Run, Step, Turn
+from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.episode.harvesting import lost_with_its_worker
-from chordesk.tasks.workflows.episode.payloads import EpisodePlan, plan_in
-from chordesk.tasks.workflows.episode.reading import board_signals
-from chordesk.tasks.workflows.episode.voicing import round_name, round_of, stopped_by
+from chordesk.tasks.workflows.episode.boards import RoundViews, board_signals, memory_of, subject_of
+from chordesk.tasks.workflows.episode.signals import EpisodePlan, lost_with_its_worker, plan_in
+from chordesk.tools.market.clock import exchange_day
+
+STOPPED = "stopped"  # in the payload of a voice's step: the person who stopped it
+POLL_SECONDS = 0.1
+PATIENCE_SECONDS = 5.0
+
+Interrupt = Callable[[str, str], bool]
+
+
+@dataclass(slots=True)
+class VoiceStop:
+    """The stop of a voice. interrupted: thread and turn of each of its turns that a worker ended; over: whether its
+    steps have ended."""
+
+    run_id: str
+    voice: str
+    interrupted: list[tuple[str, str]] = field(default_factory=list)
+    over: bool = False
+    seconds: float = 0.0
+
+
+def stop_voice(store: Store, run_id: str, voice: str, by: str, interrupt: Interrupt, seconds: float) -> VoiceStop:
+    """Stop a voice of a run and wait at most so many seconds for the end of its steps.
+
+    interrupt: ends a turn by thread and turn, and returns whether a worker did. Raises UsageError for what is no voice,
+    NotFound when the voice has no step in the run.
+    """
+    if voice not in VOICES:
+        raise UsageError(f"there is no voice {voice!r}", remedy=f"choose among {', '.join(VOICES)}")
+    began = time.monotonic()
+    found = VoiceStop(run_id, voice)
+    if not transact(store, lambda session: _mark(session, run_id, voice, by), PATIENCE_SECONDS):
+        raise NotFound(
+            f"{voice} has no turn in run {run_id} that could be stopped", remedy="`desk board RUN` lists its voices"
+        )
+    while True:
+        with store.read() as session:
+            open_steps = _open(session, run_id, voice)
+            turns = _running(session, [step.id for step in open_steps])
+        found.over = not open_steps
+        found.seconds = round(time.monotonic() - began, 3)
+        if found.over or found.seconds >= seconds:
+            return found
+        found.interrupted += [turn for turn in turns if turn not in found.interrupted and interrupt(*turn)]
+        time.sleep(POLL_SECONDS)
+
+
+def _mark(session: Session, run_id: str, voice: str, by: str) -> int:
+    """Note on each open step of a voice the person that stopped it; return how many there are."""
+    steps = _open(session, run_id, voice)
+    for step in steps:
+        step.payload = {**step.payload, STOPPED: by}
+        session.add(step)
+    return len(steps)
+
+
+def _open(session: Session, run_id: str, voice: str) -> list[Step]:
+    mine = and_(col(Step.run_id) == run_id, col(Step.kind) == StepKind.VOICE, col(Step.role) == VOICES[voice].role)
+    return list(session.exec(select(Step).where(mine, col(Step.state).not_in(STEP_FINAL))).all())
+
+
+def _running(session: Session, step_ids: list[str]) -> list[tuple[str, str]]:
+    """Return thread and turn of the turns that run for these steps."""
+    rows = session.exec(
+        select(RuntimeConversation.thread_id, RuntimeConversation.active_turn_id).where(
+            col(RuntimeConversation.step_id).in_(step_ids),
+            col(RuntimeConversation.active_turn_id).is_not(None),
+            col(RuntimeConversation.closed_at).is_(None),
+        )
+    ).all()
+    return [(thread, turn) for thread, turn in rows if turn is not None]
+
+
+ROUND_PREFIX = "round-"
+_views = RoundViews()
+
+
+def round_name(number: int) -> str:
+    """Return the subject of a round's steps."""
+    return f"{ROUND_PREFIX}{number}"
+
+
+def round_of(subject: str) -> int:
+    return int(subject.removeprefix(ROUND_PREFIX))
+
+
+def run_voice(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Run one voice's turn in one round, and store its forecasts. Whatever it answers, the round goes on."""
+    if why := stopped_by(step.payload):
+        return Done({"status": "interrupted", "reason": why, "forecasts": 0})
+    now, settings = desk.market_of(step.run_id).clock.now(), desk.settings_of(step.run_id)
+    voice, number = voice_of(step.role), round_of(step.subject)
+    with desk.store.read() as session:
+        run = session.get_one(Run, step.run_id)
+        record = memory_of(session, run, voice, now, step.payload["unused"])
+    view = _views.of(desk.store, run, number, exchange_day(now))
+    board, brief = view.board, subject_of(view, voice, number, record, settings)
+    model = tier_of(settings, step.role, step.payload["tier"])
+    asked_of = {"model": model, "depth": step.payload["depth"]}
+    turned = run_role(desk, step, held, step.role, step.subject, brief, **asked_of)
+    if isinstance(turned.outcome, Interrupted) and (why := _stopped_meanwhile(desk, step)):
+        return Done({"status": "interrupted", "reason": why, "forecasts": 0}, turned.rows)
+    again = retry_of(desk, step, turned)
+    if again is not None:
+        return again
+    status, reason = status_of(turned)
+    answer = VoiceOutput.model_validate(value_of(turned)) if status is ReportStatus.COMPLETED else None
+    given = accept(answer, board) if answer is not None else AcceptedOutput(())
+    turn = last_turn(turned)
+    rows = [_row(step, run, one, board, turn, now) for one in given.forecasts] if turn is not None else []
+    result = {"status": status, "reason": reason, "forecasts": len(rows), "left_out": list(given.notes)}
+    return Done(result, (*turned.rows, rows), error=reason if status is ReportStatus.FAILED else None)
+
+
+def stopped_by(payload: Mapping[str, Any]) -> str | None:
+    """Return why a voice takes no turn, None when no person interrupted it."""
+    person = payload.get(STOPPED)
+    return f"interrupted by {person}" if person else None
+
+
+def _stopped_meanwhile(desk: Desk, step: ClaimedStep) -> str | None:
+    with desk.store.read() as session:
+        return stopped_by(session.get_one(Step, step.id).payload)
+
+
+def _row(step: ClaimedStep, run: Run, one: VoiceForecast, board: Board, turn: Turn, now: dt.datetime) -> Forecast:
+    question = board.questions_by_label[one.question]
+    assert question.baseline is not None, "a question without one is left out"
+    return Forecast(
+        id=new_id(),
+        run_id=step.run_id,
+        step_id=step.id,
+        turn_id=turn.id,
+        question_id=question.id,
+        account=run.account,
+        voice=voice_of(step.role),
+        round=round_of(step.subject),
+        probability=one.probability,
+        stake=one.stake,
+        because=one.because,
+        chain=one.chain,
+        citations=[cited.model_dump() for cited in one.citations],
+        baseline=question.baseline,
+        author=turn.model,
+        market_at=now,
+    )
+
 
 NO_SIGNAL = "no tool has a live signal: there is nothing to cite, and no voice was asked"
 NO_POSITION = "no voice has a position in round 1: there is no round 2"

@@ -9,16 +9,16 @@ from typing import Any
 from celery import Celery
 from sqlmodel import Session
 
-from chordesk.agents.tradingagents.asking import ANALYSTS, ROLE, require_playable, require_request
+from chordesk.agents.tradingagents.project import ANALYSTS, ROLE, require_playable, require_request
+from chordesk.models.answers import Instrument
 from chordesk.models.errors import SettingError, UsageError
-from chordesk.models.research import Instrument
 from chordesk.models.states import RunKind, StepKind
 from chordesk.models.tables.runs import Candidate, Run
 from chordesk.tasks.bootstrap import Desk, desk_of
 from chordesk.tasks.engine.steps import NewStep
 from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.market.sessions import no_current_price
 from chordesk.tools.market.universe import resolve_universe
 
 DEPTH = 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.analysts.chart import complete_chart, has_chart
+from chordesk.agents.analysts import complete_chart, has_chart
 from chordesk.agents.answers import AnswerError, RecordedCall
 from chordesk.models.analysis import ChartAnalysis, ChartOutput
 from tests.agents.analysts.kit import altered, recorded, subject

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.analysts.research import complete_research, has_source
+from chordesk.agents.analysts import complete_research, has_source
 from chordesk.agents.answers import RecordedCall
 from chordesk.models.analysis import ResearchAnalysis, ResearchOutput
 from tests.agents.analysts.kit import altered, recorded, subject

@@ -17,7 +17,7 @@ from chordesk.agents.roles import ROLES
 from chordesk.agents.runner import Assignment, RoleRun, Runner
 from chordesk.agents.subjects import analyst_subject, validator_subject
 from chordesk.models.analysis import AnalysisRequest
-from chordesk.models.research import Completed, Failed, ReportStatus
+from chordesk.models.answers import Completed, Failed, ReportStatus
 from chordesk.models.settings import Settings
 from chordesk.tasks.worker.turns import status_of
 from chordesk.tools.market.factory import build_market

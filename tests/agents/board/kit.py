@@ -9,9 +9,15 @@ from typing import Any
 from chordesk.agents.board.board import Board
 from chordesk.agents.board.citations import JudgedCitation, judge
 from chordesk.agents.board.karma import Booking, conduct
-from chordesk.models.board.forecasts import CitationStance, CitedSignal, VoiceForecast, VoicePosition
-from chordesk.models.board.questions import BoardQuestion
-from chordesk.models.board.signals import BoardSignal, SignalState
+from chordesk.models.board import (
+    BoardQuestion,
+    BoardSignal,
+    CitationStance,
+    CitedSignal,
+    SignalState,
+    VoiceForecast,
+    VoicePosition,
+)
 
 NOW = dt.datetime(2026, 2, 17, 21, 0, tzinfo=dt.UTC)
 FUNDING = (

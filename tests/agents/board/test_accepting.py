@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from chordesk.agents.board.accepting import BECAUSE_CHARS, CLAIM_CHARS, MOST_CITATIONS, accept
-from chordesk.models.board.forecasts import VoiceForecast, VoiceOutput
+from chordesk.agents.board.voices import BECAUSE_CHARS, CLAIM_CHARS, MOST_CITATIONS, accept
+from chordesk.models.board import VoiceForecast, VoiceOutput
 from tests.agents.board.kit import BOARD, cite, position
 
 

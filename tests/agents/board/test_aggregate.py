@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.board.aggregate import aggregate, board_consensus, in_round, pooled
+from chordesk.agents.board.karma import aggregate, board_consensus, in_round, pooled
 from tests.agents.board.kit import BOARD, position
 
 FACTIONS = {"a": "pattern", "b": "pattern", "c": "ledger"}

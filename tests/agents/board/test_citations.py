@@ -7,7 +7,7 @@ import random
 import pytest
 
 from chordesk.agents.board.citations import judge
-from chordesk.models.board.forecasts import CitedSignal
+from chordesk.models.board import CitedSignal
 from tests.agents.board.citing.test_copying import DISAGREEMENT, LIGHT_EDIT, PADDING, PARAPHRASE, REORDERED, SYNONYMS
 from tests.agents.board.kit import BOARD, DIVERGENCE, FUNDING, HEAT, HONEST, cite, position
 

@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chordesk.agents.board.karma import MOST_COPIES, disagreements, last_positions, resolved
-from chordesk.models.board.forecasts import CitationStance, CitedSignal, VoicePosition
-from chordesk.models.board.karma import KarmaReason, KarmaSum
-from chordesk.models.board.signals import SignalState
+from chordesk.models.board import CitationStance, CitedSignal, KarmaReason, KarmaSum, SignalState, VoicePosition
 from tests.agents.board.citing.test_copying import DISAGREEMENT, LIGHT_EDIT, PADDING, PARAPHRASE, REORDERED, SYNONYMS
 from tests.agents.board.kit import (
     AUDIT,

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from chordesk.agents.board.lint import RESOLVED, convergence, herding
-from chordesk.models.board.forecasts import VoicePosition
+from chordesk.agents.board.karma import RESOLVED, convergence, herding
+from chordesk.models.board import VoicePosition
 from tests.agents.board.kit import position
 
 FIRST = "Volume fades into the bounce while funding turns against the crowd, so the rally looks tired to me."

@@ -7,9 +7,9 @@ import datetime as dt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.board.memory import MOST_CHARS, PastPosition, PastRecord, voice_memory
-from chordesk.models.board.karma import KarmaSum
-from chordesk.tools.scoring.errors import DatedMean
+from chordesk.agents.board.board import MOST_CHARS, PastPosition, PastRecord, voice_memory
+from chordesk.models.board import KarmaSum
+from chordesk.tools.scoring.statistics import DatedMean
 
 NOW = dt.datetime(2026, 2, 17, 21, 0, tzinfo=dt.UTC)
 DAY = dt.timedelta(days=1)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.board.rendering import board_text
-from chordesk.agents.board.texts import pairs
+from chordesk.agents.board.board import board_text, pairs
 from tests.agents.board.kit import BOARD, FUNDING, question, signal
 
 HEADS = ("[", "=", "SIGNAL BOARD", "TOOL SIGNALS", "QUESTIONS")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chordesk.agents.board.evidence import has_live_signal
 from chordesk.agents.board.voices import DESK, VOICES, owner_of, voice_of, voices_of
 from chordesk.agents.prompting import PROMPTS, instructions
-from chordesk.agents.roles import ROLES
+from chordesk.agents.roles import ROLES, has_live_signal
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
 

@@ -14,7 +14,7 @@ import redis
 
 from chordesk.agents.codex import conversation as conversation_module
 from chordesk.agents.codex.runtime import CodexRuntime
-from chordesk.agents.codex.server.homes import claim_home
+from chordesk.agents.codex.servers import claim_home
 from chordesk.models.errors import CodexError, ProcessDied
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, config, deadline, one_turn, run, running, spec, turn, until
 from tests.fakes.responses import Call, FakeResponses, Silence, Slow, Text

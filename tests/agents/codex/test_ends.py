@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from chordesk.agents.codex.server.watch import MOST_TOOL_CALLS
+from chordesk.agents.codex.turns import MOST_TOOL_CALLS
 from tests.agents.codex.kit import FINAL, Kit, deadline, echo, one_turn, run, running, spec, turn, until
 from tests.fakes.responses import (
     Call,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from chordesk.agents.failures import reset_in
+from chordesk.agents.pulse import reset_in
 from chordesk.agents.runtime import Opening
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, deadline, one_turn, run, running, spec, turn
 from tests.fakes.responses import Cut, Failing, FakeResponses, Status, Text

@@ -10,9 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from chordesk.agents.codex.server.approvals import DECLINED, KINDS, answer_to, read_request
-from chordesk.agents.codex.server.process import DELTAS, OPT_OUT
-from chordesk.agents.codex.server.router import ApprovalRouter
+from chordesk.agents.codex.protocol import DECLINED, KINDS, ApprovalRouter, answer_to, read_request
+from chordesk.agents.codex.servers import DELTAS, OPT_OUT
 from chordesk.agents.runtime import ApprovalDecision
 from tests.agents.codex.kit import ignore, run, until
 from tests.golden import schema, wire

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.codex.events.translator import translate
-from chordesk.agents.codex.server.approvals import KINDS
-from chordesk.agents.codex.server.router import ApprovalRouter
-from chordesk.agents.codex.server.watch import TurnWatch
+from chordesk.agents.codex.events import translate
+from chordesk.agents.codex.protocol import KINDS, ApprovalRouter
+from chordesk.agents.codex.turns import TurnWatch
 from chordesk.agents.pulse import Pulse, TurnLimits
 from chordesk.agents.runtime import ApprovalDecision
-from chordesk.models.events.envelope import Envelope, EventType
+from chordesk.models.events import Envelope, EventType
 from chordesk.models.tables.columns import utcnow
 from tests.agents.codex.kit import Kit, ignore, run
 from tests.golden import wire

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import structlog
 
+from chordesk.models.answers import Usage
 from chordesk.models.errors import RpcError
-from chordesk.models.research import Usage
 from chordesk.tools.toolsets import Timed
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, run, running, spec, turn
 from tests.fakes.responses import (

@@ -11,7 +11,7 @@ import pytest
 
 from chordesk.agents.runner import toolset_hash
 from chordesk.agents.runtime import TurnResult
-from chordesk.models.events.envelope import EventType
+from chordesk.models.events import EventType
 from tests.agents.codex.kit import FINAL, one_turn, run, running, spec
 from tests.fakes.responses import FakeResponses, Searched, Seen
 from tests.golden.stage import Collected

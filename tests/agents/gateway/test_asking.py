@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from chordesk.agents.gateway.facts import ServerFacts
-from chordesk.agents.gateway.messages import NO_PICTURE, Message, Messages
 from chordesk.agents.gateway.stream import ChatAnswer
-from chordesk.agents.gateway.ways import plan
+from chordesk.agents.gateway.translation import NO_PICTURE, Message, Messages, plan
 
 PICTURE = "data:image/png;base64,AAAA"
 

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from chordesk.agents.runtime import TurnResult
-from chordesk.models.research import Usage
+from chordesk.models.answers import Usage
 from chordesk.tools.registry import ToolAnswer, ToolImage
 from tests.agents.codex.kit import FINAL, SCHEMA, Kit, deadline, run, turn
 from tests.agents.gateway.kit import asks, local

@@ -20,8 +20,8 @@ from chordesk.agents.gateway.service import Gateway, Upstream
 from chordesk.agents.gateway.stream import events
 from chordesk.agents.pulse import Pulse, TurnLimits
 from chordesk.agents.runtime import TurnResult
+from chordesk.models.answers import Usage
 from chordesk.models.errors import ModelMissing
-from chordesk.models.research import Usage
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, echo, one_turn, run, turn, until
 from tests.agents.gateway.kit import asks, facts_of, local
 from tests.agents.gateway.test_chat import NoTools, asked

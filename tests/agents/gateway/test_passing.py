@@ -13,12 +13,11 @@ import orjson
 import psutil
 import pytest
 
-from chordesk.agents.gateway.passing import Signs
-from chordesk.agents.gateway.problems import Server
-from chordesk.agents.gateway.service import Gateway, Upstream
+from chordesk.agents.gateway.service import Gateway, Signs, Upstream
+from chordesk.agents.gateway.wire import Server
 from chordesk.agents.pulse import Pulse, TurnLimits
 from chordesk.agents.runtime import TurnResult
-from chordesk.models.research import Usage
+from chordesk.models.answers import Usage
 from tests.agents.codex.kit import FINAL, Kit, deadline, one_turn, run, spec, turn, until
 from tests.agents.gateway.kit import endpoint
 from tests.fakes import responses

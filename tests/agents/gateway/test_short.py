@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.gateway.short import SHORT_CHARS, SHORT_ITEMS, Repeats, repeated, shortened
+from chordesk.agents.gateway.stream import SHORT_CHARS, SHORT_ITEMS, Repeats, repeated, shortened
 from tests.agents.codex.kit import FINAL, Kit
 from tests.agents.gateway.test_chat import ANSWER, QUOTES, NoTools, asked
 from tests.fakes.local_server import Call, LocalServer, Says

@@ -21,7 +21,7 @@ from langchain_core.tools import tool
 from PIL import Image
 from pydantic import BaseModel, Field
 
-from chordesk.agents.langchain import errors
+from chordesk.agents.langchain import bridge
 from chordesk.agents.langchain.chat import cut
 from chordesk.langchain import ChatCodex, close_bridges
 from chordesk.models.errors import BinaryMissing
@@ -155,7 +155,7 @@ def test_an_answer_that_does_not_fit_is_repaired_once(chat: ChatCodex, model: Fa
     assert found.usage_metadata is not None
     assert found.usage_metadata["total_tokens"] == 240
     model.script(Text("I think"), Text("I still think"))
-    with pytest.raises(errors.AnswerSchemaError, match="also after a repair: the answer is no JSON"):
+    with pytest.raises(bridge.AnswerSchemaError, match="also after a repair: the answer is no JSON"):
         chat.invoke("hi")
 
 
@@ -165,7 +165,7 @@ def test_an_answer_that_is_cut_off_goes_on_once(chat: ChatCodex, model: FakeResp
     found = chat.invoke("hi")
     assert (found.content, found.response_metadata["turns"]) == ("gone on with", 2)
     model.script(Text('{"answer":"a'), Text("nothing"))
-    with pytest.raises(errors.ChatError, match=r"cut off after .* DESK_OUTPUT_TOKENS") as error:
+    with pytest.raises(bridge.ChatError, match=r"cut off after .* DESK_OUTPUT_TOKENS") as error:
         chat.invoke("hi")
     assert error.value.kind == "length"
 
@@ -178,11 +178,11 @@ def test_an_answer_among_reasoning_is_read(chat: ChatCodex, model: FakeResponses
 @pytest.mark.parametrize(
     ("reply", "kind"),
     [
-        (Status(401, {"error": {"message": "no key"}}), errors.LoginError),
-        (Status(404, {"error": {"message": "no model gpt-5.5"}}), errors.ModelUnavailable),
-        (Status(400, {"error": {"message": "Invalid schema", "code": "invalid_json_schema"}}), errors.ChatError),
-        (Refusal("I cannot help with that."), errors.RefusalError),
-        (Cut(), errors.Unavailable),
+        (Status(401, {"error": {"message": "no key"}}), bridge.LoginError),
+        (Status(404, {"error": {"message": "no model gpt-5.5"}}), bridge.ModelUnavailable),
+        (Status(400, {"error": {"message": "Invalid schema", "code": "invalid_json_schema"}}), bridge.ChatError),
+        (Refusal("I cannot help with that."), bridge.RefusalError),
+        (Cut(), bridge.Unavailable),
     ],
 )
 def test_a_failure_has_a_type_of_its_own(chat: ChatCodex, model: FakeResponses, reply: Any, kind: type) -> None:
@@ -197,7 +197,7 @@ def test_a_failure_has_a_type_of_its_own(chat: ChatCodex, model: FakeResponses, 
 def test_a_rate_limit_names_its_reset(chat: ChatCodex, model: FakeResponses) -> None:
     limit = {"error": {"message": "Rate limit reached, try again in 20s", "type": "rate_limit_exceeded"}}
     model.policy = lambda _body: Status(429, limit, {"retry-after": "1"})
-    with pytest.raises(errors.RateLimited) as error:
+    with pytest.raises(bridge.RateLimited) as error:
         chat.invoke("hi")
     assert error.value.reset_seconds is not None
     assert error.value.reset_seconds > 0
@@ -207,7 +207,7 @@ def test_a_call_that_takes_too_long_ends(model: FakeResponses, home: Path) -> No
     chat = ChatCodex(model="gpt-5.5", base_url=model.url, home=home, timeout=1.0, max_retries=0)
     chat.invoke("the process has started")
     model.policy = lambda _body: Silence(60)
-    with pytest.raises(errors.TimedOut):
+    with pytest.raises(bridge.TimedOut):
         chat.invoke("hi")
 
 
@@ -232,16 +232,16 @@ def test_the_death_of_the_process_is_retried(model: FakeResponses, home: Path) -
 
 
 def test_nothing_is_sent_of_a_conversation_that_cannot_be(chat: ChatCodex, model: FakeResponses) -> None:
-    with pytest.raises(errors.ConversationError, match="empty"):
+    with pytest.raises(bridge.ConversationError, match="empty"):
         chat.invoke([])
-    with pytest.raises(errors.ConversationError, match="own message"):
+    with pytest.raises(bridge.ConversationError, match="own message"):
         chat.invoke([HumanMessage("x"), AIMessage("y")])
     assert model.calls() == []
 
 
 def test_a_missing_binary_is_named(home: Path, model: FakeResponses) -> None:
     chat = ChatCodex(model="other", base_url=model.url, home=home, binary=home / "nowhere")
-    with pytest.raises(errors.ChatError, match=BinaryMissing.remedy[:30]) as error:
+    with pytest.raises(bridge.ChatError, match=BinaryMissing.remedy[:30]) as error:
         chat.invoke("hi")
     assert error.value.kind == "binary_missing"
 
@@ -251,10 +251,10 @@ def test_trust_roots_come_from_the_setting(home: Path, model: FakeResponses, mon
     pair = authority.issue(home, "endpoint")
     with FakeResponses(model.policy, tls=(pair.certificate, pair.key)) as secure:
         given: dict[str, Any] = {"model": "gpt-5.5", "base_url": secure.url, "home": home, "max_retries": 0}
-        with pytest.raises(errors.ChatError, match="certificate"):
+        with pytest.raises(bridge.ChatError, match="certificate"):
             ChatCodex(**given).invoke("hi")
         monkeypatch.setenv("DESK_CODEX_CA_FILE", str(roots))
-        with pytest.raises(errors.ChatError, match=r"the trust roots .* are no file") as error:
+        with pytest.raises(bridge.ChatError, match=r"the trust roots .* are no file") as error:
             ChatCodex(**given).invoke("hi")
         assert error.value.remedy
         authority.write_root(roots)

@@ -15,8 +15,8 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from chordesk.agents.langchain.codec import MAX_TEXT_CHARS, items_of
-from chordesk.agents.langchain.errors import ConversationError
+from chordesk.agents.langchain.bridge import ConversationError
+from chordesk.agents.langchain.chat import MAX_TEXT_CHARS, items_of
 
 CALL = AIMessage("looking", tool_calls=[{"name": "get", "args": {"a": 1}, "id": "c1", "type": "tool_call"}])
 PIXEL = "iVBORw0KGgo="

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.langchain.errors import ToolSchemaError
-from chordesk.agents.langchain.reply import InvalidReply, reply_format
-from chordesk.agents.langchain.strict import problems
+from chordesk.agents.langchain.bridge import InvalidReply, ToolSchemaError, reply_format
+from chordesk.agents.langchain.strict_schemas import problems
 
 
 def tool(name: str, **properties: Any) -> dict[str, Any]:

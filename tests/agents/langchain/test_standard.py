@@ -12,7 +12,7 @@ from langchain_tests.integration_tests import ChatModelIntegrationTests
 from langchain_tests.unit_tests import ChatModelUnitTests
 
 from chordesk.agents.langchain.chat import ChatCodex
-from chordesk.agents.langchain.own import close_bridges
+from chordesk.agents.langchain.runtimes import close_bridges
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import FakeResponses
 

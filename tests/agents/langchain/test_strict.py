@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.langchain.strict import MAX_DEPTH, problems, strict
+from chordesk.agents.langchain.strict_schemas import MAX_DEPTH, problems, strict
 from tests.fakes.obedient import fill
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.litellm.config import LitellmConfig
+from chordesk.agents.litellm.library import LitellmConfig
 from chordesk.agents.litellm.runtime import LitellmRuntime
 from chordesk.agents.pulse import TurnLimits
 from chordesk.agents.runtime import ConversationSpec, Lifecycle, Scope, TurnResult
-from chordesk.models.events.envelope import Envelope
+from chordesk.models.events import Envelope
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline
 from tests.agents.codex.kit import spec as any_spec
 from tests.fakes.chat import FakeChat

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chordesk.agents.runtime import TurnResult
-from chordesk.models.research import Usage
+from chordesk.models.answers import Usage
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline, run, until
 from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, OPENAI, Seen, one_turn, point_at, running, spec
 from tests.agents.litellm.test_turns import GOOD

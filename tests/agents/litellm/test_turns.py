@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.litellm.request import METADATA_HEADER
-from chordesk.models.research import Usage
+from chordesk.agents.litellm.client import METADATA_HEADER
+from chordesk.models.answers import Usage
 from chordesk.tools.registry import ToolAnswer, ToolImage
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline, run, until
 from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, OPENAI, Seen, one_turn, running, spec

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.outside.offering import READ_TOOLS, offer
+from chordesk.agents.offering import READ_TOOLS, offer
 from chordesk.agents.roles import TOOLS
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DatabaseDown, NotFound, SettingError, UsageError
 from chordesk.models.settings import Settings
-from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.settings.running_desk import snapshot
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.market.clock import NEW_YORK
 from chordesk.tools.registry import ToolAnswer, Toolset

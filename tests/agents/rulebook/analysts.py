@@ -14,7 +14,7 @@ from chordesk.agents.prompting import render
 from chordesk.agents.roles import ROLES
 from chordesk.agents.subjects import analyst_subject, validator_subject
 from chordesk.models.analysis import ANALYSTS, AnalysisRequest
-from chordesk.models.research import output_schema
+from chordesk.models.answers import output_schema
 from chordesk.models.settings import Settings
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.registry import ToolContext

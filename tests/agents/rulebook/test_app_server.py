@@ -9,11 +9,11 @@ from typing import Any
 
 import redis.asyncio
 
-from chordesk.agents.codex.config import runtime_config
+from chordesk.agents.codex.launch import runtime_config
 from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.agents.prompting import render
 from chordesk.agents.roles import GRAPH_ROLES, ROLES, validators
-from chordesk.agents.rulebook.case import MAX_CALLS
+from chordesk.agents.rulebook.cases import MAX_CALLS
 from chordesk.agents.runtime import ConversationSpec
 from chordesk.agents.subjects import (
     AnalystSubject,
@@ -23,7 +23,7 @@ from chordesk.agents.subjects import (
     trader_subject,
     validator_subject,
 )
-from chordesk.models.research import output_schema
+from chordesk.models.answers import output_schema
 from chordesk.models.settings import LENSES, Settings
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.registry import ToolAnswer, ToolContext

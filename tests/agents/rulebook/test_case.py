@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.rulebook.case import MAX_CALLS, Call, Case, Output, clip, number
+from chordesk.agents.rulebook.cases import MAX_CALLS, Call, Case, Output, clip, number
 
 PLAN = [Call("a", {}), Call("b", {}), Call("c", {}), Call("a", {"x": 1}), Call("b", {"x": 1})]
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from chordesk.models.research import ValidatorOutput, output_schema
+from chordesk.models.answers import ValidatorOutput, output_schema
 from tests.agents.codex.kit import METADATA, Kit, deadline, run
 from tests.agents.litellm.kit import running, spec
 from tests.agents.rulebook.market import CALM, Desk

@@ -9,11 +9,9 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 
-from chordesk.agents.langchain.bridge import INSTRUCTIONS
-from chordesk.agents.langchain.reply import reply_format
-from chordesk.agents.rulebook.case import PREFIX
+from chordesk.agents.langchain.bridge import INSTRUCTIONS, reply_format
+from chordesk.agents.rulebook.cases import PREFIX, BadRequest
 from chordesk.agents.rulebook.server import answer
-from chordesk.agents.rulebook.wire import BadRequest
 
 
 class Rating(BaseModel):

@@ -15,11 +15,10 @@ import httpx
 import pytest
 
 from chordesk.agents.prompting import render
-from chordesk.agents.roles import ROLES, default_roles
-from chordesk.agents.screeners import Hit, RankedCandidate, accept, rank, shards
+from chordesk.agents.roles import ROLES, Hit, RankedCandidate, accept, default_roles, rank, shards
 from chordesk.agents.subjects import JudgedSymbol, Thesis, screener_subject, trader_subject, validator_subject
 from chordesk.agents.verdict import reduce_reports
-from chordesk.models.research import (
+from chordesk.models.answers import (
     Rating,
     ReportStatus,
     RoleReport,

@@ -13,8 +13,8 @@ from chordesk.agents.rulebook.runtime import RulesRuntime
 from chordesk.agents.rulebook.server import answer
 from chordesk.agents.runtime import ConversationSpec, TurnResult
 from chordesk.models.errors import ProcessDied
+from chordesk.tools.model_tools.signals import SIGNALS_GET
 from chordesk.tools.registry import ToolAnswer, ToolSpec
-from chordesk.tools.signals import SIGNALS_GET
 
 SUBJECT = {"symbol": "IBM", "instrument": "equity", "theses": [], "memory": None}
 TEXT = f"Judge it.\n```subject\n{orjson.dumps(SUBJECT).decode()}\n```"

@@ -17,8 +17,8 @@ import pytest
 
 from chordesk.agents.rulebook.policies import POLICIES
 from chordesk.agents.rulebook.server import build_server, create_app
+from chordesk.models.answers import ValidatorOutput, output_schema
 from chordesk.models.errors import SettingError
-from chordesk.models.research import ValidatorOutput, output_schema
 from tests.agents.rulebook.market import CALM, Desk
 from tests.agents.rulebook.turns import Live, ask, converse, events, offered, user
 from tests.patience import PATIENCE

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from chordesk.agents.rulebook.case import MAX_CALLS
+from chordesk.agents.rulebook.cases import MAX_CALLS
 from chordesk.agents.rulebook.server import build_server
 from chordesk.tasks.web.serving import bind
 from tests.patience import PATIENCE

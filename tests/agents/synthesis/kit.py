@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chordesk.models.research import Confidence, ReportStatus, RoleReport, Stance
+from chordesk.models.answers import Confidence, ReportStatus, RoleReport, Stance
 
 PUT = "HAL100917P00026000"
 CALL = "HAL100917C00031000"

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as some
 
-from chordesk.agents.synthesis.checks import NEEDED, AccountFacts
-from chordesk.agents.synthesis.reduce import synthesise
+from chordesk.agents.synthesis import NEEDED, AccountFacts, synthesise
 from chordesk.models.analysis import AnalysisRequest
-from chordesk.models.research import Confidence, Rating, ReportStatus, RoleReport, Stance
+from chordesk.models.answers import Confidence, Rating, ReportStatus, RoleReport, Stance
 from tests.agents.synthesis.kit import ANSWERS, CALL, PUT, chart, level, options, report, reports, research
 
 CSP = AnalysisRequest()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chordesk.agents.langchain.own import close_bridges
+from chordesk.agents.langchain.runtimes import close_bridges
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import FakeResponses
 

@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from chordesk.agents.tradingagents.asking import ANALYSTS, require_playable, require_request
-from chordesk.agents.tradingagents.project import INSTALL, require_installed
+from chordesk.agents.tradingagents.project import (
+    ANALYSTS,
+    INSTALL,
+    require_installed,
+    require_playable,
+    require_request,
+)
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from tests.agents.tradingagents.test_project import folder, write

@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chordesk.agents.tradingagents.data import ERROR, MISSING, DeskData
-from chordesk.agents.tradingagents.indicators import INDICATORS, series
+from chordesk.agents.tradingagents.data import ERROR, INDICATORS, MISSING, DeskData, series
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.data import replay_data
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket, replay_data
+from chordesk.tools.model_tools.signals import TECHNICALS_GET
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.technicals import TECHNICALS_GET
 
 DAY = "2010-08-09"
 

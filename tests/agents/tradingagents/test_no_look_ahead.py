@@ -9,15 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chordesk.agents.tradingagents.data import EMPTY, MISSING, DeskData
-from chordesk.agents.tradingagents.indicators import INDICATORS
+from chordesk.agents.tradingagents.data import EMPTY, INDICATORS, MISSING, DeskData
 from chordesk.models.market import Headline
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.files.data import files_data
+from chordesk.tools.market.files.data_folder import files_data
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.data import replay_data
+from chordesk.tools.market.replay.market import ReplayData, replay_data
 from chordesk.tools.registry import ToolContext
 from tests.examples import examples
 from tests.tools.market.far_market import FarMarket

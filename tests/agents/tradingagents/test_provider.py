@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from chordesk.agents.langchain import errors
+from chordesk.agents.langchain import bridge
 from chordesk.agents.tradingagents import register
 from chordesk.agents.tradingagents.project import find_project
 from chordesk.agents.tradingagents.provider import ProviderChat, enter, options_of
@@ -21,10 +21,10 @@ from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.process
 HELD = [
-    (Refusal("I will not"), errors.RefusalError),
-    (Status(401, {"error": {"message": "no key"}}), errors.LoginError),
-    (Status(404, {"error": {"message": "no such model"}}), errors.ModelUnavailable),
-    (Status(429, {"error": {"message": "slow down", "code": "rate_limit_exceeded"}}), errors.RateLimited),
+    (Refusal("I will not"), bridge.RefusalError),
+    (Status(401, {"error": {"message": "no key"}}), bridge.LoginError),
+    (Status(404, {"error": {"message": "no such model"}}), bridge.ModelUnavailable),
+    (Status(429, {"error": {"message": "slow down", "code": "rate_limit_exceeded"}}), bridge.RateLimited),
 ]
 
 
@@ -111,7 +111,7 @@ def test_a_registry_of_other_rows_is_an_error(project: Path, home: Path, monkeyp
 
 @pytest.mark.parametrize(("reply", "error"), HELD)
 def test_a_final_error_is_asked_once(
-    project: Path, model: FakeResponses, home: Path, reply: Any, error: type[errors.ChatError]
+    project: Path, model: FakeResponses, home: Path, reply: Any, error: type[bridge.ChatError]
 ) -> None:
     enter(options_of(settings(model, home)))
     chat = client(max_retries=0)
@@ -131,7 +131,7 @@ def test_a_refusal_is_held_for_its_own_messages_alone(project: Path, model: Fake
     chat = client(max_retries=0)
     structured = chat.with_structured_output(Decision)
     model.script(Refusal("no"), Text('{"answer":"yes"}'), Text('{"rating":"Buy"}'), Text('{"answer":"fine"}'))
-    with pytest.raises(errors.RefusalError):
+    with pytest.raises(bridge.RefusalError):
         asyncio.run(structured.ainvoke("Decide"))
     assert chat.invoke("Another").content == "yes"
     assert structured.invoke("Decide").rating == "Buy"  # asked anew: what was held is forgotten

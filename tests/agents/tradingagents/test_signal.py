@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.tradingagents.signal import RATINGS, rating_of, signal_of
-from chordesk.models.research import GraphSignal, Stance
+from chordesk.agents.tradingagents.project import RATINGS, rating_of, signal_of
+from chordesk.models.answers import GraphSignal, Stance
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,11 @@ from typing import Any
 import pytest
 
 from chordesk.agents.tradingagents.data import DeskData
-from chordesk.agents.tradingagents.play import graph_of
-from chordesk.agents.tradingagents.provider import Options
-from chordesk.agents.tradingagents.vendor import VENDOR, answering, data_here, install
+from chordesk.agents.tradingagents.provider import VENDOR, Options, answering, data_here, graph_of, install
 from chordesk.models.errors import MarketError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.data import replay_data
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket, replay_data
 from chordesk.tools.registry import ToolContext
 from tests.patience import PATIENCE
 from tests.suite.reached import no_request

@@ -9,9 +9,10 @@ import sys
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from chordesk.models import event_log
+from chordesk.models import events as run_events
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log, run_events
-from chordesk.models.events.envelope import EventType
+from chordesk.models.events import EventType
 from chordesk.models.states import RunState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run

@@ -6,7 +6,7 @@ import argparse
 import time
 
 from chordesk.agents.runtime import Scope
-from chordesk.models.events.envelope import EventType, event
+from chordesk.models.events import EventType, event
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.worker import logs

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from playwright.sync_api import Browser, CDPSession, Page, expect
 from sqlmodel import Session
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import Envelope, EventType, event
+from chordesk.models.events import Envelope, EventType, event
 from chordesk.models.states import AttemptEnd, RunState, StepKind, StepState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import (

@@ -7,8 +7,8 @@ import itertools
 
 from playwright.sync_api import Page, expect
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
 from chordesk.models.states import OrderState, RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Decision, Verdict

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from chordesk.agents.tradingagents.data import DeskData
-from chordesk.agents.tradingagents.play import TickerGraph
-from chordesk.agents.tradingagents.provider import options_of
-from chordesk.agents.tradingagents.vendor import answering, config_of, install
+from chordesk.agents.tradingagents.provider import TickerGraph, answering, config_of, install, options_of
 from chordesk.models.settings.sources import load_settings
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.factory import build_market

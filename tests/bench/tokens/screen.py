@@ -10,10 +10,9 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from chordesk.agents.roles import mode_of
-from chordesk.agents.rulebook.case import Call as Move
-from chordesk.agents.rulebook.case import Case, Output, Payload
+from chordesk.agents.rulebook.cases import Call as Move
+from chordesk.agents.rulebook.cases import Case, Output, Payload, case_of, fill, schema_of
 from chordesk.agents.rulebook.policies import POLICIES
-from chordesk.agents.rulebook.wire import case_of, fill, schema_of
 from chordesk.models.tables.runs import Run, Verdict
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.screen import open_screen

@@ -13,14 +13,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from chordesk.agents.codex.config import runtime_config
-from chordesk.agents.codex.server.catalog import prepare
-from chordesk.agents.codex.server.client import Client
-from chordesk.agents.codex.server.process import OPT_OUT
+from chordesk.agents.codex.launch import prepare, runtime_config
+from chordesk.agents.codex.protocol import Client
+from chordesk.agents.codex.servers import OPT_OUT
 from chordesk.agents.prompting import render
 from chordesk.agents.roles import ROLES
 from chordesk.agents.subjects import validator_subject
-from chordesk.models.research import output_schema
+from chordesk.models.answers import output_schema
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.tools.market.factory import build_market

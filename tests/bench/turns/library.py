@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from chordesk.agents.litellm.config import LitellmConfig
-from chordesk.agents.litellm.library import library
+from chordesk.agents.litellm.library import LitellmConfig, library
 from chordesk.agents.litellm.messages import ChatHistory, tool_list
 from chordesk.agents.litellm.runtime import LitellmRuntime
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit

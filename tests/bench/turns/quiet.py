@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 from sqlmodel import Session
 
+from chordesk.agents.codex import servers
 from chordesk.agents.codex.runtime import CodexRuntime
-from chordesk.agents.codex.server import process
 from chordesk.agents.runtime import Lifecycle, Scope
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import Envelope
+from chordesk.models import event_log
+from chordesk.models.events import Envelope
 from chordesk.tasks.cli.main import main
 from chordesk.tasks.events.recorder import Recorder
 
@@ -34,7 +34,7 @@ def silence() -> None:
     event_log.append = _append
     Recorder.record = _record  # type: ignore[method-assign]
     Recorder.taken = _taken  # type: ignore[method-assign,assignment]
-    process.OPT_OUT = (*process.OPT_OUT, "item/started")
+    servers.OPT_OUT = (*servers.OPT_OUT, "item/started")
     made = CodexRuntime.__init__
 
     def unobserved(self: CodexRuntime, *parts: object, **named: object) -> None:

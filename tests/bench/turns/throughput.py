@@ -19,8 +19,8 @@ from chordesk.models.tables.runs import Candidate, Report, Run, Step
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.steps import NewStep
-from chordesk.tasks.worker.dispatch import send
-from chordesk.tasks.worker.labels import label_of
+from chordesk.tasks.worker.turns import label_of
+from chordesk.tasks.worker.work import send
 from chordesk.tools.market.protocol import MarketData
 from tests.bench.cpu import CpuTime
 from tests.bench.names import markets, priced

@@ -21,14 +21,14 @@ from sqlalchemy import update
 from sqlmodel import col, select
 
 from chordesk.agents.role_models import RoleModel
-from chordesk.models.notifications.kinds import NotificationState
+from chordesk.models.notifications import NotificationState
 from chordesk.models.states import ApprovalState, OrderState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.notifications import Notification
 from chordesk.models.tables.orders import Approval, EquityMark, Order
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.engine.limits.admission import ModelAdmissions
+from chordesk.tasks.engine.limits import ModelAdmissions
 from chordesk.tasks.workflows.screen import open_screen
 from tests.deploy.watching.prometheus import Prometheus, alerts, metrics_in, queries, scraping
 from tests.fakes.channel import FakeChannel

@@ -16,7 +16,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, Fill, Order, Position, Reconciliation
 from chordesk.models.tables.runs import Step
 from chordesk.tools.decimals import exact
-from chordesk.tools.orders.audit.reading import check_logs
+from chordesk.tools.orders.audit_reading import check_logs
 from tests.fakes.alpaca import OPEN
 from tests.faults.check import Findings
 from tests.faults.desk import FaultDesk

@@ -19,10 +19,10 @@ from redis.exceptions import RedisError
 
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Decision, Step
-from chordesk.tools.brokers.factory import build_broker
+from chordesk.tools.brokers.protocol import build_broker
 from chordesk.tools.market.clock import LiveClock
 from chordesk.tools.market.yahoo.market import build_yahoo
-from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders.accounts import FencingLease
 from tests.fakes.alpaca import KEY, SECRET
 from tests.fakes.yahoo import FarYahoo
 from tests.faults.desk import FaultDesk, Pace, keep_logs

@@ -20,13 +20,12 @@ from typing import Any
 
 from chordesk.models.settings import Settings
 from chordesk.models.states import OrderState
-from chordesk.tools.brokers.alpaca import AlpacaBroker
-from chordesk.tools.brokers.alpaca_wire import AlpacaWire
+from chordesk.tools.brokers.alpaca import AlpacaBroker, AlpacaWire
 from chordesk.tools.market import clock
 from chordesk.tools.market.yahoo import market as yahoo
 from chordesk.tools.market.yahoo import wire as yahoo_wire
 from chordesk.tools.orders import flow, submitting
-from chordesk.tools.orders.reconciliation import reconcile as reconciling
+from chordesk.tools.orders import reconciliation as reconciling
 from tests.fakes.alpaca import KEY, SECRET
 from tests.fakes.yahoo import LoopbackSession
 from tests.faults.launch import is_on, with_claim_switch

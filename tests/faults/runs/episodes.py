@@ -13,7 +13,7 @@ from sqlmodel import Session, select
 from chordesk.agents.board.voices import VOICES
 from chordesk.models.tables.board import Episode, EpisodeQuestion, Forecast, KarmaEntry, Signal, SignalCitation
 from chordesk.tasks.workflows.episode.opening import open_episode
-from chordesk.tools.harvest.registry import HARVESTERS
+from chordesk.tools.board.registry import HARVESTERS
 from tests.faults.check import Expected, Findings, check
 from tests.faults.desk import WORKERS, FaultDesk
 from tests.faults.scenario import Result

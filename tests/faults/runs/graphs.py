@@ -11,8 +11,7 @@ from itertools import chain
 from sqlmodel import Session, col, select
 
 from chordesk.models.states import RUN_FINAL, RunState, StepKind
-from chordesk.models.tables.graphs import GraphCheckpoint, GraphWrite
-from chordesk.models.tables.runs import Run, Step, ToolCall, Turn
+from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite, Run, Step, ToolCall, Turn
 from chordesk.tasks.workflows.graph import open_graphs
 from tests.faults.check import Findings
 from tests.faults.desk import GRAPHS, WORKERS, FaultDesk

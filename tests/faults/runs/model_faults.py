@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from chordesk.agents.roles import ROLES
-from chordesk.models.research import ValidatorOutput
+from chordesk.models.answers import ValidatorOutput
 from chordesk.models.states import RunState
 from tests.fakes.responses import Cut, Malformed, Reply, Silence, Status, Text, answered
 from tests.faults.check import Expected, check

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from chordesk.models.board.signals import MAX_FINDINGS, Harvest, SignalFinding, concerns, implied
+from chordesk.models.board import MAX_FINDINGS, Harvest, SignalFinding, concerns, implied
 
 
 def finding(**values: Any) -> SignalFinding:

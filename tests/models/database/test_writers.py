@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import chordesk.models.database.store as store_module
-from chordesk.models.database.store import Store, upgrade
-from chordesk.models.database.writers import SUFFIX, WriterQueue
+from chordesk.models.database.store import SUFFIX, Store, WriterQueue, upgrade
 from chordesk.models.tables.orders import Account
 from tests.models.database.writers import cash_after
 from tests.patience import PATIENCE
@@ -21,7 +20,7 @@ SHORT = 0.3
 # Takes its turn, says so, and keeps it until its input ends or it is killed.
 HOLDER = """
 import sys
-from chordesk.models.database.writers import WriterQueue
+from chordesk.models.database.store import WriterQueue
 with WriterQueue(sys.argv[1], 20).turn():
     print("holds", flush=True)
     sys.stdin.read()

@@ -9,10 +9,10 @@ import pytest
 from pydantic import ValidationError
 from sqlalchemy import text
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.errors import HistoryTrimmed
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import Envelope, EventType, event
+from chordesk.models.events import Envelope, EventType, event
 from tests.patience import PATIENCE
 from tests.tasks.events.kit import Undone, a_note, sequences, undo, write
 

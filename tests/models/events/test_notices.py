@@ -7,11 +7,11 @@ import datetime as dt
 import pytest
 from sqlmodel import select
 
+from chordesk.models import event_log, notices
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log, notices
-from chordesk.models.events.envelope import DESK, Envelope, EventType, event
-from chordesk.models.events.notices import NewNotice
-from chordesk.models.notifications.kinds import NoticeKind
+from chordesk.models.events import DESK, Envelope, EventType, event
+from chordesk.models.notices import NewNotice
+from chordesk.models.notifications import NoticeKind
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.notifications import Notice
 

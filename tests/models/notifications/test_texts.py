@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import SettingError
-from chordesk.models.notifications.kinds import NoticeKind
-from chordesk.models.notifications.quiet import QuietHours
-from chordesk.models.notifications.texts import channel_urls, kinds_by_channel, quiet_by_channel
+from chordesk.models.notifications import NoticeKind, QuietHours, channel_urls, kinds_by_channel, quiet_by_channel
 from chordesk.models.settings.sources import load_settings
 
 

@@ -6,9 +6,15 @@ import pytest
 from pydantic import ValidationError
 
 from chordesk.models.settings import Settings
-from chordesk.models.settings.accounts import backtest_account, is_backtest, is_paper, research_account
-from chordesk.models.settings.snapshots import in_run, snapshot
-from chordesk.models.settings.standing import standing_of_run
+from chordesk.models.settings.running_desk import (
+    backtest_account,
+    in_run,
+    is_backtest,
+    is_paper,
+    research_account,
+    snapshot,
+    standing_of_run,
+)
 from chordesk.models.tables.columns import new_id, utcnow
 
 

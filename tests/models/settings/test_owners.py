@@ -8,8 +8,8 @@ import pytest
 
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
-from chordesk.models.settings.owners import MARK, Owner
-from chordesk.models.settings.snapshots import ORDERS, PUBLISHED, in_run, owner_of, snapshot
+from chordesk.models.settings.running_desk import ORDERS, PUBLISHED, in_run, owner_of, snapshot
+from chordesk.models.settings.schema import MARK, Owner
 
 SECRETS = {"provider_key": "sk-hunter2", "api_token": "hunter2hunter2hunter2", "redis_url": "redis://:hunter2@host"}
 

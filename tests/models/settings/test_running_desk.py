@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import SettingError
-from chordesk.models.settings import running
-from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.settings import running_desk
+from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.settings.sources import load, load_for_halt, load_settings
 from tests.models.settings.conftest import of
 
@@ -20,9 +20,9 @@ class Up:
     """Files of a running `desk up` on the home, without its processes."""
 
     def __init__(self, home: Path) -> None:
-        self.file = running.services_path(home)
+        self.file = running_desk.services_path(home)
         self.file.parent.mkdir(parents=True)
-        self.lock = running.lock_path(home).open("w")
+        self.lock = running_desk.lock_path(home).open("w")
         fcntl.flock(self.lock, fcntl.LOCK_EX)
 
     def leave(self, table: object) -> None:

@@ -12,11 +12,10 @@ from pydantic import SecretStr
 from chordesk.agents.role_models import PROVIDER_KEYS, missing_keys
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
-from chordesk.models.settings.secret_files import from_files, secret
 from chordesk.models.settings.sources import load, load_for_halt, load_settings
-from chordesk.models.settings.variables import SECRET_FILES
-from chordesk.tools.alpaca.data_wire import data_credentials
-from chordesk.tools.brokers.alpaca_wire import credentials
+from chordesk.models.settings.variables import SECRET_FILES, from_files, secret
+from chordesk.tools.brokers.alpaca import credentials
+from chordesk.tools.market.alpaca_chains import data_credentials
 
 VALUES = {
     "provider_key": "sk-from-a-file-1",

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from chordesk.models.errors import SettingError
-from chordesk.models.settings import Settings, running
-from chordesk.models.settings.owners import Owner
-from chordesk.models.settings.snapshots import PUBLISHED, in_run, owner_of, plain, snapshot
+from chordesk.models.settings import Settings, running_desk
+from chordesk.models.settings.running_desk import PUBLISHED, in_run, owner_of, plain, snapshot
+from chordesk.models.settings.schema import Owner
 from chordesk.models.settings.sources import load
 from chordesk.models.settings.variables import PINNED_VARIABLE
 
@@ -116,7 +116,7 @@ def counts(name: str, desk: Settings) -> bool:
 def test_shown_used_and_kept_settings_agree_in_1000_random_sequences(tmp_path: Path) -> None:
     (tmp_path / ".env").touch()
     (tmp_path / "desk.toml").touch()
-    lock = running.lock_path(tmp_path)
+    lock = running_desk.lock_path(tmp_path)
     lock.parent.mkdir(parents=True)
     own = {"DESK_HOME": str(tmp_path)}
     refused = agreed = 0
@@ -126,7 +126,7 @@ def test_shown_used_and_kept_settings_agree_in_1000_random_sequences(tmp_path: P
             chance = random.Random(seed)
             first = some(chance, 12)
             desk = load({**own, **first}, tmp_path, join=False).settings
-            running.write(tmp_path, snapshot(desk))
+            running_desk.write(tmp_path, snapshot(desk))
             # A worker that the desk started; in its folder a file has come to stand meanwhile.
             pinned = {PINNED_VARIABLE: json.dumps(plain(desk)), "TRADER_LIVE": "1" if desk.trader_live else "0"}
             worker = load({**own, **some(chance, 5), **pinned}, tmp_path, own_switch=True).settings

@@ -6,7 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from chordesk.models.tables.composing import composed_once
+from chordesk.models.tables.columns import composed_once
 
 THREADS = 8
 

@@ -17,19 +17,18 @@ from sqlmodel import col, select
 
 from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.agents.runtime import ApprovalDecision, ApprovalKind, ApprovalRequest, Scope
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.errors import NotFound, NotWaiting, UsageError
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import Envelope
+from chordesk.models.events import Envelope
 from chordesk.models.settings import Settings
 from chordesk.models.states import ApprovalState, StepState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.events import RuntimeApproval
 from chordesk.models.tables.runs import Step
-from chordesk.tasks.approvals import requests
-from chordesk.tasks.approvals.approving import WaitingRequest, answer, waiting
-from chordesk.tasks.approvals.asker import ApprovalAsker
-from chordesk.tasks.worker.notifier import WorkerNotifier
+from chordesk.models.tables.runtime import RuntimeApproval
+from chordesk.tasks import approvals
+from chordesk.tasks.approvals import ApprovalAsker, WaitingRequest, answer, waiting
+from chordesk.tasks.worker.app import WorkerNotifier
 from tests.agents.codex.kit import FINAL, config, one_turn, run, spec, until
 from tests.builders import a_run, a_step
 from tests.databases import make_database
@@ -58,7 +57,7 @@ class Floor:
         detail = QUESTIONS if kind == "user_input" else COMMAND
         request = replace(ApprovalRequest(kind, "thread-1", "turn-1", "item-1", None, detail), **changes)
         with self.store.session() as session:
-            requests.add(session, id_, request, self.scope, seconds)
+            approvals.add_request(session, id_, request, self.scope, seconds)
         return id_
 
     def answer(self, id_: str, yes: bool = True, **given: Any) -> str:
@@ -150,8 +149,8 @@ def test_the_sweep_closes_the_requests_of_a_lost_worker(floor: Floor) -> None:
     floor.ask(seconds=0)
     open_ = floor.ask()
     with floor.store.session() as session:
-        assert requests.expire_overdue(session) == 1
-        assert requests.expire_overdue(session) == 0
+        assert approvals.expire_overdue_requests(session) == 1
+        assert approvals.expire_overdue_requests(session) == 0
     assert [row.state for row in floor.rows()] == ["expired", "pending"]
     assert floor.waiting() == [open_]
 

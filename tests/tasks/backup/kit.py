@@ -12,20 +12,18 @@ from sqlmodel import col
 
 from chordesk.models.database.artifacts import digest_of, keep, remove, stored_files
 from chordesk.models.database.blobs import blob_store, pack
-from chordesk.models.database.store import Store
-from chordesk.models.database.tables import every_table
+from chordesk.models.database.store import Store, every_table
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Artifact, ToolCall
-from chordesk.models.tables.threads import Rollout
+from chordesk.models.tables.runtime import Rollout
 from chordesk.tasks.backup.making import Made, backup
-from chordesk.tasks.backup.manifest import NAME, Manifest, file_of
+from chordesk.tasks.backup.places import MANIFEST_NAME, Manifest, file_of
 from chordesk.tasks.backup.restoring import Restored, restore
 from chordesk.tasks.cli.orders import arming
-from chordesk.tools.orders.audit import log as audit
-from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders import audit, halting
 from tests.builders import a_run, a_step, a_turn
 from tests.databases import make_database
 from tests.tasks.views.chain import a_chain
@@ -111,9 +109,9 @@ def restored(address: Path | str, home: Path, **environ: str) -> tuple[Restored,
 
 def reseal(copy: Path, **changes: object) -> None:
     """Alter the manifest as a person would who hides changes to files: with their SHA-256, and its own seal."""
-    made = Manifest.model_validate_json((copy / NAME).read_text())
+    made = Manifest.model_validate_json((copy / MANIFEST_NAME).read_text())
     changes = {"files": [file_of(copy, file.path) for file in made.files], **changes}
-    (copy / NAME).write_text(made.model_copy(update=changes).sealed().model_dump_json())
+    (copy / MANIFEST_NAME).write_text(made.model_copy(update=changes).sealed().model_dump_json())
 
 
 def rows(store: Store, but: frozenset[str] = frozenset()) -> dict[str, list[Any]]:

@@ -12,22 +12,20 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from alembic import command
 from sqlalchemy import text
 from sqlmodel import select
 
-from chordesk.models.database import store as databases
 from chordesk.models.database.artifacts import digest_of, path_in_home, removed_at
-from chordesk.models.database.store import Store, current
+from chordesk.models.database.store import Store
 from chordesk.models.errors import BackupError, DeskError, UsageError
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.orders import Mandate
 from chordesk.tasks.backup import making
-from chordesk.tasks.backup.manifest import Manifest
+from chordesk.tasks.backup.places import Manifest
 from chordesk.tasks.backup.restoring import restore
-from chordesk.tools.orders.audit.log import log_path
-from chordesk.tools.orders.audit.reading import check_logs
-from chordesk.tools.orders.halt.halting import halt_file, trading_state
+from chordesk.tools.orders.audit import log_path
+from chordesk.tools.orders.audit_reading import check_logs
+from chordesk.tools.orders.halting import halt_file, trading_state
 from tests.patience import PATIENCE
 from tests.tasks.backup.kit import BY, DeskData, desk_data, filled, reseal, restored, rows
 
@@ -154,22 +152,6 @@ def test_a_newer_schema_or_format_is_refused(copy: Path, tmp_path: Path) -> None
     assert "chordesk 0.1.0" in refused(copy, tmp_path / "new")
     reseal(copy, format=2)
     assert "format 2" in refused(copy, tmp_path / "new")
-
-
-def test_an_older_schema_is_upgraded(tmp_path: Path) -> None:
-    data = filled(desk_data(tmp_path / "home"))
-    before = rows(data.store, CHANGED)
-    with closing(data.store), data.store.engine.connect() as connection:
-        config = databases._alembic(data.settings.database)
-        config.attributes["connection"] = connection
-        command.downgrade(config, "0023")
-        connection.commit()
-    data.backup(tmp_path / "copy")
-    done, found = restored(tmp_path / "copy", tmp_path / "new")
-    with closing(found.store):
-        assert done.upgraded_from == "0023"
-        assert len(set(current(found.settings.database))) == 1
-        assert rows(found.store, CHANGED) == before
 
 
 def test_a_place_that_is_not_empty_is_refused(copy: Path, tmp_path: Path) -> None:

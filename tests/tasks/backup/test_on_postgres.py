@@ -14,8 +14,8 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import BackupError, UsageError
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.backup.restoring import restore
-from chordesk.tools.orders.audit.reading import check_logs
-from chordesk.tools.orders.halt.halting import trading_state
+from chordesk.tools.orders.audit_reading import check_logs
+from chordesk.tools.orders.halting import trading_state
 from tests.patience import PATIENCE
 from tests.postgres import Server, binaries
 from tests.tasks.backup.kit import BY, DeskData, filled, reseal, restored, rows

@@ -18,13 +18,12 @@ from sqlmodel import col, select
 from typer.main import get_command
 
 from chordesk.models.database.store import Store
-from chordesk.models.settings.accounts import is_backtest
+from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.settings.sources import load_settings
-from chordesk.models.tables.board import Episode
+from chordesk.models.tables.board import Episode, Question
 from chordesk.models.tables.orders import Account, Fill, Order
-from chordesk.models.tables.questions import Question
 from chordesk.models.tables.runs import Run
-from chordesk.models.tables.threads import KeptThread
+from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.cli.root import build
 from tests import zygote
 from tests.patience import PATIENCE

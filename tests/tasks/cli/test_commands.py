@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from chordesk.models.database.store import current
 from chordesk.models.settings import Settings
-from chordesk.models.settings.running import lock_path
+from chordesk.models.settings.running_desk import lock_path
 from chordesk.models.settings.sources import load
 from chordesk.tasks.cli import config
 from chordesk.tasks.cli.outline import MODULES

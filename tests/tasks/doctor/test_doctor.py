@@ -19,7 +19,7 @@ from chordesk.tasks.doctor import machine, model, services, trading
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, run_checks
 from chordesk.tasks.doctor.checklist import ALL
 from chordesk.tools.ledger import ensure_account
-from chordesk.tools.research import edgar
+from chordesk.tools.model_tools import filings
 from chordesk.tools.venues import factory
 from tests.agents.rulebook.turns import Live
 from tests.fakes.responses import FakeResponses
@@ -202,7 +202,7 @@ def test_filings_need_an_identity_and_edgartools(tmp_path: Path, monkeypatch: py
     context = check_context(tmp_path, sec_identity="Ada Lovelace ada@example.org")
     ready = one("filings", context)
     assert ready.detail == "EDGAR is asked under the identity of DESK_SEC_IDENTITY; none are asked for in a replay"
-    monkeypatch.setattr(edgar.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(filings.importlib.util, "find_spec", lambda name: None)
     lacking = one("filings", context)
     assert lacking.status is CheckStatus.WARN
     assert "pip install 'chordesk[filings]'" in lacking.remedy

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from chordesk.models.database.store import Store
-from chordesk.models.notifications.kinds import NotificationState
+from chordesk.models.notifications import NotificationState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.notifications import Notification, NotificationChannel
 from chordesk.tasks.cli.render.status import status_report

@@ -22,8 +22,8 @@ from chordesk.tasks.doctor import safety, trading
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
 from chordesk.tasks.views.status import status
 from chordesk.tools.ledger import ensure_account
-from chordesk.tools.orders.audit.log import log_path, record
-from chordesk.tools.orders.halt import disarming
+from chordesk.tools.orders import halting
+from chordesk.tools.orders.audit import log_path, record
 from tests.databases import make_database
 from tests.tasks.cli.render.console import rendered
 from tests.tasks.doctor.test_doctor import check_context, one
@@ -165,7 +165,7 @@ def test_real_money_needs_a_mandate_that_holds(tmp_path: Path, case: str, status
             context.desk.store, context.settings, signer, "alpaca-live", Decimal(10_000), 3, ["IBM"], hours, "ann"
         )
     if case == "disarmed":
-        disarming.disarm(context.desk.store, context.settings, None, "bob")
+        halting.disarm(context.desk.store, context.settings, None, "bob")
     found = one("mandate", context)
     assert (found.status, expected in found.detail) == (status, True), found
     assert ("desk arm" in found.remedy) is (status is CheckStatus.FAIL)

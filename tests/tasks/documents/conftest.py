@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import chordesk.tasks.workflows  # noqa: F401
-from chordesk.models.settings import running
+from chordesk.models.settings import running_desk
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.bootstrap import Desk
 from tests.databases import make_database
@@ -23,7 +23,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     home.mkdir()
     settings = load_settings({"DESK_HOME": str(home)}, tmp_path)
     make_database(settings.database)
-    running.write_api(home, PAGE)
+    running_desk.write_api(home, PAGE)
     made = Desk(settings)
     yield made
     made.close()

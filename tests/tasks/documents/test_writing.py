@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chordesk.models.settings.accounts import BACKTEST
+from chordesk.models.settings.running_desk import BACKTEST
 from chordesk.models.states import DocumentState, RunKind, RunState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, RunDocumentCopy

@@ -11,7 +11,7 @@ from chordesk.models.errors import LeaseLost
 from chordesk.models.states import AttemptEnd, RunState, StepState
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.cli.render.attempts import MOST_STEPS, attempts_report
-from chordesk.tasks.engine import graph, sweeping
+from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.policy import ALONE_AFTER, LOSSES, MOST_LOSSES
 from chordesk.tasks.views.attempts import attempts
 from tests.tasks.engine.steps import ago, change, claimed, get, lose, opened, report, tried
@@ -71,8 +71,8 @@ def test_five_restarts_of_a_machine_use_up_no_attempt(store: Store) -> None:
     lose(store, step.id, 5)
     change(store, Step, step.id, sent_at=ago(9))
     with store.session() as session:
-        assert sweeping.fail_exhausted(session) == []
-        assert [one.id for one in sweeping.resend(session)] == [step.id]
+        assert step_queries.fail_exhausted(session) == []
+        assert [one.id for one in step_queries.resend(session)] == [step.id]
     last = claimed(store, step.id, "new")
     assert (last.attempt, last.max_attempts) == (6, 6)
     with store.session() as session:
@@ -86,10 +86,10 @@ def test_a_step_that_breaks_its_workers_fails_with_the_seventh_and_leaves_that_t
     lose(store, step.id)
     with store.session() as session:
         assert graph.claim(session, step.id, "new", 60) is None
-        assert sweeping.resend(session) == []
+        assert step_queries.resend(session) == []
     assert len(tried(store, step.id)) == LOSSES - 1
     with store.session() as session:
-        assert [one.id for one in sweeping.fail_exhausted(session)] == [finish]
+        assert [one.id for one in step_queries.fail_exhausted(session)] == [finish]
     assert [row[2:] for row in tried(store, step.id)] == [("lost", LOST)] * LOSSES
     assert get(store, step.id).error == "gave up: 7 workers were lost while they had it"
 
@@ -105,11 +105,11 @@ def test_workers_lost_elsewhere_raise_the_number_that_a_step_may_lose(store: Sto
     last = min(LOSSES + without, MOST_LOSSES)
     lose(store, step.id, last - 2)
     with store.session() as session:
-        assert sweeping.fail_exhausted(session) == []
+        assert step_queries.fail_exhausted(session) == []
     lose(store, step.id, 1)
     with store.session() as session:
-        assert sweeping.resend(session) == []
-        ready = sweeping.fail_exhausted(session)
+        assert step_queries.resend(session) == []
+        ready = step_queries.fail_exhausted(session)
     assert [one.id for one in ready] == ([] if without else [finish]), "the others are held"
     assert get(store, step.id).error == f"gave up: {last} workers were lost while they had it"
 
@@ -123,7 +123,7 @@ def test_a_worker_has_one_suspect_at_a_time_and_any_number_of_others(store: Stor
     with store.session() as session:
         assert graph.claim(session, beside.id, "new", 60) is None
     with store.session() as session:
-        assert [one.id for one in sweeping.resend(session)] == [beside.id], "it is not forgotten"
+        assert [one.id for one in step_queries.resend(session)] == [beside.id], "it is not forgotten"
     claimed(store, fresh.id, "new")
     claimed(store, beside.id, "other")
 

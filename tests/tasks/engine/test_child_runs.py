@@ -13,9 +13,8 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.engine import child_runs, graph, sweeping
-from chordesk.tasks.engine.child_runs import ChildRun
-from chordesk.tasks.engine.steps import NewStep, ReadyStep
+from chordesk.tasks.engine import graph, step_queries, steps
+from chordesk.tasks.engine.steps import ChildRun, NewStep, ReadyStep
 from chordesk.tasks.worker import stopping
 from tests.builders import run_row
 from tests.tasks.engine.steps import claimed, get
@@ -89,7 +88,7 @@ def test_the_first_steps_of_child_runs_are_ready_with_the_end_of_the_step_that_o
     assert [step.subject for step in family.firsts] == ["AAPL", "IBM", "AAPL", "IBM"]
     with store.read() as session:
         rows = session.exec(select(Run).where(Run.id.in_(family.children))).all()  # type: ignore[attr-defined]
-    assert {child_runs.waiting_step(row) for row in rows} == {family.waits}
+    assert {steps.waiting_step(row) for row in rows} == {family.waits}
 
 
 @pytest.mark.parametrize("state", ENDS)
@@ -97,7 +96,7 @@ def test_each_end_of_a_run_counts_it_down_and_the_next_sweep_sends_the_step(stor
     family = opened(store, 1)
     assert close(store, family.children[0], state, sends=False) == [family.waits]
     with store.session() as session:
-        assert [step.id for step in sweeping.resend(session)][-1:] == [family.waits]
+        assert [step.id for step in step_queries.resend(session)][-1:] == [family.waits]
 
 
 def test_a_lost_lease_opens_no_run(store: Store) -> None:
@@ -119,13 +118,13 @@ def test_a_lost_lease_opens_no_run(store: Store) -> None:
 def test_an_open_run_keeps_the_sweep_from_firing_the_step_that_waits_for_it(store: Store) -> None:
     family = opened(store, 1)
     with store.session() as session:
-        assert sweeping.fire_joins(session) == []
+        assert step_queries.fire_joins(session) == []
     with store.session() as session:  # as a count that was changed from outside
         run = session.get_one(Run, family.children[0])
         run.state = RunState.DONE
         session.add(run)
     with store.session() as session:
-        assert [step.id for step in sweeping.fire_joins(session)][-1:] == [family.waits]
+        assert [step.id for step in step_queries.fire_joins(session)][-1:] == [family.waits]
 
 
 def test_a_stop_takes_along_the_runs_that_are_waited_for(store: Store) -> None:
@@ -175,7 +174,7 @@ def test_runs_below_runs_are_found_at_any_depth(store: Store) -> None:
     with store.session() as session:
         graph.finish(session, first, StepState.DONE, runs=[inner])
     with store.read() as session:
-        found = child_runs.open_below(session, [family.parent.id])
+        found = steps.open_runs_below(session, [family.parent.id])
     assert found == dict.fromkeys([family.children[0], inner.run.id], family.parent.id)
 
 

@@ -14,8 +14,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlmodel import Session, select
 
 from chordesk.models.database import store as store_module
-from chordesk.models.database.persistence import transact
-from chordesk.models.database.store import Store
+from chordesk.models.database.store import Store, transact
 from chordesk.models.states import StepKind, StepState
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account

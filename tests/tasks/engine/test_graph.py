@@ -14,7 +14,7 @@ from chordesk.models.errors import LeaseLost
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.engine import graph, sweeping
+from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
 from tests.builders import run_row
 from tests.tasks.engine.steps import lose
@@ -243,14 +243,14 @@ def test_given_back_it_waits_out_its_delay(store: Store) -> None:
 
 def sweep(store: Store) -> list[str]:
     with store.session() as session:
-        return [step.id for step in sweeping.resend(session)]
+        return [step.id for step in step_queries.resend(session)]
 
 
 def test_the_sweep_sends_what_was_lost_and_not_what_was_just_sent(store: Store) -> None:
     step = report("AAPL")
     opened(store, step)
     assert sweep(store) == []
-    set_step(store, step.id, sent_at=ago(sweeping.RESEND_SECONDS + 1))
+    set_step(store, step.id, sent_at=ago(step_queries.RESEND_SECONDS + 1))
     assert sweep(store) == [step.id]
     assert sweep(store) == []
 
@@ -258,9 +258,9 @@ def test_the_sweep_sends_what_was_lost_and_not_what_was_just_sent(store: Store) 
 def test_the_delay_between_sends_doubles(store: Store) -> None:
     step = report("AAPL")
     opened(store, step)
-    set_step(store, step.id, sends=3, sent_at=ago(sweeping.RESEND_SECONDS * 4 - 2))
+    set_step(store, step.id, sends=3, sent_at=ago(step_queries.RESEND_SECONDS * 4 - 2))
     assert sweep(store) == []
-    set_step(store, step.id, sent_at=ago(sweeping.RESEND_SECONDS * 4 + 2))
+    set_step(store, step.id, sent_at=ago(step_queries.RESEND_SECONDS * 4 + 2))
     assert sweep(store) == [step.id]
 
 
@@ -289,12 +289,12 @@ def test_worn_out_steps_fail_with_the_reason_and_free_their_join(store: Store) -
     with store.session() as session:
         graph.give_back(session, held, 0, "server_error: 500")
     with store.session() as session:
-        freed = sweeping.fail_exhausted(session)
+        freed = step_queries.fail_exhausted(session)
     assert [step.id for step in freed] == [finish]
     assert get(store, lost.id).error == "gave up: 7 workers were lost while they had it"
     assert get(store, tried.id).error == "gave up after 1 attempts: server_error: 500"
     with store.session() as session:
-        assert sweeping.fail_exhausted(session) == []
+        assert step_queries.fail_exhausted(session) == []
 
 
 def test_a_run_is_closed_once(store: Store) -> None:

@@ -9,16 +9,23 @@ import pytest
 from sqlmodel import select
 
 from chordesk.agents.runtime import ConversationState, Scope
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import Envelope, EventType
-from chordesk.models.events.lifecycle import ConversationRef, ItemLifecycle, LifecycleStatus, RuntimeKind, TurnLifecycle
+from chordesk.models.events import (
+    ConversationRef,
+    Envelope,
+    EventType,
+    ItemLifecycle,
+    LifecycleStatus,
+    RuntimeKind,
+    TurnLifecycle,
+)
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.events import EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.engine import graph, sweeping
-from chordesk.tasks.events import lost_turns
+from chordesk.models.tables.runtime import EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
+from chordesk.tasks.engine import graph, step_queries
+from chordesk.tasks.events import lifecycles
 from chordesk.tasks.events.recorder import Recorder
 from chordesk.tasks.worker import stopping
 from tests.tasks.engine.steps import ago, change, claimed, lost_before, opened, report
@@ -86,7 +93,7 @@ def test_a_lost_step_ends_what_it_had_begun(store: Store, way: str) -> None:
     elif way == "worn out":
         lost_before(store, step_id)
         with store.session() as session:
-            sweeping.fail_exhausted(session)
+            step_queries.fail_exhausted(session)
     else:
         with store.session() as session:
             stopping.mark(session, run.id)
@@ -132,17 +139,17 @@ def test_a_run_that_is_over_leaves_nothing_open_but_waits_for_late_states(store:
         graph.finish(session, held, StepState.DONE)
         graph.close_run(session, run.id, RunState.DONE, {}, [])
     now = utcnow()
-    assert lost_turns.end_left_over(store, now) == 0
+    assert lifecycles.end_left_over_turns(store, now) == 0
     assert states(store) == OPEN
-    assert lost_turns.end_left_over(store, now + lost_turns.GRACE + dt.timedelta(seconds=1)) == 1
+    assert lifecycles.end_left_over_turns(store, now + lifecycles.GRACE + dt.timedelta(seconds=1)) == 1
     assert states(store) == FAILED
     assert len(failures(store, run.id)) == 1
-    assert lost_turns.end_left_over(store, now + lost_turns.GRACE + dt.timedelta(seconds=1)) == 0
+    assert lifecycles.end_left_over_turns(store, now + lifecycles.GRACE + dt.timedelta(seconds=1)) == 0
 
 
 def test_a_run_that_goes_on_keeps_its_turns(store: Store) -> None:
     run, _ = lost_in_turn(store)
     with store.session() as session:
         session.get_one(EventHead, run.id).updated_at = ago(60)
-    assert lost_turns.end_left_over(store, utcnow() + dt.timedelta(minutes=5)) == 0
+    assert lifecycles.end_left_over_turns(store, utcnow() + dt.timedelta(minutes=5)) == 0
     assert states(store) == OPEN

@@ -11,8 +11,8 @@ import redis.exceptions
 from kombu.exceptions import OperationalError as BrokerError
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from chordesk.agents.codex import failures
-from chordesk.agents.failures import RETRYABLE
+from chordesk.agents.codex import turns
+from chordesk.agents.pulse import RETRYABLE
 from chordesk.models.errors import (
     ContextWindow,
     DeskError,
@@ -57,8 +57,8 @@ def test_every_error_has_a_rule_that_agrees_with_it() -> None:
 
 
 def test_every_error_of_the_app_server_has_a_rule_that_agrees_with_it() -> None:
-    text = Path(failures.__file__).read_text()
-    named = {*failures._BY_CODE.values(), *failures._BY_STATUS.values(), *RETRYABLE}
+    text = Path(turns.__file__).read_text()
+    named = {*turns._BY_CODE.values(), *turns._BY_STATUS.values(), *RETRYABLE}
     named |= set(re.findall(r'(?:failure\(|else |return )"([a-z_]+)"', text))
     for kind in named:
         assert kind in POLICY, kind

@@ -12,7 +12,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Step, Sweep
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.engine import sweep_lease
+from chordesk.tasks.engine import leases
 from chordesk.tasks.worker.maintenance import sweep_if_due
 from tests.tasks.engine import steps
 from tests.tasks.engine.steps import ago, change, get, opened, report
@@ -22,12 +22,12 @@ NOTHING = {"sent": 0, "freed": 0, "closed": 0}
 
 def take(store: Store, owner: str, rest: float = 0.0) -> bool:
     with store.session() as session:
-        return sweep_lease.claim_sweep(session, owner, 5.0, rest) is not None
+        return leases.claim_sweep(session, owner, 5.0, rest) is not None
 
 
 def leave(store: Store, owner: str) -> bool:
     with store.session() as session:
-        return sweep_lease.release_sweep(session, owner, {"sent": 2}, "mark")
+        return leases.release_sweep(session, owner, {"sent": 2}, "mark")
 
 
 def test_of_many_that_ask_at_once_one_sweeps(store: Store) -> None:

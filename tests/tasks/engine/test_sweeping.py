@@ -5,14 +5,14 @@ from __future__ import annotations
 from chordesk.models.database.store import Store
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.engine import graph, sweeping
+from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.steps import NewStep
 from tests.tasks.engine.steps import ago, change, claimed, get, opened, report
 
 
 def resent(store: Store, limit: int = 500) -> set[str]:
     with store.session() as session:
-        return {step.id for step in sweeping.resend(session, limit)}
+        return {step.id for step in step_queries.resend(session, limit)}
 
 
 def test_a_long_queue_does_not_hide_what_was_lost_behind_it(store: Store) -> None:
@@ -27,9 +27,9 @@ def test_a_long_queue_does_not_hide_what_was_lost_behind_it(store: Store) -> Non
 def test_sends_are_ever_further_apart_and_never_stop(store: Store) -> None:
     step = report("IBM")
     opened(store, step)
-    change(store, Step, step.id, sends=50, sent_at=ago(sweeping.RESEND_SECONDS * 64 - 5))
+    change(store, Step, step.id, sends=50, sent_at=ago(step_queries.RESEND_SECONDS * 64 - 5))
     assert resent(store) == set()
-    change(store, Step, step.id, sent_at=ago(sweeping.RESEND_SECONDS * 64 + 5))
+    change(store, Step, step.id, sent_at=ago(step_queries.RESEND_SECONDS * 64 + 5))
     assert resent(store) == {step.id}
 
 
@@ -40,11 +40,11 @@ def test_a_join_waits_less_than_a_turn(store: Store) -> None:
     with store.session() as session:
         graph.finish(session, held, StepState.DONE)
     assert resent(store) == set()
-    change(store, Step, join, sent_at=ago(sweeping.JOIN_RESEND_SECONDS + 1))
+    change(store, Step, join, sent_at=ago(step_queries.JOIN_RESEND_SECONDS + 1))
     assert resent(store) == {join}
     other = report("AAPL")
     opened(store, other)
-    change(store, Step, other.id, sent_at=ago(sweeping.JOIN_RESEND_SECONDS + 1))
+    change(store, Step, other.id, sent_at=ago(step_queries.JOIN_RESEND_SECONDS + 1))
     assert resent(store) == set()
 
 
@@ -53,10 +53,10 @@ def test_a_step_noted_as_unsent_is_sent_by_the_next_sweep(store: Store) -> None:
     opened(store, one, other, running)
     claimed(store, running.id)
     with store.session() as session:
-        assert sweeping.mark_unsent(session, [one.id]) == 1
+        assert step_queries.mark_unsent(session, [one.id]) == 1
     assert resent(store) == {one.id}
     with store.session() as session:
-        assert sweeping.mark_unsent(session) == 3
+        assert step_queries.mark_unsent(session) == 3
     assert resent(store) == {one.id, other.id}, "what is held is not sent"
 
 
@@ -69,7 +69,7 @@ def joined(store: Store) -> tuple[Run, str, str]:
 
 def fired(store: Store) -> list[str]:
     with store.session() as session:
-        return [step.id for step in sweeping.fire_joins(session)]
+        return [step.id for step in step_queries.fire_joins(session)]
 
 
 def test_a_join_with_a_wrong_count_is_sent_once_its_children_are_final(store: Store) -> None:

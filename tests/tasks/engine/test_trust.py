@@ -13,7 +13,7 @@ from chordesk.models.states import StepState
 from chordesk.models.tables import runs as tables
 from chordesk.models.tables.runs import Step, Sweep
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.engine import graph, sweep_lease, sweeping
+from chordesk.tasks.engine import graph, leases, step_queries
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.worker import maintenance
 from chordesk.tasks.worker.maintenance import sweep, sweep_if_due
@@ -30,7 +30,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.offset = 0.0
         real = tables.utcnow
-        for module in (tables, graph, maintenance, sweep_lease, sweeping, steps):
+        for module in (tables, graph, maintenance, leases, step_queries, steps):
             monkeypatch.setattr(module, "utcnow", lambda: real() + dt.timedelta(seconds=self.offset))
 
 
@@ -39,9 +39,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-def look(store: Store) -> sweep_lease.LeaseTrust:
+def look(store: Store) -> leases.LeaseTrust:
     with store.session() as session:
-        return sweep_lease.lease_trust(session, INTERVAL, LEASE)
+        return leases.lease_trust(session, INTERVAL, LEASE)
 
 
 def held(store: Store, attempts: int = 2) -> ClaimedStep:
@@ -63,7 +63,7 @@ def claim(store: Store, step_id: str) -> bool:
 
 
 def test_looks_at_the_usual_distance_trust(store: Store, clock: Clock) -> None:
-    assert look(store) == sweep_lease.LeaseTrust(trusted=True)
+    assert look(store) == leases.LeaseTrust(trusted=True)
     for _ in range(3):
         clock.offset += 5.5
         assert look(store).trusted
@@ -75,9 +75,9 @@ def test_after_a_gap_nothing_is_taken_until_holders_had_time_to_renew(store: Sto
     found = look(store)
     assert (found.trusted, found.grace_seconds, found.put_back) == (False, 4.5, 0.0)
     clock.offset += 3
-    assert look(store) == sweep_lease.LeaseTrust(trusted=False)
+    assert look(store) == leases.LeaseTrust(trusted=False)
     clock.offset += 3
-    assert look(store) == sweep_lease.LeaseTrust(trusted=True)
+    assert look(store) == leases.LeaseTrust(trusted=True)
 
 
 def test_gaps_on_end_begin_the_time_anew(store: Store, clock: Clock) -> None:
@@ -165,7 +165,7 @@ def test_a_sweep_that_waited_for_the_database_knows_it(app: Celery, store: Store
 
 
 def test_in_doubt_the_sweep_comes_back_by_itself(app: Celery, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep_lease, "GRACE", 0.02)
+    monkeypatch.setattr(leases, "GRACE", 0.02)
     step = held(store)
     change(store, Step, step.id, lease_until=ago(1), sent_at=ago(5))
     change(store, Sweep, 1, trusted_until=ago(1))
@@ -174,7 +174,7 @@ def test_in_doubt_the_sweep_comes_back_by_itself(app: Celery, store: Store, monk
 
 
 def test_a_worker_that_is_to_end_does_not_wait(app: Celery, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep_lease, "GRACE", 0.02)
+    monkeypatch.setattr(leases, "GRACE", 0.02)
     step = held(store)
     change(store, Step, step.id, lease_until=ago(1), sent_at=ago(5))
     change(store, Sweep, 1, trusted_until=ago(1))
@@ -229,6 +229,6 @@ def test_a_step_due_before_the_clock_was_put_back_stays_due(app: Celery, store: 
 def test_clocks_of_hosts_that_differ_a_little_are_no_doubt(store: Store, clock: Clock) -> None:
     look(store)
     clock.offset = -2
-    assert look(store) == sweep_lease.LeaseTrust(trusted=True)
+    assert look(store) == leases.LeaseTrust(trusted=True)
     clock.offset = 2
-    assert look(store) == sweep_lease.LeaseTrust(trusted=True)
+    assert look(store) == leases.LeaseTrust(trusted=True)

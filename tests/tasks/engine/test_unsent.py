@@ -10,7 +10,7 @@ from chordesk.models.tables.runs import Step
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine.steps import ReadyStep
 from chordesk.tasks.worker.app import create_app
-from chordesk.tasks.worker.dispatch import send
+from chordesk.tasks.worker.work import send
 from tests.tasks.engine.steps import change, get, opened, report
 
 

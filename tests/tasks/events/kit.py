@@ -16,13 +16,14 @@ from pathlib import Path
 
 import redis
 
+from chordesk.models import event_log
+from chordesk.models import events as run_events
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log, run_events
-from chordesk.models.events.envelope import Envelope, EventType, event
+from chordesk.models.events import Envelope, EventType, event
 from chordesk.models.states import RunState
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.events.feed import Feed
-from chordesk.tasks.events.publisher import Publisher
+from chordesk.tasks.events.streams import Publisher
 from chordesk.tasks.services.supervision import tethered
 from chordesk.tasks.services.tether import PARENT
 from tests.builders import run_row

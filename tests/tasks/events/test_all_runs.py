@@ -10,15 +10,15 @@ from contextlib import aclosing
 
 import pytest
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.errors import HistoryTrimmed, UsageError
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import DESK
+from chordesk.models.events import DESK
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.events import EventBatch, EventHead
-from chordesk.tasks.events.cursor import SLACK, DeskPlace, Head, ReaderProgress, resumed
+from chordesk.models.tables.runtime import EventBatch, EventHead
 from chordesk.tasks.events.feed import Feed, Placed
+from chordesk.tasks.events.sources import SLACK, DeskPlace, Head, ReaderProgress, resumed
 from tests.patience import PATIENCE
 from tests.tasks.events.kit import RedisServer, a_note, opened, write
 

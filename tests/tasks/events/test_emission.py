@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.errors import LeaseLost
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import Domain, Envelope, EventType
+from chordesk.models.events import Domain, Envelope, EventType
 from chordesk.models.settings import Settings
 from chordesk.models.states import AttemptEnd, RunState, StepState
-from chordesk.tasks.engine import graph, sweeping
+from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.policy import LOSSES
 from chordesk.tasks.engine.steps import again_event
 from chordesk.tasks.worker import stopping
@@ -98,7 +98,7 @@ def test_steps_that_the_sweep_fails_have_events(store: Store) -> None:
     set_step(store, worn.id, attempt=2, error="no data")
     lost_before(store, lost.id)
     with store.session() as session:
-        sweeping.fail_exhausted(session)
+        step_queries.fail_exhausted(session)
     assert sorted(step_events(store, run.id)) == [
         ("status.ended", "GE", LOSSES, "failed"),
         ("status.ended", "IBM", 2, "failed"),

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from chordesk.models.events.envelope import Envelope
+from chordesk.models.events import Envelope
 from chordesk.tasks.events.feed import Feed
 from chordesk.tasks.events.sources import is_over
-from chordesk.tools.orders.maintenance import maintain_orders
-from chordesk.tools.orders.records import approvals
+from chordesk.tools.orders import approvals
+from chordesk.tools.orders.flow import maintain_orders
 from tests.patience import PATIENCE
 from tests.tasks.events.kit import ended, read
 from tests.tools.orders.desk import Desk, action, make_desk

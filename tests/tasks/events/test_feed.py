@@ -9,15 +9,13 @@ from contextlib import aclosing
 import pytest
 import redis
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.errors import NotFound, UsageError
-from chordesk.models.events import event_log
-from chordesk.models.events.batch import batches
-from chordesk.models.events.envelope import DESK, Envelope, EventType, event
+from chordesk.models.events import DESK, Envelope, EventType, batches, event
 from chordesk.models.settings import Settings
 from chordesk.tasks.events.feed import Feed
-from chordesk.tasks.events.publisher import Publisher
-from chordesk.tasks.events.streams import key_of
+from chordesk.tasks.events.streams import Publisher, key_of
 from tests.patience import PATIENCE
 from tests.tasks.events.kit import (
     RedisServer,

@@ -9,10 +9,10 @@ from contextlib import aclosing
 import pytest
 from pydantic import ValidationError
 
+from chordesk.models import event_log, events
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DatabaseDown, HistoryTrimmed
-from chordesk.models.events import event_log, run_events
-from chordesk.models.events.envelope import Envelope
+from chordesk.models.events import Envelope
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunState
 from chordesk.models.tables.runs import Run
@@ -139,7 +139,7 @@ def test_a_page_that_cannot_be_read_at_the_end_is_no_end(store: Store, settings:
             with store.session() as session:
                 run = session.get_one(Run, run_id)
                 run.state = RunState.DONE
-                event_log.append(session, [a_note(run_id, 1), run_events.completed(run)])
+                event_log.append(session, [a_note(run_id, 1), events.completed(run)])
                 event_log.write(session)
                 session.connection().exec_driver_sql("alter table event_batch rename to away")
             await asyncio.sleep(0.4)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from chordesk.models.database.persistence import is_lost
-from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
+from chordesk.models import event_log
+from chordesk.models.database.store import Store, is_lost
 from tests.models.events import test_event_log as log_cases
 from tests.tasks.engine import test_lost_turns as lost_cases
 from tests.tasks.events import test_feed as feed_cases

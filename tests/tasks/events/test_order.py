@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chordesk.models.events.envelope import Envelope, EventType, event
-from chordesk.tasks.events.order import HELD_MOST, EventSequencer, Ring
+from chordesk.models.events import Envelope, EventType, event
+from chordesk.tasks.events.tail import HELD_MOST, EventSequencer, Ring
 from tests.examples import examples
 from tests.tasks.events.kit import sequences
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from chordesk.models.errors import DatabaseDown, HistoryTrimmed
-from chordesk.models.events.envelope import Envelope
-from chordesk.tasks.events.reading import PAGE, PAGES, Pages
+from chordesk.models.events import Envelope
+from chordesk.tasks.events.feed import PAGE, PAGES, Pages
 from tests.tasks.events.kit import sequences
 from tests.tasks.events.test_order import stored
 

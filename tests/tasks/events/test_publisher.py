@@ -11,11 +11,9 @@ import pytest
 import redis
 from structlog.testing import capture_logs
 
-from chordesk.models.events.batch import MOST, Batch, batches, joined
-from chordesk.models.events.envelope import Envelope, EventType, event
-from chordesk.tasks.events import publisher as publishing
-from chordesk.tasks.events.publisher import Publisher
-from chordesk.tasks.events.streams import ALL, EXPIRE_SECONDS, entries, key_of, read_entry
+from chordesk.models.events import MOST, Batch, Envelope, EventType, batches, event, joined
+from chordesk.tasks.events import streams as publishing
+from chordesk.tasks.events.streams import ALL, EXPIRE_SECONDS, Publisher, entries, key_of, read_entry
 from tests.stack import wait_for
 from tests.tasks.events.kit import RedisServer, a_note
 

@@ -12,14 +12,21 @@ from sqlalchemy import text
 from sqlmodel import select
 
 from chordesk.agents.runtime import ConversationState, Scope
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import Envelope, EventType, event
-from chordesk.models.events.lifecycle import ConversationRef, ItemLifecycle, LifecycleStatus, RuntimeKind, TurnLifecycle
+from chordesk.models.events import (
+    ConversationRef,
+    Envelope,
+    EventType,
+    ItemLifecycle,
+    LifecycleStatus,
+    RuntimeKind,
+    TurnLifecycle,
+    event,
+)
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.events import RuntimeConversation, RuntimeItem, RuntimeTurn
-from chordesk.tasks.events.buffer import EventBuffer
-from chordesk.tasks.events.recorder import Recorder
+from chordesk.models.tables.runtime import RuntimeConversation, RuntimeItem, RuntimeTurn
+from chordesk.tasks.events.recorder import EventBuffer, Recorder
 from chordesk.tasks.views.conversations import conversations
 from tests.patience import PATIENCE
 from tests.stack import wait_for
@@ -172,7 +179,7 @@ def test_a_database_that_is_away_loses_nothing_and_leaves_no_gap(store: Store, r
 
 
 def test_more_than_it_holds_is_left_out_and_counted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chordesk.tasks.events.buffer.QUEUED_MOST", 5)
+    monkeypatch.setattr("chordesk.tasks.events.recorder.QUEUED_MOST", 5)
     recorder = Recorder(store)
     with store.session():
         recorder.record(SCOPE, [a_note(RUN, 0)])
@@ -184,7 +191,7 @@ def test_more_than_it_holds_is_left_out_and_counted(store: Store, monkeypatch: p
 
 
 def test_events_put_back_may_be_more_than_the_buffer_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chordesk.tasks.events.buffer.QUEUED_MOST", 5)
+    monkeypatch.setattr("chordesk.tasks.events.recorder.QUEUED_MOST", 5)
     older, buffer = EventBuffer(), EventBuffer()
     assert older.add(SCOPE, [a_note(RUN, number) for number in range(5)]) == 0
     assert buffer.add(SCOPE, [a_note(RUN, 5), a_note(RUN, 6)]) == 0

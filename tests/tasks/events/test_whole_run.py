@@ -13,12 +13,12 @@ from collections.abc import Iterator
 import pytest
 from sqlmodel import select
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import DESK, Domain, Envelope, EventType, event
+from chordesk.models.events import DESK, Domain, Envelope, EventType, event
 from chordesk.models.states import StepKind
-from chordesk.models.tables.events import RuntimeConversation, RuntimeItem, RuntimeTurn
 from chordesk.models.tables.runs import Step, Turn
+from chordesk.models.tables.runtime import RuntimeConversation, RuntimeItem, RuntimeTurn
 from chordesk.tasks.bootstrap import desk_of, redis_url
 from chordesk.tasks.events.feed import Feed
 from chordesk.tasks.workflows.research import open_research

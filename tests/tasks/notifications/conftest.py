@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import DESK, Envelope, EventType, event
+from chordesk.models.events import DESK, Envelope, EventType, event
 from chordesk.models.settings import Settings
 from chordesk.models.states import TradingState
 from chordesk.tasks.notifications.channels import channels

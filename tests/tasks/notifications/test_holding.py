@@ -10,15 +10,15 @@ from zoneinfo import ZoneInfo
 import pytest
 from sqlmodel import col, select
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import Envelope
-from chordesk.models.notifications.kinds import NoticeKind
-from chordesk.models.notifications.quiet import QuietHours
+from chordesk.models.events import Envelope
+from chordesk.models.notifications import NoticeKind, QuietHours
 from chordesk.models.tables.notifications import Notification
-from chordesk.tasks.notifications import dispatch, intake
+from chordesk.tasks.notifications import messages as dispatch
+from chordesk.tasks.notifications import messages as intake
 from chordesk.tasks.notifications.channels import Channel
-from chordesk.tasks.notifications.dispatch import HourLimit, Message
+from chordesk.tasks.notifications.messages import HourLimit, Message
 from chordesk.tasks.notifications.wording import Wording
 from tests.tasks.notifications.conftest import ended, filled, halted, unknown
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.tasks.notifications.plain import LONGEST, quoted, symbol
+from chordesk.tasks.notifications.wording import LONGEST, quoted, symbol
 
 MEANT = re.compile(r"[<>&*_`~#@|\[\]{}\\/!\"\n\r\t]")
 LINK = re.compile(r"(?i)://|\.[^\W\d_]{2}|mailto:")

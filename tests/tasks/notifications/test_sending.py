@@ -10,10 +10,11 @@ import pytest
 from sqlmodel import col, select
 
 from chordesk.models.database.store import Store
-from chordesk.models.notifications.kinds import NotificationState
+from chordesk.models.notifications import NotificationState
 from chordesk.models.settings import Settings
 from chordesk.models.tables.notifications import Notice, Notification, NotificationSender
-from chordesk.tasks.notifications import dispatch, lease, record, sender
+from chordesk.tasks.notifications import messages, sender
+from chordesk.tasks.notifications import sender as lease
 from chordesk.tasks.notifications.channels import channels
 from chordesk.tasks.notifications.sender import Sender
 from chordesk.tasks.notifications.wire import wires
@@ -84,9 +85,9 @@ def test_hostile_text_and_secrets_are_not_in_a_message(floor: Floor) -> None:
 
 
 def test_failures_are_tried_again_and_then_given_up(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "FIRST_PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr(dispatch, "LONGEST_PAUSE_SECONDS", 0.002)
-    monkeypatch.setattr(dispatch, "ATTEMPTS", 3)
+    monkeypatch.setattr(messages, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(messages, "LONGEST_PAUSE_SECONDS", 0.002)
+    monkeypatch.setattr(messages, "ATTEMPTS", 3)
     floor.far.status["phone"] = [500, 429, 503]
     floor.sender()
     floor.happens(filled())
@@ -96,13 +97,13 @@ def test_failures_are_tried_again_and_then_given_up(floor: Floor, monkeypatch: p
     assert row.error is not None
     assert "503" in row.error
     with floor.store.read() as session:
-        (channel,) = record.state(session).channels
+        (channel,) = messages.state(session).channels
     assert (channel.given_up, channel.sent, channel.waiting) == (1, 0, 0)
     assert channel.error == row.error
 
 
 def test_a_far_side_that_recovers_gets_it(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(messages, "FIRST_PAUSE_SECONDS", 0.001)
     floor.far.status["phone"] = [429, 500, 200]
     floor.sender()
     floor.happens(ended())
@@ -112,8 +113,8 @@ def test_a_far_side_that_recovers_gets_it(floor: Floor, monkeypatch: pytest.Monk
 
 
 def test_a_halt_is_never_given_up(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "FIRST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(dispatch, "ATTEMPTS", 2)
+    monkeypatch.setattr(messages, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(messages, "ATTEMPTS", 2)
     floor.far.status["phone"] = [500] * 5 + [200]
     floor.sender()
     floor.happens(halted())
@@ -122,11 +123,11 @@ def test_a_halt_is_never_given_up(floor: Floor, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_pauses_double_up_to_a_bound() -> None:
-    seconds = [dispatch.pause(number).total_seconds() for number in range(1, dispatch.ATTEMPTS)]
+    seconds = [messages.pause(number).total_seconds() for number in range(1, messages.ATTEMPTS)]
     assert seconds[:4] == [5, 10, 20, 40]
-    assert max(seconds) == dispatch.LONGEST_PAUSE_SECONDS
+    assert max(seconds) == messages.LONGEST_PAUSE_SECONDS
     assert 3600 < sum(seconds) < 5400
-    assert dispatch.pause(10_000).total_seconds() == dispatch.LONGEST_PAUSE_SECONDS
+    assert messages.pause(10_000).total_seconds() == messages.LONGEST_PAUSE_SECONDS
 
 
 def test_a_channel_that_hangs_delays_no_other_and_is_cut_off(
@@ -175,7 +176,7 @@ def test_a_message_on_its_way_when_a_process_died_is_sent_again_by_the_next(floo
 def expire(store: Store) -> None:
     """Let the lease run out, as after the death of its owner."""
     with store.session() as session:
-        row = session.get_one(NotificationSender, lease.SINGLE)
+        row = session.get_one(NotificationSender, lease.SENDER_ROW)
         row.lease_until = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
         session.add(row)
 
@@ -196,7 +197,7 @@ def test_of_two_senders_one_sends_and_each_message_once(floor: Floor) -> None:
             thread.join()
     assert len(floor.far.got) == 20
     with floor.store.read() as session:
-        assert session.get_one(NotificationSender, lease.SINGLE).owner is None, "the lease is given back"
+        assert session.get_one(NotificationSender, lease.SENDER_ROW).owner is None, "the lease is given back"
 
 
 def test_a_sender_is_well_while_it_passes_and_another_one_waits_for_it(
@@ -244,7 +245,7 @@ def test_messages_that_wait_for_a_channel_that_is_gone_are_given_up(store: Store
     (row,) = rows(store)
     assert (row.state, row.error) == (NotificationState.GIVEN_UP, "the channel is not set any more")
     with store.read() as session:
-        assert [one.name for one in record.state(session).channels] == ["new"]
+        assert [one.name for one in messages.state(session).channels] == ["new"]
 
 
 def test_an_event_that_no_sender_has_seen_is_sent_by_a_later_one(floor: Floor) -> None:
@@ -297,8 +298,8 @@ def test_the_examples_of_the_docs_are_urls_that_apprise_reads() -> None:
 def test_a_sender_without_work_writes_nothing(floor: Floor) -> None:
     made: Sender = floor.sender()
     with floor.store.read() as session:
-        before = session.get_one(NotificationSender, lease.SINGLE).seen_at
+        before = session.get_one(NotificationSender, lease.SENDER_ROW).seen_at
     for _ in range(20):
         made.step()
     with floor.store.read() as session:
-        assert session.get_one(NotificationSender, lease.SINGLE).seen_at == before
+        assert session.get_one(NotificationSender, lease.SENDER_ROW).seen_at == before

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from chordesk.models.events.envelope import DESK
-from chordesk.models.notifications.kinds import NoticeKind
+from chordesk.models.events import DESK
+from chordesk.models.notifications import NoticeKind
 from chordesk.models.tables.notifications import Notice
 from chordesk.tasks.notifications.wording import Wording, title
 

@@ -12,12 +12,10 @@ from typing import Any
 from sqlalchemy import Table, select
 from sqlmodel import Session
 
-from chordesk.models.database.store import Store
-from chordesk.models.database.tables import every_table
+from chordesk.models.database.store import Store, every_table
 from chordesk.models.states import OrderState, RunKind, RunState, StepKind, StepState
+from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.columns import new_id, utcnow
-from chordesk.models.tables.events import EventHead, RuntimeConversation
-from chordesk.models.tables.questions import Question, VerdictQuestion
 from chordesk.models.tables.runs import (
     Attempt,
     CandidateHit,
@@ -29,7 +27,7 @@ from chordesk.models.tables.runs import (
     Verdict,
     VerdictReport,
 )
-from chordesk.models.tables.threads import RoleSchedule
+from chordesk.models.tables.runtime import EventHead, RoleSchedule, RuntimeConversation
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 from tests.tasks.views.chain import a_preview, an_order
 

@@ -10,14 +10,14 @@ import pytest
 import redis
 from sqlmodel import select
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.errors import HistoryTrimmed
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import DESK, EventType, event
+from chordesk.models.events import DESK, EventType, event
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.events import EventBatch, EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
 from chordesk.models.tables.runs import Run
+from chordesk.models.tables.runtime import EventBatch, EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
 from chordesk.tasks.retention import events as retention
 from chordesk.tasks.retention.events import trim_hourly
 from chordesk.tasks.retention.policy import policy_of

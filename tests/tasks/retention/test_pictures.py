@@ -14,8 +14,8 @@ from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, Run, ToolCall
-from chordesk.tasks.retention import pictures
-from chordesk.tasks.retention.pictures import prune_hourly
+from chordesk.tasks.retention import files
+from chordesk.tasks.retention.files import prune_pictures_hourly
 from chordesk.tasks.retention.policy import policy_of
 from tests.tasks.events.kit import ended, opened
 from tests.tools.ledger_rows import add, add_turn
@@ -26,8 +26,8 @@ DAY = dt.timedelta(days=1)
 def prune(store: Store, settings: Settings, now: dt.datetime) -> int:
     """Prune by the settings and return how many files went: those that were counted before."""
     policy = policy_of(settings, now)
-    counted = pictures.due(store, settings.home, policy)
-    assert pictures.prune(store, settings.home, policy) == counted
+    counted = files.due_pictures(store, settings.home, policy)
+    assert files.prune_pictures(store, settings.home, policy) == counted
     assert (counted.bytes > 0) == (counted.rows > 0)
     return counted.rows
 
@@ -113,7 +113,7 @@ def test_zero_keeps_pictures_for_ever(store: Store, settings: Settings) -> None:
 
 
 def test_many_files_are_looked_up_in_parts(store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "_CHUNK", 3)
+    monkeypatch.setattr(files, "_CHUNK", 3)
     run_id = run_of(store, 100)
     paths = [picture(store, settings, run_id, f"{n}".encode(), 100) for n in range(8)]
     kept = picture(store, settings, run_of(store, None), b"kept", 100)
@@ -123,20 +123,20 @@ def test_many_files_are_looked_up_in_parts(store: Store, settings: Settings, mon
 
 
 def test_a_data_folder_is_looked_after_once_an_hour(store: Store, settings: Settings) -> None:
-    prune_hourly(store, settings, utcnow())  # before the first picture there is no folder
+    prune_pictures_hourly(store, settings, utcnow())  # before the first picture there is no folder
     first = picture(store, settings, run_of(store, 100), b"first", 100)
     now = utcnow()
-    prune_hourly(store, settings, now)
+    prune_pictures_hourly(store, settings, now)
     second = picture(store, settings, run_of(store, 100), b"second", 100)
-    prune_hourly(store, settings, now + dt.timedelta(minutes=59))
+    prune_pictures_hourly(store, settings, now + dt.timedelta(minutes=59))
     assert (first.exists(), second.exists()) == (False, True)
-    prune_hourly(store, settings, now + dt.timedelta(minutes=61))
+    prune_pictures_hourly(store, settings, now + dt.timedelta(minutes=61))
     assert not second.exists()
 
 
 def test_a_database_that_is_away_removes_nothing(store: Store, settings: Settings) -> None:
     path = picture(store, settings, run_of(store, 100), b"first", 100)
     away = Store(f"sqlite:///{settings.home / 'none' / 'desk.db'}")
-    prune_hourly(away, settings, utcnow())
+    prune_pictures_hourly(away, settings, utcnow())
     away.close()
     assert path.exists()

@@ -16,7 +16,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step, ToolCall
-from chordesk.tasks.engine.child_runs import PARENT_STEP
+from chordesk.tasks.engine.steps import PARENT_STEP
 from chordesk.tasks.retention import runs
 from chordesk.tasks.retention.policy import EVIDENCE, LASTING, Policy, policy_of
 from tests.builders import MARKET_NOW, a_run, a_step, a_turn

@@ -12,7 +12,7 @@ from chordesk.models.states import RunState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.retention import schedule
+from chordesk.tasks.retention import collection
 from tests.builders import a_run
 from tests.tasks.events.kit import RedisServer
 from tests.tasks.retention.test_runs import kept
@@ -34,27 +34,27 @@ def an_old_run(desk: Desk) -> str:
 
 def test_runs_are_collected_once_a_day(desk: Desk) -> None:
     an_old_run(desk)
-    schedule.collect_if_due(desk, with_redis=True)
+    collection.collect_if_due(desk, with_redis=True)
     assert kept(desk.store) == set()
     second = an_old_run(desk)
-    schedule.collect_if_due(desk, with_redis=True)
+    collection.collect_if_due(desk, with_redis=True)
     assert kept(desk.store) == {second}
-    assert 0 < desk.redis_client.ttl(schedule.RUNS_KEY) <= schedule.DAY_SECONDS
-    desk.redis_client.delete(schedule.RUNS_KEY)
-    schedule.collect_if_due(desk, with_redis=True)
+    assert 0 < desk.redis_client.ttl(collection.RUNS_KEY) <= collection.DAY_SECONDS
+    desk.redis_client.delete(collection.RUNS_KEY)
+    collection.collect_if_due(desk, with_redis=True)
     assert kept(desk.store) == set()
 
 
 def test_a_process_that_is_to_end_leaves_the_rest_to_the_next(desk: Desk) -> None:
     left = an_old_run(desk)
     desk.drain.request()
-    schedule.collect_if_due(desk, with_redis=True)
+    collection.collect_if_due(desk, with_redis=True)
     assert kept(desk.store) == {left}
-    assert desk.redis_client.ttl(schedule.RUNS_KEY) == -2
+    assert desk.redis_client.ttl(collection.RUNS_KEY) == -2
 
 
 def test_without_redis_runs_are_left_for_later(desk: Desk, redis_own: RedisServer) -> None:
     left = an_old_run(desk)
     redis_own.kill()
-    schedule.collect_if_due(desk, with_redis=True)
+    collection.collect_if_due(desk, with_redis=True)
     assert kept(desk.store) == {left}

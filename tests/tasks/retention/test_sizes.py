@@ -7,8 +7,8 @@ from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.states import StepState
 from chordesk.models.tables.runs import ToolCall
-from chordesk.models.tables.threads import Blob
-from chordesk.tasks.retention.sizes import measure
+from chordesk.models.tables.runtime import Blob
+from chordesk.tasks.retention.amounts import measure
 from tests.builders import a_run, a_step, a_turn
 from tests.tasks.events.kit import a_note, opened, write
 

@@ -16,16 +16,16 @@ from kombu import pools
 from sqlalchemy import update
 from sqlmodel import select
 
-from chordesk.agents.codex.threads.registry import ThreadRegistry
-from chordesk.agents.codex.threads.rollouts import digest_of
-from chordesk.agents.kept_threads import ThreadRecord
+from chordesk.agents.codex.registry import ThreadRegistry
+from chordesk.agents.codex.rollouts import digest_of
+from chordesk.agents.runtime import ThreadRecord
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.threads import Blob, KeptThread, Rollout
+from chordesk.models.tables.runtime import Blob, KeptThread, Rollout
 from chordesk.tasks.bootstrap import Desk, desk_of
-from chordesk.tasks.retention import threads as retention
+from chordesk.tasks.retention import files as retention
+from chordesk.tasks.retention.files import Collected
 from chordesk.tasks.retention.policy import policy_of
-from chordesk.tasks.retention.threads import Collected
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.maintenance import sweep_if_due
 from tests.databases import make_database
@@ -64,7 +64,7 @@ def desk(app: Celery) -> Desk:
 
 def collect(desk: Desk, now: dt.datetime) -> Collected:
     """Collect by the settings; the bytes are those of blobs alone."""
-    done = retention.collect(desk, policy_of(desk.settings, now))
+    done = retention.collect_threads(desk, policy_of(desk.settings, now))
     assert (done.bytes > 0) == (done.blobs > 0)
     return replace(done, bytes=0)
 
@@ -198,9 +198,9 @@ def test_a_count_changes_nothing_and_foresees_what_goes(desk: Desk, client: redi
     a_thread(desk, client, "old", 2)
     age(desk, client, "old", desk.settings.rollout_days + 1)
     policy = policy_of(desk.settings, later(hours=2))
-    counted = retention.due(desk, policy)
+    counted = retention.due_threads(desk, policy)
     assert len(left(desk)) == 7
-    assert counted == retention.collect(desk, policy)
+    assert counted == retention.collect_threads(desk, policy)
     assert (counted.threads, counted.rollouts, counted.blobs) == (1, 5, 5)
 
 

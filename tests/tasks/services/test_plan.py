@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import SettingError, UsageError
-from chordesk.models.settings import Settings, running
-from chordesk.models.settings.running import is_up, lock_path
-from chordesk.models.settings.snapshots import PUBLISHED, snapshot
+from chordesk.models.settings import Settings, running_desk
+from chordesk.models.settings.running_desk import PUBLISHED, is_up, lock_path, snapshot
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.cli.services.api import api
 from chordesk.tasks.cli.services.processes import WorkerRole, forget_credentials
@@ -99,7 +98,7 @@ def test_a_terminal_with_the_variables_of_the_desk_agrees_with_it(make_plan: Cal
     lock_path(home).parent.mkdir(parents=True, exist_ok=True)
     with lock_path(home).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        running.write(home, made.announced)
+        running_desk.write(home, made.announced)
         found = load_settings({"DESK_HOME": str(home), **own}, home)
     assert snapshot(found) == snapshot(made.settings)
 
@@ -119,13 +118,13 @@ def test_a_terminal_with_another_database_or_redis_is_refused(
     lock_path(home).parent.mkdir(parents=True, exist_ok=True)
     with lock_path(home).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        running.write(home, made.announced)
+        running_desk.write(home, made.announced)
         with pytest.raises(SettingError, match=message) as error:
             load_settings({"DESK_HOME": str(home), **terminal}, home)
         assert "pw" not in str(error.value)
         same = load_settings({"DESK_HOME": str(home), **desk}, home)
         load_settings({"DESK_HOME": str(home), **terminal}, home, agree=False)
-    assert running.places(same) == running.places(made.settings)
+    assert running_desk.places(same) == running_desk.places(made.settings)
 
 
 def test_more_research_workers_and_fewer_helpers(make_plan: Callable[..., Plan]) -> None:

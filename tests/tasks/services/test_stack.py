@@ -18,8 +18,8 @@ import pytest
 import redis
 
 from chordesk.models.errors import ServiceError, UsageError
-from chordesk.models.settings import running
-from chordesk.models.settings.running import services_path
+from chordesk.models.settings import running_desk as running
+from chordesk.models.settings.running_desk import services_path
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.services import start_wait
 from chordesk.tasks.services.plan import Plan

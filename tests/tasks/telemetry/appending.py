@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from chordesk.models.events.telemetry import ToolInvocation
-from chordesk.tasks.telemetry.file import JsonLines
+from chordesk.models.telemetry_events import ToolInvocation
+from chordesk.tasks.telemetry.emit import JsonLines
 
 
 def main() -> None:

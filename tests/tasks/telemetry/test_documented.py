@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from chordesk.models.events.telemetry import EVENTS, Canonical, CodexErrorEvent, ReportGrounded, ToolInvocation
-from chordesk.models.research import Usage
-from chordesk.tasks.telemetry.gauges.exporter import GAUGES as OF_DESK
-from chordesk.tasks.telemetry.gauges.notifications import GAUGES as OF_NOTIFICATIONS
-from chordesk.tasks.telemetry.gauges.own import GAUGES as OWN
+from chordesk.models.answers import Usage
+from chordesk.models.telemetry_events import EVENTS, Canonical, CodexErrorEvent, ReportGrounded, ToolInvocation
+from chordesk.tasks.telemetry.gauges import DESK_GAUGES as OF_DESK
+from chordesk.tasks.telemetry.gauges import NOTIFICATION_GAUGES as OF_NOTIFICATIONS
+from chordesk.tasks.telemetry.gauges import WORKER_GAUGES as OWN
 from chordesk.tasks.telemetry.health import ProcessHealth
 from chordesk.tasks.telemetry.metrics import Metrics
 from tests.stack import REPOSITORY

@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 
 from chordesk.models.errors import SettingError
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks.telemetry import file
-from chordesk.tasks.telemetry.file import JsonLines
+from chordesk.tasks.telemetry import emit
+from chordesk.tasks.telemetry.emit import JsonLines
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY
 
@@ -95,7 +95,7 @@ def test_lines_that_cannot_be_written_are_counted_once_they_can_again(tmp_path: 
 
 
 def test_a_file_that_was_moved_away_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file, "CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(emit, "CHECK_SECONDS", 0.0)
     path = tmp_path / "telemetry.jsonl"
     lines = JsonLines(path)
     lines.append(b'{"n":1}\n')

@@ -10,10 +10,10 @@ from pydantic import TypeAdapter
 from sqlmodel import col, select
 
 from chordesk.agents.roles import default_roles
-from chordesk.models.events.telemetry import EVENTS, Canonical
-from chordesk.models.research import Usage
+from chordesk.models.answers import Usage
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Candidate, Decision, Report, Run, ScreenHit, ToolCall, Turn, Verdict
+from chordesk.models.telemetry_events import EVENTS, Canonical
 from chordesk.tasks.workflows.research import open_research
 from tests.patience import PATIENCE
 from tests.stack import wait_for

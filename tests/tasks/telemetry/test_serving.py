@@ -15,7 +15,7 @@ from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import loop
+from chordesk.tasks.engine import leases
 from chordesk.tasks.services.plan import is_free
 from tests.stack import free_port, wait_for
 from tests.tasks.telemetry.asking import ask, health
@@ -132,7 +132,7 @@ def _other_address() -> str:
 def test_a_process_with_an_event_loop_that_stands_still_is_not_live(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "STALLED_SECONDS", 0.2)
+    monkeypatch.setattr(leases, "STALLED_SECONDS", 0.2)
     with served(tmp_path) as (desk, port):
         desk.watch.health.ready_by(lambda: None)
         stuck = desk.loop.loop

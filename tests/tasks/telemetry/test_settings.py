@@ -11,7 +11,7 @@ import pytest
 from chordesk.models.errors import SettingError
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.columns import new_id
-from chordesk.tasks.telemetry.trace_ids import headers_of
+from chordesk.tasks.telemetry.runs import headers_of
 from chordesk.tasks.telemetry.traces import endpoint
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY

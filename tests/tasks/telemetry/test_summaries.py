@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import EventType, event
+from chordesk.models.events import EventType, event
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.engine import graph
 from chordesk.tasks.telemetry.commits import emitted
-from chordesk.tasks.telemetry.summaries import completed
+from chordesk.tasks.telemetry.runs import completed
 from tests.builders import a_run, a_step
 
 NOW = utcnow()

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import DESK, Envelope, EventType
+from chordesk.models import event_log
+from chordesk.models.events import DESK, Envelope, EventType
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import desk_of

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.settings.sources import load_settings
-from chordesk.models.tables.threads import KeptThread
+from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.threads.handling import market_of_thread
+from chordesk.tasks.threads import market_of_thread
 from tests.builders import a_run, a_step, a_turn
 from tests.databases import make_database
 

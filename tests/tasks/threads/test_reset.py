@@ -9,12 +9,12 @@ from pathlib import Path
 
 import redis
 
-from chordesk.agents.codex.threads.registry import LEASE, RECORD
-from chordesk.agents.kept_threads import ThreadRecord
+from chordesk.agents.codex.registry import LEASE, RECORD
+from chordesk.agents.runtime import ThreadRecord
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.threads.handling import reset
+from chordesk.tasks.threads import reset
 from tests.databases import make_database
 
 NAME = "risk:scope/IBM"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlmodel import Session
 
-from chordesk.agents.fitting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, smallest_tokens
 from chordesk.agents.gateway.facts import ServerFacts, keep_facts
+from chordesk.agents.prompting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, smallest_tokens
 from chordesk.agents.roles import ROLES
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Position

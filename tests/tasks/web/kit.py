@@ -14,10 +14,10 @@ import httpx
 import redis
 from sqlmodel import select
 
+from chordesk.models import event_log
 from chordesk.models.database.artifacts import digest_of, keep
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import EventType, event
+from chordesk.models.events import EventType, event
 from chordesk.models.tables.board import Episode, EpisodeQuestion
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, Run, ToolCall, Turn

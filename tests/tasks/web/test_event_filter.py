@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chordesk.models.events.envelope import Domain, EventType, event
+from chordesk.models.events import Domain, EventType, event
 from chordesk.tasks.web.event_filter import EventFilter
 
 

@@ -19,7 +19,7 @@ from chordesk.models.states import RUN_FINAL, ApprovalState, OrderState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Run
-from chordesk.models.tables.threads import KeptThread
+from chordesk.models.tables.runtime import KeptThread
 from tests.patience import PATIENCE
 from tests.tasks.views.chain import a_chain
 from tests.tasks.web.kit import Service, service

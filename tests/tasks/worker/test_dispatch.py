@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from chordesk.models.states import StepKind
 from chordesk.tasks.engine.steps import ReadyStep
-from chordesk.tasks.worker.dispatch import canvases, send
+from chordesk.tasks.worker.work import canvases, send
 from tests.tasks.worker.steps import client_of, logged, queued
 
 ROLES = ("fundamentals", "risk", "catalyst")

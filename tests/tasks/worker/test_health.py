@@ -13,7 +13,7 @@ import pytest
 from chordesk.tasks.cli.services import ping
 from chordesk.tasks.telemetry.health import ProcessHealth
 from chordesk.tasks.worker import sockets
-from chordesk.tasks.worker.health import HealthSocket
+from chordesk.tasks.worker.control import HealthSocket
 
 NODE = "research-1@here"
 

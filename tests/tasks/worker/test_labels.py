@@ -15,7 +15,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
 from chordesk.models.tables.runs import Report, Run, ToolCall, Turn
-from chordesk.models.tables.threads import KeptThread
+from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine.steps import NewStep
 from chordesk.tasks.worker.app import create_app

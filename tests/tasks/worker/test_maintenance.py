@@ -19,7 +19,7 @@ from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import Desk, desk_of
-from chordesk.tasks.engine import graph, sweeping
+from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.policy import LOSSES
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
@@ -30,7 +30,7 @@ from tests.patience import PATIENCE
 from tests.tasks.engine.steps import lose, lost_before
 from tests.tasks.worker.steps import ago, change, client_of, get, get_run, opened, queued
 
-LATE = sweeping.RESEND_SECONDS + 1
+LATE = step_queries.RESEND_SECONDS + 1
 
 
 def report(subject: str, parent: str = "") -> NewStep:

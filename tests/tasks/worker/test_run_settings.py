@@ -9,11 +9,11 @@ from celery import Celery
 from sqlmodel import col, select
 
 from chordesk.models.errors import UsageError
-from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.states import StepKind
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.worker.labels import require_model
+from chordesk.tasks.worker.turns import require_model
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen, split_universe

@@ -19,9 +19,9 @@ from chordesk.models.states import StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Fill, Submitter
 from chordesk.models.tables.runs import Decision, Step
-from chordesk.tools.brokers.factory import build_broker
+from chordesk.tools.brokers.protocol import build_broker
 from chordesk.tools.market.factory import build_market
-from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders.accounts import FencingLease
 from tests import zygote
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 from tests.tools.orders.desk import Desk, action

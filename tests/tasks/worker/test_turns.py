@@ -21,7 +21,7 @@ from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.steps import NewStep
 from chordesk.tasks.worker.app import create_app
-from chordesk.tasks.worker.labels import label_of
+from chordesk.tasks.worker.turns import label_of
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.research import run_report
 from tests.builders import run_row

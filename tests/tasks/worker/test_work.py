@@ -13,10 +13,10 @@ from pydantic import SecretStr
 from sqlmodel import Session, SQLModel, select
 from structlog.testing import capture_logs
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.errors import LeaseLost, LoginMissing, MarketUnavailable
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import Domain
+from chordesk.models.events import Domain
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, Candidate, Step, ToolCall, Turn

@@ -11,8 +11,8 @@ import pytest
 from celery import Celery
 from sqlmodel import select
 
-from chordesk.agents.fitting import smallest_tokens
 from chordesk.agents.gateway.facts import ServerFacts, keep_facts, known_facts
+from chordesk.agents.prompting import smallest_tokens
 from chordesk.agents.roles import ROLES
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.errors import UsageError

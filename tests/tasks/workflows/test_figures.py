@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 from sqlmodel import Session, select
 
+from chordesk.models.answers import Rating
 from chordesk.models.database.store import Store
-from chordesk.models.research import Rating
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, StepState
 from chordesk.models.tables.orders import Order

@@ -19,15 +19,15 @@ from rich.console import Console
 from sqlmodel import Session, col, select
 
 from chordesk.models.errors import UsageError
-from chordesk.models.notifications.kinds import NoticeKind
+from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
 from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.runs import Attempt, Decision, Report, Run, Step, Turn
 from chordesk.tasks.bootstrap import desk_of, redis_url
 from chordesk.tasks.cli.render.runs import run_report
-from chordesk.tasks.engine.limits.admission import parked_models
-from chordesk.tasks.threads.overview import transcript_of
+from chordesk.tasks.engine.limits import parked_models
+from chordesk.tasks.threads import transcript_of
 from chordesk.tasks.views.run_view import view
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.maintenance import sweep

@@ -14,7 +14,7 @@ from sqlmodel import col, delete, select
 from chordesk.models.states import StepKind
 from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Report, Run, Step, Turn, Verdict, VerdictReport
-from chordesk.models.tables.threads import RoleSchedule
+from chordesk.models.tables.runtime import RoleSchedule
 from chordesk.tasks.bootstrap import desk_of, redis_url
 from chordesk.tasks.engine.kinds import QUEUES, task_name
 from chordesk.tasks.views.run_view import view

@@ -12,12 +12,12 @@ import pytest
 from celery import Celery
 from sqlmodel import col, select
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import EventType
+from chordesk.models.events import EventType
 from chordesk.models.states import RUN_FINAL, RunState, StepKind
-from chordesk.models.tables.events import RuntimeConversation, RuntimeItem, RuntimeTurn
 from chordesk.models.tables.runs import Report, Run, Step, ToolCall, Turn
+from chordesk.models.tables.runtime import RuntimeConversation, RuntimeItem, RuntimeTurn
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.maintenance import sweep

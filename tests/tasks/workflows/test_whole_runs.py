@@ -14,8 +14,8 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL, OrderState, RunState, StepKind, StepState
+from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.orders import Account, Fill, Order, Position
-from chordesk.models.tables.questions import Question, VerdictQuestion
 from chordesk.models.tables.runs import Decision, Report, Run, Step, Turn, Verdict
 from chordesk.tasks.bootstrap import desk_of, redis_url
 from chordesk.tasks.engine.kinds import QUEUES, task_name

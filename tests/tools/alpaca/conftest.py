@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from chordesk.models.settings import Settings
-from chordesk.tools.alpaca.chains import FEEDS, AlpacaChains
-from chordesk.tools.alpaca.data_wire import AlpacaData
+from chordesk.tools.market.alpaca_chains import FEEDS, AlpacaChains, AlpacaData
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.patience import PATIENCE
 from tests.tools.alpaca.live import LiveMarket

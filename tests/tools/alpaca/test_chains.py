@@ -13,11 +13,11 @@ import pytest
 from chordesk.models.contracts import Greeks
 from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured, SettingError
 from chordesk.models.settings import Settings
-from chordesk.tools.alpaca import data_shapes as shapes
-from chordesk.tools.alpaca import data_wire
-from chordesk.tools.alpaca.chains import build
-from chordesk.tools.market.option_chains import require_chains
-from chordesk.tools.pricing.black_scholes import Terms, greeks, implied_volatility
+from chordesk.tools.market import alpaca_chains
+from chordesk.tools.market import alpaca_chains as shapes
+from chordesk.tools.market.alpaca_chains import build
+from chordesk.tools.market.factory import require_chains
+from chordesk.tools.pricing import Terms, greeks, implied_volatility
 from tests.fakes.alpaca import Alpaca
 from tests.fakes.alpaca_options import snapshot
 from tests.tools.alpaca.conftest import KEYS, Connect
@@ -91,7 +91,7 @@ def test_all_pages_of_a_chain_are_read(connect: Connect, alpaca: Alpaca) -> None
 
 
 def test_pages_without_an_end_are_an_error(connect: Connect, alpaca: Alpaca, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_wire, "_PAGES", 3)
+    monkeypatch.setattr(alpaca_chains, "_PAGES", 3)
     alpaca.options.endless = True
     with pytest.raises(MarketUnavailable, match="its pages do not end: 3 so far"):
         connect().chain("AAA", TODAY, MAY)

@@ -10,8 +10,7 @@ from typing import Any
 
 from chordesk.models.market import Quote
 from chordesk.models.settings import Settings
-from chordesk.tools.alpaca.chains import AlpacaChains
-from chordesk.tools.alpaca.data_wire import AlpacaData
+from chordesk.tools.market.alpaca_chains import AlpacaChains, AlpacaData
 from tests.fakes.alpaca import Alpaca
 from tests.fakes.alpaca_options import snapshot
 from tests.patience import PATIENCE

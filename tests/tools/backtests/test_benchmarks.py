@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.tools.backtests.benchmarks import buy_and_hold, drawdown, equal_weight
-from chordesk.tools.backtests.closes import CloseTable
+from chordesk.tools.backtests import CloseTable, buy_and_hold, drawdown, equal_weight
 
 DAYS = [dt.date(2010, 3, day) for day in (1, 2, 3)]
 NAN = float("nan")

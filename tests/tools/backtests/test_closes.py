@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from chordesk.models.settings import Settings
-from chordesk.tools.backtests.closes import closes_of
+from chordesk.tools.backtests import closes_of
 from chordesk.tools.market.factory import MarketKey, build_market
 
 DAYS = [dt.date(2010, 3, day) for day in (1, 2, 5)]

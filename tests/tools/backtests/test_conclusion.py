@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from chordesk.tools.backtests.conclusion import LEAST_SESSIONS, conclusion
+from chordesk.tools.backtests import LEAST_SESSIONS, conclusion
 
 
 def walk(drift: float, steps: int, period: int = 2) -> list[float]:

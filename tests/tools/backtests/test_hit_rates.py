@@ -7,9 +7,8 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from chordesk.tools.backtests.closes import CloseTable
-from chordesk.tools.backtests.hit_rates import Claim, hit_rates
-from chordesk.tools.scoring.wilson import wilson
+from chordesk.tools.backtests import Claim, CloseTable, hit_rates
+from chordesk.tools.scoring.statistics import wilson
 
 DAYS = [dt.date(2010, 3, day) for day in (1, 2, 3, 4)]
 NAN = float("nan")

@@ -8,10 +8,9 @@ import pytest
 
 from chordesk.models.database.store import Store
 from chordesk.models.tables.orders import Account, BookedSettlement
-from chordesk.tools.backtests.marks import mark_account
+from chordesk.tools.backtests import mark_account
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
-from chordesk.tools.market.replay.data import ReplayData
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 
 # The default data have no bar of AAPL on this session, and one of IBM.
 GAP = dt.date(2010, 6, 29)

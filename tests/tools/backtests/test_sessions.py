@@ -9,7 +9,7 @@ import pytest
 
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
-from chordesk.tools.backtests.sessions import later_session, sessions_between
+from chordesk.tools.backtests import later_session, sessions_between
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.replay.market import ReplayMarket
 

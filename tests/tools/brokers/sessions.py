@@ -9,7 +9,7 @@ import numpy as np
 
 from chordesk.models.errors import MarketError
 from chordesk.models.market import Quote
-from chordesk.tools.market.bars import DailyBars
+from chordesk.tools.market.prices import DailyBars
 from tests.tools.orders.tape import NEW_YORK, Tape
 
 Figures = tuple[float, float, float, float]

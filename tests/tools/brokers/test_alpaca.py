@@ -8,9 +8,8 @@ from decimal import Decimal
 import pytest
 
 from chordesk.models.orders import BrokerFill
-from chordesk.tools.brokers.alpaca import AlpacaBroker
+from chordesk.tools.brokers.alpaca import AlpacaBroker, BrokerSilent
 from chordesk.tools.brokers.alpaca_shapes import unbroken
-from chordesk.tools.brokers.alpaca_wire import BrokerSilent
 from tests.fakes.alpaca import Alpaca
 from tests.tools.brokers.alpaca_orders import PREVIEW, PUT, VIEW, a_ticket, ask, figures, send
 

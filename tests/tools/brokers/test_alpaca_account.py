@@ -10,10 +10,9 @@ import pytest
 
 from chordesk.models.errors import NotConfigured, SettingError
 from chordesk.models.settings import Settings
-from chordesk.tools.brokers import factory
-from chordesk.tools.brokers.alpaca import AlpacaBroker
-from chordesk.tools.brokers.alpaca_wire import BrokerSilent, base_url, stream_url
-from chordesk.tools.market import plugins
+from chordesk.tools.brokers import protocol
+from chordesk.tools.brokers.alpaca import AlpacaBroker, BrokerSilent, base_url, stream_url
+from chordesk.tools.market import factory as plugins
 from tests.fakes.alpaca import Alpaca
 from tests.tools.brokers.alpaca_orders import CREDENTIALS, PUT, a_ticket, send
 from tests.tools.orders.tape import Tape
@@ -101,7 +100,7 @@ def test_only_the_live_account_moves_real_money(alpaca: Alpaca) -> None:
     market = Tape({})
     for name, real in (("alpaca-paper", False), ("alpaca-live", True)):
         settings = Settings.model_validate({"broker": name, "alpaca_url": alpaca.url})
-        made = factory.build_broker(settings, market, None, CREDENTIALS)  # type: ignore[arg-type]
+        made = protocol.build_broker(settings, market, None, CREDENTIALS)  # type: ignore[arg-type]
         assert (made.name, settings.account, made.real_money) == (name, name, real)
 
 
@@ -111,7 +110,7 @@ def test_without_the_extra_it_names_the_remedy(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(plugins.importlib, "import_module", absent)
     with pytest.raises(NotConfigured, match=r"chordesk\[alpaca\]"):
-        factory.build_broker(Settings(broker="alpaca-paper"), Tape({}), None, CREDENTIALS)  # type: ignore[arg-type]
+        protocol.build_broker(Settings(broker="alpaca-paper"), Tape({}), None, CREDENTIALS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["cash", "qty", "price", "cum_qty"])

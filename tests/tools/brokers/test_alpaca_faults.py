@@ -9,9 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from chordesk.models.errors import DeskError
-from chordesk.tools.alpaca.http import Credentials
-from chordesk.tools.brokers.alpaca import AlpacaBroker
-from chordesk.tools.brokers.alpaca_wire import AlpacaWire, BrokerSilent
+from chordesk.tools.brokers.alpaca import AlpacaBroker, AlpacaWire, BrokerSilent
+from chordesk.tools.market.alpaca_http import Credentials
 from tests.fakes.alpaca import Alpaca
 from tests.patience import PATIENCE
 from tests.tools.brokers.alpaca_orders import a_ticket, ask, figures, send

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from chordesk.models.contracts import OrderLeg
 from chordesk.models.orders import AccountView, HeldPosition, OrderTicket
-from chordesk.models.trading.legs import OrderLeg
 from chordesk.tools.brokers.alpaca import AlpacaBroker
 from tests.fakes.alpaca import Alpaca
 from tests.tools.brokers.alpaca_orders import PREVIEW, VIEW, a_ticket, ask, send

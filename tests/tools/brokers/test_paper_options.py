@@ -17,11 +17,10 @@ from chordesk.models.errors import MarketError
 from chordesk.models.market import Quote
 from chordesk.models.orders import OrderOutcome
 from chordesk.models.tables.orders import Order, Preview
-from chordesk.tools.brokers.paper_books import Books, settlements
+from chordesk.tools.brokers.paper import Books, settlements
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ModelledReplay, ReplayMarket
-from chordesk.tools.orders.reconciliation.reconcile import reconcile
+from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, ReplayMarket
+from chordesk.tools.orders.reconciliation import reconcile
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from chordesk.tools.charts.frames import Frame
-from chordesk.tools.market.bars import DailyBars
+from chordesk.tools.market.prices import DailyBars
 from tests.tools.market.far_market import FarClock, FarMarket
 
 _FILE = Path(__file__).with_name("aapl.csv")

@@ -7,7 +7,7 @@ import datetime as dt
 import numpy as np
 
 from chordesk.tools.charts.frames import frames, weekly
-from chordesk.tools.market.bars import DailyBars
+from chordesk.tools.market.prices import DailyBars
 from chordesk.tools.registry import Gaps
 from tests.tools.charts.samples import apple, apple_market, first
 from tests.tools.conftest import MakeContext

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from chordesk.tools.market.clock import NEW_YORK
-from chordesk.tools.market.intraday import MINUTES, IntradayInterval, intraday_of, slots
+from chordesk.tools.market.prices import MINUTES, IntradayInterval, intraday_of, slots
 from chordesk.tools.market.protocol import Intraday
 from chordesk.tools.toolsets import MAX_OUTPUT_BYTES
 from tests.tools.charts.samples import walk

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chordesk.tools.charts.patterns import RECENT, Pattern, patterns
-from chordesk.tools.market.bars import DailyBars
+from chordesk.tools.charts.study import RECENT, Pattern, patterns
+from chordesk.tools.market.prices import DailyBars
 from tests.tools.charts.samples import bars_of
 
 

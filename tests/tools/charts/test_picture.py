@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from chordesk.tools.charts.overlays import OVERLAYS
 from chordesk.tools.charts.picture import (
     FALL,
     FIB,
@@ -27,6 +26,7 @@ from chordesk.tools.charts.picture import (
     size_of,
 )
 from chordesk.tools.charts.scale import price_ticks, scale_of
+from chordesk.tools.charts.study import OVERLAYS
 from chordesk.tools.toolsets import MAX_IMAGE_BYTES
 from tests.tools.charts.samples import apple, apple_market, walk
 from tests.tools.conftest import Call, MakeContext

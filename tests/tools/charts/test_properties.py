@@ -11,12 +11,10 @@ import talib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chordesk.tools.charts import overlays
-from chordesk.tools.charts.overlays import OVERLAYS
-from chordesk.tools.charts.patterns import patterns
-from chordesk.tools.charts.study import Study, study_of
-from chordesk.tools.charts.study_tool import SECTIONS, study_row
-from chordesk.tools.charts.swings import swings
+from chordesk.tools.charts import study as overlays
+from chordesk.tools.charts.lines import swings
+from chordesk.tools.charts.study import OVERLAYS, Study, patterns, study_of
+from chordesk.tools.model_tools.charts import SECTIONS, study_row
 from tests.examples import examples
 from tests.tools.charts.samples import apple, bars_of, changed, first, frame_of, walk
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chordesk.tools.market.bars import DailyBars
+from chordesk.tools.market.prices import DailyBars
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.toolsets import MAX_OUTPUT_BYTES
 from tests.tools.charts.samples import apple, apple_market

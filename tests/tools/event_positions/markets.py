@@ -5,9 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from chordesk.tools.venues.markets import NO_FEE, BookLevel, EventBook, Pool, VenueMarket
-from chordesk.tools.venues.pool import pool_probability
-from chordesk.tools.venues.wires.kalshi import FEE as KALSHI
+from chordesk.tools.venues.kalshi import FEE as KALSHI
+from chordesk.tools.venues.markets import NO_FEE, BookLevel, EventBook, Pool, VenueMarket, pool_probability
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 

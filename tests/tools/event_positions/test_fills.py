@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.tools.event_positions.fills import best_price, fill_of
+from chordesk.tools.event_positions import best_price, fill_of
 from chordesk.tools.venues.markets import FeeTerms, Side
 from tests.tools.event_positions.markets import book_of, market_of, pool_market
 

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from sqlmodel import Session, col, select
 
-from chordesk.models.board.questions import QuestionState
+from chordesk.models.board import QuestionState
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
-from chordesk.models.tables.questions import EventPosition, Question
-from chordesk.tools.event_positions.ledger import (
+from chordesk.models.tables.board import EventPosition, Question
+from chordesk.tools.event_positions import (
+    NoStake,
     event_ledger,
     open_event_position,
     payout_of,
     purse_of,
     settle_event_positions,
 )
-from chordesk.tools.event_positions.sizing import NoStake
 from chordesk.tools.venues.markets import NO_FEE, VenueMarket
 from tests.tools.event_positions.markets import NOW, book_of, market_of
 from tests.tools.ledger_rows import add, add_run

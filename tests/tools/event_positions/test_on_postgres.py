@@ -8,8 +8,8 @@ from threading import Barrier
 import pytest
 
 from chordesk.models.database.store import Store
-from chordesk.models.tables.questions import EventPosition, Question
-from chordesk.tools.event_positions.ledger import event_ledger
+from chordesk.models.tables.board import EventPosition, Question
+from chordesk.tools.event_positions import event_ledger
 from chordesk.tools.ledger import ensure_account
 from tests.patience import PATIENCE
 from tests.tools.event_positions.test_ledger import add_question, ended, opened, position, settle_all

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.tools.event_positions.fills import EventFill
-from chordesk.tools.event_positions.sizing import MOST_HEAT, NoStake, Purse, sized
-from chordesk.tools.stakes.kelly import full_kelly
+from chordesk.tools.event_positions import MOST_HEAT, EventFill, NoStake, Purse, sized
+from chordesk.tools.position_sizing import full_kelly
 from chordesk.tools.venues.markets import NO_FEE, EventBook, Side, VenueMarket
 from tests.tools.event_positions.markets import book_of, market_of, pool_market
 

@@ -9,8 +9,7 @@ import pytest
 
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
-from chordesk.tools.event_positions.ledger import event_ledger
-from chordesk.tools.event_positions.staking import Staked, stake_run
+from chordesk.tools.event_positions import Staked, event_ledger, stake_run
 from chordesk.tools.venues.factory import build_venues
 from tests.fakes.venues import FarVenues, Fault, book_of, kalshi_row, manifold_row, polymarket_row
 from tests.tools.event_positions.test_ledger import add_question

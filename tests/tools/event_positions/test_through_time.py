@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
-from chordesk.models.tables.questions import Question
-from chordesk.tools.event_positions.ledger import event_ledger, settle_event_positions
-from chordesk.tools.event_positions.staking import stake_run
+from chordesk.models.tables.board import Question
+from chordesk.tools.event_positions import event_ledger, settle_event_positions, stake_run
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.questions.importing import import_one
 from chordesk.tools.questions.resolving import resolve_due

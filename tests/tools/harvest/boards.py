@@ -9,11 +9,10 @@ from typing import Any
 
 import orjson
 
-from chordesk.agents.board.citing.figures import unsupported
-from chordesk.models.board.questions import BoardQuestion
-from chordesk.models.board.signals import MAX_FINDINGS, BoardSignal, Harvest, SignalFinding, SignalState
-from chordesk.tools.harvest.context import HarvestContext, symbols_of
-from chordesk.tools.harvest.registry import HARVESTERS, MAX_DATA_BYTES, Tombstone, run_harvester
+from chordesk.agents.board.citations import unsupported
+from chordesk.models.board import MAX_FINDINGS, BoardQuestion, BoardSignal, Harvest, SignalFinding, SignalState
+from chordesk.tools.board.context import HarvestContext, symbols_of
+from chordesk.tools.board.registry import HARVESTERS, MAX_DATA_BYTES, Tombstone, run_harvester
 from chordesk.tools.registry import ToolContext
 
 SECONDS = 60.0  # of a harvester, where a test is not about its limit

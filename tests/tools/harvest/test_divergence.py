@@ -6,12 +6,11 @@ import datetime as dt
 
 import pytest
 
-from chordesk.models.board.questions import BoardQuestion
-from chordesk.models.board.signals import implied
+from chordesk.models.board import BoardQuestion, implied
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
-from chordesk.models.tables.questions import Question
-from chordesk.tools.harvest.registry import Tombstone
+from chordesk.models.tables.board import Question
+from chordesk.tools.board.registry import Tombstone
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.venues.pairs import confirm_pair
 from tests.fakes.venues import FarVenues, Fault, book_of, kalshi_row, manifold_row, polymarket_row

@@ -10,8 +10,8 @@ import pytest
 
 from chordesk.models.company import EarningsDate
 from chordesk.models.errors import MarketUnavailable
-from chordesk.tools.harvest.events import sessions_until
-from chordesk.tools.harvest.registry import Tombstone
+from chordesk.tools.board.registry import Tombstone
+from chordesk.tools.board.symbol_signals import sessions_until
 from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, ended, harvested

@@ -11,11 +11,9 @@ import pytest
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketUnavailable
 from chordesk.models.market import Listing
-from chordesk.models.tables.board import Forecast
-from chordesk.models.tables.questions import Question
-from chordesk.tools.harvest.context import EarlierVote
-from chordesk.tools.harvest.records import harvest_context
-from chordesk.tools.harvest.registry import Tombstone
+from chordesk.models.tables.board import Forecast, Question
+from chordesk.tools.board.context import EarlierVote, harvest_context
+from chordesk.tools.board.registry import Tombstone
 from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, ended, harvested, question

@@ -6,11 +6,10 @@ import datetime as dt
 
 import pytest
 
-from chordesk.models.board.questions import BoardQuestion
-from chordesk.models.board.signals import implied
+from chordesk.models.board import BoardQuestion, implied
 from chordesk.models.settings import Settings
-from chordesk.tools.harvest.funding import labels_of
-from chordesk.tools.harvest.registry import Tombstone
+from chordesk.tools.board.registry import Tombstone
+from chordesk.tools.board.venue_signals import labels_of
 from chordesk.tools.market.replay.market import ReplayMarket
 from tests.fakes.venues import FarVenues, Fault, paid_row
 from tests.tools.conftest import MakeContext

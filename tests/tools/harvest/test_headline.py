@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chordesk.tools.harvest.headline import compose
+from chordesk.tools.board.context import compose
 from tests.tools.harvest.boards import unsourced
 
 

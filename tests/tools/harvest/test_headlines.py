@@ -6,7 +6,7 @@ import datetime as dt
 
 from chordesk.models.errors import MarketError, MarketUnavailable
 from chordesk.models.market import Headline
-from chordesk.tools.harvest.registry import Tombstone
+from chordesk.tools.board.registry import Tombstone
 from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, ended, harvested

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chordesk.models.board.signals import Harvest
+from chordesk.models.board import Harvest
 from chordesk.models.database.store import Store
 from chordesk.models.market import Headline
 from chordesk.models.tables.orders import Account, Position
-from chordesk.tools.harvest.registry import HARVESTERS, Tombstone
+from chordesk.tools.board.registry import HARVESTERS, Tombstone
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from chordesk.tools.registry import ToolContext
 from tests.examples import examples
 from tests.tools.conftest import MakeContext

@@ -8,14 +8,13 @@ import math
 import pytest
 from sqlmodel import select
 
-from chordesk.models.board.signals import implied
+from chordesk.models.board import implied
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketUnavailable
-from chordesk.models.tables.options import OptionMark
-from chordesk.tools.harvest.registry import Tombstone
+from chordesk.models.tables.orders import OptionMark
+from chordesk.tools.board.registry import Tombstone
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ModelledReplay, ReplayMarket
+from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, ended, harvested
 from tests.tools.options.chains import fair_chain, known_bars, market, row

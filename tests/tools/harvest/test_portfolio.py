@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chordesk.models.board.signals import implied
+from chordesk.models.board import implied
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Account, Position
-from chordesk.tools.harvest.book import HeatBook, HeldHeat, heat_book, room
-from chordesk.tools.harvest.context import HarvestContext
+from chordesk.tools.board.context import HarvestContext
+from chordesk.tools.board.portfolio_signals import HeatBook, HeldHeat, heat_book, room
 from chordesk.tools.registry import ToolContext
 from tests.tools.conftest import MakeContext
 from tests.tools.event_positions.test_ledger import add_question, position

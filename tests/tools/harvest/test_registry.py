@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from chordesk.agents.board.voices import VOICES
-from chordesk.models.board.signals import Harvest, SignalFinding
+from chordesk.models.board import Harvest, SignalFinding
 from chordesk.models.errors import MarketUnavailable, NotConfigured
-from chordesk.tools.harvest.context import HarvestContext
-from chordesk.tools.harvest.registry import HARVESTERS, MAX_DATA_BYTES, Harvester, Tombstone, run_harvester
+from chordesk.tools.board.context import HarvestContext
+from chordesk.tools.board.registry import HARVESTERS, MAX_DATA_BYTES, Harvester, Tombstone, run_harvester
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from chordesk.tools.toolsets import warm
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board

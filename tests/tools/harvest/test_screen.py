@@ -6,11 +6,10 @@ import datetime as dt
 
 from sqlmodel import Session
 
+from chordesk.models.answers import ScreenConfidence
 from chordesk.models.database.store import Store
-from chordesk.models.research import ScreenConfidence
 from chordesk.models.tables.runs import ScreenHit
-from chordesk.tools.harvest.context import LensHit
-from chordesk.tools.harvest.records import harvest_context
+from chordesk.tools.board.context import LensHit, harvest_context
 from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, harvested, question

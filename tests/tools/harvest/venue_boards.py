@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from chordesk.models.board.questions import BoardQuestion
+from chordesk.models.board import BoardQuestion
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
-from chordesk.tools.harvest.context import HarvestContext, symbols_of
+from chordesk.tools.board.context import HarvestContext, symbols_of
 from chordesk.tools.market.clock import LiveClock
 from chordesk.tools.registry import ToolContext
 from tests.tools.harvest.boards import SECONDS

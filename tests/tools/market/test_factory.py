@@ -8,14 +8,12 @@ import pytest
 
 from chordesk.models.errors import NotConfigured, SettingError
 from chordesk.models.settings import REPLAYING, Settings
-from chordesk.tools.alpaca.chains import AlpacaChains
+from chordesk.tools.market.alpaca_chains import AlpacaChains
 from chordesk.tools.market.clock import LiveClock, ReplayClock
 from chordesk.tools.market.factory import MODULES, MarketKey, build_market
-from chordesk.tools.market.quotes import quote_of
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ReplayMarket
-from chordesk.tools.market.yahoo.chains import YahooChains
-from chordesk.tools.market.yahoo.market import YahooMarket
+from chordesk.tools.market.prices import quote_of
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
+from chordesk.tools.market.yahoo.market import YahooChains, YahooMarket
 
 
 def settings(home: Path, **changes: object) -> Settings:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from chordesk.models.errors import MarketError
 from chordesk.tools.market.clock import NEW_YORK, exchange_hours
-from chordesk.tools.market.intraday import end_of, intraday_of, slots, stamped
+from chordesk.tools.market.prices import end_of, intraday_of, slots, stamped
 from chordesk.tools.market.protocol import Intraday, IntradaySource
 from chordesk.tools.market.yahoo import market as yahoo
 from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo

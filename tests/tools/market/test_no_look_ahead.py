@@ -18,14 +18,13 @@ from chordesk.agents.roles import TOOLS
 from chordesk.models.database.store import Store
 from chordesk.models.market import Headline
 from chordesk.models.tables.orders import Account, Position
-from chordesk.tools.charts.overlays import OVERLAYS
+from chordesk.tools.charts.study import OVERLAYS
 from chordesk.tools.market.clock import NEW_YORK, ReplayClock
-from chordesk.tools.market.files.data import FilesData, files_data
+from chordesk.tools.market.files.data_folder import FilesData, files_data
 from chordesk.tools.market.files.market import FilesMarket
-from chordesk.tools.market.replay.columns import Columns, ReplayData
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.replay.market import Columns, ReplayData, ReplayMarket
+from chordesk.tools.model_tools.overview import Section
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.research.sections import Section
 from tests.examples import examples
 from tests.tools.conftest import MakeContext, every_tool
 from tests.tools.ledger_rows import add_candidate, add_report, add_run, add_verdict

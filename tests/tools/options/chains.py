@@ -11,8 +11,8 @@ import numpy as np
 
 from chordesk.models.contracts import ChainRow, OptionChain, parse_contract
 from chordesk.models.errors import MarketError
-from chordesk.tools.market.bars import DailyBars
-from chordesk.tools.pricing.black_scholes import Terms, price
+from chordesk.tools.market.prices import DailyBars
+from chordesk.tools.pricing import Terms, price
 from tests.tools.market.far_market import TODAY, FarMarket, daily
 from tests.tools.pricing.bars import aapl
 

@@ -10,8 +10,7 @@ import pytest
 from chordesk.models.contracts import Greeks
 from chordesk.models.errors import MarketUnavailable
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ModelledReplay, ReplayMarket
+from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, ReplayMarket
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import FarMarket
 from tests.tools.options.chains import APRIL, MAY, fair_chain, market, row

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.tools.options.liquidity import liquidity_of
-from chordesk.tools.options.quotes import mid_of
+from chordesk.tools.option_contracts import liquidity_of, mid_of
 from tests.tools.options.chains import row
 
 

@@ -6,10 +6,9 @@ import datetime as dt
 from typing import Any
 
 from chordesk.models.database.store import Store
-from chordesk.models.tables.options import OptionMark
+from chordesk.models.tables.orders import OptionMark
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ModelledReplay
+from chordesk.tools.market.replay.market import ModelledReplay, ReplayData
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY
 from tests.tools.options.chains import market, row

@@ -10,10 +10,9 @@ import pytest
 
 from chordesk.models.contracts import MODELLED
 from chordesk.models.database.store import Store
-from chordesk.models.tables.options import OptionMark
+from chordesk.models.tables.orders import OptionMark
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ModelledReplay, ReplayMarket
+from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, ReplayMarket
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY, daily
 from tests.tools.options.chains import APRIL, ChainMarket, fair_chain, known_bars, market, row

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from chordesk.tools.orders import submitting
-from chordesk.tools.orders.reconciliation import reconcile
+from chordesk.tools.orders import reconciliation, submitting
 from tests.tools.orders.desk import Desk, make_desk
 
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The desk pauses before it asks a broker again; a stand-in has nothing more by then."""
-    monkeypatch.setattr(reconcile, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(reconciliation, "PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(submitting, "PAUSE_SECONDS", 0.0)
 
 

@@ -15,12 +15,11 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Order, Position
 from chordesk.models.tables.runs import Candidate, Decision, Run, Step, Turn, Verdict
-from chordesk.tools.brokers.factory import build_broker
-from chordesk.tools.brokers.protocol import Broker
+from chordesk.tools.brokers.protocol import Broker, build_broker
 from chordesk.tools.ledger import apply_fill, ensure_account
 from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.flow import process_decision
-from chordesk.tools.orders.records.fence import FencingLease
 from chordesk.tools.orders.submitting import SubmissionContext
 from tests.tools.orders.tape import Tape
 

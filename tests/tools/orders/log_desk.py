@@ -13,9 +13,8 @@ from sqlmodel import select
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import AuditAnchor
-from chordesk.tools.orders.audit.chain import ChainAnchor, ChainReading
-from chordesk.tools.orders.audit.log import log_path, record
-from chordesk.tools.orders.audit.reading import CheckedChain, check_logs
+from chordesk.tools.orders.audit import ChainAnchor, ChainReading, log_path, record
+from chordesk.tools.orders.audit_reading import CheckedChain, check_logs
 from tests.databases import make_database
 
 

@@ -13,14 +13,11 @@ from chordesk.models.orders import BrokerState, DenialCode, OrderTicket
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Preview
 from chordesk.models.tables.runs import Decision, Run
-from chordesk.tools.orders import flattening
-from chordesk.tools.orders.audit import log as audit
-from chordesk.tools.orders.audit.reading import check_logs
-from chordesk.tools.orders.flattening import flatten
-from chordesk.tools.orders.halt import halting
-from chordesk.tools.orders.maintenance import maintain_orders
-from chordesk.tools.orders.records import fence
-from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders import accounts, audit, closing, halting
+from chordesk.tools.orders.accounts import FencingLease
+from chordesk.tools.orders.audit_reading import check_logs
+from chordesk.tools.orders.closing import flatten
+from chordesk.tools.orders.flow import maintain_orders
 from chordesk.tools.orders.submitting import SubmissionContext
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
@@ -32,7 +29,7 @@ NewDesk = Callable[..., Desk]
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CANCEL_SECONDS", "FILL_SECONDS", "PAUSE_SECONDS"):
-        monkeypatch.setattr(flattening, name, getattr(flattening, name) / 50)
+        monkeypatch.setattr(closing, name, getattr(closing, name) / 50)
 
 
 def _command(desk: Desk) -> SubmissionContext:
@@ -117,7 +114,7 @@ def test_open_orders_are_cancelled_before_their_positions_are_closed(new_desk: N
 def test_a_closing_order_that_rests_is_left_by_the_halt_and_taken_by_the_next_flattening(
     new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flattening, "FILL_SECONDS", 0.0)
+    monkeypatch.setattr(closing, "FILL_SECONDS", 0.0)
     market = Tape({"AAA": 100.0}, opens={"AAA": None})
     desk = new_desk(market)
     desk.hold("AAA", 10, 100.0)
@@ -188,7 +185,7 @@ def test_another_holder_of_the_account_stops_a_flattening(new_desk: NewDesk) -> 
 
     def another() -> None:
         market.on_fill = None
-        fence.take(desk.store, "paper", "another")
+        accounts.take(desk.store, "paper", "another")
 
     market.on_fill = another
     with pytest.raises(FencedOff, match="another"):

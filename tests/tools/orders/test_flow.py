@@ -18,10 +18,9 @@ from chordesk.models.orders import AccountView, BrokerAnswer, BrokerState, Order
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Fill, Order, Preview
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.data import replay_data
-from chordesk.tools.market.replay.market import ReplayMarket
-from chordesk.tools.orders.records.fence import FencingLease
-from chordesk.tools.orders.records.outcomes import LIVE_OFF
+from chordesk.tools.market.replay.market import ReplayMarket, replay_data
+from chordesk.tools.orders.accounts import FencingLease
+from chordesk.tools.orders.flow import LIVE_OFF
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape
 

@@ -12,12 +12,12 @@ from sqlmodel import select, update
 from chordesk.models.orders import DenialCode, OrderOutcome
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order, Preview
-from chordesk.tasks.approvals.approving import WaitingOrder, waiting
+from chordesk.tasks.approvals import WaitingOrder, waiting
 from chordesk.tasks.cli.render.orders import size_of
 from chordesk.tasks.cli.render.sizes import units_text
-from chordesk.tools.orders.halt import halting
-from chordesk.tools.orders.maintenance import maintain_orders
-from chordesk.tools.orders.reconciliation.reconcile import reconcile
+from chordesk.tools.orders import halting
+from chordesk.tools.orders.flow import maintain_orders
+from chordesk.tools.orders.reconciliation import reconcile
 from tests.tools.orders.desk import Desk, action
 from tests.tools.risk.test_options import Options
 

@@ -24,9 +24,9 @@ from chordesk.models.errors import FencedOff
 from chordesk.models.settings import Settings
 from chordesk.models.states import TradingState
 from chordesk.models.tables.orders import Order
-from chordesk.tools.brokers.factory import build_broker
-from chordesk.tools.orders.halt import halting
-from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.brokers.protocol import build_broker
+from chordesk.tools.orders import halting
+from chordesk.tools.orders.accounts import FencingLease
 from tests.patience import PATIENCE
 from tests.postgres import Server
 from tests.tools.orders.desk import DEFAULTS, Desk, action

@@ -11,16 +11,14 @@ from sqlmodel import select
 from chordesk.models.database.store import Store
 from chordesk.models.errors import FencedOff, OrderError
 from chordesk.models.settings import Settings
-from chordesk.models.settings.accounts import backtest_account
+from chordesk.models.settings.running_desk import backtest_account
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account, Order, Position
 from chordesk.tools.brokers.paper import PaperBroker
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.orders.flow import process_decision
-from chordesk.tools.orders.records.accounts import account_names
-from chordesk.tools.orders.records.fence import FencingLease
-from chordesk.tools.orders.simulated import simulated_context
+from chordesk.tools.orders.accounts import FencingLease, account_names
+from chordesk.tools.orders.flow import process_decision, simulated_context
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 

@@ -12,9 +12,9 @@ from chordesk.models.errors import FencedOff, ServiceError
 from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order, TraderNote
-from chordesk.tools.orders.maintenance import cancel_open, maintain_orders
-from chordesk.tools.orders.records import fence
-from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders import accounts
+from chordesk.tools.orders.accounts import FencingLease
+from chordesk.tools.orders.flow import cancel_open, maintain_orders
 from chordesk.tools.orders.submitting import cancel
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
@@ -165,7 +165,7 @@ def test_cancels_pass_whichever_process_holds_the_account(wired: tuple[Desk, Wir
     desk, wire = wired
     desk.market.opens = {"AAA": None}  # type: ignore[attr-defined]
     (outcome,) = desk.run(action())
-    fence.take(desk.store, "paper", "another")
+    accounts.take(desk.store, "paper", "another")
     with pytest.raises(FencedOff):
         maintain_orders(desk.context())
     wire.cut = {"cancel"}

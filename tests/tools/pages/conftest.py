@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chordesk.tools.market.clock import LiveClock
-from chordesk.tools.pages.page_tool import PAGE_READ
+from chordesk.tools.model_tools.pages import PAGE_READ
 from chordesk.tools.registry import ToolAnswer
 from chordesk.tools.toolsets import Registry
 from tests.fakes.pages import FakePages

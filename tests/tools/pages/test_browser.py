@@ -15,9 +15,9 @@ import psutil
 import pytest
 from PIL import Image
 
-from chordesk.models.page_hosts import page_hosts
+from chordesk.models.urls import page_hosts
 from chordesk.tools.pages.browser import HEIGHT, NAMES, WIDTH, find_browser, resolver_rules
-from chordesk.tools.pages.targets import PageError, target_of
+from chordesk.tools.pages.reading import PageError, target_of
 from chordesk.tools.registry import ToolAnswer
 from chordesk.tools.toolsets import MAX_IMAGE_BYTES
 from tests.fakes.pages import ARTICLE, FakePages, redirect, reply

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from chordesk.tools.market.replay.market import ReplayMarket
-from chordesk.tools.pages.page_tool import TEXT_CHARS
+from chordesk.tools.model_tools.pages import TEXT_CHARS
 from tests.fakes.pages import ARTICLE, FakePages, bomb, drip, half, redirect, reply
 from tests.patience import PATIENCE
 from tests.tools.conftest import Call, MakeContext

@@ -7,10 +7,8 @@ from email.message import Message
 
 import pytest
 
-from chordesk.models.page_hosts import page_hosts
-from chordesk.tools.pages.robots import PathRule, Robots
-from chordesk.tools.pages.targets import PageError, target_of
-from chordesk.tools.pages.wire import PageReply
+from chordesk.models.urls import page_hosts
+from chordesk.tools.pages.reading import PageError, PageReply, PathRule, Robots, target_of
 
 HOSTS = page_hosts("www.example.com")
 

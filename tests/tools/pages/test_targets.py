@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from chordesk.models.page_hosts import page_hosts
-from chordesk.tools.pages import wire
-from chordesk.tools.pages.targets import PageError, is_public, target_of
+from chordesk.models.urls import page_hosts
+from chordesk.tools.pages import reading
+from chordesk.tools.pages.reading import PageError, is_public, target_of
 from tests.fakes.pages import ARTICLE, FakePages, redirect, reply
 from tests.tools.pages.conftest import Read, reason
 
@@ -269,7 +269,7 @@ def test_a_certificate_is_verified_against_the_name(
 ) -> None:
     file = certificate(tmp_path, name)
     monkeypatch.setenv("SSL_CERT_FILE", str(file if trusted else certificate(tmp_path, "someone")))
-    wire._tls.cache_clear()
+    reading._tls.cache_clear()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
     try:
@@ -277,7 +277,7 @@ def test_a_certificate_is_verified_against_the_name(
             pages.pages["/a"] = reply(ARTICLE)
             answer = read(f"https://localhost:{pages.port}/a", f"localhost:{pages.port}")
     finally:
-        wire._tls.cache_clear()
+        reading._tls.cache_clear()
     if expected is None:
         assert answer.has_data
     else:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from chordesk.tools.pricing.black_scholes import Terms, beyond, greeks, implied_volatility, price, tick
+from chordesk.tools.pricing import Terms, beyond, greeks, implied_volatility, price, tick
 
 # MSFT260417P00335000 on 2026-03-27, quoted 3.85 to 3.95.
 MSFT = Terms("put", 356.77, 335.0, 21 / 365, rate=0.04, dividend_yield=0.009)
@@ -145,7 +145,7 @@ def test_without_time_or_volatility_a_price_is_the_least() -> None:
 
 def test_pricing_loads_neither_scipy_nor_the_solver() -> None:
     code = (
-        "import sys; from chordesk.tools.pricing.black_scholes import Terms, greeks, implied_volatility as iv;"
+        "import sys; from chordesk.tools.pricing import Terms, greeks, implied_volatility as iv;"
         "one = Terms('put', 100., 95., .1, .04); greeks(one, .3); before = 'lets_be_rational' in sys.modules;"
         "print(before, iv(one, 2.5)[1], 'lets_be_rational' in sys.modules, 'scipy' in sys.modules)"
     )

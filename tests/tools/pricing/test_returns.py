@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.tools.pricing.black_scholes import Terms
-from chordesk.tools.pricing.returns import profit_probability, written_returns
+from chordesk.tools.pricing import Terms, profit_probability, written_returns
 from tests.tools.pricing.test_black_scholes import MSFT, near, volatilities
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.tools import figures
-from chordesk.tools.pricing.volatility import yang_zhang
+from chordesk.tools.pricing import yang_zhang
 from tests.tools.pricing.bars import aapl
 
 

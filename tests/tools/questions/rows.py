@@ -7,12 +7,10 @@ from typing import Any
 
 from sqlmodel import Session
 
-from chordesk.models.tables.board import Episode, Forecast, KarmaEntry, Signal, SignalCitation
-from chordesk.models.tables.questions import Question
+from chordesk.models.tables.board import Episode, Forecast, KarmaEntry, Question, Signal, SignalCitation
 from chordesk.models.tables.runs import Run
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from tests.tools.ledger_rows import add, add_run, add_turn
 
 # Ten sessions after the first Monday of March 2010.

@@ -6,9 +6,9 @@ import datetime as dt
 
 from chordesk.models.database.store import Store
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.questions.choosing import choose, unused_tools
-from chordesk.tools.questions.desk import desk_questions
+from chordesk.tools.market.replay.market import ReplayData
+from chordesk.tools.questions.asking import desk_questions
+from chordesk.tools.questions.reading import choose, unused_tools
 from chordesk.tools.questions.resolving import resolve_due
 from tests.tools.ledger_rows import add_run
 from tests.tools.questions.rows import (

@@ -7,13 +7,13 @@ import datetime as dt
 import pytest
 from sqlmodel import func, select
 
-from chordesk.models.board.questions import BeatsMedian, QuestionSource
+from chordesk.models.board import BeatsMedian, QuestionSource
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
-from chordesk.models.tables.questions import Question
+from chordesk.models.tables.board import Question
 from chordesk.tools.market.clock import NEW_YORK, LiveClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.questions.desk import base_day, desk_questions, unaskable
+from chordesk.tools.market.replay.market import ReplayData
+from chordesk.tools.questions.asking import base_day, desk_questions, unaskable
 from chordesk.tools.questions.resolving import rule_of
 from tests.tools.questions.rows import ASKED, CLOSED, on
 

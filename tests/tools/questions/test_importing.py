@@ -10,10 +10,10 @@ from sqlmodel import select
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketUnavailable, UsageError
 from chordesk.models.settings import Settings
-from chordesk.models.tables.questions import Question
+from chordesk.models.tables.board import Question
 from chordesk.tools.questions.importing import import_markets, import_one, import_term, refresh
 from chordesk.tools.questions.medians import Resolved
-from chordesk.tools.questions.settling import settle
+from chordesk.tools.questions.resolving import settle
 from chordesk.tools.venues.factory import build_venue
 from tests.fakes.venues import FarVenues, Fault, in_days, kalshi_row, manifold_row, polymarket_row
 from tests.tools.event_positions.markets import NOW, market_of

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chordesk.models.board.questions import BeatsMedian
+from chordesk.models.board import BeatsMedian
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayData
 from chordesk.tools.questions.medians import Closes, Pending, RelativeOutcomes, Resolved, beats, span_of
 from tests.examples import examples
 from tests.tools.conftest import Raw

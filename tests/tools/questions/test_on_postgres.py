@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chordesk.models.database.store import Store
-from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayData
 from tests.tools.questions.test_resolving import resolve_at_once
 
 pytestmark = [pytest.mark.postgres, pytest.mark.no_cover]

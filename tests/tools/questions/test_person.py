@@ -10,13 +10,13 @@ from sqlmodel import select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
-from chordesk.models.tables.questions import Question
+from chordesk.models.tables.board import Question
 from chordesk.tools.market.clock import NEW_YORK, ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.questions.desk import desk_questions
+from chordesk.tools.market.replay.market import ReplayData
+from chordesk.tools.questions.asking import desk_questions
 from chordesk.tools.questions.medians import Resolved
 from chordesk.tools.questions.person import add_question, entered, moment_of, outcome_of
-from chordesk.tools.questions.settling import settle
+from chordesk.tools.questions.resolving import settle
 from tests.tools.questions.rows import ASKED, on, person_question
 
 NOW = ReplayClock(ASKED).now()

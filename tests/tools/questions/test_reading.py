@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from chordesk.models.board.questions import QuestionSource, QuestionState
+from chordesk.models.board import QuestionSource, QuestionState
 from chordesk.models.database.store import Store
 from chordesk.models.errors import NotFound, UsageError
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.questions.desk import desk_questions
+from chordesk.tools.market.replay.market import ReplayData
+from chordesk.tools.questions.asking import desk_questions
 from chordesk.tools.questions.medians import Resolved
 from chordesk.tools.questions.reading import find_question, list_questions
-from chordesk.tools.questions.settling import settle
+from chordesk.tools.questions.resolving import settle
 from tests.tools.questions.rows import ASKED, CLOSED, on, person_question
 
 

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from sqlmodel import Session, func, select
 
 from chordesk.models.database.store import Store
-from chordesk.models.tables.board import KarmaEntry
-from chordesk.models.tables.questions import Question
+from chordesk.models.tables.board import KarmaEntry, Question
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.questions.desk import desk_questions
+from chordesk.tools.market.replay.market import ReplayData
+from chordesk.tools.questions.asking import desk_questions
 from chordesk.tools.questions.resolving import resolve_due
 from tests.examples import examples
 from tests.tools.ledger_rows import add_run

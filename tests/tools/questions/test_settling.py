@@ -8,11 +8,10 @@ import pytest
 from sqlmodel import Session, select
 
 from chordesk.models.database.store import Store
-from chordesk.models.tables.board import Episode, EpisodeQuestion, KarmaEntry
-from chordesk.models.tables.questions import EventPosition, Question
+from chordesk.models.tables.board import Episode, EpisodeQuestion, EventPosition, KarmaEntry, Question
 from chordesk.models.tables.runs import Run
 from chordesk.tools.questions.medians import Resolved
-from chordesk.tools.questions.settling import book_late, is_under_way, keep_open, settle, unbooked
+from chordesk.tools.questions.resolving import book_late, is_under_way, keep_open, settle, unbooked
 from tests.tools.ledger_rows import add, add_run
 from tests.tools.questions.rows import add_forecast, add_skill, person_question
 

@@ -10,12 +10,11 @@ from sqlmodel import Session
 
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
-from chordesk.models.tables.questions import Question
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.questions.desk import desk_questions
-from chordesk.tools.questions.importing import import_markets, import_one
+from chordesk.models.tables.board import Question
+from chordesk.tools.market.replay.market import ReplayData
+from chordesk.tools.questions.asking import desk_questions
+from chordesk.tools.questions.importing import import_markets, import_one, resolution_of, watched
 from chordesk.tools.questions.resolving import ResolveReport, resolve_due
-from chordesk.tools.questions.venue_outcomes import resolution_of, watched
 from chordesk.tools.venues.factory import build_venues
 from tests.fakes.venues import FarVenues, Fault, kalshi_row, manifold_row
 from tests.tools.event_positions.markets import NOW, market_of

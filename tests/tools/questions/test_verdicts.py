@@ -11,11 +11,10 @@ from sqlmodel import Session, func, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
-from chordesk.models.tables.questions import Question, VerdictQuestion
+from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.runs import Verdict
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.questions.desk import desk_questions
-from chordesk.tools.questions.verdicts import verdict_question
+from chordesk.tools.market.replay.market import ReplayData
+from chordesk.tools.questions.asking import desk_questions, verdict_question
 from tests.tools.ledger_rows import add_candidate, add_run, add_verdict
 from tests.tools.market.far_market import FarMarket
 from tests.tools.questions.rows import ASKED, on

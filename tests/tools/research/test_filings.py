@@ -15,8 +15,8 @@ import pytest
 from chordesk.models.company import Filing
 from chordesk.models.settings.sources import load
 from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.model_tools import filings
 from chordesk.tools.registry import ToolAnswer
-from chordesk.tools.research import edgar
 from tests.fakes.sec import FarSec, filing
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY, FarClock, FarMarket
@@ -182,7 +182,7 @@ def test_without_an_identity_or_the_extra_it_is_not_available(
     (gap,) = ask("AAPL", identity=None).payload["missing"]
     assert gap["what"] == "filings"
     assert gap["reason"].startswith('not available: configure DESK_SEC_IDENTITY="NAME MAIL"')
-    monkeypatch.setattr(edgar.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(filings.importlib.util, "find_spec", lambda name: None)
     (gap,) = ask("AAPL").payload["missing"]
     assert gap["reason"] == "not available: pip install 'chordesk[filings]'"
     assert sec.asked == []
@@ -221,7 +221,7 @@ def test_a_worker_that_is_warm_can_load_edgartools(tmp_path: Path, sec: FarSec) 
     code = (
         "from pathlib import Path\n"
         "from chordesk.tools.market.clock import LiveClock\n"
-        "from chordesk.tools.research.edgar import Edgar\n"
+        "from chordesk.tools.model_tools.filings import Edgar\n"
         "from chordesk.tools.toolsets import warm\n"
         "warm()\n"
         f"print(len(Edgar(Path({str(tmp_path)!r}), LiveClock(), {IDENTITY!r}).filings('AAPL')))\n"
@@ -240,7 +240,7 @@ def test_a_closed_port_is_unavailable(tmp_path: Path, sec: FarSec) -> None:
         "socket.socket.connect = lambda self, address: (made.append(address), connect(self, address))[1]\n"
         "from pathlib import Path\n"
         "from chordesk.tools.market.clock import LiveClock\n"
-        "from chordesk.tools.research.edgar import Edgar\n"
+        "from chordesk.tools.model_tools.filings import Edgar\n"
         f"try:\n    Edgar(Path({str(tmp_path)!r}), LiveClock(), {IDENTITY!r}).filings('AAPL')\n"
         "except Exception as error:\n    print(type(error).__name__, error)\n"
         "print(made)\n"

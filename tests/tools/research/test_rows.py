@@ -22,7 +22,7 @@ from chordesk.models.company import (
 )
 from chordesk.models.errors import MarketUnavailable
 from chordesk.tools.market.replay.market import ReplayMarket
-from chordesk.tools.research.rows import plain_text
+from chordesk.tools.model_tools.company_data import plain_text
 from tests.examples import examples
 from tests.patience import PATIENCE
 from tests.tools.conftest import Call, MakeContext, every_tool

@@ -8,7 +8,7 @@ from typing import Any
 from chordesk.models.company import Holder, InsiderTrade
 from chordesk.models.market import Listing
 from chordesk.tools.market.replay.market import ReplayMarket
-from chordesk.tools.research.summary import summary_markdown
+from chordesk.tools.model_tools.overview import summary_markdown
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY, FarClock, daily
 from tests.tools.research.company_market import CompanyMarket

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+from chordesk.models.answers import Instrument
 from chordesk.models.market import Quote
 from chordesk.models.orders import DenialCode
-from chordesk.models.research import Instrument
 from chordesk.tools.market.clock import NEW_YORK
 from tests.tools.risk.figures import PUT, account, held
 

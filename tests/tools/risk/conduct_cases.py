@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from chordesk.models.answers import Rating
 from chordesk.models.orders import DenialCode
-from chordesk.models.research import Rating
 from chordesk.models.states import TradingState
 from tests.tools.risk.cases import SECOND, SELL, Case, auction
 from tests.tools.risk.figures import HOUR, NOW, account

@@ -12,14 +12,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlmodel import select, update
 
 from chordesk.models.orders import DenialCode, OrderOutcome
-from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.states import OrderState, RunState
 from chordesk.models.tables.orders import Approval, Order, Preview
 from chordesk.tasks.cli.orders import arming
-from chordesk.tools.orders.halt import disarming
-from chordesk.tools.orders.maintenance import maintain_orders
-from chordesk.tools.orders.records import approvals
-from chordesk.tools.orders.records.outcomes import outcome
+from chordesk.tools.orders import approvals, halting
+from chordesk.tools.orders.flow import maintain_orders, outcome
 from tests.fakes.alpaca import Alpaca
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
@@ -146,7 +144,7 @@ def armed(disarmed: bool = False, **terms: Any) -> Play:
         decision = desk.decide(action("AAA"), action("BBB"))
         desk.process(decision, trader_live=False)
         if disarmed:
-            disarming.disarm(desk.store, desk.settings, desk.settings.broker, "ann")
+            halting.disarm(desk.store, desk.settings, desk.settings.broker, "ann")
         first, second = desk.process(decision)
         assert first.state == (OrderState.FILLED if wanted["hours"] > 1 and not disarmed else OrderState.DENIED)
         assert len(stage.alpaca.sends) == [first.state, second.state].count(OrderState.FILLED)

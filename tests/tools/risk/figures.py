@@ -6,9 +6,9 @@ import datetime as dt
 import uuid
 from typing import Any
 
+from chordesk.models.answers import Instrument, Rating
 from chordesk.models.market import Quote
 from chordesk.models.orders import AccountView, HeldPosition, OrderTicket, Reservation, RiskContext, RiskLimits
-from chordesk.models.research import Instrument, Rating
 from chordesk.models.settings import Settings
 from chordesk.models.states import TradingState
 from chordesk.tools.risk import limits_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from chordesk.models.answers import Instrument
 from chordesk.models.orders import DenialCode
-from chordesk.models.research import Instrument
 from tests.tools.risk.cases import FAR, OPTION, OPTIONS, SELL, SELL_PUT, SHORT, SHORT_PUT, Case
 from tests.tools.risk.figures import CALL, PUT, account, held, reserve
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.contracts import parse_contract
-from chordesk.tools.risk.cover import Cover, cover_of
+from chordesk.tools.risk.exposure import Cover, cover_of
 
 PUT90, PUT85, PUT95 = (f"AAA100918P000{strike}000" for strike in (90, 85, 95))
 CALL90, CALL85, CALL95 = (f"AAA100918C000{strike}000" for strike in (90, 85, 95))

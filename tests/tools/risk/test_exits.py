@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from chordesk.models.answers import Instrument, Rating
 from chordesk.models.market import Quote
 from chordesk.models.orders import Cleared, DenialCode, OrderTicket, RiskContext, RiskLimits
-from chordesk.models.research import Instrument, Rating
 from chordesk.models.states import TradingState
 from chordesk.tools.decimals import exact
 from chordesk.tools.risk import check, exit_terms, within_collar

@@ -19,10 +19,9 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, EquityMark, Fill, Order, Position, Trading
 from chordesk.models.tables.runs import Run, Verdict, VerdictReport
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.data import replay_data
-from chordesk.tools.market.replay.market import ReplayMarket
-from chordesk.tools.orders.checks.evaluation import SizedOrder, evaluate
-from chordesk.tools.orders.records.snapshots import symbols_of, take_snapshot
+from chordesk.tools.market.replay.market import ReplayMarket, replay_data
+from chordesk.tools.orders.checking import SizedOrder, evaluate
+from chordesk.tools.orders.snapshots import symbols_of, take_snapshot
 from tests.tools.ledger_rows import add_candidate, add_report, add_run
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape

@@ -16,7 +16,7 @@ from sqlmodel import col, select
 from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, OrderState
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.tools.decimals import exact
-from chordesk.tools.orders.halt import halting
+from chordesk.tools.orders import halting
 from tests.examples import examples
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape

@@ -6,8 +6,7 @@ import pytest
 
 from chordesk.models.orders import Cleared, DenialCode
 from chordesk.tools.risk import check
-from chordesk.tools.risk.check import RULES
-from chordesk.tools.risk.measures import CODES_OF, measured
+from chordesk.tools.risk.check import CODES_OF, RULES, measured
 from tests.tools.risk.figures import account, context, limits, ticket
 from tests.tools.risk.test_rules import BOUNDARIES
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.scoring.calibration import calibration_table
-from chordesk.tools.scoring.wilson import wilson
+from chordesk.tools.scoring.statistics import calibration_table, wilson
 
 
 def test_a_table_by_hand() -> None:

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.scoring.compute import VoiceRecord, compute_shares, extinct, plan_turns
-from chordesk.tools.scoring.errors import DatedMean, dated_mean
-from chordesk.tools.scoring.points import alpha
+from chordesk.tools.scoring.statistics import DatedMean, alpha, dated_mean
+from chordesk.tools.scoring.voices import VoiceRecord, compute_shares, extinct, plan_turns
 
 SIX = ("a", "b", "c", "d", "e", "f")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.scoring.consensus import (
+from chordesk.tools.scoring.voices import (
     agreement,
     agreements,
     consensus,

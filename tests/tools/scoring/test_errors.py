@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.tools.scoring.errors import dated_mean
+from chordesk.tools.scoring.statistics import dated_mean
 
 START = date(2026, 1, 5)
 

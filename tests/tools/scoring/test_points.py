@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.scoring.points import alpha, brier, log_score
+from chordesk.tools.scoring.statistics import alpha, brier, log_score
 
 shares = st.floats(0, 1)
 N = 20_000

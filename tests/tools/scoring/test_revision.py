@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chordesk.tools.scoring.revision import crowd, last_positions, revision_gain
+from chordesk.tools.scoring.voices import crowd, last_positions, revision_gain
 from tests.tools.scoring.test_summary import forecast
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chordesk.tools.scoring.student import t_95
+from chordesk.tools.scoring.statistics import t_95
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from chordesk.tools.scoring.summary import ScoredForecast, score
+from chordesk.tools.scoring.statistics import ScoredForecast, score
 
 START = dt.datetime(2026, 1, 5, 20, tzinfo=dt.UTC)
 

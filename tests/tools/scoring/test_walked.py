@@ -7,8 +7,8 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from chordesk.tools.scoring.summary import score
-from chordesk.tools.scoring.walked import Judgement, rates, walked
+from chordesk.tools.scoring.statistics import score
+from chordesk.tools.scoring.track_records import Judgement, rates, walked
 
 START = dt.datetime(2026, 1, 5, 20, tzinfo=dt.UTC)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.scoring.wilson import wilson
+from chordesk.tools.scoring.statistics import wilson
 
 
 def test_known_intervals() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.stakes.heat import contract_heat, correlated_heat, effective_bets, share_heat
+from chordesk.tools.portfolio_sizing import contract_heat, correlated_heat, effective_bets, share_heat
 
 
 def test_heat_by_hand() -> None:

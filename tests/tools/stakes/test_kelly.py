@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.stakes.kelly import KellyBet, full_kelly, kelly_bet
+from chordesk.tools.position_sizing import KellyBet, full_kelly, kelly_bet
 
 beliefs = st.floats(0, 1)
 prices = st.floats(0.01, 0.99)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.stakes.portfolio_kelly import UnitReturn, binary_return, covariance, next_bet, portfolio_kelly
+from chordesk.tools.portfolio_sizing import UnitReturn, binary_return, covariance, next_bet, portfolio_kelly
 
 
 def test_the_return_of_a_contract() -> None:

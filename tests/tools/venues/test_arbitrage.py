@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.tools.venues.arbitrage import Leg, PairState, best_edge, compare, confidence_of, edge_per_share
-from chordesk.tools.venues.fees import fee_per_share
-from chordesk.tools.venues.markets import NO_FEE, BookLevel, EventBook, FeeTerms, VenueMarket
-from chordesk.tools.venues.wires.kalshi import FEE as KALSHI
+from chordesk.tools.venues.kalshi import FEE as KALSHI
+from chordesk.tools.venues.markets import NO_FEE, BookLevel, EventBook, FeeTerms, VenueMarket, fee_per_share
+from chordesk.tools.venues.pairs import Leg, PairState, best_edge, compare, confidence_of, edge_per_share
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 POLYMARKET = FeeTerms(0.04)

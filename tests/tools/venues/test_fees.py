@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.venues.fees import fee_per_share, taker_fee
-from chordesk.tools.venues.wires.kalshi import FEE as KALSHI
+from chordesk.tools.venues.kalshi import FEE as KALSHI
+from chordesk.tools.venues.markets import fee_per_share, taker_fee
 
 prices = st.integers(1, 99).map(lambda cents: cents / 100)
 

@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.venues.funding import LEAST, annual_rate, funding_figures, same_sign, z_score
-from chordesk.tools.venues.wires.rates import FundingPaid, FundingRate
+from chordesk.tools.venues.funding import (
+    LEAST,
+    FundingPaid,
+    FundingRate,
+    annual_rate,
+    funding_figures,
+    same_sign,
+    z_score,
+)
 
 NOW = dt.datetime(2026, 2, 1, tzinfo=dt.UTC)
 

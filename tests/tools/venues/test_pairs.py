@@ -12,7 +12,7 @@ from sqlmodel import Session, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import NotFound, UsageError
-from chordesk.models.tables.questions import Question, QuestionPair
+from chordesk.models.tables.board import Question, QuestionPair
 from chordesk.tools.venues.pairs import confirm_pair, likely_pairs, list_pairs, pair_of, reject_pair, suggest_pairs
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.venues.markets import Pool, Side
-from chordesk.tools.venues.pool import after_bet, pool_probability, shares_for
+from chordesk.tools.venues.markets import Pool, Side, after_bet, pool_probability, shares_for
 
 amounts = st.floats(1, 1e5)
 pools = st.builds(Pool, amounts, amounts, st.floats(0.05, 0.95))

@@ -8,8 +8,7 @@ from sqlmodel import Session
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.tools.venues.factory import build_venues
-from chordesk.tools.venues.pairs import PairedQuestions, confirm_pair, list_pairs, suggest_pairs
-from chordesk.tools.venues.survey import survey_pairs
+from chordesk.tools.venues.pairs import PairedQuestions, confirm_pair, list_pairs, suggest_pairs, survey_pairs
 from tests.fakes.venues import FarVenues, Fault, book_of, kalshi_row, manifold_row, polymarket_row
 from tests.tools.venues.test_pairs import question, stored
 

@@ -1,26 +1,123 @@
-"""Daily bars of own files: one file a symbol in `bars/`, or one long table `bars.csv` or `bars.parquet`."""
+"""Daily bars and the universe of own files: how they are read and checked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import datetime as dt
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from chordesk.tools.market.files.reading.parts import parts_of
-from chordesk.tools.market.files.reading.problems import Problems
-from chordesk.tools.market.files.reading.tables import Part
-from chordesk.tools.market.files.rows import PRICES, Days, Rows, joined, numbers
+from chordesk.models.market import Listing
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.files.tables import Cells, Part, Problems, day_of, is_empty, number_of, parts_of
+from chordesk.tools.market.protocol import Floats
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
+
+PRICES = ("open", "high", "low", "close")
+_UNREAD = -1
+
+
+class Rows(NamedTuple):
+    """Rows of equal length. owner, file: places in `symbols` and `files`; row: of the file; day: ordinals of dates.
+
+    adjusted: the close after splits and dividends. A figure that a file does not have is not a number.
+    """
+
+    symbols: tuple[str, ...]
+    files: tuple[str, ...]
+    owner: npt.NDArray[np.int32]
+    file: npt.NDArray[np.int32]
+    row: npt.NDArray[np.int64]
+    day: npt.NDArray[np.int32]
+    open: Floats
+    high: Floats
+    low: Floats
+    close: Floats
+    adjusted: Floats
+    volume: Floats
+
+    def taken(self, which: npt.NDArray[np.generic]) -> Rows:
+        """Return the rows of a mask or of places, in that order."""
+        arrays = {name: getattr(self, name)[which] for name in self._fields[2:]}
+        return self._replace(**arrays)
+
+    def of_files_with(self, column: str, columns: Mapping[str, frozenset[str]]) -> npt.NDArray[np.bool_]:
+        """Return whether each row is of a file with a column. columns: of each file."""
+        with_it = np.array([column in columns.get(file, ()) for file in self.files], dtype=bool)
+        return with_it[self.file] if len(with_it) else np.zeros(0, dtype=bool)
+
+    def day_at(self, at: int) -> dt.date:
+        return dt.date.fromordinal(int(self.day[at]))
+
+
+class Days:
+    """Reader of days; each text is read once."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._known: dict[str, int | str] = {}
+
+    def read(self, part: Part, column: str) -> npt.NDArray[np.int32]:
+        """Return the days of a column as ordinals, -1 for a cell that is a problem now."""
+        found = np.empty(len(part), dtype=np.int32)
+        for at, cell in enumerate(part.cells[column]):
+            day = self._ordinal(cell if isinstance(cell, str) else f"{cell:.0f}")
+            if isinstance(day, str):
+                self._problems.error(part.file, day, int(part.rows[at]), part.written[column])
+                day = _UNREAD
+            found[at] = day
+        return found
+
+    def _ordinal(self, text: str) -> int | str:
+        known = self._known.get(text)
+        if known is None:
+            day = day_of(text)
+            known = self._known[text] = day if isinstance(day, str) else day.toordinal()
+        return known
+
+
+def numbers(part: Part, column: str, problems: Problems) -> Floats:
+    """Return a column as numbers, not a number for an empty cell and for a column that the table does not have,
+    infinite for a cell that is a problem now."""
+    cells = part.cells.get(column)
+    if cells is None:
+        return np.full(len(part), np.nan)
+    try:
+        found = np.array(cells, dtype=np.float64)
+        if not np.isinf(found).any():
+            return found
+    except ValueError:
+        pass
+    return np.array([_number(part, column, cells, at, problems) for at in range(len(part))])
+
+
+def _number(part: Part, column: str, cells: Cells, at: int, problems: Problems) -> float:
+    found = number_of(str(cells[at]))
+    if isinstance(found, str):
+        problems.error(part.file, found, int(part.rows[at]), part.written[column])
+        return float("inf")
+    return found
+
+
+def joined(symbols: Sequence[str], files: Sequence[str], parts: Sequence[Sequence[npt.NDArray[np.generic]]]) -> Rows:
+    """Return the rows of parts, each a sequence of arrays in the order of the fields of Rows."""
+    kinds = (np.int32, np.int32, np.int64, np.int32, *[np.float64] * 6)
+    arrays = [
+        np.concatenate([part[place] for part in parts]).astype(kind, copy=False) if parts else np.empty(0, kind)
+        for place, kind in enumerate(kinds)
+    ]
+    return Rows(tuple(symbols), tuple(files), *arrays)
+
 
 PriceKind = Literal["auto", "raw", "adjusted"]
 Array = npt.NDArray[np.generic]
 _CLOSES = ("close", "adjusted")
 
 # Our names, and those of files, the preferred first.
-NAMES = {
+BAR_COLUMNS = {
     "day": ("date", "day", "datetime", "timestamp", "time", "tradedate", "indexlevel0", "unnamed0", ""),
     "symbol": ("symbol", "ticker", "sym", "name"),
     "open": ("open", "openprice", "o"),
@@ -46,7 +143,7 @@ class BarReader:
     def read(self, path: Path, name: str, symbol: str | None) -> None:
         """Read a file. symbol: of a file without a column for it; None for a long table, which needs one."""
         self._files.append(name)
-        for part in parts_of(path, name, NAMES, self._problems):
+        for part in parts_of(path, name, BAR_COLUMNS, self._problems):
             if name not in self.columns:
                 self.columns[name] = frozenset(part.cells)
                 if not self._can_be_read(part, symbol):
@@ -133,3 +230,171 @@ def priced(
     found = {name: getattr(rows, name) * factor for name in ("open", "high", "low")}
     close = np.where(alone, rows.adjusted, rows.close * factor)
     return rows._replace(**found, close=close), alone | (kind == "adjusted")
+
+
+Mask = npt.NDArray[np.bool_]
+FEW_BARS = 61  # sessions that the figures of a screen look back
+FLAT_SESSIONS = 10
+_NAMED = 5
+# A close-to-close move of a 2:1 split or of a reverse one.
+_SPLIT_LIKE = (-0.45, 0.80)
+
+
+def checked(rows: Rows, columns: Mapping[str, frozenset[str]], adjusted: Mask, problems: Problems) -> tuple[Rows, Mask]:
+    """Return (the rows that have prices, by symbol and day, whether each is adjusted). Problems of single rows and of
+    whole symbols are added to `problems`; low and high are widened to hold open and close."""
+    rows, adjusted = _with_prices(rows, adjusted, problems)
+    _order(rows, problems)
+    sorted_by = np.lexsort((rows.day, rows.owner))
+    rows, adjusted = rows.taken(sorted_by), adjusted[sorted_by]
+    _prices(rows, columns, problems)
+    _days(rows, problems)
+    rows = _widened(rows, problems)
+    if not problems.errors:
+        _symbols(rows, adjusted, problems)
+    return rows, adjusted
+
+
+def _report(rows: Rows, mask: Mask, problems: Problems, message: str, column: str | None = None) -> None:
+    for at in np.flatnonzero(mask).tolist():
+        problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), column)
+
+
+def _with_prices(rows: Rows, adjusted: Mask, problems: Problems) -> tuple[Rows, Mask]:
+    empty = np.logical_and.reduce([np.isnan(getattr(rows, name)) for name in PRICES])
+    for at in np.flatnonzero(empty).tolist():
+        message = f"{_name(rows, at)} has no price on {rows.day_at(at)}: there is no bar of it"
+        problems.warn(rows.files[rows.file[at]], message, int(rows.row[at]))
+    return rows.taken(~empty), adjusted[~empty]
+
+
+def _order(rows: Rows, problems: Problems) -> None:
+    """Add a warning for each file of days that do not ascend, symbol by symbol; they are put in order."""
+    later = np.lexsort((np.arange(len(rows.day)), rows.owner))
+    owner, day = rows.owner[later], rows.day[later]
+    back = np.flatnonzero((owner[1:] == owner[:-1]) & (day[1:] < day[:-1])) + 1
+    for place in np.unique(rows.file[later[back]]).tolist():
+        first = int(later[back[rows.file[later[back]] == place][0]])
+        message = f"days are out of order from here on ({rows.day_at(first)}); they are put in order"
+        problems.warn(rows.files[place], message, int(rows.row[first]))
+
+
+def _prices(rows: Rows, columns: Mapping[str, frozenset[str]], problems: Problems) -> None:
+    ranged = rows.of_files_with("open", columns) & rows.of_files_with("close", columns)
+    for name in PRICES:
+        wanted = ranged if name != "close" else np.ones(len(ranged), dtype=bool)
+        _report(rows, wanted & np.isnan(getattr(rows, name)), problems, "no price", name)
+    for name in PRICES:
+        values = getattr(rows, name)
+        for at in np.flatnonzero(values <= 0).tolist():
+            message = f"{values[at]:g} is no price: it must be above zero"
+            problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), name)
+    for at in np.flatnonzero((rows.high < rows.low) & np.isfinite(rows.low)).tolist():
+        message = f"the high {rows.high[at]:g} is below the low {rows.low[at]:g}"
+        problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), "high")
+    _report(rows, rows.volume < 0, problems, "a negative volume", "volume")
+
+
+def _days(rows: Rows, problems: Problems) -> None:
+    same = np.r_[False, (rows.owner[1:] == rows.owner[:-1]) & (rows.day[1:] == rows.day[:-1])]
+    for at in np.flatnonzero(same).tolist():
+        first = f"{rows.files[rows.file[at - 1]]} row {rows.row[at - 1]}"
+        message = f"{_name(rows, at)} has a second bar of {rows.day_at(at)}; the first is in {first}"
+        problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), "date")
+    sessions = np.array([day.toordinal() for day in exchange_hours().sessions])
+    for at in np.flatnonzero(~np.isin(rows.day, sessions)).tolist():
+        message = f"{rows.day_at(at):%A}, {rows.day_at(at)}, is no session of the New York Stock Exchange"
+        problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), "date")
+
+
+def _widened(rows: Rows, problems: Problems) -> Rows:
+    low = np.fmin(rows.low, np.fmin(rows.open, rows.close))
+    high = np.fmax(rows.high, np.fmax(rows.open, rows.close))
+    ranged = ~np.isnan(rows.open)
+    # A ten-thousandth of the price is what rounding and adjustment leave between them.
+    slack = 1e-4 * rows.close
+    with np.errstate(invalid="ignore"):  # of cells that are problems already
+        odd = ranged & ((rows.low - low > slack) | (high - rows.high > slack))
+    for place in np.unique(rows.file[odd]).tolist():
+        which = np.flatnonzero(odd & (rows.file == place))
+        message = f"{len(which)} rows have an open or close outside low to high, which are widened"
+        problems.warn(rows.files[place], f"{message}; the first is here", int(rows.row[which[0]]))
+    return rows._replace(low=np.where(ranged, low, np.nan), high=np.where(ranged, high, np.nan))
+
+
+def _symbols(rows: Rows, adjusted: Mask, problems: Problems) -> None:
+    starts = np.flatnonzero(np.r_[True, rows.owner[1:] != rows.owner[:-1]]) if len(rows.day) else np.empty(0, int)
+    sessions = np.array([day.toordinal() for day in exchange_hours().sessions])
+    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(rows.day)], strict=True):
+        _symbol(rows.taken(np.arange(start, end)), bool(adjusted[start]), sessions, problems)
+
+
+def _symbol(rows: Rows, adjusted: bool, sessions: npt.NDArray[np.int64], problems: Problems) -> None:
+    name, file = _name(rows, 0), rows.files[rows.file[0]]
+    if len(rows.day) < FEW_BARS:
+        problems.warn(file, f"{name} has {len(rows.day)} bars; some figures need {FEW_BARS}")
+    first, end = np.searchsorted(sessions, [rows.day[0], rows.day[-1] + 1])
+    if (holes := np.setdiff1d(sessions[first:end], rows.day)).size:
+        shown = ", ".join(str(dt.date.fromordinal(day)) for day in holes[:_NAMED].tolist())
+        more = f" and {holes.size - _NAMED} more" if holes.size > _NAMED else ""
+        problems.warn(file, f"{name} has no bar of {holes.size} sessions within its days: {shown}{more}")
+    moves = rows.close[1:] / rows.close[:-1] - 1
+    jumps = np.flatnonzero((moves <= _SPLIT_LIKE[0]) | (moves >= _SPLIT_LIKE[1])) + 1
+    if len(jumps) and not adjusted:
+        at = int(jumps[0])
+        message = f"{name} moved {moves[at - 1]:+.0%} on {rows.day_at(at)}, as in a split; raw prices are not adjusted"
+        problems.warn(file, f"{message}{f'; {len(jumps)} such moves' if len(jumps) > 1 else ''}", int(rows.row[at]))
+    _flat(rows, name, file, problems)
+
+
+def _flat(rows: Rows, name: str, file: str, problems: Problems) -> None:
+    changed = np.flatnonzero(np.r_[True, rows.close[1:] != rows.close[:-1], True])
+    lengths = np.diff(changed)
+    if len(lengths) and lengths.max() >= FLAT_SESSIONS:
+        at = int(changed[int(lengths.argmax())])
+        message = f"{name} closed at {rows.close[at]:g} for {lengths.max()} sessions in a row"
+        problems.warn(file, f"{message} from {rows.day_at(at)}", int(rows.row[at]))
+
+
+def _name(rows: Rows, at: int) -> str:
+    return rows.symbols[int(rows.owner[at])]
+
+
+UNIVERSE_COLUMNS = {
+    "symbol": ("symbol", "ticker", "sym"),
+    "name": ("name", "company", "companyname", "security", "longname"),
+    "sector": ("sector", "gicssector"),
+    "industry": ("industry", "gicssubindustry", "subindustry"),
+}
+_TEXTS = ("name", "sector", "industry")
+
+
+def read_universe(path: Path, name: str, with_bars: Container[str], problems: Problems) -> dict[str, Listing]:
+    """Return the listings of a universe file by symbol; a symbol without bars is a warning and is left out."""
+    found: dict[str, Listing] = {}
+    for part in parts_of(path, name, UNIVERSE_COLUMNS, problems):
+        if "symbol" not in part.cells:
+            problems.error(name, "has no column symbol", 1)
+            return {}
+        for at in range(len(part)):
+            listing = _listing(part, at, problems)
+            if listing is None:
+                continue
+            row = int(part.rows[at])
+            if listing.symbol in found:
+                problems.error(name, f"{listing.symbol} is listed twice", row, "symbol")
+            elif listing.symbol not in with_bars:
+                problems.warn(name, f"{listing.symbol} has no bars, and is left out", row, "symbol")
+            else:
+                found[listing.symbol] = listing
+    return found
+
+
+def _listing(part: Part, at: int, problems: Problems) -> Listing | None:
+    symbol = str(part.cells["symbol"][at]).strip().upper()
+    if not is_symbol(symbol):
+        reason = f"{symbol[:40]!r} is no symbol: {SYMBOL_RULE}"
+        problems.error(part.file, reason, int(part.rows[at]), part.written["symbol"])
+        return None
+    texts = {name: str(part.cells[name][at]).strip() for name in _TEXTS if name in part.cells}
+    return Listing(symbol=symbol, **{name: text for name, text in texts.items() if not is_empty(text)})

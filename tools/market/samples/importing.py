@@ -2,28 +2,183 @@
 
 from __future__ import annotations
 
+import csv
+import datetime as dt
+import io
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import orjson
+
+from chordesk.models.contracts import contract_of
 from chordesk.models.errors import UsageError
-from chordesk.tools.market.files.bars import NAMES as BARS
-from chordesk.tools.market.files.chains import NAMES as CHAINS
-from chordesk.tools.market.files.folder import ABOUT
-from chordesk.tools.market.files.headlines import NAMES as HEADLINES
-from chordesk.tools.market.files.reading.parts import parts_of
-from chordesk.tools.market.files.reading.problems import Problems
-from chordesk.tools.market.files.reading.tables import CSV, JSON_LINES, PARQUET
-from chordesk.tools.market.samples import msft_chain, news_2020
-from chordesk.tools.market.samples.archives import digest_of, require_hash
-from chordesk.tools.market.samples.catalog import MSFT_CHAIN, NEWS_2020, SAMPLES, PackageFile, Sample
-from chordesk.tools.market.samples.fetching import fetch
-from chordesk.tools.market.samples.writing import Table, write_files
+from chordesk.models.files import replacing
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.market.files.bars import BAR_COLUMNS as BARS
+from chordesk.tools.market.files.chains import CHAIN_COLUMNS as CHAINS
+from chordesk.tools.market.files.data_folder import ABOUT
+from chordesk.tools.market.files.news_and_earnings import HEADLINE_COLUMNS as HEADLINES
+from chordesk.tools.market.files.tables import CSV, JSON_LINES, PARQUET, Problems, parts_of
+from chordesk.tools.market.samples.package_files import (
+    MSFT_CHAIN,
+    NASDAQ_NEWS,
+    NEWS_2020,
+    SAMPLES,
+    PackageFile,
+    Sample,
+    digest_of,
+    fetch,
+    member,
+    members,
+    plain_pickle,
+    require_hash,
+)
 from chordesk.tools.market.universe import is_symbol
 
+
+class Table(NamedTuple):
+    """A CSV file of a data folder, by its name within it."""
+
+    name: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+    def content(self) -> bytes:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.header)
+        writer.writerows(self.rows)
+        return text.getvalue().encode()
+
+
+def write_files(folder: Path, files: Iterable[tuple[str, bytes]], *, replace: bool) -> None:
+    """Write files into a folder, which is made if need be. Raises UsageError when one is there already and may not be
+    replaced, and when the folder cannot be written to."""
+    made = list(files)
+    there = [name for name, _ in made if (folder / name).exists()]
+    if there and not replace:
+        more = f" and {len(there) - 1} more" if len(there) > 1 else ""
+        raise UsageError(
+            f"{folder / there[0]} is there already{more}", remedy="--force replaces it, or choose another --to"
+        )
+    try:
+        for name, content in made:
+            with replacing(folder / name) as file:
+                file.write(content)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written to: {error.strerror}", remedy="choose another --to") from None
+
+
+PICKLE = "*/tests/fixtures/MSFT_chain.pkl"
+CHAIN = (
+    "quote_date", "contract", "bid", "ask", "volume", "open_interest", "iv", "delta", "gamma", "theta", "vega", "spot",
+)  # fmt: skip
+_DAYS_A_YEAR, _POINTS = 365, 100
+
+
+def msft_tables(files: Mapping[PackageFile, Path]) -> Iterator[Table]:
+    """Yield the chain and the bars. The file's theta is for a year and its vega for a volatility of 1.00; here they are
+    for a day and a point."""
+    (path,) = files.values()
+    chain = plain_pickle(member(path, PICKLE), path.name)
+    if not isinstance(chain, dict):
+        raise UsageError(f"{path.name} has no chain by day", remedy="fetch it again")
+    try:
+        rows = [_quote(row) for _, quotes in sorted(chain.items()) for row in quotes]
+        closes = {row["quote_datetime"].date(): row["spot_price"] for quotes in chain.values() for row in quotes}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path.name} has another layout: {error!r}", remedy="fetch it again") from None
+    yield Table("chains.csv", CHAIN, rows)
+    yield Table("bars/MSFT.csv", ("date", "close"), sorted(closes.items()))
+
+
+def _quote(row: Mapping[str, Any]) -> tuple[object, ...]:
+    quoted: dt.datetime = row["quote_datetime"]
+    # Its ids have eight digits of a date and a strike in hundredths, so the contract is made of the terms.
+    contract = contract_of(row["symbol"], row["expiration"], row["option_type"], Decimal(str(row["strike"])))
+    return (
+        quoted.date(),
+        contract.symbol,
+        row["bid"],
+        row["ask"],
+        row["volume"],
+        row["open_interest"],
+        row["implied_volatility"],
+        row["delta"],
+        row["gamma"],
+        round(row["theta"] / _DAYS_A_YEAR, 8),
+        round(row["vega"] / _POINTS, 8),
+        row["spot_price"],
+    )
+
+
+NEWS = "nasdaq_news/data/*.json"
+CLOSES = "portfolio_backtester/data/SP500 *[0-9].csv"
+VOLUMES = "portfolio_backtester/data/SP500 * volume.csv"
+FIRST_BAR, FIRST_HEADLINE = dt.date(2017, 1, 1), dt.date(2019, 1, 1)
+
+
+def news_tables(files: Mapping[PackageFile, Path]) -> Iterator[Table]:
+    """Yield the bars, the universe and the headlines of the names that have both."""
+    news, prices = _split(files)
+    headlines = {name: rows for name, rows in _headlines(news) if rows}
+    closes, volumes = (_csv_columns(member(prices, pattern), prices) for pattern in (CLOSES, VOLUMES))
+    symbols = sorted(headlines.keys() & closes.keys())
+    if not symbols:
+        raise UsageError(f"{news.name} and {prices.name} have no name in common", remedy="fetch them again")
+    for symbol in symbols:
+        volume = volumes.get(symbol, {})
+        rows = [(day, close, volume.get(day, "")) for day, close in closes[symbol].items()]
+        yield Table(f"bars/{symbol}.csv", ("date", "adj close", "volume"), rows)
+    last = max(day for symbol in symbols for day in closes[symbol])
+    kept = [row for symbol in symbols for row in headlines[symbol] if str(row[1])[:10] <= last]
+    yield Table("universe.csv", ("symbol",), [(symbol,) for symbol in symbols])
+    yield Table("headlines.csv", ("symbol", "time", "headline", "source", "url"), kept)
+
+
+def _split(files: Mapping[PackageFile, Path]) -> tuple[Path, Path]:
+    news = next(path for wanted, path in files.items() if wanted.package == NASDAQ_NEWS.package)
+    prices = next(path for wanted, path in files.items() if wanted.package != NASDAQ_NEWS.package)
+    return news, prices
+
+
+def _headlines(path: Path) -> Iterator[tuple[str, list[tuple[object, ...]]]]:
+    for name, content in members(path, NEWS):
+        try:
+            rows = sorted({_headline(row) for row in orjson.loads(content)}, key=str)
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"{path.name}: {name} has another layout: {error!r}", remedy="fetch it again") from None
+        yield Path(name).stem, [row for row in rows if str(row[1]) >= FIRST_HEADLINE.isoformat()]
+
+
+def _headline(row: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return a headline as a line; its time is New York's, and one of 00:00:00 is a day alone."""
+    moment = dt.datetime.fromisoformat(row["publishedDate"])
+    time = moment.date().isoformat() if moment.time() == dt.time() else moment.replace(tzinfo=NEW_YORK).isoformat(" ")
+    return row["symbol"], time, " ".join(row["title"].split()), row["site"], row["url"]
+
+
+def _csv_columns(content: bytes, path: Path) -> dict[str, dict[str, str]]:
+    """Return a wide table, a day a line and a symbol a column, as cells by symbol and day."""
+    reader = csv.reader(io.StringIO(content.decode("utf-8")))
+    header = next(reader)
+    found: dict[str, dict[str, str]] = {symbol: {} for symbol in header[1:]}
+    for line in reader:
+        day = line[0][:10]
+        if day >= FIRST_BAR.isoformat():
+            for symbol, cell in zip(header[1:], line[1:], strict=True):
+                if cell:
+                    found[symbol][day] = cell
+    if not any(found.values()):
+        raise UsageError(f"{path.name} has no prices since {FIRST_BAR}", remedy="fetch it again")
+    return found
+
+
 _OWN = (CSV, JSON_LINES, PARQUET)
-_MAKERS = {MSFT_CHAIN.name: msft_chain.tables, NEWS_2020.name: news_2020.tables}
+_MAKERS = {MSFT_CHAIN.name: msft_tables, NEWS_2020.name: news_tables}
 
 Fetch = Callable[[PackageFile, Path], Path]
 

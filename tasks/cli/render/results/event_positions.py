@@ -6,8 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chordesk.tasks.cli.output import paragraph, table
-from chordesk.tools.event_positions.ledger import EventLedger, HeldEvent
-from chordesk.tools.event_positions.sizing import MOST_HEAT
+from chordesk.tools.event_positions import MOST_HEAT, EventLedger, HeldEvent
 
 _COLUMNS = ("Opened", "Venue", "Question", "Side", "Believed", "Shares", "Price", "Fee", "Cost", "Paid out")
 _TITLE = 60

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chordesk.tasks.cli.output import inert
-from chordesk.tasks.workflows.graphs.result import GraphRow
+from chordesk.tasks.workflows.graph import GraphRow
 
 MOST_CHARS = 1200  # --json has the whole output
 

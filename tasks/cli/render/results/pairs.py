@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from chordesk.models.tables.questions import Question
+from chordesk.models.tables.board import Question
 from chordesk.tasks.cli.output import paragraph
-from chordesk.tools.venues.arbitrage import Comparison
-from chordesk.tools.venues.pairs import PairedQuestions
-from chordesk.tools.venues.survey import PairSurvey
+from chordesk.tools.venues.pairs import Comparison, PairedQuestions, PairSurvey
 
 _TITLE = 100
 

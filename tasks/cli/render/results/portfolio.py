@@ -11,9 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chordesk.tasks.cli.output import inert
-from chordesk.tasks.workflows.portfolio.due import signed
-from chordesk.tasks.workflows.portfolio.plan import SkippedRole
-from chordesk.tasks.workflows.portfolio.result import ExecutedRole, HoldingResult, PortfolioResearchResult
+from chordesk.tasks.workflows.portfolio import ExecutedRole, HoldingResult, PortfolioResearchResult, SkippedRole, signed
 
 _NEW_YORK = ZoneInfo("America/New_York")
 

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from chordesk.tasks.cli.output import table
 from chordesk.tasks.views.scores import KINDS, BucketRow, MeanRow, PartRow, ScoreBoard, ScoreRow
-from chordesk.tools.scoring.compute import LEAST_RESOLVED
-from chordesk.tools.scoring.records.calibrations import LEAST_DATES, VerdictOdds
+from chordesk.tools.scoring.verdict_calibration import LEAST_DATES, VerdictOdds
+from chordesk.tools.scoring.voices import LEAST_RESOLVED
 
 _TITLES = {
     "voice": "Voices, by their last position",

@@ -11,8 +11,7 @@ import structlog
 from fastapi import APIRouter
 
 from chordesk.models.errors import CodexError, ServiceError
-from chordesk.tasks.threads.handling import ask, fork, reset
-from chordesk.tasks.threads.overview import find_thread
+from chordesk.tasks.threads import ask, find_thread, fork, reset
 from chordesk.tasks.views.history.transcript import ThreadTranscript, thread_transcript
 from chordesk.tasks.web.context import Context, ServiceContext
 from chordesk.tasks.web.idempotency import WriteRoute

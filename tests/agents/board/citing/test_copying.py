@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chordesk.agents.board.citing.copying import compare, terms
+from chordesk.agents.board.citations import compare, terms
 from tests.agents.board.kit import AUDIT, DIVERGENCE, FUNDING, HEAT, TEMPORAL
 
 PADDING = (

@@ -9,7 +9,7 @@ import pytest
 
 from chordesk.agents.board.board import Board
 from chordesk.agents.board.citations import JudgedCitation, judge
-from chordesk.models.board.signals import BoardSignal
+from chordesk.models.board import BoardSignal
 from tests.agents.board.kit import cite, position, question, signal
 
 FINDINGS = (

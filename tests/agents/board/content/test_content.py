@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chordesk.agents.board.aggregate import aggregate
 from chordesk.agents.board.content import EpisodeTally, VoiceStanding, content, markdown
 from chordesk.agents.board.content.markdown import escaped
-from chordesk.agents.board.karma import conduct
-from chordesk.agents.board.lint import convergence, herding
-from chordesk.models.board.forecasts import VoicePosition
-from chordesk.tools.scoring.errors import dated_mean
+from chordesk.agents.board.karma import aggregate, conduct, convergence, herding
+from chordesk.models.board import VoicePosition
+from chordesk.tools.scoring.statistics import dated_mean
 from tests.agents.board.kit import BOARD, FUNDING, cite, judged, position
 from tests.examples import examples
 

@@ -9,13 +9,11 @@ from typing import Any
 import orjson
 import pytest
 
-from chordesk.agents.codex.events.listener import ConversationListener
-from chordesk.agents.codex.events.translator import translate
-from chordesk.agents.codex.threads.gateway import OpenedThread
-from chordesk.agents.failures import failure
+from chordesk.agents.codex.events import ConversationListener, translate
+from chordesk.agents.codex.threads import OpenedThread
+from chordesk.agents.pulse import failure
 from chordesk.agents.runtime import Scope
-from chordesk.models.events.envelope import TEXT_LIMIT, Envelope
-from chordesk.models.events.lifecycle import LifecycleStatus
+from chordesk.models.events import TEXT_LIMIT, Envelope, LifecycleStatus
 from tests.agents.codex.kit import spec
 from tests.golden.stage import Collected
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from chordesk.agents.codex.server.router import ApprovalRouter
+from chordesk.agents.codex.protocol import ApprovalRouter
 from chordesk.agents.runtime import ApprovalDecision, ApprovalKind, ApprovalRequest, ConversationSpec, Scope
 from tests.agents.codex.kit import FINAL, ignore, one_turn, run, running, spec, until
 from tests.fakes.responses import Call, FakeResponses, Text

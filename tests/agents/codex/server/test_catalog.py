@@ -10,9 +10,18 @@ from typing import Any
 import psutil
 import pytest
 
-from chordesk.agents.codex.config import RuntimeConfig, runtime_config
-from chordesk.agents.codex.server.catalog import ALLOCATOR, LEAN, STRIP, link_login, login_digest, prepare, slim_catalog
-from chordesk.agents.codex.server.certificate import LOOPBACK_PEM
+from chordesk.agents.codex.launch import (
+    ALLOCATOR,
+    LEAN,
+    LOOPBACK_PEM,
+    STRIP,
+    RuntimeConfig,
+    link_login,
+    login_digest,
+    prepare,
+    runtime_config,
+    slim_catalog,
+)
 from chordesk.models.errors import BinaryMissing, CodexError, LoginMissing, SettingError
 from chordesk.models.settings import Settings
 from tests.agents.codex.kit import FINAL, Kit, config, one_turn, run, running, spec

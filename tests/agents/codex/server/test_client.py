@@ -10,8 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from chordesk.agents.codex.server.approvals import declined
-from chordesk.agents.codex.server.client import Client, last_error
+from chordesk.agents.codex.protocol import Client, declined, last_error
 from chordesk.models.errors import BinaryMissing, ProcessDied, RpcTimeout
 from tests.agents.codex.kit import run
 from tests.patience import PATIENCE

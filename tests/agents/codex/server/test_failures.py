@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.codex.failures import failure_of_error, failure_of_turn, is_policy, refusal_in
-from chordesk.agents.codex.server.watch import counts_of
+from chordesk.agents.codex.turns import counts_of, failure_of_error, failure_of_turn, is_policy, refusal_in
+from chordesk.models.answers import Usage
 from chordesk.models.errors import CodexError, ProcessDied, RpcError, RpcTimeout
-from chordesk.models.research import Usage
 
 
 @pytest.mark.parametrize(

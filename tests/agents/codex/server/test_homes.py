@@ -8,7 +8,7 @@ import datetime as dt
 import os
 from pathlib import Path
 
-from chordesk.agents.codex.server.homes import set_aside
+from chordesk.agents.codex.servers import set_aside
 from tests.agents.codex.kit import one_turn, running, spec
 from tests.fakes.responses import FakeResponses
 from tests.patience import PATIENCE

@@ -11,12 +11,12 @@ import pytest
 from sqlmodel import delete
 from structlog.testing import capture_logs
 
-from chordesk.agents.codex.threads import gateway, rollout_files
-from chordesk.agents.codex.threads.rollouts import digest_of
+from chordesk.agents.codex import rollouts, threads
+from chordesk.agents.codex.rollouts import digest_of
 from chordesk.models.database.blobs import pack
 from chordesk.models.database.store import Store
 from chordesk.models.errors import BlobsDown, ServiceError, ThreadInUse
-from chordesk.models.tables.threads import Blob
+from chordesk.models.tables.runtime import Blob
 from tests.agents.codex.kit import FINAL, deadline, run, spec, turn
 from tests.agents.codex.threads.test_roaming import KEPT, ask, history, lose_lease, numbered, record, rollout, workers
 from tests.agents.codex.threads.test_threads import message_texts
@@ -34,7 +34,7 @@ def test_a_thread_still_in_memory_with_an_older_history_is_waited_for(
     model: FakeResponses, tmp_path: Path, registry: str, monkeypatch: pytest.MonkeyPatch, ends: bool
 ) -> None:
     """A worker that was paused until its lease ran out has its conversation open when another worker has gone on."""
-    monkeypatch.setattr(gateway, "UNLOAD_SECONDS", 30.0 if ends else 0.2)
+    monkeypatch.setattr(threads, "UNLOAD_SECONDS", 30.0 if ends else 0.2)
     numbered(model)
 
     async def work() -> None:
@@ -172,7 +172,7 @@ def test_a_fetch_that_takes_too_long_costs_nothing(
         async with workers(model, tmp_path, registry, "a", "b") as (first, second):
             _, thread = await ask(first, "question 1")
             with monkeypatch.context() as hurried:
-                hurried.setattr(rollout_files, "SECONDS", 0.0)
+                hurried.setattr(rollouts, "SECONDS", 0.0)
                 with pytest.raises(BlobsDown, match="more than 0 s"):
                     await ask(second, "question 2")
             assert await ask(second, "question 2") == ("resumed", thread)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from chordesk.agents.codex.rollouts import transcript
 from chordesk.agents.codex.runtime import CodexRuntime
-from chordesk.agents.codex.threads.transcript import transcript
 from chordesk.models.errors import CodexError, UsageError
 from tests.agents.codex.kit import deadline, run, running, spec, turn
 from tests.agents.codex.threads.test_roaming import history, numbered, record

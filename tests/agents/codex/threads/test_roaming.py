@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import redis
 
+from chordesk.agents.codex.rollouts import digest_of
 from chordesk.agents.codex.runtime import CodexRuntime
-from chordesk.agents.codex.threads.rollouts import digest_of
-from chordesk.agents.kept_threads import ThreadRecord
+from chordesk.agents.runtime import ThreadRecord
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, run, running, spec, turn, until
 from tests.agents.codex.threads.test_threads import KEY, LEASE, change, message_texts, record_in
 from tests.agents.codex.threads.vaults import copies, database_in, kept_threads, vault_over

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from chordesk.agents.codex.threads.rollouts import without
+from chordesk.agents.codex.rollouts import without
 
 
 @pytest.mark.parametrize("secret", ["key-of-the-provider", 'key "with" signs\\', "schlüssel-der-wand"])

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import redis
 
-from chordesk.agents.codex.threads.registry import ThreadRegistry
+from chordesk.agents.codex.registry import ThreadRegistry
 from chordesk.agents.gateway.facts import ServerFacts
-from chordesk.agents.kept_threads import ThreadRecord
+from chordesk.agents.runtime import ThreadRecord
 from chordesk.models.errors import RedisDown
 from tests.agents.codex.kit import FINAL, Kit, config, deadline, one_turn, run, running, spec, turn, until
 from tests.fakes.responses import Call, Failing, FakeResponses, Silence, Text

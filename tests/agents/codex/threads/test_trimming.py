@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
+from chordesk.agents.codex.rollouts import ThreadVault, transcript, trimmed
 from chordesk.agents.codex.runtime import CodexRuntime
-from chordesk.agents.codex.threads.transcript import transcript
-from chordesk.agents.codex.threads.trimming import trimmed
-from chordesk.agents.codex.threads.vault import ThreadVault
 from chordesk.agents.runtime import ConversationSpec
 from tests.agents.codex.kit import deadline, run, running, spec, turn
 from tests.agents.codex.threads.test_roaming import record

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from sqlmodel import select
 
-from chordesk.agents.codex.threads.rollouts import digest_of
-from chordesk.agents.codex.threads.vault import ThreadVault
+from chordesk.agents.codex.rollouts import ThreadVault, digest_of
 from chordesk.models.database.blobs import DatabaseBlobs
 from chordesk.models.database.store import Store
 from chordesk.models.errors import ServiceError
-from chordesk.models.tables.threads import Blob, KeptThread, Rollout
+from chordesk.models.tables.runtime import Blob, KeptThread, Rollout
 
 
 def a_thread(**values: str) -> KeptThread:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from sqlmodel import col, select
 
-from chordesk.agents.codex.threads.vault import ThreadVault
+from chordesk.agents.codex.rollouts import ThreadVault
 from chordesk.models.database.blobs import blob_store
 from chordesk.models.database.store import Store
-from chordesk.models.tables.threads import KeptThread, Rollout
+from chordesk.models.tables.runtime import KeptThread, Rollout
 from tests.databases import make_database
 
 

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from chordesk.agents.roles import ROLES
-from chordesk.agents.rulebook.case import PREFIX
-from chordesk.models.research import output_schema
+from chordesk.agents.rulebook.cases import PREFIX
+from chordesk.models.answers import output_schema
 from chordesk.models.settings import Settings
 from tests.agents.analysts.kit import subject
 from tests.agents.rulebook.analysts import AnalystFloor, unsupported

@@ -10,10 +10,8 @@ import httpx
 import numpy as np
 import pytest
 
-from chordesk.tools.market.bars import DailyBars
-from chordesk.tools.market.sessions import History, history_of
-from chordesk.tools.signals import symbol_signals
-from chordesk.tools.technicals import symbol_technicals
+from chordesk.tools.market.prices import DailyBars, History, history_of
+from chordesk.tools.model_tools.signals import symbol_signals, symbol_technicals
 from tests.agents.rulebook.turns import ask, converse
 
 SESSIONS = 240

@@ -9,9 +9,9 @@ import pytest
 
 from chordesk.agents.rulebook import thresholds as limits
 from chordesk.agents.rulebook.thresholds import Bound
+from chordesk.models.answers import ScreenOutput, output_schema
 from chordesk.models.market import SymbolSignals
-from chordesk.models.research import ScreenOutput, output_schema
-from chordesk.tools.market.yahoo.shapes import section_of
+from chordesk.tools.market.yahoo.wire import section_of
 from tests.agents.rulebook.market import CALM, SOUND, Desk
 from tests.agents.rulebook.turns import Turn, ask, converse
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from chordesk.agents.rulebook import thresholds as limits
-from chordesk.models.research import Rating, TraderOutput, output_schema
+from chordesk.models.answers import Rating, TraderOutput, output_schema
 from tests.agents.rulebook.market import CALM, Desk
 from tests.agents.rulebook.turns import Turn, ask, converse
 

@@ -9,7 +9,7 @@ import pytest
 
 from chordesk.agents.rulebook import thresholds as limits
 from chordesk.agents.rulebook.thresholds import Level, Rule
-from chordesk.models.research import ValidatorOutput, output_schema
+from chordesk.models.answers import ValidatorOutput, output_schema
 from tests.agents.rulebook.market import CALM, SOUND, Desk
 from tests.agents.rulebook.turns import Turn, ask, converse
 

@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.board.accepting import accept
 from chordesk.agents.board.citations import judge
-from chordesk.agents.board.voices import VOICES
-from chordesk.agents.rulebook.case import Case
+from chordesk.agents.board.voices import VOICES, accept
+from chordesk.agents.rulebook.cases import Case
 from chordesk.agents.rulebook.policies.voices import RULES, forecast
-from chordesk.models.board.forecasts import VoiceOutput, VoicePosition
-from chordesk.models.board.signals import implied
+from chordesk.models.board import VoiceOutput, VoicePosition, implied
 from tests.agents.board.kit import BOARD, SIGNALS
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
 from tests.databases import make_database
 from tests.fakes.channel import FakeChannel
 from tests.stack import Processes, processes, wait_for

@@ -17,15 +17,15 @@ from sqlmodel import col, select, update
 
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
-from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Order, Position, Submitter, Trading
-from chordesk.tools.brokers.factory import build_broker
+from chordesk.tools.brokers.protocol import build_broker
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.market.factory import build_market
-from chordesk.tools.orders.audit.reading import check_logs
-from chordesk.tools.orders.protection.keeping import keep_protected
-from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders.accounts import FencingLease
+from chordesk.tools.orders.audit_reading import check_logs
+from chordesk.tools.orders.protection import keep_protected
 from tests.databases import make_database
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk as command

@@ -22,8 +22,8 @@ from chordesk.models.tables.orders import Approval, Fill, Order, Preview
 from chordesk.models.tables.runs import Candidate, CandidateHit, Report, Run, ScreenHit, Verdict, VerdictReport
 from chordesk.tasks.cli.render.orders import order_history, order_list, order_report
 from chordesk.tasks.views.order_view import find_order, list_orders, order_view
-from chordesk.tools.orders.audit.log import log_path, record
-from chordesk.tools.orders.audit.reading import check_logs, entries_of
+from chordesk.tools.orders.audit import log_path, record
+from chordesk.tools.orders.audit_reading import check_logs, entries_of
 from tests.builders import MARKET_NOW, a_step, a_turn
 from tests.databases import make_database
 from tests.tasks.cli.running import desk

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.database.store import Store
-from chordesk.models.tables.questions import EventPosition
+from chordesk.models.tables.board import EventPosition
 from tests.databases import make_database
 from tests.fakes.venues import FarVenues, book_of, in_days, kalshi_row, polymarket_row
 from tests.tasks.cli.running import desk

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from chordesk.models.database.store import Store
-from chordesk.tools.market.replay.data import replay_data
-from chordesk.tools.questions.desk import desk_questions
+from chordesk.tools.market.replay.market import replay_data
+from chordesk.tools.questions.asking import desk_questions
 from tests.databases import make_database
 from tests.fakes.venues import FarVenues, Fault, kalshi_row, manifold_row
 from tests.tasks.cli.running import desk

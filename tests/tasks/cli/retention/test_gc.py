@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import EventType, event
+from chordesk.models.events import EventType, event
 from chordesk.models.files import replacing
-from chordesk.models.settings.running import lock_path
+from chordesk.models.settings.running_desk import lock_path
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.events import EventHead, RuntimeTurn
 from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.runs import ToolCall
+from chordesk.models.tables.runtime import EventHead, RuntimeTurn
 from tests.builders import a_run, a_step, a_turn
 from tests.databases import make_database
 from tests.patience import PATIENCE

@@ -18,14 +18,14 @@ from sqlmodel import select
 from chordesk.models.contracts import contract_of
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
-from chordesk.models.settings import running
+from chordesk.models.settings import running_desk
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RunKind
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Candidate, Run, ToolCall, Verdict
 from chordesk.tasks.services import demo
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.pricing.black_scholes import Terms, price
+from chordesk.tools.pricing import Terms, price
 from tests import zygote
 from tests.patience import PATIENCE
 from tests.stack import wait_for
@@ -218,10 +218,10 @@ def test_the_demos_desk_stays_up_with_its_page_until_ctrl_c(tmp_path: Path) -> N
         _, _, rest = log.read_text().partition("What happened, and the evidence")
         assert "turns on" in rest.partition("the page: ")[0], "the evidence is there before it waits"
         assert httpx.get(link[1], headers={"Accept": "text/html"}).status_code == 200
-        assert running.is_up(home)
+        assert running_desk.is_up(home)
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(PATIENCE)
     assert log.read_text().count("What happened, and the evidence") == 1
     assert "none left running" in log.read_text()
-    assert not running.is_up(home)
+    assert not running_desk.is_up(home)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import UsageError
-from chordesk.models.settings import running
+from chordesk.models.settings import running_desk
 from chordesk.tasks.cli.services.page import _person, link, opens_here
 
 
@@ -37,13 +37,16 @@ def test_a_name_for_the_record_is_one_that_the_service_takes() -> None:
 
 def test_the_last_port_is_known_and_a_dead_service_is_not_taken_for_one(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    assert (running.read_api(tmp_path), running.last_api_port(tmp_path)) == (None, 0)
-    running.write_api(tmp_path, "http://127.0.0.1:4711")
-    assert running.read_api(tmp_path) == ("http://127.0.0.1:4711", True)
-    assert running.last_api_port(tmp_path) == 4711
-    path = running.api_path(tmp_path)
+    assert (running_desk.read_api(tmp_path), running_desk.last_api_port(tmp_path)) == (None, 0)
+    running_desk.write_api(tmp_path, "http://127.0.0.1:4711")
+    assert running_desk.read_api(tmp_path) == ("http://127.0.0.1:4711", True)
+    assert running_desk.last_api_port(tmp_path) == 4711
+    path = running_desk.api_path(tmp_path)
     path.write_text('{"url": "http://[::1]:4712", "pid": 999999999}', encoding="utf-8")
-    assert (running.read_api(tmp_path), running.last_api_port(tmp_path)) == (("http://[::1]:4712", False), 4712)
+    assert (running_desk.read_api(tmp_path), running_desk.last_api_port(tmp_path)) == (
+        ("http://[::1]:4712", False),
+        4712,
+    )
     for broken in ("", "[]", "{}", '{"url": "x", "pid": "y"}'):
         path.write_text(broken, encoding="utf-8")
-        assert (running.read_api(tmp_path), running.last_api_port(tmp_path)) == (None, 0)
+        assert (running_desk.read_api(tmp_path), running_desk.last_api_port(tmp_path)) == (None, 0)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.models.settings.running import lock_path
+from chordesk.models.settings.running_desk import lock_path
 from tests.fakes.local_server import LocalServer, Says
 from tests.fakes.responses import FakeResponses, Reply, Status, Text
 from tests.tasks.cli.running import desk

@@ -12,7 +12,7 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.documents.building.day import day_document
 from chordesk.tasks.documents.building.run import run_document
 from chordesk.tools.market.clock import NEW_YORK
-from chordesk.tools.orders.records import events
+from chordesk.tools.orders import booking
 from tests.browser.hostile import a_hostile_run
 from tests.tasks.views.chain import Chain
 
@@ -67,7 +67,7 @@ def test_a_market_that_is_away_leaves_all_but_prices_and_history(desk: Desk, cha
 
 def test_a_day_has_its_halts_and_a_later_day_has_not(desk: Desk, chained: Chain) -> None:
     with desk.store.session() as session:
-        events.trading_changed(session, "paper", TradingState.HALTED, "too hot", "ann")
+        booking.trading_changed(session, "paper", TradingState.HALTED, "too hot", "ann")
     today = day_document(desk, utcnow().astimezone(NEW_YORK).date())
     (halt,) = today.halts
     assert (halt.account, halt.state, halt.why, halt.by) == ("paper", TradingState.HALTED.value, "too hot", "ann")

@@ -6,10 +6,10 @@ import datetime as dt
 
 import pytest
 
-from chordesk.models.settings import running
+from chordesk.models.settings import running_desk
 from chordesk.models.states import RunKind, RunState
-from chordesk.models.tables.backtests import BacktestSession
 from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import BacktestSession
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.documents.building.day import day_document
 from chordesk.tasks.documents.building.run import run_document
@@ -56,7 +56,7 @@ def test_a_run_has_its_parts_and_the_way_from_hit_to_order(desk: Desk, chained: 
 
 
 def test_without_a_page_there_is_no_link_to_one(desk: Desk, chained: Chain) -> None:
-    running.api_path(desk.settings.home).unlink()
+    running_desk.api_path(desk.settings.home).unlink()
     found = read(html(run_document(desk, chained.run_id)))
     assert all(link.startswith("#") for link in found.links)
     assert "page did not run" in found.text

@@ -17,8 +17,8 @@ from chordesk.agents.role_models import RoleModel
 from chordesk.models.errors import Postponed
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks.engine.limits import limiter_keys
-from chordesk.tasks.engine.limits.admission import (
+from chordesk.tasks.engine import limits as limiter_keys
+from chordesk.tasks.engine.limits import (
     ASKED_MOST_SECONDS,
     PARK_SECONDS,
     Admission,

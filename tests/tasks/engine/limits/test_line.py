@@ -18,8 +18,8 @@ from chordesk.agents.role_models import RoleModel
 from chordesk.models.errors import Postponed
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks.engine.limits import admission
-from chordesk.tasks.engine.limits.admission import Admission, ModelAdmissions, turns_in_flight, turns_waiting
+from chordesk.tasks.engine import limits as admission
+from chordesk.tasks.engine.limits import Admission, ModelAdmissions, turns_in_flight, turns_waiting
 from tests.patience import PATIENCE
 
 HOSTED = RoleModel("codex", "gpt-5.5")

@@ -19,13 +19,9 @@ from chordesk.models.states import ApprovalState, AttemptEnd, OrderState, RunSta
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.orders import Approval, EquityMark, Order, Trading
 from chordesk.models.tables.runs import Attempt, Sweep
-from chordesk.tasks.engine.limits import limiter_keys
-from chordesk.tasks.telemetry.gauges import exporter
-from chordesk.tasks.telemetry.gauges.broker import read_broker
-from chordesk.tasks.telemetry.gauges.database import read_database
-from chordesk.tasks.telemetry.gauges.exporter import Exporter
-from chordesk.tasks.telemetry.gauges.gauge import Gauge
-from chordesk.tasks.telemetry.gauges.own import read_own
+from chordesk.tasks.engine import limits
+from chordesk.tasks.telemetry import gauges
+from chordesk.tasks.telemetry.gauges import Exporter, Gauge, read_broker, read_database, read_own
 from tests.builders import a_run, a_step, a_turn
 from tests.stack import wait_for
 from tests.tasks.views.chain import Chain
@@ -147,7 +143,7 @@ def test_tokens_and_money_are_those_of_the_day(session: Session, settings: Setti
 def test_a_parked_model_and_messages_are_seen_in_redis(redis_server: str) -> None:
     with redis.Redis.from_url(redis_server) as client:
         client.flushall()
-        client.set(limiter_keys.parked_key("gpt-5.5"), "limited", px=60_000)
+        client.set(limits.parked_key("gpt-5.5"), "limited", px=60_000)
         client.rpush("research", "one", "two")
         found = {gauge.name: dict(each) for gauge, each in read_broker(client).items()}
         client.flushall()
@@ -191,7 +187,7 @@ def test_a_part_that_fails_is_missing_and_the_others_are_shown() -> None:
 
 
 def test_a_part_that_hangs_is_missing_and_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporter, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(gauges, "WAIT_SECONDS", 0.05)
     answers, asked = threading.Event(), []
 
     def read() -> Any:

@@ -6,10 +6,10 @@ import datetime as dt
 
 from sqlmodel import Session
 
-from chordesk.models.notifications.kinds import NoticeKind, NotificationState
+from chordesk.models.notifications import NoticeKind, NotificationState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.notifications import Notification, NotificationChannel
-from chordesk.tasks.telemetry.gauges.notifications import GAUGES, read_notifications
+from chordesk.tasks.telemetry.gauges import NOTIFICATION_GAUGES, read_notifications
 
 
 def ago(seconds: float) -> dt.datetime:
@@ -30,7 +30,7 @@ def values(session: Session) -> dict[str, dict[tuple[str, ...], float]]:
 
 def test_without_a_channel_there_is_no_value(session: Session) -> None:
     message(session, "gone", NotificationState.WAITING)
-    assert values(session) == {gauge.name: {} for gauge in GAUGES}
+    assert values(session) == {gauge.name: {} for gauge in NOTIFICATION_GAUGES}
 
 
 def test_messages_that_wait_are_late_or_were_given_up_count_by_channel(session: Session) -> None:

@@ -9,8 +9,7 @@ from sqlmodel import Session
 
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
-from chordesk.models.tables.board import EpisodeQuestion, Forecast, Signal, SignalCitation
-from chordesk.models.tables.questions import Question
+from chordesk.models.tables.board import EpisodeQuestion, Forecast, Question, Signal, SignalCitation
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.cli.render.results.board import board_report
 from chordesk.tasks.views.board.board_view import board_view

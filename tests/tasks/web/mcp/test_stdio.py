@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from mcp.types import ImageContent
 
-from chordesk.agents.outside.offering import READ_TOOLS
+from chordesk.agents.offering import READ_TOOLS
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
-from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.settings.running_desk import snapshot
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.market.clock import NEW_YORK
 from tests.databases import make_database

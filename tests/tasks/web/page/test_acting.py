@@ -11,10 +11,10 @@ from sqlmodel import col, select
 
 from chordesk.agents.runtime import ApprovalRequest, Scope
 from chordesk.models.tables.columns import new_id
-from chordesk.models.tables.events import RuntimeApproval
 from chordesk.models.tables.orders import Approval, Fill
 from chordesk.models.tables.runs import Decision, Report, ScreenHit, ToolCall, Turn
-from chordesk.tasks.approvals import requests
+from chordesk.models.tables.runtime import RuntimeApproval
+from chordesk.tasks import approvals
 from tests.browser import kit
 from tests.browser.kit import DeskPage
 from tests.stack import wait_for
@@ -76,7 +76,7 @@ def test_a_request_of_a_model_is_shown_as_text_and_denied_with_a_reason(own_page
     detail = {"action": "command", "command": command, "cwd": "/tmp", "reason": None}
     request = ApprovalRequest("command", "thread-1", "turn-1", "item-1", None, detail)
     with own_desk.service.store.session() as session:
-        requests.add(session, id_, request, Scope(run_id=own_desk.run, role="quick"), 600)
+        approvals.add_request(session, id_, request, Scope(run_id=own_desk.run, role="quick"), 600)
     own_desk.open(own_page, "/approvals")
     row = own_page.locator(".waiting > li", has_text="rm -rf /")
     expect(row).to_contain_text("<img src=x onerror=")

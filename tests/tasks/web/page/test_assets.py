@@ -48,7 +48,9 @@ def test_each_module_that_is_imported_is_there() -> None:
     for path in OWN:
         for name in re.findall(r"(?:from |import\()'([^']+)'", path.read_text(encoding="utf-8")):
             if name.startswith("."):
-                assert (path.parent / name).resolve().relative_to(STATIC).as_posix() in found, f"{path.name}: {name}"
+                assert (path.parent / name).resolve().relative_to(STATIC.resolve()).as_posix() in found, (
+                    f"{path.name}: {name}"
+                )
             elif not name.startswith("/page/"):
                 assert name in mapped, f"{path.name}: {name}"
 

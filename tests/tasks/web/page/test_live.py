@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from chordesk.models.events import event_log
-from chordesk.models.events.batch import batches
-from chordesk.models.events.envelope import EventType, event
+from chordesk.models import event_log
+from chordesk.models.events import EventType, batches, event
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.events.publisher import Publisher
+from chordesk.tasks.events.streams import Publisher
 from tests.browser.kit import DeskPage, short
 from tests.stack import wait_for
 from tests.tasks.web.kit import start

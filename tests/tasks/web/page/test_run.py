@@ -6,8 +6,8 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import EventType
+from chordesk.models import event_log
+from chordesk.models.events import EventType
 from chordesk.tasks.workflows.research import open_research
 from tests.browser.hostile import SHOWN, a_hostile_run
 from tests.browser.kit import DeskPage, short

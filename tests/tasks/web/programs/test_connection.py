@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from chordesk.models.tables.columns import new_id, utcnow
-from chordesk.models.tables.events import RuntimeApproval
+from chordesk.models.tables.runtime import RuntimeApproval
 from tests.builders import a_run, a_step
 from tests.patience import PATIENCE
 from tests.stack import wait_for

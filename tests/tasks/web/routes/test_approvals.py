@@ -14,10 +14,10 @@ from sqlmodel import col, select
 
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Order
-from chordesk.tools.brokers.factory import build_broker
+from chordesk.tools.brokers.protocol import build_broker
 from chordesk.tools.market.factory import build_market
-from chordesk.tools.orders.audit.log import log_path
-from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders.accounts import FencingLease
+from chordesk.tools.orders.audit import log_path
 from tests.stack import wait_for
 from tests.tasks.web.kit import Service, service
 from tests.tasks.web.test_security import problem

@@ -11,7 +11,7 @@ from sqlmodel import select
 
 from chordesk.models.tables.orders import Order, OrderCheck, Preview
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.orders.audit.log import log_path
+from chordesk.tools.orders.audit import log_path
 from tests.tasks.cli.orders.test_halt import place_orders
 from tests.tasks.web.conftest import Floor as Chained
 from tests.tasks.web.routes.test_trading import ANN, Floor, flag, trading_floor

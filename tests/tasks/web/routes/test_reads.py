@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from chordesk.models.database.artifacts import path_in_home
-from chordesk.models.settings.snapshots import PUBLISHED
+from chordesk.models.settings.running_desk import PUBLISHED
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import new_id, utcnow
-from chordesk.models.tables.threads import KeptThread
+from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.retention import runs
 from chordesk.tasks.retention.policy import policy_of
-from chordesk.tools.orders.audit.log import record
+from chordesk.tools.orders.audit import record
 from tests import zygote
 from tests.builders import a_run, a_step, a_turn
 from tests.stack import REPOSITORY, wait_for

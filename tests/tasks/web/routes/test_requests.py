@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from chordesk.agents.runtime import ApprovalRequest, Scope
 from chordesk.models.states import StepState
-from chordesk.models.tables.events import RuntimeApproval
-from chordesk.tasks.approvals import requests
+from chordesk.models.tables.runtime import RuntimeApproval
+from chordesk.tasks import approvals
 from tests.builders import a_run, a_step
 from tests.tasks.web.kit import Service, service
 from tests.tasks.web.routes.test_approvals import NO, YES
@@ -43,4 +43,4 @@ def asked(running: Service, id_: str, seconds: float) -> None:
     with running.store.session() as session:
         run = a_run(session)
         step = a_step(session, run, state=StepState.RUNNING, attempt=1)
-        requests.add(session, id_, request, Scope(run.id, step.id, 1, "quick", "ACME"), seconds)
+        approvals.add_request(session, id_, request, Scope(run.id, step.id, 1, "quick", "ACME"), seconds)

@@ -9,8 +9,8 @@ import pytest
 import redis
 from sqlmodel import select
 
-from chordesk.models.settings import running
-from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.settings import running_desk
+from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.settings.sources import load
 from chordesk.models.states import AttemptEnd, RunState
 from chordesk.models.tables.runs import Attempt, Run
@@ -89,14 +89,14 @@ def test_a_service_from_before_the_desk_shows_the_desks_settings_and_starts_no_r
     desk_up = load({**processes.environ, **own}, processes.home, join=False).settings
     asked = {"kind": "screen", "symbols": ["IBM"], **BY}
     before = len(floor.client.get("/runs?limit=1000").json())
-    with running.lock_path(processes.home).open("w") as lock:
+    with running_desk.lock_path(processes.home).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            running.write(processes.home, snapshot(desk_up))
+            running_desk.write(processes.home, snapshot(desk_up))
             found = floor.client.get("/").json()
             refused = floor.client.post("/runs", json=asked)
         finally:
-            running.services_path(processes.home).unlink()
+            running_desk.services_path(processes.home).unlink()
     assert (found["running"], found["standing"]["live"], found["settings"]["max_candidates"]) == (True, True, 8)
     assert found["differs"] == {"trader_live": False, "max_candidates": 20}
     assert problem(refused, 409) == "usage_error"

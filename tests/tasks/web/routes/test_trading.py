@@ -16,12 +16,12 @@ import pytest
 
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Submitter
-from chordesk.tools.brokers.factory import build_broker
+from chordesk.tools.brokers.protocol import build_broker
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.market.factory import build_market
-from chordesk.tools.orders.audit.log import log_path
-from chordesk.tools.orders.audit.reading import check_logs
-from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders.accounts import FencingLease
+from chordesk.tools.orders.audit import log_path
+from chordesk.tools.orders.audit_reading import check_logs
 from tests.tasks.cli.orders.test_halt import all_was_done, flag, place_orders, states
 from tests.tasks.web.kit import Service, service
 from tests.tasks.web.test_security import problem

@@ -10,7 +10,7 @@ from celery import Celery
 from kombu.transport.redis import Channel
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from chordesk.tasks.worker.patches import guards
+from chordesk.tasks.worker import celery_fixes
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_a_channel_without_its_connection_is_reported(channel: Any) -> None:
 
 def test_the_guard_is_laid_once(app: Celery) -> None:
     before = Channel._connparams
-    guards.guard_lost_connection()
+    celery_fixes.guard_lost_connection()
     assert Channel._connparams == before
 
 
@@ -42,7 +42,7 @@ def test_held_messages_are_refreshed_and_settled_ones_are_not(app: Celery, chann
     channel.qos._dirty.add(settled)
     with channel.conn_or_acquire() as client:
         client.zadd(channel.unacked_index_key, {held: 1.0, settled: 1.0, "anothers": 1.0})
-        assert guards.refresh(channel) == 2
+        assert celery_fixes.refresh(channel) == 2
         scores = dict(client.zrange(channel.unacked_index_key, 0, -1, withscores=True))
     channel.qos._delivered.clear()
     assert scores.pop(b"held") > 1e9

@@ -16,8 +16,7 @@ from kombu.transport.redis import Channel
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.worker import logs
 from chordesk.tasks.worker.app import create_app, node_name
-from chordesk.tasks.worker.patches.guards import KeepUnacked
-from chordesk.tasks.worker.patches.task_events import BatchEvents
+from chordesk.tasks.worker.celery_fixes import BatchEvents, KeepUnacked
 
 VISIBILITY_SECONDS = 2.0
 NAME = "tiny.work"

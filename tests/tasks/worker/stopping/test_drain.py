@@ -175,7 +175,7 @@ STUCK = """
 import pathlib, sys, time
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine.draining import Drain
+from chordesk.tasks.engine.leases import Drain
 desk = Desk(Settings(home=pathlib.Path(sys.argv[1])))
 assert desk.leases.count() == 0
 drain = Drain(0.1, exit_seconds=0.3)

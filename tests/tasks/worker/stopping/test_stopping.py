@@ -15,7 +15,7 @@ from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Attempt, Run, Step
-from chordesk.tasks.engine import graph, sweeping
+from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker import stopping
 from tests.builders import run_row
@@ -103,7 +103,7 @@ def test_no_step_of_a_stopping_run_is_claimed_sent_again_or_joined(store: Store)
     with store.session() as session:
         assert graph.claim(session, first, "worker", 60) is None
         assert graph.claim(session, second, "worker", 60) is None
-        assert [step for step in sweeping.resend(session) if step.id in (first, second)] == NO_STEPS
+        assert [step for step in step_queries.resend(session) if step.id in (first, second)] == NO_STEPS
 
 
 def test_a_step_that_ends_well_meanwhile_keeps_its_result_and_adds_no_children(

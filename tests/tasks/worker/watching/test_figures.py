@@ -8,8 +8,8 @@ import pytest
 
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.telemetry.gauges.exporter import GAUGES as OF_DESK
-from chordesk.tasks.worker.watching.figures import watch_worker
+from chordesk.tasks.telemetry.gauges import DESK_GAUGES as OF_DESK
+from chordesk.tasks.worker.gauges import watch_worker
 from tests.databases import make_database
 from tests.stack import free_port
 from tests.tasks.telemetry.asking import ask

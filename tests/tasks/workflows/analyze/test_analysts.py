@@ -11,8 +11,8 @@ from sqlmodel import Session, col, select
 from chordesk.models.analysis import ChartAnalysis, OptionsAnalysis
 from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL, RunState
-from chordesk.models.tables.events import RuntimeConversation
 from chordesk.models.tables.runs import Artifact, Report, Run, ToolCall, Turn, Verdict, VerdictReport
+from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.research import open_research
 from tests.stack import Processes, processes, wait_for

@@ -14,10 +14,9 @@ from sqlmodel import select
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL, OrderState
-from chordesk.models.tables.analysis import Analysis
+from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.orders import Account, Fill, Order, Position
-from chordesk.models.tables.questions import Question, VerdictQuestion
-from chordesk.models.tables.runs import Run, Step, Verdict
+from chordesk.models.tables.runs import Analysis, Run, Step, Verdict
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.analyze import open_analysis
 from chordesk.tools.ledger import ensure_account

@@ -14,9 +14,8 @@ from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, RunState, StepKind
-from chordesk.models.tables.analysis import Analysis
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Decision, Report, Run, Step, Turn, Verdict
+from chordesk.models.tables.runs import Analysis, Decision, Report, Run, Step, Turn, Verdict
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.maintenance import sweep

@@ -14,12 +14,12 @@ from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import EpisodeQuestion, KarmaEntry, SignalCitation
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.workflows.episode.booking import book_skill, stake
-from chordesk.tools.event_positions.ledger import event_ledger
+from chordesk.tasks.workflows.episode.tally import book_skill, stake
+from chordesk.tools.event_positions import event_ledger
 from chordesk.tools.market.clock import LiveClock, ReplayClock
 from chordesk.tools.market.protocol import MarketClock, MarketData
 from chordesk.tools.questions.medians import Resolved
-from chordesk.tools.questions.settling import settle
+from chordesk.tools.questions.resolving import settle
 from chordesk.tools.registry import ToolContext
 from tests.databases import make_database
 from tests.fakes.venues import FarVenues, kalshi_row, manifold_row

@@ -18,7 +18,7 @@ from chordesk.models.tables.runs import Attempt, Step, Turn
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.maintenance import sweep
 from chordesk.tasks.workflows.episode.opening import open_episode
-from chordesk.tools.harvest.registry import HARVESTERS
+from chordesk.tools.board.registry import HARVESTERS
 from tests.fakes.responses import Refusal, Text
 from tests.stack import processes, wait_for
 from tests.tasks.worker.stopping.stop_kit import Desk as Waiting

@@ -10,13 +10,20 @@ import pytest
 from sqlmodel import func, select
 
 from chordesk.agents.board.voices import VOICES
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import EventType
+from chordesk.models import event_log
+from chordesk.models.events import EventType
 from chordesk.models.states import RunState
-from chordesk.models.tables.board import Episode, EpisodeQuestion, Forecast, KarmaEntry, Signal, SignalCitation
-from chordesk.models.tables.questions import Question
+from chordesk.models.tables.board import (
+    Episode,
+    EpisodeQuestion,
+    Forecast,
+    KarmaEntry,
+    Question,
+    Signal,
+    SignalCitation,
+)
 from chordesk.models.tables.runs import Run, Step, Turn
-from chordesk.tools.harvest.registry import HARVESTERS
+from chordesk.tools.board.registry import HARVESTERS
 from tests.tasks.workflows.episode.kit import SYMBOLS, Floor, floor
 
 EARLIER, LATER = "2010-07-28", "2010-08-12"  # ten sessions lie between them

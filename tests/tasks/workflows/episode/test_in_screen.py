@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from chordesk.agents.board.voices import VOICES
-from chordesk.models.tables.board import Episode, Forecast, SignalCitation
-from chordesk.models.tables.questions import Question
+from chordesk.models.tables.board import Episode, Forecast, Question, SignalCitation
 from chordesk.models.tables.runs import Step
 from tests.fakes.responses import Reply
 from tests.tasks.workflows.episode.kit import Floor, VoiceModel, all_at, floor

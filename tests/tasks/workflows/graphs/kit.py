@@ -12,8 +12,7 @@ from sqlmodel import col, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.states import StepKind
-from chordesk.models.tables.graphs import GraphCheckpoint, GraphWrite
-from chordesk.models.tables.runs import Run, Step, ToolCall, Turn
+from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite, Run, Step, ToolCall, Turn
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.work import work

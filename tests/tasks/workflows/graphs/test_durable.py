@@ -20,8 +20,8 @@ from chordesk.tasks.engine import graph
 from chordesk.tasks.views.run_view import view
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.graph import play_chapter, resume_graphs
-from chordesk.tasks.workflows.graphs import play
-from chordesk.tasks.workflows.graphs.play import MOST_LOSSES
+from chordesk.tasks.workflows.graphs import chapters
+from chordesk.tasks.workflows.graphs.chapters import MOST_LOSSES
 from chordesk.tasks.workflows.runs import close_run_step
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import Reply, Silence, Status
@@ -93,7 +93,7 @@ def assert_whole(desk: Graphs, run_id: str, step: Step) -> None:
 
 
 def test_chapters_end_at_a_node_and_the_next_goes_on(desk: Graphs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(play, "CHAPTER", 0.0)
+    monkeypatch.setattr(chapters, "CHAPTER", 0.0)
     run_id = desk.open("research", IBM)
     step = desk.play(run_id)
     assert_whole(desk, run_id, step)
@@ -106,7 +106,7 @@ def test_chapters_end_at_a_node_and_the_next_goes_on(desk: Graphs, monkeypatch: 
 
 
 def test_a_graph_that_fails_in_a_later_chapter_has_failed(desk: Graphs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(play, "CHAPTER", 0.0)
+    monkeypatch.setattr(chapters, "CHAPTER", 0.0)
     run_id = desk.open("raising", {"n": 1})
     step = desk.play(run_id)
     assert [one.state for one in desk.steps(run_id)] == [StepState.DONE, StepState.DONE, StepState.FAILED]

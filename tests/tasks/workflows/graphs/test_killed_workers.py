@@ -10,8 +10,7 @@ import pytest
 from sqlmodel import select
 
 from chordesk.models.states import RUN_FINAL, StepKind
-from chordesk.models.tables.graphs import GraphWrite
-from chordesk.models.tables.runs import Run, Step
+from chordesk.models.tables.runs import GraphWrite, Run, Step
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.graph import open_graphs
 from tests.fakes.obedient import obedient

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from chordesk.models.errors import GraphState
 from chordesk.models.states import RunKind
-from chordesk.tasks.workflows.graphs.output import MOST_BYTES, json_output
+from chordesk.tasks.workflows.graphs.chapters import MOST_BYTES, json_output
 
 
 class Answer(BaseModel):

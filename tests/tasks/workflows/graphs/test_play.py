@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from chordesk.models.events.envelope import EventType
+from chordesk.models.events import EventType
 from chordesk.models.states import StepState
 from chordesk.tasks.bootstrap import desk_of, redis_url
 from chordesk.tasks.events.streams import key_of, read_entry
-from chordesk.tasks.workflows.graphs import play
+from chordesk.tasks.workflows.graphs import chapters
 from tests.fakes.obedient import obedient
 from tests.stack import wait_for
 from tests.tasks.workflows.graphs.kit import Graphs, graphs
@@ -57,7 +57,7 @@ def test_a_graph_runs_to_its_end_and_each_call_is_a_turn_of_its_node(desk: Graph
 def test_nodes_that_are_only_async_are_played_and_go_on_where_they_were(
     desk: Graphs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(play, "CHAPTER", 0.0)
+    monkeypatch.setattr(chapters, "CHAPTER", 0.0)
     run_id = desk.open("awaiting", {"n": 10})
     step = desk.play(run_id)
     assert (step.state, step.error) == (StepState.DONE, None)

@@ -17,13 +17,12 @@ from chordesk.models.database.store import Store, new_row
 from chordesk.models.errors import DeskError, GraphState, LeaseLost
 from chordesk.models.states import StepState
 from chordesk.models.tables.columns import new_id, utcnow
-from chordesk.models.tables.graphs import GraphCheckpoint, GraphWrite
 from chordesk.models.tables.orders import Account
-from chordesk.models.tables.runs import Step, ToolCall, Turn
+from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite, Step, ToolCall, Turn
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
-from chordesk.tasks.workflows.graphs.record import Record
-from chordesk.tasks.workflows.graphs.saver import StepSaver
+from chordesk.tasks.workflows.graphs.bridge import Record
+from chordesk.tasks.workflows.graphs.checkpoints import StepSaver
 from tests.databases import make_database
 from tests.tasks.worker.steps import change, get, opened
 

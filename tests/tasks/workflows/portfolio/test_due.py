@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.settings import Settings
-from chordesk.tasks.workflows.portfolio.due import (
+from chordesk.tasks.workflows.portfolio import (
     Due,
     DueReason,
     HoldingSnapshot,

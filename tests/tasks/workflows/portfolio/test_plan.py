@@ -6,11 +6,10 @@ import datetime as dt
 from typing import Any
 
 from chordesk.agents.roles import default_roles
-from chordesk.models.research import Stance
+from chordesk.models.answers import Stance
 from chordesk.models.tables.runs import Report
-from chordesk.models.tables.threads import RoleSchedule
-from chordesk.tasks.workflows.portfolio.due import DueReason, Limits
-from chordesk.tasks.workflows.portfolio.plan import HoldingPlan, plan
+from chordesk.models.tables.runtime import RoleSchedule
+from chordesk.tasks.workflows.portfolio import DueReason, HoldingPlan, Limits, plan
 from chordesk.tools.holdings import Holding
 from tests.builders import MARKET_NOW
 

@@ -11,9 +11,8 @@ from sqlmodel import select
 
 from chordesk.models.database.store import Store
 from chordesk.models.tables.columns import new_id
-from chordesk.models.tables.threads import RoleSchedule
-from chordesk.tasks.workflows.portfolio.due import DueReason, HoldingSnapshot
-from chordesk.tasks.workflows.portfolio.schedule import RoleScheduleStore
+from chordesk.models.tables.runtime import RoleSchedule
+from chordesk.tasks.workflows.portfolio import DueReason, HoldingSnapshot, RoleScheduleStore
 from tests.builders import MARKET_NOW
 from tests.patience import PATIENCE
 

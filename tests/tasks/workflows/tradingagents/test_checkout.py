@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from chordesk.models.states import StepState
-from chordesk.tasks.workflows.graphs import play
+from chordesk.tasks.workflows.graphs import chapters
 from tests.patience import PATIENCE
 from tests.suite.reached import no_request
 from tests.tasks.workflows.tradingagents.kit import DAY, MANY, Tickers, tickers
@@ -49,7 +49,7 @@ def test_four_analysts_on_the_runs_market_and_nothing_leaves(desk: Tickers) -> N
 def test_its_state_is_stored_at_every_node_and_goes_on_from_there(
     desk: Tickers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(play, "CHAPTER", 0.0)
+    monkeypatch.setattr(chapters, "CHAPTER", 0.0)
     run_id = desk.begin("GE")
     step = desk.play(run_id)
     assert (step.state, step.error) == (StepState.DONE, None)

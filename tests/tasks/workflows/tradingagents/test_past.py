@@ -12,7 +12,7 @@ import pytest
 
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.views.scores import scores
-from chordesk.tasks.workflows.tradingagents.past import outcome_of, past_of
+from chordesk.tasks.workflows.tradingagents.chapter import outcome_of, past_of
 from chordesk.tools.questions.resolving import resolve_due
 from tests.fakes.responses import Refusal, Reply
 from tests.patience import PATIENCE

@@ -16,7 +16,7 @@ import pytest
 from chordesk.models.errors import UsageError
 from chordesk.models.states import StepState
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.workflows.graphs import play
+from chordesk.tasks.workflows.graphs import chapters
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import Reply, Silence, Status
 from tests.patience import PATIENCE
@@ -128,7 +128,7 @@ def test_a_signal_without_any_data_counts_for_nothing(desk: Tickers) -> None:
 
 
 def test_chapters_go_on_at_their_nodes(desk: Tickers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(play, "CHAPTER", 0.0)
+    monkeypatch.setattr(chapters, "CHAPTER", 0.0)
     run_id = desk.begin("IBM")
     step = desk.play(run_id)
     assert (step.state, step.error) == (StepState.DONE, None)

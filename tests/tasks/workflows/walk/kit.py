@@ -10,14 +10,13 @@ from typing import Any
 from sqlmodel import col, select
 
 from chordesk.models.database.store import Store
-from chordesk.models.settings.accounts import research_account
+from chordesk.models.settings.running_desk import research_account
 from chordesk.models.states import RUN_FINAL
-from chordesk.models.tables.backtests import BacktestSession
 from chordesk.models.tables.orders import Fill, Order
-from chordesk.models.tables.runs import Run
+from chordesk.models.tables.runs import BacktestSession, Run
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.backtest import open_backtest
-from chordesk.tasks.workflows.walk.rows import rows_of
+from chordesk.tasks.workflows.backtest_sessions import rows_of
 from tests.stack import Processes, wait_for
 
 UNIVERSE = "AAPL,IBM,GE,F,XOM,JPM,WMT,KO"

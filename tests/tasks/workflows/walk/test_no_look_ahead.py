@@ -18,8 +18,8 @@ from chordesk.agents.roles import ROLES
 from chordesk.models.errors import DeskError
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunState
-from chordesk.models.tables.events import EventBatch
 from chordesk.models.tables.runs import Decision, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
+from chordesk.models.tables.runtime import EventBatch
 from chordesk.tasks.workflows.backtest import open_backtest
 from chordesk.tools.registry import ToolContext
 from tests.stack import processes

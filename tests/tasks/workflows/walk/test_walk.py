@@ -10,15 +10,15 @@ import pytest
 from sqlmodel import col, select
 
 from chordesk.models.errors import UsageError
-from chordesk.models.settings.accounts import research_account
+from chordesk.models.settings.running_desk import research_account
 from chordesk.models.states import RunKind, RunState
 from chordesk.models.tables.orders import Account, Fill, Order, Position
 from chordesk.models.tables.runs import Candidate, Run, Step
-from chordesk.models.tables.threads import KeptThread
+from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.engine.child_runs import waiting_step
+from chordesk.tasks.engine.steps import waiting_step
 from chordesk.tasks.views.run_view import view
-from chordesk.tasks.worker.notifier import WorkerNotifier
+from chordesk.tasks.worker.app import WorkerNotifier
 from chordesk.tasks.worker.stopping import Stop, stop_runs
 from chordesk.tasks.workflows.backtest import resume_backtest
 from chordesk.tools.market.clock import exchange_day, exchange_hours

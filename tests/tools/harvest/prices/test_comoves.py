@@ -7,11 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from chordesk.tools.harvest.prices.comoves import correlations, log_returns, mean_of_pairs, universe_correlation
-from chordesk.tools.harvest.prices.panel import panel_of
+from chordesk.tools.board.price_panel import correlations, log_returns, mean_of_pairs, panel_of, universe_correlation
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board
 from tests.tools.harvest.prices.closes import closing

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from chordesk.models.errors import MarketError, MarketUnavailable
-from chordesk.tools.harvest.prices import panel as prices_panel
-from chordesk.tools.harvest.prices.panel import panel_of, returns
+from chordesk.tools.board import price_panel as prices_panel
+from chordesk.tools.board.price_panel import panel_of, returns
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, harvested
 from tests.tools.harvest.prices.closes import closing, rising

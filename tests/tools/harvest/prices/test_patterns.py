@@ -10,20 +10,20 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from chordesk.tools.harvest.prices.panel import PricePanel, panel_of
-from chordesk.tools.harvest.prices.patterns import (
-    NONE,
+from chordesk.tools.board.price_panel import (
+    NO_PATTERN,
+    PricePanel,
     beat_median,
     change,
-    described,
+    described_pattern,
+    panel_of,
     pattern_codes,
     record_of,
 )
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.protocol import Floats
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ReplayMarket
-from chordesk.tools.scoring.wilson import wilson
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
+from chordesk.tools.scoring.statistics import wilson
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board
 
@@ -46,19 +46,19 @@ def test_patterns_by_hand() -> None:
     high = [100.0] * 16 + [900.0] * 5
     holed = [*rebound[:20], math.nan]
     codes = pattern_codes(panel([flat, rebound, setback, rebound, rebound, holed], [flat, flat, flat, low, high, flat]))
-    assert (codes[:, :20] == NONE).all(), "no 20 sessions before the 21st"
+    assert (codes[:, :20] == NO_PATTERN).all(), "no 20 sessions before the 21st"
     last = codes[:, 20].tolist()
-    assert [last[0], last[5]] == [NONE, NONE]
-    assert described(last[1]) == {"shortMove": "up", "longMove": "down", "volume": "usual"}
-    assert described(last[2]) == {"shortMove": "down", "longMove": "up", "volume": "usual"}
-    assert described(last[3])["volume"] == "low"
-    assert described(last[4])["volume"] == "high"
-    assert len({tuple(described(code).items()) for code in range(12)}) == 12
+    assert [last[0], last[5]] == [NO_PATTERN, NO_PATTERN]
+    assert described_pattern(last[1]) == {"shortMove": "up", "longMove": "down", "volume": "usual"}
+    assert described_pattern(last[2]) == {"shortMove": "down", "longMove": "up", "volume": "usual"}
+    assert described_pattern(last[3])["volume"] == "low"
+    assert described_pattern(last[4])["volume"] == "high"
+    assert len({tuple(described_pattern(code).items()) for code in range(12)}) == 12
 
 
 def test_a_move_within_two_per_cent_is_no_pattern() -> None:
     just, beyond = ([100.0] * 15 + [90.0] + [93.0] * 4 + [90.0 * (1 + move)] for move in (0.0199, 0.0201))
-    assert [code != NONE for code in pattern_codes(panel([just, beyond]))[:, -1]] == [False, True]
+    assert [code != NO_PATTERN for code in pattern_codes(panel([just, beyond]))[:, -1]] == [False, True]
 
 
 def test_the_outcome_is_against_the_median_and_half_on_it() -> None:
@@ -127,7 +127,7 @@ def test_the_trap_of_the_default_data_is_not_fallen_into(data: ReplayData, make_
     whole = panel_of(board(make_context(market)))
     wanted = {"shortMove": "up", "longMove": "down", "volume": "low"}
     codes = pattern_codes(whole)
-    (code,) = (one for one in range(12) if described(one) == wanted)
+    (code,) = (one for one in range(12) if described_pattern(one) == wanted)
     found = record_of(whole, codes == code, fell(whole.close, 5), 5)
     assert found is not None
     assert 1200 < found.instances < 2000

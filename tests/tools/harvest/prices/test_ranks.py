@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chordesk.models.board.signals import implied
-from chordesk.tools.harvest.prices.panel import standing
+from chordesk.models.board import implied
+from chordesk.tools.board.price_panel import standing
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, harvested
 from tests.tools.harvest.prices.closes import closing, rising

@@ -7,10 +7,9 @@ import math
 
 import numpy as np
 
-from chordesk.models.board.signals import implied
+from chordesk.models.board import implied
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, harvested
 from tests.tools.harvest.prices.closes import closing

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from chordesk.models.board.signals import implied
+from chordesk.models.board import implied
 from chordesk.tools import figures
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, harvested

@@ -10,7 +10,7 @@ from pathlib import Path
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.market import FilesMarket, build
-from chordesk.tools.market.replay.columns import ReplayData
+from chordesk.tools.market.replay.market import ReplayData
 
 HEADER = ("date", "open", "high", "low", "close", "volume")
 Row = Sequence[object]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import SettingError
-from chordesk.tools.market.files.checking import check_folder
+from chordesk.tools.market.files.data_folder import check_folder
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
 
 DAYS = sessions("2020-01-02", 100)

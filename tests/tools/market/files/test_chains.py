@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from chordesk.models.errors import MarketError
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.files.chains import read_chains
-from chordesk.tools.market.files.checking import check_folder
+from chordesk.tools.market.files.data_folder import check_folder
 from chordesk.tools.market.files.market import ChainedFiles, FilesMarket
-from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.tables import Problems
 from chordesk.tools.market.protocol import ChainSource, OptionSource
-from chordesk.tools.options.figures import contract_figures
+from chordesk.tools.option_contracts import contract_figures
 from tests.examples import examples
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chordesk.tools.market.files.checking import check_folder
+from chordesk.tools.market.files.data_folder import check_folder
 from chordesk.tools.market.protocol import EarningsSource
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from chordesk.models.errors import SettingError
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.files.checking import check_folder
-from chordesk.tools.market.files.headlines import latest, read_headlines
-from chordesk.tools.market.files.reading.problems import Problems
+from chordesk.tools.market.files.data_folder import check_folder
+from chordesk.tools.market.files.news_and_earnings import latest, read_headlines
+from chordesk.tools.market.files.tables import Problems
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
 

@@ -14,8 +14,7 @@ from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.factory import MarketKey, build_market, configured_market, market_at
 from chordesk.tools.market.files.market import FilesMarket
 from chordesk.tools.market.protocol import ClosedSet, FillSource, Incomplete, OptionSource
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.files.folders import HEADER, market, sessions, settings, walk, write_replayed, write_table
 
@@ -202,7 +201,7 @@ class TestVersions:
         assert configured_market(here) == MarketKey("files", self.DAY)
 
     def test_a_second_process_reads_the_cache_and_a_damaged_one_is_read_anew(self, tmp_path: Path) -> None:
-        from chordesk.tools.market.files import data as loading
+        from chordesk.tools.market.files import data_folder as loading
 
         folder = self.write(tmp_path / "own")
         first = market(tmp_path, folder, self.DAY).bars("A", 30)

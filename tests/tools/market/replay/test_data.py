@@ -10,10 +10,8 @@ import pytest
 
 from chordesk.models.errors import NotConfigured
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.market.replay import data as module
-from chordesk.tools.market.replay.cleaning import ROW, clean
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.data import LOST, replay_data
+from chordesk.tools.market.replay import market as module
+from chordesk.tools.market.replay.market import LOST, ROW, ReplayData, clean, replay_data
 from tests.tools.conftest import Raw
 
 

@@ -7,8 +7,7 @@ import pytest
 from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
 from chordesk.tools.market.protocol import ClosedSet, FillSource, MarketData, Prefetching
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from tests.tools.conftest import Raw
 
 

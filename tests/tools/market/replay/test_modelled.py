@@ -18,12 +18,11 @@ from chordesk.models.contracts import MODELLED, ChainRow, OptionChain, contract_
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
+from chordesk.tools.market.prices import chain_of, quote_of
 from chordesk.tools.market.protocol import ChainSource, MarketData, OptionSource
-from chordesk.tools.market.quotes import chain_of, quote_of
-from chordesk.tools.market.replay.columns import ReplayData
-from chordesk.tools.market.replay.market import ModelledReplay, build
-from chordesk.tools.market.replay.modelled import ModelledChains, monthly_expiries
-from chordesk.tools.pricing.volatility import yang_zhang
+from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, build
+from chordesk.tools.market.replay.modelled_options import ModelledChains, monthly_expiries
+from chordesk.tools.pricing import yang_zhang
 from tests.examples import examples
 from tests.tools.market.far_market import FarMarket, daily
 from tests.tools.market.test_no_look_ahead import future_removed, future_spoiled

@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.market.files.checking import check_folder
+from chordesk.tools.market.files.data_folder import check_folder
 from chordesk.tools.market.files.market import ChainedFiles
-from chordesk.tools.market.samples.catalog import MSFT_CHAIN, NEWS_2020, PackageFile
-from chordesk.tools.market.samples.fetching import fetch
 from chordesk.tools.market.samples.importing import import_data, import_sample
-from chordesk.tools.market.samples.plain_pickle import plain_pickle
+from chordesk.tools.market.samples.package_files import MSFT_CHAIN, NEWS_2020, PackageFile, fetch, plain_pickle
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
 from tests.tools.market.samples.packages import (
     DAYS,

@@ -11,10 +11,10 @@ import pytest
 from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured
 from chordesk.models.settings import Settings
 from chordesk.tools.market.factory import build_market
+from chordesk.tools.market.fetching import Throttle
+from chordesk.tools.market.prices import chain_of, quote_of, share_of
 from chordesk.tools.market.protocol import ChainSource, ClosedSet, OptionSource, Prefetching
-from chordesk.tools.market.quotes import chain_of, quote_of, share_of
-from chordesk.tools.market.replay import data as replay_data
-from chordesk.tools.market.throttle import Throttle
+from chordesk.tools.market.replay import market as replay_data
 from chordesk.tools.market.universe import is_symbol
 from chordesk.tools.market.yahoo import wire as yahoo_wire
 from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo

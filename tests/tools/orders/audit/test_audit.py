@@ -19,9 +19,8 @@ from sqlalchemy import event
 from chordesk.models.errors import OrderError
 from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.tables.orders import Account
-from chordesk.tools.orders.audit.chain import ABANDONED, FIRST_PREV, OPENED, ChainAnchor
-from chordesk.tools.orders.audit.log import best_effort, chain_of, record
-from chordesk.tools.orders.audit.reading import entries_of
+from chordesk.tools.orders.audit import ABANDONED, FIRST_PREV, OPENED, ChainAnchor, best_effort, chain_of, record
+from chordesk.tools.orders.audit_reading import entries_of
 from tests.patience import PATIENCE
 from tests.tools.orders.log_desk import LogDesk, lines
 
@@ -122,7 +121,7 @@ from pathlib import Path
 from sqlalchemy import event
 from chordesk.models.settings import Settings
 from chordesk.models.database.store import Store
-from chordesk.tools.orders.audit.log import record
+from chordesk.tools.orders.audit import record
 settings = Settings(home=Path(sys.argv[1]))
 with Store(settings.database).session() as session:
     record(session, settings, "dying")
@@ -133,7 +132,7 @@ import sys
 from pathlib import Path
 from chordesk.models.settings import Settings
 from chordesk.models.database.store import Store
-from chordesk.tools.orders.audit.log import record
+from chordesk.tools.orders.audit import record
 settings = Settings(home=Path(sys.argv[1]))
 store = Store(settings.database)
 for number in range(30):

@@ -11,14 +11,14 @@ from pydantic import SecretStr
 from sqlmodel import Session
 
 from chordesk.models.database.store import Store
+from chordesk.models.orders import MandateTerms
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Account
-from chordesk.models.trading.mandates import MandateTerms
 from chordesk.tasks.cli.orders import arming
-from chordesk.tools.orders.audit.log import record
-from chordesk.tools.orders.audit.reading import check_logs
-from chordesk.tools.orders.checks.mandates import in_force
-from chordesk.tools.orders.halt import disarming
+from chordesk.tools.orders import halting
+from chordesk.tools.orders.audit import record
+from chordesk.tools.orders.audit_reading import check_logs
+from chordesk.tools.orders.mandates import in_force
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.postgres
@@ -81,6 +81,6 @@ def test_a_mandate_holds_until_it_is_taken_back(store: Store, postgres_url: str,
     terms = arming.arm(store, settings, key, "alpaca-live", **limits)  # type: ignore[arg-type]
     with store.read() as session:
         assert in_force(session, settings, "alpaca-live") == terms
-    assert disarming.disarm(store, settings, "alpaca-live", "bob") == [terms.version]
+    assert halting.disarm(store, settings, "alpaca-live", "bob") == [terms.version]
     with store.read() as session:
         assert not isinstance(in_force(session, settings, "alpaca-live"), MandateTerms)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlmodel import select
 
 from chordesk.models.tables.orders import AuditAnchor
-from chordesk.tools.orders.audit.chain import (
+from chordesk.tools.orders.audit import (
     ABANDONED,
     FIRST_PREV,
     OPENED,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from chordesk.models.orders import DenialCode
-from chordesk.models.settings.snapshots import snapshot
+from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.states import OrderState
-from chordesk.tools.orders.records import approvals
+from chordesk.tools.orders import approvals
 from tests.tools.orders.desk import Desk, action
 
 NewDesk = Callable[..., Desk]

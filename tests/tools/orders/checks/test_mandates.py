@@ -17,19 +17,18 @@ from sqlmodel import Session, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import SettingError, UsageError
-from chordesk.models.orders import DenialCode, Denied
+from chordesk.models.orders import DenialCode, Denied, MandateTerms, signed_bytes
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import OrderState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Fill, Mandate, Order, Preview
 from chordesk.models.tables.runs import Run
-from chordesk.models.trading.mandates import MandateTerms, signed_bytes
 from chordesk.tasks.cli.orders import arming
-from chordesk.tools.orders.audit.log import log_path
-from chordesk.tools.orders.checks.mandates import PAYLOAD_KEY, MandateUsage, check, in_force, usage_of
-from chordesk.tools.orders.checks.previews import terms_of
-from chordesk.tools.orders.halt import disarming
+from chordesk.tools.orders import halting
+from chordesk.tools.orders.audit import log_path
+from chordesk.tools.orders.mandates import PAYLOAD_KEY, MandateUsage, check, in_force, usage_of
+from chordesk.tools.orders.previews import terms_of
 from tests.builders import a_run
 from tests.databases import make_database
 from tests.tasks.views.chain import a_chain
@@ -103,9 +102,9 @@ def test_the_newest_replaces_the_one_before(person: Person) -> None:
 def test_disarmed_is_over_at_once_and_for_good(person: Person) -> None:
     person.arm()
     person.arm()
-    assert disarming.disarm(person.store, person.settings, LIVE, "bob@desk") == [1, 2]
+    assert halting.disarm(person.store, person.settings, LIVE, "bob@desk") == [1, 2]
     assert person.denied() == "disarmed"
-    assert disarming.disarm(person.store, person.settings, None, "bob@desk") == []
+    assert halting.disarm(person.store, person.settings, None, "bob@desk") == []
 
 
 def test_a_log_that_cannot_be_written_keeps_no_mandate_alive(person: Person) -> None:
@@ -113,7 +112,7 @@ def test_a_log_that_cannot_be_written_keeps_no_mandate_alive(person: Person) -> 
     log_path(person.settings).unlink()
     log_path(person.settings).mkdir()
     with pytest.raises(Exception, match="cannot be written"):
-        disarming.disarm(person.store, person.settings, LIVE, "bob@desk")
+        halting.disarm(person.store, person.settings, LIVE, "bob@desk")
     assert person.denied() == "disarmed"
     with pytest.raises(Exception, match="cannot be written"):
         person.arm()
@@ -122,7 +121,7 @@ def test_a_log_that_cannot_be_written_keeps_no_mandate_alive(person: Person) -> 
 
 def test_arming_and_disarming_are_on_record(person: Person) -> None:
     person.arm()
-    disarming.disarm(person.store, person.settings, LIVE, "bob@desk")
+    halting.disarm(person.store, person.settings, LIVE, "bob@desk")
     rows = [json.loads(line) for line in log_path(person.settings).read_text().splitlines()]
     assert [(row["kind"], row["facts"].get("by", row["facts"].get("armed_by"))) for row in rows[1:]] == [
         ("armed", "ann@desk"),
@@ -228,7 +227,7 @@ def test_a_preview_is_made_under_a_mandate_that_holds_and_no_other(person: Perso
     if wrong == "altered":
         person.alter(signature=base64.b64encode(b"x" * 64).decode())
     if wrong == "disarmed":
-        disarming.disarm(person.store, person.settings, LIVE, "bob@desk")
+        halting.disarm(person.store, person.settings, LIVE, "bob@desk")
     with person.store.read() as session:
         found = terms_of(session, person.settings, "tape", LIVE).mandate
     assert found == (1 if wrong == "nothing" else None)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState
-from chordesk.tools.orders.halt import halting
-from chordesk.tools.orders.maintenance import maintain_orders
+from chordesk.tools.orders import halting
+from chordesk.tools.orders.flow import maintain_orders
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 

@@ -12,13 +12,12 @@ from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState, TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Order, Preview, Trading
-from chordesk.tools.orders.audit.chain import AuditEntry
-from chordesk.tools.orders.audit.reading import check_logs
-from chordesk.tools.orders.halt import halting
-from chordesk.tools.orders.maintenance import maintain_orders
-from chordesk.tools.orders.reconciliation.reconcile import reconcile
-from chordesk.tools.orders.records import approvals, fence
-from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders import accounts, approvals, halting
+from chordesk.tools.orders.accounts import FencingLease
+from chordesk.tools.orders.audit import AuditEntry
+from chordesk.tools.orders.audit_reading import check_logs
+from chordesk.tools.orders.flow import maintain_orders
+from chordesk.tools.orders.reconciliation import reconcile
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tests.tools.orders.test_submitting import Wire
@@ -195,7 +194,7 @@ def test_a_fenced_off_halt_leaves_the_file_to_the_valid_one(new_desk: NewDesk) -
     """A halt that no process puts on record would be one without a line in the log."""
     desk = new_desk()
     desk.lease.acquire()
-    fence.take(desk.store, "paper", "another")
+    accounts.take(desk.store, "paper", "another")
     halting.write_file(desk.settings, "fire", "somebody")
     with pytest.raises(FencedOff):
         maintain_orders(desk.context())

@@ -14,12 +14,9 @@ from chordesk.models.states import OrderState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order
 from chordesk.tools.decimals import plain
-from chordesk.tools.orders import submitting
-from chordesk.tools.orders.flattening import flatten
-from chordesk.tools.orders.halt import halting
-from chordesk.tools.orders.protection import coverage
-from chordesk.tools.orders.records import fence
-from chordesk.tools.orders.records.fence import FencingLease
+from chordesk.tools.orders import accounts, halting, protection, submitting
+from chordesk.tools.orders.accounts import FencingLease
+from chordesk.tools.orders.closing import flatten
 from tests.fakes.alpaca import KEY, OPEN, SECRET, Alpaca, serving
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.watch import a_pass, covered, stops
@@ -134,7 +131,7 @@ def test_a_refused_stop_is_named_and_asked_for_again_later(
     alpaca.faults = ["", "403"]
     bought(desk)
     assert (working(alpaca), a_pass(desk)["unprotected"], len(alpaca.bodies)) == ([], 1, 2)
-    monkeypatch.setattr(coverage, "REFUSED_FOR", dt.timedelta(0))
+    monkeypatch.setattr(protection, "REFUSED_FOR", dt.timedelta(0))
     assert a_pass(desk)["unprotected"] == 0
     covered(desk)
 
@@ -243,7 +240,7 @@ def test_wherever_a_worker_dies_the_next_one_leaves_each_share_in_one_sale(
 def restart(desk: Desk) -> None:
     """A new process: it takes the account that the dead one left."""
     with desk.store.session() as session:
-        fence.release(session, desk.settings.account)
+        accounts.release(session, desk.settings.account)
     desk.lease = FencingLease(desk.store, desk.settings.account, "the next one")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from chordesk.models.states import OrderState
-from chordesk.tools.orders.halt import halting
-from chordesk.tools.orders.protection.coverage import Unprotected, unprotected
+from chordesk.tools.orders import halting
+from chordesk.tools.orders.protection import Unprotected, unprotected
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.watch import a_pass, sizes
 from tests.tools.risk.test_options import Options

@@ -10,8 +10,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chordesk.tasks.cli.orders import arming
-from chordesk.tools.orders.halt import disarming, halting
-from chordesk.tools.orders.protection.coverage import Unprotected, unprotected
+from chordesk.tools.orders import halting
+from chordesk.tools.orders import halting as disarming
+from chordesk.tools.orders.protection import Unprotected, unprotected
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.test_at_alpaca import working

@@ -12,9 +12,9 @@ from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Preview
 from chordesk.models.tables.runs import Run
-from chordesk.tools.orders.flattening import flatten
-from chordesk.tools.orders.halt import halting
-from chordesk.tools.orders.maintenance import cancel_open
+from chordesk.tools.orders import halting
+from chordesk.tools.orders.closing import flatten
+from chordesk.tools.orders.flow import cancel_open
 from tests.tools.brokers.sessions import DAYS, FLAT, Sessions, sessions
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.watch import a_pass, covered, sizes, stops

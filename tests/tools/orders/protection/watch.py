@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chordesk.models.states import ORDER_WORKING
 from chordesk.models.tables.orders import Order
-from chordesk.tools.orders.maintenance import Counts, maintain_orders
+from chordesk.tools.orders.flow import Counts, maintain_orders
 from tests.tools.orders.desk import Desk
 
 

@@ -15,9 +15,9 @@ from chordesk.models.orders import BrokerState
 from chordesk.models.states import TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, Order, Position, Reconciliation
-from chordesk.tools.brokers.alpaca_wire import BrokerSilent
-from chordesk.tools.orders.halt import halting
-from chordesk.tools.orders.reconciliation.reconcile import reconcile
+from chordesk.tools.brokers.alpaca import BrokerSilent
+from chordesk.tools.orders import halting
+from chordesk.tools.orders.reconciliation import reconcile
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape

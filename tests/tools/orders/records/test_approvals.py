@@ -17,8 +17,8 @@ from chordesk.models.states import ApprovalState, OrderState, RunState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Order, Preview
 from chordesk.models.tables.runs import Run
-from chordesk.tools.orders.maintenance import maintain_orders
-from chordesk.tools.orders.records import approvals
+from chordesk.tools.orders import approvals
+from chordesk.tools.orders.flow import maintain_orders
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 from tests.tools.risk.test_options import PUT, Options, option

@@ -18,8 +18,7 @@ from chordesk.models.errors import OrderError
 from chordesk.models.orders import BrokerAnswer
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order
-from chordesk.tools.orders.records.booking import book
-from chordesk.tools.orders.records.states import load_order
+from chordesk.tools.orders.booking import book, load_order
 from tests.examples import examples
 from tests.tools.orders.desk import Desk, action, make_desk
 

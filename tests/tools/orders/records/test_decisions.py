@@ -10,9 +10,9 @@ from sqlmodel import select
 
 from chordesk.models.errors import OrderError
 from chordesk.models.tables.runs import Decision
-from chordesk.tools.orders.audit.chain import AuditEntry
-from chordesk.tools.orders.audit.reading import check_logs
-from chordesk.tools.orders.records.decisions import claim_decision
+from chordesk.tools.orders.audit import AuditEntry
+from chordesk.tools.orders.audit_reading import check_logs
+from chordesk.tools.orders.drafting import claim_decision
 from tests.tools.orders.desk import Desk, action
 
 NewDesk = Callable[..., Desk]

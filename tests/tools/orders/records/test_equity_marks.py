@@ -10,8 +10,8 @@ from sqlmodel import col, select
 
 from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.tables.orders import EquityMark
-from chordesk.tools.orders.maintenance import maintain_orders
-from chordesk.tools.orders.reconciliation.reconcile import reconcile
+from chordesk.tools.orders.flow import maintain_orders
+from chordesk.tools.orders.reconciliation import reconcile
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape

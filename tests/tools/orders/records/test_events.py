@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
+from chordesk.models import event_log
 from chordesk.models.errors import OrderError
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import DESK, Domain, Envelope, EventType
+from chordesk.models.events import DESK, Domain, Envelope, EventType
 from chordesk.models.states import OrderState
-from chordesk.tools.orders.halt import halting
-from chordesk.tools.orders.records import approvals
-from chordesk.tools.orders.records.states import advance, load_order
+from chordesk.tools.orders import approvals, halting
+from chordesk.tools.orders.booking import advance, load_order
 from tests.tools.orders.desk import Desk, action
 
 NewDesk = Callable[..., Desk]

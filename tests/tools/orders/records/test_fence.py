@@ -10,9 +10,9 @@ import pytest
 from chordesk.models.errors import FencedOff
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Submitter
+from chordesk.tools.orders import accounts
+from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.flow import process_decision
-from chordesk.tools.orders.records import fence
-from chordesk.tools.orders.records.fence import FencingLease
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 
@@ -21,20 +21,20 @@ NewDesk = Callable[..., Desk]
 
 def test_tokens_only_grow_and_only_the_last_one_is_in_force(new_desk: NewDesk) -> None:
     store = new_desk().store
-    assert [fence.take(store, "paper", name) for name in ("one", "two", "three")] == [1, 2, 3]
-    assert fence.take(store, "alpaca-paper", "elsewhere") == 1
+    assert [accounts.take(store, "paper", name) for name in ("one", "two", "three")] == [1, 2, 3]
+    assert accounts.take(store, "alpaca-paper", "elsewhere") == 1
     with store.session() as session:
-        fence.require(session, "paper", 3)
+        accounts.require(session, "paper", 3)
         with pytest.raises(FencedOff, match=r"token 2 of account paper is no longer in force.*3, taken by three"):
-            fence.require(session, "paper", 2)
+            accounts.require(session, "paper", 2)
         with pytest.raises(FencedOff, match="the one that is: none"):
-            fence.require(session, "alpaca-live", 1)
+            accounts.require(session, "alpaca-live", 1)
 
 
 def test_takers_at_the_same_time_get_tokens_of_their_own(new_desk: NewDesk) -> None:
     store = new_desk().store
     tokens: list[int] = []
-    threads = [threading.Thread(target=lambda: tokens.append(fence.take(store, "paper", "one"))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: tokens.append(accounts.take(store, "paper", "one"))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -51,7 +51,7 @@ def test_a_lease_is_taken_once_and_never_again_by_itself(new_desk: NewDesk) -> N
         with pytest.raises(FencedOff, match="taken by new"):
             old.acquire()
     with store.session() as session:
-        fence.release(session, "paper")
+        accounts.release(session, "paper")
     assert old.acquire() == 4
     assert old.seconds_since_reconciled() is None, "somebody else traded meanwhile"
     with pytest.raises(FencedOff, match="taken by old"):
@@ -78,7 +78,7 @@ def test_fenced_off_between_two_orders_the_second_is_not_sent(new_desk: NewDesk)
 
     def another() -> None:
         market.on_fill = None
-        fence.take(desk.store, "paper", "another")
+        accounts.take(desk.store, "paper", "another")
 
     market.on_fill = another
     with pytest.raises(FencedOff):

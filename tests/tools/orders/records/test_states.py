@@ -13,7 +13,7 @@ from sqlmodel import update
 from chordesk.models.errors import OrderError
 from chordesk.models.states import ORDER_FINAL, ORDER_NEXT, OrderState
 from chordesk.models.tables.orders import Order
-from chordesk.tools.orders.records.states import advance, load_order
+from chordesk.tools.orders.booking import advance, load_order
 from tests.examples import examples
 from tests.tools.orders.desk import Desk, action
 

@@ -9,7 +9,7 @@ from sqlmodel import col, select, update
 
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order, TraderNote
-from chordesk.tools.orders.records.trader_notes import LINE_CHARS, LINES_A_SYMBOL, LINES_AT_MOST, last_notes
+from chordesk.tools.orders.drafting import LINE_CHARS, LINES_A_SYMBOL, LINES_AT_MOST, last_notes
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.tools.orders.stops.holdings import holdings
+from chordesk.tools.orders.stops import holdings
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.watch import a_pass, sizes
 from tests.tools.risk.test_options import Options

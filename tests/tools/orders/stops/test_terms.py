@@ -8,9 +8,9 @@ from decimal import Decimal
 import pytest
 
 from chordesk.models.errors import SettingError
+from chordesk.models.order_terms import Protection, parse_protection
 from chordesk.models.settings.sources import load_settings
-from chordesk.models.trading.protection import Protection, parse_protection
-from chordesk.tools.orders.stops.terms import preview_of, preview_text, stop_for, stop_price
+from chordesk.tools.orders.stops import preview_of, preview_text, stop_for, stop_price
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from typing import Any
 
 from sqlmodel import Session
 
-from chordesk.models.tables.board import EpisodeQuestion, Forecast, Signal
-from chordesk.models.tables.questions import Question
+from chordesk.models.tables.board import EpisodeQuestion, Forecast, Question, Signal
 from chordesk.models.tables.runs import Run
 from tests.builders import a_run, a_step, a_turn
 

@@ -8,8 +8,7 @@ from sqlmodel import Session, select
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Calibration
 from chordesk.models.tables.runs import Verdict
-from chordesk.tools.scoring.records.calibrations import probability_of, store_odds, verdict_odds
-from chordesk.tools.scoring.records.cutoffs import cutoffs_of
+from chordesk.tools.scoring.verdict_calibration import cutoffs_of, probability_of, store_odds, verdict_odds
 from tests.builders import a_candidate
 from tests.tools.scoring.records.board import RULES, a_question, a_run_on, on_day
 

@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from chordesk.models.settings import Settings
-from chordesk.tools.scoring.records.cutoffs import cutoffs_of, side_of
+from chordesk.tools.scoring.verdict_calibration import cutoffs_of, side_of
 
 DAY = dt.date(2025, 6, 30)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlmodel import Session
 
-from chordesk.models.tables.questions import VerdictQuestion
+from chordesk.models.tables.board import VerdictQuestion
 from chordesk.models.tables.runs import Run, ScreenHit, Verdict
-from chordesk.tools.scoring.records.judgements import lens_judgements, role_judgements, verdict_judgements
+from chordesk.tools.scoring.track_records import lens_judgements, role_judgements, verdict_judgements
 from tests.builders import a_report, a_step, a_turn
 from tests.tools.scoring.records.board import RULES, a_question, a_run_on, on_day
 

@@ -9,8 +9,8 @@ import pytest
 from sqlmodel import Session
 
 from chordesk.models.settings import Settings
-from chordesk.tools.scoring.compute import VoiceRecord
-from chordesk.tools.scoring.records.plans import VoicePlan, plan_voices, tiers_of, voice_plans
+from chordesk.tools.scoring.track_records import VoicePlan, plan_voices, tiers_of, voice_plans
+from chordesk.tools.scoring.voices import VoiceRecord
 from tests.tools.scoring.records.board import a_forecast, a_question, a_run_on, on_day
 from tests.tools.scoring.test_compute import record
 

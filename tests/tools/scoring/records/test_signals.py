@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlmodel import Session
 
-from chordesk.tools.scoring.records.signals import tool_forecasts
+from chordesk.tools.scoring.track_records import tool_forecasts
 from tests.tools.scoring.records.board import a_question, a_run_on, a_signal, on_board, on_day
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlmodel import Session
 
-from chordesk.tools.scoring.records.voices import better_round, voice_forecasts, voice_records
+from chordesk.tools.scoring.track_records import better_round, voice_forecasts, voice_records
 from tests.tools.scoring.records.board import a_forecast, a_question, a_run_on, on_day
 
 

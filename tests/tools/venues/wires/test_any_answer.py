@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chordesk.models.errors import MarketError
+from chordesk.tools.venues import kalshi, manifold, polymarket
+from chordesk.tools.venues.json_client import Pace
+from chordesk.tools.venues.kalshi import Kalshi
+from chordesk.tools.venues.manifold import Manifold
 from chordesk.tools.venues.markets import EventVenue, VenueMarket
-from chordesk.tools.venues.wires import kalshi, manifold, polymarket
-from chordesk.tools.venues.wires.kalshi import Kalshi
-from chordesk.tools.venues.wires.manifold import Manifold
-from chordesk.tools.venues.wires.pace import Pace
-from chordesk.tools.venues.wires.polymarket import Polymarket
+from chordesk.tools.venues.polymarket import Polymarket
 from tests.examples import examples
 from tests.fakes.venues import FarVenues, book_of, kalshi_row, manifold_row, polymarket_row
 

@@ -7,9 +7,8 @@ import time
 import pytest
 
 from chordesk.models.errors import MarketError, MarketUnavailable
-from chordesk.tools.venues.wires import client
-from chordesk.tools.venues.wires.client import JsonClient
-from chordesk.tools.venues.wires.pace import Pace
+from chordesk.tools.venues import json_client
+from chordesk.tools.venues.json_client import JsonClient, Pace
 from tests.fakes.venues import FarVenues, Fault, manifold_row
 from tests.patience import PATIENCE
 
@@ -68,7 +67,7 @@ def test_an_address_without_a_server_is_unavailable() -> None:
 
 
 def test_an_answer_beyond_the_limit_is_given_up(far: FarVenues, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(json_client, "MOST_BYTES", 2**20)
     asking = made(far)
     far.manifold["m1"]["textDescription"] = "x" * 2**21
     with pytest.raises(MarketUnavailable, match="Manifold's answer is larger than 1 MB"):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chordesk.models.errors import MarketUnavailable
-from chordesk.tools.venues.wires.hyperliquid import FundingRate, Hyperliquid
+from chordesk.tools.venues.hyperliquid import FundingRate, Hyperliquid
 from tests.fakes.venues import FarVenues, paid_row
 
 NEXT = 1_767_225_600_000

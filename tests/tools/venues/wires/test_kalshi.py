@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.tools.venues import kalshi
+from chordesk.tools.venues.kalshi import Kalshi
 from chordesk.tools.venues.markets import BookLevel
-from chordesk.tools.venues.wires import kalshi
-from chordesk.tools.venues.wires.kalshi import Kalshi
 from tests.fakes import venues
 from tests.fakes.venues import FarVenues, kalshi_row
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.tools.venues.manifold import Manifold
 from chordesk.tools.venues.markets import NO_FEE, Pool, changed_resolution
-from chordesk.tools.venues.wires.manifold import Manifold
 from tests.fakes.venues import FarVenues, in_days, manifold_row
 
 HOUR = 3_600_000

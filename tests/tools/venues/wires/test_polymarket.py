@@ -7,7 +7,7 @@ import pytest
 
 from chordesk.models.errors import MarketError, MarketUnavailable
 from chordesk.tools.venues.markets import NO_FEE, BookLevel, FeeTerms
-from chordesk.tools.venues.wires.polymarket import Polymarket
+from chordesk.tools.venues.polymarket import Polymarket
 from tests.fakes.venues import FarVenues, book_of, in_days, polymarket_row
 
 

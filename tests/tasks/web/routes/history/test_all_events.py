@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from chordesk.models.events import event_log
-from chordesk.models.events.envelope import DESK, EventType, event
+from chordesk.models import event_log
+from chordesk.models.events import DESK, EventType, event
 from tests.builders import a_run
 from tests.stack import wait_for
 from tests.tasks.web.kit import Service, service, start

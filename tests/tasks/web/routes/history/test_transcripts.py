@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.events import RuntimeApproval, RuntimeItem, RuntimeTurn
+from chordesk.models.tables.runtime import RuntimeApproval, RuntimeItem, RuntimeTurn
 from tests.stack import wait_for
 from tests.tasks.web.routes.history.conftest import BY, Screened, finished
 from tests.tasks.web.test_security import problem

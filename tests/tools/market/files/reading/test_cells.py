@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.tools.market.clock import NEW_YORK
-from chordesk.tools.market.files.reading.cells import day_of, moment_of, number_of
+from chordesk.tools.market.files.tables import day_of, moment_of, number_of
 
 
 @pytest.mark.parametrize(

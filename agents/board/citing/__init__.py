@@ -1,1 +1,0 @@
-"""The tests of a claim: is it copied, does it name its signal, are its figures there."""

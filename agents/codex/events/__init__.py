@@ -1,1 +1,0 @@
-"""Translation of app-server notifications to the desk's events."""

@@ -1,1 +1,0 @@
-"""App-server processes: launch, client, pool, and the requests they send back."""

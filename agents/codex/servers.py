@@ -1,0 +1,453 @@
+"""App-server processes: pools of them, one process with the turns that run in it, and its home."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import fcntl
+import itertools
+import os
+import shutil
+import socket
+import uuid
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+import structlog
+
+from chordesk.agents.codex.launch import Launch, RuntimeConfig, link_login
+from chordesk.agents.codex.protocol import ApprovalRouter, Client, Params, declined
+from chordesk.agents.codex.turns import LIFE_SIGNS, NotificationListener, TurnWatch
+from chordesk.agents.pulse import Pulse
+from chordesk.models.errors import CodexError, ProcessDied, RpcTimeout
+from chordesk.tools.registry import ToolAnswer, Toolset, failed
+
+# Folders of a worker's app-servers: one home per worker, claimed by a file lock.
+#
+# {home}/codex/{worker}/           lock, home_id
+# {home}/codex/{worker}/kept       CODEX_HOME of thread-keeping processes; its sessions folder outlives them
+# {home}/codex/{worker}/ephemeral  CODEX_HOME of the others
+# {home}/codex/{worker}/aged       sessions that no process needs to see any more
+# {home}/codex/{worker}/scratch    rollouts that are being forked
+
+MOST_HOMES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A claimed home. id is made once and stays with the folder, so that its threads are found again."""
+
+    path: Path
+    id: str
+    lock: int
+
+    @property
+    def owner(self) -> str:
+        """Return the worker's name and host, for the search for a thread by hand."""
+        return f"{self.path.name}@{socket.gethostname()}"
+
+    def of(self, kind: str) -> Path:
+        return self.path / kind
+
+    def release(self) -> None:
+        os.close(self.lock)
+
+
+def claim_home(root: Path, worker: str) -> Home:
+    """Claim {root}/codex/{worker}, or {worker}-2, -3 and so on while other workers hold the earlier ones.
+
+    Raises CodexError when none can be had.
+    """
+    for number in range(1, MOST_HOMES):
+        path = root / "codex" / (worker if number == 1 else f"{worker}-{number}")
+        if (lock := _lock(path)) is not None:
+            return Home(path, _prepare(path), lock)
+    raise CodexError(f"no free home for worker {worker} under {root / 'codex'}: {MOST_HOMES - 1} are taken")
+
+
+def set_aside(codex_home: Path, thread_hours: float, days: float, now: dt.datetime) -> int:
+    """Move rollouts that were not written for too long to be resumed out of the app-server's sessions, since it reads
+    every one when it starts; delete those that were last written `days` ago. Return the number of moved files.
+
+    thread_hours: hours without use after which no thread is resumed. now: local time.
+    """
+    aged, too_old = codex_home.parent / "aged" / "sessions", now - dt.timedelta(hours=thread_hours, days=1)
+    moved = 0
+    for file in _unwritten(codex_home / "sessions", too_old):
+        into = aged / file.parent.relative_to(codex_home / "sessions")
+        into.mkdir(parents=True, exist_ok=True)
+        file.replace(into / file.name)
+        moved += 1
+    for file in _unwritten(aged, min(too_old, now - dt.timedelta(days=days))):
+        file.unlink(missing_ok=True)
+    for lock in (codex_home / "thread-writer-locks").glob("*.lock"):
+        if not lock.name.startswith(".") and lock.stat().st_mtime < too_old.timestamp():
+            lock.unlink(missing_ok=True)
+    return moved
+
+
+def _unwritten(sessions: Path, since: dt.datetime) -> list[Path]:
+    """Return the files in the folders Y/M/D of days before a time that were not written since; remove those folders
+    that are empty."""
+    found = []
+    for folder in _days(sessions, since):
+        files = list(folder.iterdir())
+        if not files:
+            folder.rmdir()
+        found += [file for file in files if file.stat().st_mtime < since.timestamp()]
+    return found
+
+
+def _days(sessions: Path, before: dt.datetime) -> list[Path]:
+    """Return the folders Y/M/D of days that ended before a time."""
+    found = []
+    for folder in sessions.glob("*/*/*"):
+        try:
+            day = dt.datetime(*(int(part) for part in folder.parts[-3:]))  # type: ignore[arg-type]
+        except ValueError:
+            continue
+        if day + dt.timedelta(days=1) < before:
+            found.append(folder)
+    return found
+
+
+def _lock(path: Path) -> int | None:
+    """Return the descriptor of the folder's lock, or None when another process holds it. The lock ends with its
+    holder."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise CodexError(f"the Codex home {path} is not writable: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _prepare(path: Path) -> str:
+    for kind in ("kept", "ephemeral"):
+        (path / kind).mkdir(mode=0o700, exist_ok=True)
+        shutil.rmtree(path / kind / "sqlite", ignore_errors=True)
+    shutil.rmtree(path / "scratch", ignore_errors=True)
+    marker = path / "home_id"
+    if not marker.exists():
+        marker.write_text(uuid.uuid4().hex, encoding="ascii")
+    return marker.read_text(encoding="ascii").strip()
+
+
+Kind = Literal["kept", "ephemeral"]
+TOOL_CALL = "item/tool/call"
+STOP_SECONDS = 2.0
+_numbers = itertools.count(1)
+
+# Parts of an answer as they come: for readers that follow the desk live, at a cost.
+DELTAS = frozenset({"item/agentMessage/delta", "item/reasoning/summaryTextDelta"})
+# Every notification costs a write there and a parse here; a turn needs six of them: error, item/started,
+# item/completed, thread/tokenUsage/updated, turn/started, turn/completed. item/started is 1% of an ephemeral turn.
+OPT_OUT = (
+    "thread/started", "thread/status/changed", "thread/readState/changed", "thread/archived", "thread/deleted",
+    "thread/unarchived", "thread/closed", "thread/reverted", "thread/name/updated", "thread/attachment/updated",
+    "thread/goal/updated", "thread/goal/cleared", "thread/prediction/updated", "thread/queue/changed",
+    "thread/project/updated", "thread/environment/connected", "thread/environment/disconnected",
+    "thread/settings/updated", "thread/compacted", "project/changed", "skills/changed",
+    "item/agentMessage/delta", "item/plan/delta", "item/reasoning/summaryTextDelta",
+    "item/reasoning/summaryPartAdded", "item/reasoning/textDelta", "item/mcpToolCall/progress",
+    "item/commandExecution/outputDelta", "item/fileChange/outputDelta", "item/fileChange/patchUpdated",
+    "turn/diff/updated", "turn/plan/updated", "turn/moderationMetadata", "hook/started", "hook/completed",
+    "serverRequest/resolved", "account/rateLimits/updated", "account/updated", "app/list/updated",
+    "remoteControl/status/changed", "mcpServer/startupStatus/updated", "fs/changed", "model/rerouted",
+    "model/verification", "model/safetyBuffering/updated", "configWarning", "deprecationNotice", "warning",
+    "guardianWarning",
+)  # fmt: skip
+
+
+class AppServer:
+    """A running app-server. in_flight and turns are kept by the pool that owns it."""
+
+    def __init__(self, kind: Kind, launch: Launch, home: Path, config: RuntimeConfig) -> None:
+        self.kind, self.home, self.work = kind, home, home / "work"
+        self.launch = launch
+        self.in_flight = 0
+        self.turns = 0
+        self.retired = False
+        self._config = config
+        self._sqlite = home / "sqlite" / str(next(_numbers))
+        self._watches: dict[str, TurnWatch] = {}
+        self._loop = asyncio.get_running_loop()
+        self._started_at = self._loop.time()
+        self.client = Client(
+            launch.argv(self._sqlite), launch.environment(home), str(home),
+            on_notification=self._on_notification, on_request=self._on_request, on_death=self._on_death,
+            rpc_seconds=config.rpc_seconds, rpcs=config.rpcs,
+        )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        return self.client.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.client.died is None
+
+    @property
+    def age(self) -> float:
+        return self._loop.time() - self._started_at
+
+    async def start(self) -> None:
+        """Prepare the home, start the process and do the handshake. Raises CodexError."""
+        shutil.rmtree(self._sqlite, ignore_errors=True)
+        self._sqlite.mkdir(parents=True)
+        self.work.mkdir(exist_ok=True)
+        link_login(self._config, self.home)
+        await asyncio.to_thread(self._set_aside)
+        # Where no gateway sees the provider's stream, what the app-server passes on of it are the only signs of life.
+        wanted = (DELTAS if self._config.deltas else frozenset()) | (frozenset() if self._config.gated else LIFE_SIGNS)
+        await self.client.start([name for name in OPT_OUT if name not in wanted])
+        log.info("app_server.started", pid=self.pid, kind=self.kind, home=str(self.home))
+
+    def _set_aside(self) -> None:
+        hours, days = self._config.most_thread_age_hours, self._config.rollout_days
+        if moved := set_aside(self.home, hours, days, dt.datetime.now()):
+            log.info("rollouts.moved_aside", count=moved, home=str(self.home))
+
+    async def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """End the process and delete its logs; the sessions folder stays."""
+        await self.client.close(seconds)
+        shutil.rmtree(self._sqlite, ignore_errors=True)
+        shutil.rmtree(self.home / "log", ignore_errors=True)
+
+    async def healthy(self) -> bool:
+        """Return whether the process answers a cheap request within the time limit of a request."""
+        try:
+            await self.client.request("server/diagnostics", {})
+        except CodexError as error:
+            log.warning("app_server.unhealthy", pid=self.pid, kind=self.kind, error=str(error))
+            return False
+        return True
+
+    def rss_mb(self) -> float:
+        """Resident memory in MiB; 0 when the process is gone."""
+        try:
+            return float(psutil.Process(self.pid).memory_info().rss) / 2**20 if self.pid else 0.0
+        except psutil.NoSuchProcess:
+            return 0.0
+
+    def watch(
+        self, thread_id: str, tools: Toolset, router: ApprovalRouter, listener: NotificationListener, pulse: Pulse
+    ) -> TurnWatch:
+        """Route the thread's notifications and requests to a new watch. A thread runs one turn at a time."""
+        if thread_id in self._watches:
+            raise CodexError(f"thread {thread_id} already runs a turn")
+        watch = TurnWatch(tools, router, listener, pulse, gated=self._config.gated, deltas=self._config.deltas)
+        if self.client.died is not None:
+            watch.fail(self.client.died)
+        self._watches[thread_id] = watch
+        return watch
+
+    def unwatch(self, thread_id: str) -> None:
+        if (watch := self._watches.pop(thread_id, None)) is not None:
+            watch.end()
+
+    def _on_notification(self, method: str, params: Params) -> None:
+        if (watch := self._watches.get(params.get("threadId", ""))) is not None:
+            watch.notify(method, params)
+
+    def _on_death(self, error: ProcessDied) -> None:
+        for watch in self._watches.values():
+            watch.fail(error)
+
+    async def _on_request(self, method: str, params: Params) -> Params | None:
+        watch = self._watches.get(params.get("threadId", ""))
+        if method != TOOL_CALL:
+            return await watch.decide(method, params, declined(method)) if watch is not None else declined(method)
+        name = str(params["tool"])
+        if watch is None:
+            return _tool_answer(failed(name, "this turn is over"))
+        call = _call_tool(watch, name, params.get("arguments"))
+        late = _tool_answer(failed(name, "the turn ended before the tool answered"))
+        return await watch.call_tool(params, call, late)
+
+
+async def _call_tool(watch: TurnWatch, name: str, arguments: Any) -> Params:
+    """Return a tool's answer. Any error becomes one, so that the turn continues; the toolset times the call out."""
+    if not isinstance(arguments, dict):
+        return _tool_answer(failed(name, f"the arguments of {name} are not a JSON object"))
+    try:
+        return _tool_answer(await watch.tools.call(name, arguments))
+    except Exception as error:
+        log.exception("tool.raised", tool=name)
+        return _tool_answer(failed(name, f"{name} failed: {error}"))
+
+
+def _tool_answer(answer: ToolAnswer) -> Params:
+    items = [{"type": "inputText", "text": answer.text()}]
+    if answer.image is not None:
+        items.append({"type": "inputImage", "imageUrl": answer.image.data_url()})
+    return {"success": answer.success, "contentItems": items}
+
+
+log = structlog.get_logger(__name__)
+
+
+# Kept threads go through one writer of the process, which eight turns at once keep busy.
+SHARE = 8
+
+
+class AppServerPool:
+    """Up to `size` serving processes, the least busy first, and any number that drain: they take no new lease and
+    end with their last turn. A further process starts when every serving one has SHARE turns in flight."""
+
+    def __init__(self, kind: Kind, launch: Launch, home: Path, config: RuntimeConfig, size: int = 1) -> None:
+        self.kind: Kind = kind
+        self._launch, self._home, self._config, self._size = launch, home, config, size
+        self._slots = asyncio.Semaphore(config.turns)
+        self._serving: list[AppServer] = []
+        self._starting: asyncio.Task[None] | None = None
+        self._draining: set[AppServer] = set()
+        self._jobs: set[asyncio.Task[Any]] = set()
+        self._health: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def processes(self) -> list[AppServer]:
+        return [*self._serving, *self._draining]
+
+    @asynccontextmanager
+    async def lease(self, deadline: float) -> AsyncIterator[AppServer]:
+        """Lease a slot in a live process until the block ends. deadline: loop time for getting it.
+
+        Raises RpcTimeout when no slot came free in time, ProcessDied when the pool is closing, and the errors
+        of a process's start.
+        """
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise RpcTimeout(f"no free turn in the {self.kind} app-server before the deadline") from None
+        try:
+            server = await self._current()
+            server.in_flight += 1
+            try:
+                yield server
+            finally:
+                server.in_flight -= 1
+                server.turns += 1
+                self._after(server)
+        finally:
+            self._slots.release()
+
+    def suspect(self, server: AppServer) -> None:
+        """Take no new turn to a process that let a request time out, and kill it unless it answers."""
+        if not server.retired:
+            self._retire(server, "a request timed out")
+            self._spawn(self._check(server))
+
+    async def close(self) -> None:
+        """End every process. Running turns fail with ProcessDied."""
+        self._closed = True
+        for task in [self._health, self._starting]:
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(*(server.stop() for server in self.processes), return_exceptions=True)
+        await asyncio.gather(*self._jobs, return_exceptions=True)
+        self._serving.clear()
+        self._draining.clear()
+
+    async def _current(self) -> AppServer:
+        """Return the least busy process; all callers during the start of the first one share that start."""
+        while True:
+            if self._closed:
+                raise ProcessDied("the Codex runtime is closing")
+            for dead in [one for one in self._serving if not one.alive]:
+                self._retire(dead, "it died")
+            server = min(self._serving, key=lambda one: one.in_flight, default=None)
+            wanted = server is None or (server.in_flight >= SHARE and len(self._serving) < self._size)
+            if wanted and self._starting is None:
+                # One at a time: two that start at once in a fresh home die of its database.
+                self._starting = asyncio.create_task(self._start())
+                self._starting.add_done_callback(self._started)
+            if server is not None:
+                return server
+            await self._first()
+
+    async def _first(self) -> None:
+        """Wait for the process that is being started. Raises the errors of its start."""
+        assert self._starting is not None
+        try:
+            await asyncio.shield(self._starting)
+        except asyncio.CancelledError:
+            if self._closed:
+                raise ProcessDied("the Codex runtime is closing") from None
+            raise
+
+    async def _start(self) -> None:
+        server = AppServer(self.kind, self._launch, self._home, self._config)
+        try:
+            await server.start()
+        except BaseException:
+            await server.stop(0)
+            raise
+        finally:
+            self._starting = None
+        self._serving.append(server)
+        if self._health is None:
+            self._health = asyncio.create_task(self._watch_health())
+
+    def _started(self, starting: asyncio.Task[None]) -> None:
+        """Log why a process did not start: beside a serving one no caller waits for it."""
+        if not starting.cancelled() and (error := starting.exception()) is not None:
+            log.warning("app_server.not_started", kind=self.kind, error=str(error))
+
+    def _after(self, server: AppServer) -> None:
+        """Replace or end the process after a lease, when it is worn, dead or drained."""
+        if not server.retired:
+            if not server.alive:
+                self._retire(server, "it died")
+            elif server.turns >= self._config.recycle_turns:
+                self._retire(server, f"{server.turns} turns")
+        self._stop_if_drained(server)
+
+    def _retire(self, server: AppServer, why: str) -> None:
+        if server.retired:
+            return
+        log.info("app_server.replaced", pid=server.pid, kind=self.kind, why=why)
+        server.retired = True
+        self._draining.add(server)
+        if server in self._serving:
+            self._serving.remove(server)
+        self._stop_if_drained(server)
+
+    def _stop_if_drained(self, server: AppServer) -> None:
+        if server.retired and server.in_flight == 0 and server in self._draining and not self._closed:
+            self._draining.discard(server)
+            self._spawn(server.stop())
+
+    async def _check(self, server: AppServer) -> None:
+        if not await server.healthy():
+            self._retire(server, "it does not answer")
+            await server.client.kill()
+
+    async def _watch_health(self) -> None:
+        while True:
+            await asyncio.sleep(self._config.health_seconds)
+            await asyncio.gather(*(self._check_one(server) for server in self.processes))
+
+    async def _check_one(self, server: AppServer) -> None:
+        rss = server.rss_mb()
+        if rss > self._config.recycle_rss_mb and not server.retired:
+            self._retire(server, f"{rss:.0f} MiB resident")
+        else:
+            await self._check(server)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._jobs.add(task)
+        task.add_done_callback(self._jobs.discard)

@@ -1,0 +1,330 @@
+"""Threads of an app-server: started, resumed, forked, and their turns."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from chordesk.agents.codex.launch import RuntimeConfig, ThreadLimits
+from chordesk.agents.codex.protocol import needs_environment, thread_settings
+from chordesk.agents.codex.registry import Lease, why_fresh
+from chordesk.agents.codex.rollouts import RolloutFiles, Shortened, kept_thread, relative
+from chordesk.agents.codex.servers import AppServer
+from chordesk.agents.runtime import ConversationSpec, ThreadRecord
+from chordesk.models.errors import CodexError, ProcessDied, RpcError, ThreadInUse
+
+log = structlog.get_logger(__name__)
+
+# The process of a thread's last conversation, which may be draining, still unloads it for a moment.
+UNLOAD_SECONDS = 5.0
+UNLOAD_PAUSE = 0.02
+UNLOADING = ("is closing", "active writer")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedThread:
+    """A thread ready for turns, and the reason for this one. path: its rollout, relative to CODEX_HOME. shortened: what
+    that was before its earlier turns were left out."""
+
+    thread_id: str
+    reason: str
+    path: str | None = None
+    shortened: Shortened | None = None
+
+
+def wanted_record(spec: ConversationSpec, server: AppServer, home: str, owner: str) -> ThreadRecord:
+    """Return the record a fresh thread of this spec would get."""
+    now = time.time()
+    return ThreadRecord(
+        thread_id="",
+        mode=spec.mode,
+        turns=0,
+        last_turn_id=None,
+        created_at=now,
+        updated_at=now,
+        reason="initial",
+        toolset_hash=spec.toolset_hash,
+        binary_version=server.launch.version,
+        owner=owner,
+        home=home,
+        model=spec.model,
+        login=server.launch.login,
+    )
+
+
+async def start(server: AppServer, spec: ConversationSpec, reason: str) -> OpenedThread:
+    """Start a thread with the spec's tools. Raises CodexError."""
+    tools = [
+        {"type": "function", "name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+        for tool in spec.tools.specs()
+    ]
+    kind: dict[str, Any] = {"historyMode": "legacy"} if spec.keep else {"ephemeral": True}
+    if not needs_environment(spec.approvals):
+        kind["environments"] = []
+    params = {**_common(server, spec), "dynamicTools": tools, **kind}
+    opened = _opened(await server.client.request("thread/start", params), reason)
+    if spec.items:
+        injected = {"threadId": opened.thread_id, "items": [dict(item) for item in spec.items]}
+        await server.client.request("thread/inject_items", injected)
+    return opened
+
+
+async def resume_or_start(
+    server: AppServer, spec: ConversationSpec, record: ThreadRecord | None, why: str | None
+) -> OpenedThread:
+    """Resume the record's thread unless there is a reason for a fresh one; a thread that is gone is `lost`.
+
+    Raises CodexError when neither can be done.
+    """
+    if record is None or why is not None:
+        return await start(server, spec, why or "initial")
+    try:
+        return await resume(server, spec, record.thread_id)
+    except RpcError as error:
+        log.warning("thread.not_resumed", thread=record.thread_id, role=spec.role, error=str(error))
+        return await start(server, spec, "lost")
+
+
+async def fork_or_start(
+    server: AppServer,
+    spec: ConversationSpec,
+    record: ThreadRecord | None,
+    why: str | None,
+    cause: str,
+    source: Path | None = None,
+) -> OpenedThread:
+    """Fork a thread that may not be resumed at its last completed turn; start a fresh one when it has none.
+
+    cause: `busy` or `retry`. source: the rollout to fork from, when it is not the one in the process's home.
+    Raises CodexError when neither can be done.
+    """
+    if record is None or record.last_turn_id is None or why is not None:
+        return await start(server, spec, why if why not in (None, "initial") else cause)
+    try:
+        return await fork(server, spec, record.thread_id, cause, source, lastTurnId=record.last_turn_id)
+    except RpcError as error:
+        log.warning("thread.not_forked", thread=record.thread_id, role=spec.role, error=str(error))
+        return await start(server, spec, "lost")
+
+
+async def fork(
+    server: AppServer, spec: ConversationSpec, thread_id: str, cause: str, source: Path | None, **point: str
+) -> OpenedThread:
+    """Fork a thread. source: its rollout, when that is not in the process's home. point: where to fork, as the
+    protocol names it; after all of its history without one. Raises CodexError."""
+    path = {} if source is None else {"path": str(source)}
+    params = {**_common(server, spec), "threadId": thread_id, "excludeTurns": True, **path, **point}
+    return _opened(await server.client.request("thread/fork", params), f"forked:{cause}")
+
+
+async def resume(server: AppServer, spec: ConversationSpec, thread_id: str) -> OpenedThread:
+    """Load a kept thread, after its last conversation has released it. Raises CodexError."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + UNLOAD_SECONDS
+    params = {**_common(server, spec), "threadId": thread_id, "excludeTurns": True}
+    while True:
+        try:
+            return _opened(await server.client.request("thread/resume", params), "resumed")
+        except RpcError as error:
+            if not any(text in str(error) for text in UNLOADING):
+                raise
+            if loop.time() > until:
+                raise ThreadInUse(f"thread {thread_id} is still in use here: {error}") from error
+        await asyncio.sleep(UNLOAD_PAUSE)
+
+
+async def start_turn(
+    server: AppServer,
+    thread_id: str,
+    text: str,
+    schema: dict[str, Any],
+    metadata: Mapping[str, str],
+    options: Mapping[str, str | None],
+) -> str:
+    """Start a turn and return its id. text: empty to go on from what the thread has. metadata goes with every model
+    call of it. options: effort, summary and personality; None leaves the model's own. Raises CodexError."""
+    params = {
+        **{name: value for name, value in options.items() if value is not None},
+        "threadId": thread_id,
+        "input": [{"type": "text", "text": text}] if text else [],
+        "outputSchema": schema,
+        "responsesapiClientMetadata": dict(metadata),
+    }
+    answer = await server.client.request("turn/start", params)
+    return str(answer["turn"]["id"])
+
+
+async def interrupt(server: AppServer, thread_id: str, turn_id: str, seconds: float) -> None:
+    """Request a turn's end, which `turn/completed` then confirms. Raises CodexError."""
+    await server.client.request("turn/interrupt", {"threadId": thread_id, "turnId": turn_id}, seconds)
+
+
+async def unloaded(servers: Callable[[], Iterable[AppServer]], thread_id: str) -> bool:
+    """Wait until none of these processes has the thread in its memory; False when one still has after some seconds.
+    servers: called each time, since a process may end meanwhile."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + UNLOAD_SECONDS
+    while await _loaded(servers(), thread_id):
+        if loop.time() > until:
+            return False
+        await asyncio.sleep(UNLOAD_PAUSE)
+    return True
+
+
+def unsubscribe(server: AppServer, thread_id: str) -> None:
+    """Release a thread: the process unloads one without subscribers a second later."""
+    server.client.post("thread/unsubscribe", {"threadId": thread_id})
+
+
+async def _loaded(servers: Iterable[AppServer], thread_id: str) -> bool:
+    for server in servers:
+        try:
+            answer = await server.client.request("thread/loaded/list", {})
+        except ProcessDied:
+            continue
+        if thread_id in answer["data"]:
+            return True
+    return False
+
+
+def _opened(answer: Mapping[str, Any], reason: str) -> OpenedThread:
+    """path is null for a thread that is not kept on disk."""
+    thread = answer["thread"]
+    return OpenedThread(str(thread["id"]), reason, relative(thread.get("path")))
+
+
+def _common(server: AppServer, spec: ConversationSpec) -> dict[str, Any]:
+    common: dict[str, Any] = {
+        "model": spec.model,
+        "modelProvider": server.launch.model_provider,
+        "baseInstructions": spec.base_instructions,
+        **thread_settings(spec.approvals),
+    }
+    if spec.web_search is not None:
+        common["config"] = {**common.get("config", {}), **_searching(spec.web_search)}
+    if spec.verbosity is not None:
+        common["config"] = {**common.get("config", {}), "model_verbosity": spec.verbosity}
+    # Commands start in a folder of their own, not among the threads of CODEX_HOME.
+    return {**common, "cwd": str(server.work)} if needs_environment(spec.approvals) else common
+
+
+def _searching(hosts: tuple[str, ...]) -> dict[str, Any]:
+    """Return the settings of a thread with a model that may search the web; those of the process turn it off."""
+    return {"web_search": "live", **({"tools.web_search": {"allowed_domains": list(hosts)}} if hosts else {})}
+
+
+async def open_kept(
+    server: AppServer,
+    spec: ConversationSpec,
+    lease: Lease,
+    wanted: ThreadRecord,
+    config: RuntimeConfig,
+    files: RolloutFiles,
+    processes: Callable[[], Iterable[AppServer]],
+) -> OpenedThread:
+    """Return the thread of a conversation: resumed, forked or fresh.
+
+    wanted: the record of a fresh thread. processes: app-servers of this home that may have the thread in memory.
+    Raises CodexError, and ServiceError when the rollout's copy cannot be fetched now: no other thread is opened then,
+    because its record would replace this one.
+    """
+    record = lease.record
+    answers = config.thread_answers if not spec.whole else None
+    shortened = None
+    why = why_fresh(record, wanted, await _limits(config, spec, wanted) if not spec.whole else None)
+    if spec.opening == "fresh" and why is None:
+        why = "retry"
+    if not lease.held or spec.opening == "fork":
+        return await _fork(server, spec, record, why, "retry" if lease.held else "busy", files, answers)
+    if record is not None and why is None:
+        if not await files.bring(record, partial(unloaded, processes)):
+            why = "lost"
+        elif answers is not None:
+            shortened = await files.trim(record, answers, partial(unloaded, processes))
+    opened = await resume_or_start(server, spec, record, why)
+    return replace(opened, shortened=shortened) if opened.reason == "resumed" else opened
+
+
+async def _limits(config: RuntimeConfig, spec: ConversationSpec, wanted: ThreadRecord) -> ThreadLimits:
+    """Return the limits of a kept thread. Half of a known context is for the next question, its tools and answer."""
+    limits = config.thread_limits(wanted.mode)
+    context = (await config.facts(spec.model)).context if config.facts is not None else None
+    return limits._replace(tokens=min(limits.tokens, context // 2)) if context is not None else limits
+
+
+async def _fork(
+    server: AppServer,
+    spec: ConversationSpec,
+    record: ThreadRecord | None,
+    why: str | None,
+    cause: str,
+    files: RolloutFiles,
+    answers: int | None,
+) -> OpenedThread:
+    if record is None or why is not None:
+        return await fork_or_start(server, spec, record, why, cause)
+    async with files.source(record, answers) as (found, path):
+        return await fork_or_start(server, spec, record, None if found else "lost", cause, path)
+
+
+async def fork_kept(
+    server: AppServer,
+    spec: ConversationSpec,
+    lease: Lease,
+    wanted: ThreadRecord,
+    files: RolloutFiles,
+    source: ThreadRecord,
+    before_turn: str | None,
+) -> ThreadRecord:
+    """Fork a thread, store its copy in the vault and register it under the lease. wanted: the record a fresh thread
+    would get.
+
+    Raises CodexError, RedisDown.
+    """
+    async with files.source(source) as (found, path):
+        if not found:
+            raise CodexError(
+                f"there is no copy of thread {source.thread_id} to fork from",
+                remedy="`desk threads list` shows the threads that are kept",
+            )
+        point = {"beforeTurnId": before_turn} if before_turn is not None else {}
+        opened = await fork(server, spec, source.thread_id, "manual", path, **point)
+    try:
+        return await _register(lease, files, _record(wanted, source, opened, before_turn), source, before_turn)
+    finally:
+        unsubscribe(server, opened.thread_id)
+
+
+def _record(wanted: ThreadRecord, source: ThreadRecord, opened: OpenedThread, before_turn: str | None) -> ThreadRecord:
+    turns = source.turn_ids
+    inherited = turns[: turns.index(before_turn)] if before_turn in turns else turns
+    update = {
+        "thread_id": opened.thread_id,
+        "rollout_path": opened.path,
+        "reason": opened.reason,
+        "turns": len(inherited),
+        "turn_ids": inherited,
+        "last_turn_id": inherited[-1] if inherited else None,
+        # A fork has the tools that its thread was started with.
+        "toolset_hash": source.toolset_hash or wanted.toolset_hash,
+    }
+    return wanted.model_copy(update=update)
+
+
+async def _register(
+    lease: Lease, files: RolloutFiles, record: ThreadRecord, source: ThreadRecord, before_turn: str | None
+) -> ThreadRecord:
+    thread = kept_thread(lease, record, source.thread_id, before_turn)
+    place = {"generation": lease.generation + 1, "token": lease.token}
+    kept = await files.keep(thread, record.model_copy(update=place))
+    if kept is None or not await lease.save(kept):
+        raise CodexError(f"the fork of thread {source.thread_id} could not be kept", remedy="try again")
+    assert lease.record is not None
+    return lease.record

@@ -1,1 +1,0 @@
-"""Kept threads: registry, rollouts, vault, and how one is opened, forked or resumed."""

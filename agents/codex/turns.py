@@ -1,0 +1,372 @@
+"""State of one running turn: its progress, its answer so far, its tokens, its tool calls, and its failure."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+import structlog
+
+from chordesk.agents.codex.protocol import ApprovalRouter
+from chordesk.agents.gateway.wire import failure_in
+from chordesk.agents.pulse import Pulse, declines, failure, masked_message, reset_in
+from chordesk.agents.runtime import WebSearch
+from chordesk.models.answers import Failure, Usage
+from chordesk.models.errors import DeskError, ProcessDied, RpcTimeout, ThreadInUse, kind_of
+from chordesk.models.tables.columns import utcnow
+from chordesk.tools.registry import Toolset
+
+# Mapping of the app-server's errors to the desk's failure kinds.
+#
+# Errors of the binary (measured, 0.163): 401, 403 and 404 come as `httpConnectionFailed` with the status, 429 as
+# `responseTooManyFailedAttempts`, 500 as `internalServerError`, 503 as `serverOverloaded`; a 400 and a cut stream
+# are both `other` and differ only in the message.
+#
+# A provider's `Retry-After` is honoured by the app-server itself, once, and not reported: after the first 429 it
+# announces a retry, waits for that time, and fails the turn at the second. So the length of its wait is the
+# provider's
+# own figure. A limit inside a stream has the figure in its message.
+
+# The provider's own safety systems stopped the turn: a refusal, not a fault.
+POLICY = frozenset({"cyberPolicy", "misalignmentPolicyViolation"})
+
+_BY_CODE = {
+    "contextWindowExceeded": "context_window",
+    "sessionBudgetExceeded": "usage_limit",
+    "usageLimitExceeded": "usage_limit",
+    "rateLimitExceeded": "rate_limited",
+    "flexUnavailable": "overloaded",
+    "serverOverloaded": "overloaded",
+    "internalServerError": "server_error",
+    "unauthorized": "unauthorized",
+    "badRequest": "bad_request",
+    **dict.fromkeys(POLICY, "policy"),
+}
+_BY_STATUS = {
+    400: "bad_request", 401: "unauthorized", 403: "unauthorized", 404: "not_found", 429: "rate_limited",
+    503: "overloaded",
+}  # fmt: skip
+_STREAM = "stream disconnected"
+_STATUS_IN_TEXT = re.compile(r"unexpected status (\d{3})")
+_LIMIT_IN_STREAM = "rate limit exceeded"
+NO_ANSWER = "the model ended its turn without an answer (the app-server does not pass on the text of a refusal)"
+
+
+def failure_of_turn(error: Mapping[str, Any] | None) -> Failure:
+    """Return the failure of a failed turn. error: the protocol's TurnError, or None."""
+    if not error:
+        return failure("unknown", "the turn failed and the app-server gave no reason")
+    message = str(error.get("message") or "no message")
+    if (told := failure_in(message)) is not None:
+        return told
+    kind = _kind(error.get("codexErrorInfo"), message)
+    return failure(kind, message, reset_in(message) if kind == "rate_limited" else None)
+
+
+def is_limit(error: Mapping[str, Any] | None) -> bool:
+    """Return whether an error that the app-server retries by itself is the provider's rate limit."""
+    if not error:
+        return False
+    details = str(error.get("additionalDetails") or "")
+    info = error.get("codexErrorInfo")
+    return details.startswith(_LIMIT_IN_STREAM) or _kind(info, details) == "rate_limited"
+
+
+def failure_of_error(error: DeskError) -> Failure:
+    """Return the failure of an exception of the client."""
+    if isinstance(error, ProcessDied | RpcTimeout | ThreadInUse):
+        return failure(kind_of(error), str(error))
+    return Failure(kind="rpc_error", retryable=error.retryable, message=masked_message(str(error)))
+
+
+def is_policy(error: Mapping[str, Any] | None) -> bool:
+    """Return whether the provider's safety systems stopped the turn."""
+    info = (error or {}).get("codexErrorInfo")
+    return isinstance(info, str) and info in POLICY
+
+
+def refusal_in(text: str | None) -> str | None:
+    """Return the refusal in a completed turn's text, or None when it is an answer.
+
+    A `refusal` content part is dropped by the app-server: such a turn completes with no message at all, and so
+    does one whose message is empty. Prose that opens as refusals do, with no JSON in it, is taken as one.
+    """
+    if text is None or not text.strip():
+        return NO_ANSWER
+    return text if declines(text) else None
+
+
+def _kind(info: Any, message: str) -> str:
+    if isinstance(info, str) and info in _BY_CODE:
+        return _BY_CODE[info]
+    if (status := _status(info, message)) is not None:
+        return _BY_STATUS.get(status, "server_error" if status >= 500 else "bad_request")
+    if message.startswith(_STREAM):
+        return "stream_cut"
+    if isinstance(info, Mapping):
+        return "stream_cut" if "responseStreamDisconnected" in info else "unreachable"
+    return "bad_request" if info == "other" else "unknown"
+
+
+def _status(info: Any, message: str) -> int | None:
+    if isinstance(info, Mapping):
+        for detail in info.values():
+            status = detail.get("httpStatusCode") if isinstance(detail, Mapping) else None
+            if isinstance(status, int):
+                return status
+    found = _STATUS_IN_TEXT.search(message)
+    return int(found.group(1)) if found else None
+
+
+log = structlog.get_logger(__name__)
+
+_USAGE_FIELDS = {
+    "input_tokens": "inputTokens",
+    "cached_input_tokens": "cachedInputTokens",
+    "output_tokens": "outputTokens",
+    "reasoning_tokens": "reasoningOutputTokens",
+    "total_tokens": "totalTokens",
+}
+
+
+SEARCH_ITEM = "webSearch"
+MOST_TOOL_CALLS = 64  # of one turn: the longest of an honest model had 16, and each further one sends all before it
+_REASONING = frozenset(
+    {"item/reasoning/textDelta", "item/reasoning/summaryTextDelta", "item/reasoning/summaryPartAdded"}
+)
+# Notifications of pieces of the provider's stream.
+LIFE_SIGNS = _REASONING | {"item/agentMessage/delta"}
+# A shorter wait before the app-server's own retry is its own, not one that the provider asked for.
+ASKED_SECONDS = 1.0
+
+Answer = dict[str, Any]
+T = TypeVar("T")
+
+
+# Called with the method, its parameters and the turn's answer so far.
+NotificationListener = Callable[[str, Mapping[str, Any], str | None], None]
+
+
+class TurnWatch:
+    """Collector of the notifications of one turn. `done` gets the protocol's Turn, or ProcessDied.
+
+    context_tokens: input tokens of the last model call that was counted. limited_at: loop time since when the
+    app-server waits for the provider's limit to pass; None when it does not.
+    on_limited: called when that starts, with the seconds that the provider named, if it did. until: loop time at which
+    the turn is ended. calls: the calls that the app-server waits for, each with a limit of its own. pulse: the turn's
+    life signs; with `gated` the gateway reports those of the provider. deltas: pieces of the answer are recorded.
+    """
+
+    def __init__(
+        self,
+        tools: Toolset,
+        router: ApprovalRouter,
+        listener: NotificationListener,
+        pulse: Pulse,
+        *,
+        gated: bool = False,
+        deltas: bool = False,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.pulse, self._gated, self._deltas = pulse, gated, deltas
+        self.tools = tools
+        self.until = math.inf
+        self._router, self._listener = router, listener
+        self._items: dict[str, Mapping[str, Any]] = {}
+        self.done: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        self.started: asyncio.Future[None] = self._loop.create_future()
+        self.turn_id: str | None = None
+        self.text: str | None = None
+        self.error: dict[str, Any] | None = None
+        self._usage = Usage()
+        self._counted: Mapping[str, Any] | None = None
+        self._calls_counted = 0
+        self._called_tool = False
+        self.context_tokens: int | None = None
+        self.limited_at: float | None = None
+        self.on_limited: Callable[[float | None], None] | None = None
+        self.calls: set[asyncio.Future[Any]] = set()
+        self.searches: list[WebSearch] = []
+        self.tool_calls = 0
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Take one notification of the turn's thread; those of an earlier turn are ignored."""
+        if method == "turn/started":
+            self.turn_id = params["turn"]["id"]
+            if not self.started.done():
+                self.started.set_result(None)
+            if not self._gated:
+                self.pulse.requested()
+            self._record(method, params)
+        elif method == "turn/completed":
+            if self.turn_id in (None, params["turn"]["id"]) and not self.done.done():
+                self.done.set_result(params["turn"])
+                self._record(method, params)
+        elif params.get("turnId") == self.turn_id:
+            if not self._gated:
+                self._sign(method, params)
+            if method in LIFE_SIGNS and not self._deltas:
+                return
+            self._progress(method, params)
+            self._record(method, params)
+
+    def spent(self, *, completed: bool) -> Usage:
+        """Return the tokens of the turn: unknown if fewer model calls were counted than there were at the least. An
+        answer takes one, and a tool's answer another one before it; a turn that failed may have had none. Where a
+        provider counted nothing, the app-server's count is its own estimate."""
+        if self._gated and not self.pulse.counts:
+            return Usage.unknown() if completed or self.pulse.tokens else Usage()
+        least = 1 + self._called_tool if completed else 0
+        return self._usage if self._calls_counted >= least else Usage.unknown()
+
+    async def call_tool(self, params: Mapping[str, Any], call: Coroutine[Any, Any, Answer], late: Answer) -> Answer:
+        """Answer a tool call. late: the answer when the turn ends first, as it does after too many calls."""
+        self.tool_calls += 1
+        if self.endless:
+            call.close()
+            return await self._answer(_never(), late)
+        self._record("item/tool/call", params)
+        return await self._answer(call, late)
+
+    async def decide(self, method: str, params: Mapping[str, Any], late: Answer | None) -> Answer | None:
+        """Answer an approval request, which may take a person's time. late: the answer when the turn ends first."""
+        item = self._items.get(str(params.get("itemId")))
+        left = self.until - self._loop.time()
+        return await self._answer(self._router.route(method, params, item, left), late)
+
+    @property
+    def endless(self) -> bool:
+        """Return whether the model called tools more often than a turn may."""
+        return self.tool_calls > MOST_TOOL_CALLS
+
+    def fail(self, error: Exception) -> None:
+        """Fail the waiters of the turn with this error: the process is gone."""
+        if not self.done.done():
+            self.done.set_exception(error)
+            self.done.exception()  # there may be no waiter yet; do not warn about that
+
+    def end(self) -> None:
+        """Cancel the tool calls and requests of a turn that is over."""
+        for call in self.calls:
+            call.cancel()
+        self._router.end()
+
+    def provider_wait(self) -> float | None:
+        """Return the seconds for which the provider made the app-server wait; None when it did not."""
+        waited = self._loop.time() - self.limited_at if self.limited_at is not None else 0.0
+        return waited if waited >= ASKED_SECONDS else None
+
+    async def _answer(self, work: Coroutine[Any, Any, T], late: T) -> T:
+        call = asyncio.ensure_future(work)
+        self.calls.add(call)
+        self.pulse.uses_tools()
+        call.add_done_callback(self.calls.discard)
+        try:
+            return await call
+        except asyncio.CancelledError:
+            if not call.cancelled():
+                raise  # the client is closing
+            return late
+        finally:
+            self._resume()
+
+    def _resume(self) -> None:
+        """The app-server goes on with the next model call, once no other answer is due."""
+        if len(self.calls) <= 1:
+            (self.pulse.waits if self._gated else self.pulse.requested)()
+
+    def _record(self, method: str, params: Mapping[str, Any]) -> None:
+        try:
+            self._listener(method, params, self.text)
+        except Exception:
+            # The turn does not depend on its record.
+            log.exception("notification.not_recorded", method=method)
+
+    def _sign(self, method: str, params: Mapping[str, Any]) -> None:
+        """Report what a notification says of the provider's stream."""
+        if method == "item/agentMessage/delta":
+            self.pulse.writes(str(params.get("delta") or ""))
+        elif method in _REASONING:
+            self.pulse.reasons(str(params.get("delta") or ""))
+        elif method == "item/started" and params["item"].get("type") == "reasoning":
+            self.pulse.reasons()
+        else:
+            self.pulse.heard()
+
+    def _progress(self, method: str, params: Mapping[str, Any]) -> None:
+        if method != "error":
+            self.limited_at = None
+        if method == "item/started":
+            self._items[params["item"]["id"]] = params["item"]
+        elif method == "item/completed":
+            self._items.pop(params["item"]["id"], None)
+            self._item(params["item"])
+        elif method == "thread/tokenUsage/updated":
+            self._count(params["tokenUsage"])
+        elif method == "error":
+            self._failed(params)
+
+    def _count(self, counted: Mapping[str, Any]) -> None:
+        """Add the tokens of one more model call; a message about the same call again counts once."""
+        if counted == self._counted:
+            return
+        self._counted = counted
+        call = Usage(**counts_of(counted.get("last")))
+        if call.missing:
+            log.warning("usage.invalid", turn=self.turn_id, fields=call.missing, last=counted.get("last"))
+        self._usage += call
+        self._calls_counted += 1
+        self.context_tokens = call.input_tokens
+
+    def _failed(self, params: Mapping[str, Any]) -> None:
+        error = params.get("error")
+        self.error = None if params.get("willRetry") else error
+        if params.get("willRetry") and is_limit(error):
+            self.limited_at = self._loop.time()
+            if self.on_limited is not None:
+                self.on_limited(reset_in(str(error.get("additionalDetails") or "")) if error else None)
+
+    def _item(self, item: Mapping[str, Any]) -> None:
+        if item.get("type") == "agentMessage":
+            self.text = item.get("text")
+        elif item.get("type") == "dynamicToolCall":
+            self.text = None  # a message before a tool call is not the answer
+            self._called_tool = True
+        elif item.get("type") == SEARCH_ITEM:
+            self.searches.append(_search(item))
+
+
+async def _never() -> Answer:
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError("it is cancelled with its turn")
+
+
+def _search(item: Mapping[str, Any]) -> WebSearch:
+    """Return a search of the model as the protocol has it: each query once, the URL of a page opened."""
+    action = item.get("action") or {}
+    queries = [*(action.get("queries") or ()), action.get("query"), None if action.get("url") else item.get("query")]
+    results = [row["url"] for row in item.get("results") or () if isinstance(row, Mapping) and row.get("url")]
+    return WebSearch(
+        at=utcnow(),
+        action=str(action.get("type") or "other"),
+        queries=tuple(dict.fromkeys(str(query) for query in queries if query)),
+        url=str(action["url"]) if action.get("url") else None,
+        results=tuple(map(str, results)),
+    )
+
+
+def counts_of(breakdown: Any) -> dict[str, int | None]:
+    """Return the tokens of one model call by name; None for anything but a finite, non-negative number."""
+    found = breakdown if isinstance(breakdown, Mapping) else {}
+    return {name: _count(found.get(wire)) for name, wire in _USAGE_FIELDS.items()}
+
+
+def _count(value: Any) -> int | None:
+    if type(value) is int and value >= 0:  # as it is nearly always
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if math.isfinite(value) and value >= 0 else None

@@ -1,0 +1,556 @@
+"""A Responses request put to a server of chat completions: input, schema and tools, and how its answer is read back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import structlog
+
+from chordesk.agents.answers import answer_in
+from chordesk.agents.gateway.facts import ServerFacts
+from chordesk.agents.gateway.stream import CALL_CHARS, SHORT_CHARS, ChatAnswer, MadeCall, new_call_id, shortened
+
+# The input of a Responses request as the messages of chat completions.
+#
+# Chat templates are narrow: one system message, and that first; user and assistant in turn; pictures in a user's
+# message
+# alone; arguments of tool calls that are JSON objects, some servers answer 500 to others; an id for every call. So
+# what
+# Codex sends is put into that form, in an order that keeps the beginning the same from call to call.
+
+Message = dict[str, Any]
+NO_PICTURE = "(A picture stood here. It was left out: this model takes none.)"
+IMAGE_CHARS = 4_000  # a picture costs about as much as so much text
+# Items of a conversation that are of no use to another model than the one that wrote them.
+_DROPPED = frozenset({"reasoning"})
+
+
+class Messages:
+    """The messages so far. images: pictures go along. in_words: calls and answers of tools are told in text, for a
+    template that has no form for them; of calls (name, arguments) and of a text as the model is to write it."""
+
+    def __init__(self, images: bool, in_words: Callable[[Sequence[tuple[str, str]], str], str] | None = None) -> None:
+        self.used: set[str] = set()
+        self.rounds = self.repeats = 0
+        self._made: set[tuple[str, str]] = set()
+        self._images, self._in_words = images, in_words
+        self._system: list[str] = []
+        self._messages: list[Message] = []
+        self._ids: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._later: list[Message] = []
+        self._answering = False
+
+    def add_all(self, instructions: str | None, items: Iterable[Any]) -> None:
+        """Add the items of a request. rounds is then how often the model has called tools since the last message of a
+        user, and repeats how many of those calls it had made before; used has the ids of calls."""
+        if instructions:
+            self._system.append(instructions)
+        for item in items:
+            if isinstance(item, Mapping):
+                self._add(item)
+        self._flush()
+
+    def whole(self, *more: str) -> list[Message]:
+        """Return all messages. more: further parts of the system message."""
+        system = "\n\n".join(filter(None, (*self._system, *more)))
+        return [{"role": "system", "content": system}, *self._messages] if system else self._messages
+
+    def _add(self, item: Mapping[str, Any]) -> None:
+        kind = item.get("type", "message")
+        if kind == "function_call_output":
+            self.rounds += not self._answering
+            self._answering = True
+            self._add_output(item)
+            return
+        self._flush()
+        if kind == "message":
+            self._add_message(str(item.get("role")), item.get("content"))
+        elif kind == "function_call":
+            self._add_call(item)
+        elif kind not in _DROPPED:
+            log.warning("gateway.item_left_out", type=kind)
+
+    def _add_message(self, role: str, content: Any) -> None:
+        if role in ("system", "developer"):
+            self._system.append(_text(self._parts(content)))
+            return
+        if role == "assistant":
+            text = _text(self._parts(content))
+            if text.strip():
+                self._append("assistant", self._in_words((), text) if self._in_words else text)
+            return
+        self.rounds = self.repeats = 0
+        self._made.clear()
+        self._append("user", self._parts(content))
+
+    def _append(self, role: str, content: str | list[Any]) -> None:
+        """Add a message, to the one before if that is of the same role."""
+        last = self._messages[-1] if self._messages else None
+        if last is not None and last["role"] == role and "tool_calls" not in last:
+            last["content"] = _joined(last["content"], content)
+        else:
+            self._messages.append({"role": role, "content": _plain(content)})
+
+    def _add_call(self, item: Mapping[str, Any]) -> None:
+        name, arguments = str(item.get("name")), _sendable(item.get("arguments"))
+        self.repeats += (name, arguments) in self._made
+        self._made.add((name, arguments))
+        id_ = self._own_id(str(item.get("call_id") or ""))
+        self._names[id_] = name
+        if self._in_words is not None:
+            self._append("assistant", self._in_words([(name, arguments)], ""))
+            return
+        call = {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
+        last = self._messages[-1] if self._messages else None
+        if last is not None and last["role"] == "assistant":
+            last.setdefault("tool_calls", []).append(call)
+        else:
+            # An empty text, not null: templates put it together with others.
+            self._messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+
+    def _own_id(self, told: str) -> str:
+        id_ = told if told and told not in self.used else new_call_id()
+        self._ids[told] = id_
+        self.used.add(id_)
+        return id_
+
+    def _add_output(self, item: Mapping[str, Any]) -> None:
+        id_ = self._ids.get(str(item.get("call_id")))
+        parts = self._parts(item.get("output"))
+        text, pictures = _text(parts), [part for part in parts if part["type"] == "image_url"]
+        name = self._names.get(id_ or "", "a tool")
+        if id_ is None or self._in_words is not None:
+            self._append("user", f"The answer of {name}:\n{text}")
+        else:
+            self._messages.append({"role": "tool", "tool_call_id": id_, "content": text})
+        if pictures:
+            self._later += [{"type": "text", "text": f"The picture of {name}:"}, *pictures]
+
+    def _flush(self) -> None:
+        """Add the pictures of tools' answers, after all answers."""
+        self._answering = False
+        if self._later:
+            parts, self._later = self._later, []
+            self._append("user", parts)
+
+    def _parts(self, content: Any) -> list[dict[str, Any]]:
+        """Return a content as parts of chat completions."""
+        if isinstance(content, str):
+            return [{"type": "text", "text": content}]
+        found: list[dict[str, Any]] = []
+        for part in content if isinstance(content, list) else ():
+            if not isinstance(part, Mapping):
+                continue
+            if isinstance(part.get("text"), str):
+                found.append({"type": "text", "text": part["text"]})
+            elif part.get("type") == "refusal":
+                found.append({"type": "text", "text": str(part.get("refusal"))})
+            elif part.get("type") == "input_image" and self._images and part.get("image_url"):
+                found.append({"type": "image_url", "image_url": {"url": part["image_url"]}})
+            else:
+                if part.get("type") != "input_image":
+                    log.warning("gateway.part_left_out", type=part.get("type"))
+                found.append({"type": "text", "text": NO_PICTURE})
+        return found
+
+
+def chars_of(messages: Sequence[Message]) -> int:
+    """Return the characters of messages, by which their tokens are estimated."""
+    size = 0
+    for message in messages:
+        content = message["content"]
+        for part in content if isinstance(content, list) else ({"text": content},):
+            size += len(part["text"]) if "text" in part else IMAGE_CHARS
+        for call in message.get("tool_calls", ()):
+            size += len(call["function"]["name"]) + len(call["function"]["arguments"])
+    return size
+
+
+def _sendable(arguments: Any) -> str:
+    """Return arguments that every server can read."""
+    try:
+        return arguments if isinstance(orjson.loads(arguments), dict) else "{}"
+    except (orjson.JSONDecodeError, TypeError):
+        return "{}"
+
+
+def _text(parts: Sequence[Mapping[str, Any]]) -> str:
+    return "\n".join(part["text"] for part in parts if part["type"] == "text")
+
+
+def _plain(content: str | list[Any]) -> str | list[Any]:
+    """Return parts as one text where there is nothing else: many templates take no other."""
+    if isinstance(content, list) and all(part["type"] == "text" for part in content):
+        return _text(content)
+    return content
+
+
+def _joined(one: str | list[Any], other: str | list[Any]) -> str | list[Any]:
+    first, second = ([{"type": "text", "text": it}] if isinstance(it, str) else it for it in (one, other))
+    joined = [*first, *second]
+    return "\n\n".join(part["text"] for part in joined) if all("text" in part for part in joined) else joined
+
+
+log = structlog.get_logger(__name__)
+
+ANSWER = "answer"
+ANSWER_TOOL = "Takes your final answer. Call it once, when you have what you need, and no other tool beside it."
+MOST_ROUNDS = 12  # calls of tools in one turn, after which the model has to answer
+MOST_REPEATS = 2  # calls that were made before in the turn; weak models go on with them for ever
+ANSWER_ROOM = 1_000  # tokens left of the context, below which no tool is called any more
+LEAST_TOKENS = 256  # of an answer, whatever is left of the context
+MARGIN = 64  # tokens of the chat template itself
+CHARS_A_TOKEN = 6  # at the most: a prompt with more characters for each token of the context cannot fit
+_FORM = "Your answer is one JSON object by this JSON schema, and nothing beside it:"
+_REPLY = 'When you have what you need, answer by {"reply":{"answer":...}}, and nothing beside it. The answer is'
+_CALLS = (
+    'You may call tools before you answer, by {"reply":{"tool_calls":[{"name":...,"arguments":{...}}]}}. There are:'
+)
+_EFFORTS = {"none": "none", "minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high"}
+_BEGUN = re.compile(r'\s*\{\s*"reply"\s*:\s*\{\s*"answer"\s*:\s*')
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What an answer says: a text, calls of tools, or both."""
+
+    text: str
+    calls: tuple[MadeCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The request to a server. again: what a second one has beside it, where the first is answered with a text that
+    does not fit the schema; short: where it was cut off; None where there is no second. live: the text may go on as it
+    comes. way: for the turn's record. used: ids of earlier calls. prompt: characters. answering: the model has called
+    tools often enough, and has to answer."""
+
+    body: dict[str, Any]
+    again: Mapping[str, Any] | None
+    short: Mapping[str, Any] | None
+    live: bool
+    way: str
+    used: frozenset[str]
+    prompt: int
+    schema: Mapping[str, Any] | None
+    in_words: bool
+    answering: bool = False
+
+    def read(self, answer: ChatAnswer) -> Reply:
+        """Return what an answer says."""
+        if self.in_words:
+            return _of_words(answer)
+        given = [call for call in answer.calls if call.name == ANSWER]
+        others = tuple(call for call in answer.calls if call.name != ANSWER)
+        if not given or ANSWER in self._tools:
+            return Reply(answer.text, tuple(answer.calls))
+        if others:
+            log.info("gateway.answer_beside_calls", calls=[call.name for call in others])
+            return Reply(answer.text, others)
+        return Reply(given[0].arguments)
+
+    def fits(self, reply: Reply) -> bool:
+        """Return whether a reply may stand: calls, or a text that fits the schema as far as its form."""
+        if reply.calls or self.schema is None:
+            return True
+        return self.answer(reply) is not None
+
+    def answer(self, reply: Reply) -> str | None:
+        """Return the JSON of a reply's text that fits the schema, None where there is none."""
+        if self.schema is None:
+            return None
+        found = answer_in(reply.text, self.is_answer)
+        return found.text if found.problem is None and self.is_answer(found.text) else None
+
+    def is_answer(self, text: str) -> bool:
+        """Return whether a JSON text fits the schema, where there is one."""
+        try:
+            return self.schema is not None and fits(self.schema, orjson.loads(text))
+        except (orjson.JSONDecodeError, RecursionError):
+            return False
+
+    @property
+    def _tools(self) -> frozenset[str]:
+        """Return the names of the role's own tools, of which one may be called as ours."""
+        own = [
+            tool["function"] for tool in self.body.get("tools", ()) if tool["function"]["description"] != ANSWER_TOOL
+        ]
+        return frozenset(tool["name"] for tool in own)
+
+
+def plan(
+    request: Mapping[str, Any], facts: ServerFacts, tokens: int, chars_a_token: float, *, tools_first: bool = False
+) -> Plan:
+    """Return the request for a model of a server. tokens: most of its answer. chars_a_token: of its prompts.
+    tools_first: where tools are a part of the schema, one has to be called before an answer."""
+    tools = _tools(request.get("tools"))
+    schema = _schema(request)
+    in_words = bool(tools) and facts.tool_way == "schema"
+    messages = Messages(facts.images is not False, _said if in_words else None)
+    messages.add_all(request.get("instructions"), request.get("input") or ())
+    answering = messages.rounds >= MOST_ROUNDS or messages.repeats >= MOST_REPEATS
+    # What is said of the form is the same whether the model has to answer or not: what was read is not read again.
+    words = _form_in_words(tools, schema, facts, in_words=in_words)
+    sent = messages.whole(*words)
+    chars = chars_of(sent) + (0 if in_words else len(orjson.dumps(tools)))
+    left = None if facts.context is None else int(facts.context - chars / chars_a_token - MARGIN)
+    answering = answering or (messages.rounds > 0 and left is not None and left < ANSWER_ROOM)
+    if answering:
+        log.warning(
+            "gateway.must_answer", model=facts.model, rounds=messages.rounds, repeats=messages.repeats, left=left
+        )
+    if in_words:
+        calling = tools_first and not messages.rounds and not answering
+        form = _tools_or_answer([] if answering else tools, schema, one=facts.parallel_tools is False, calling=calling)
+        put, again = _put(form, facts, strict=False), None
+        if calling:
+            short = _short(form, facts, CALL_CHARS, strict=False)
+        else:
+            short = _short(_tools_or_answer([], schema, one=True), facts, strict=False) if schema is not None else {}
+    else:
+        put, again = _beside(tools, schema, facts, answering=answering)
+        short = _short(schema, facts, chosen={"tool_choice": "none"} if tools else {}) if schema is not None else {}
+    body = {
+        "model": request["model"],
+        "messages": sent,
+        **put,
+        **_options(request, facts),
+        "max_tokens": tokens if left is None else min(tokens, max(LEAST_TOKENS, left)),
+    }
+    live = again is None and not in_words and not (tools and facts.schema_way == "forced_tool")
+    used = frozenset(messages.used)
+    return Plan(body, again, short or None, live, facts.way, used, chars, schema, in_words, answering)
+
+
+def fits(schema: Mapping[str, Any], value: Any, root: Mapping[str, Any] | None = None) -> bool:
+    """Return whether a value has the form of a schema: types, names, literals; not its formats and bounds, of which the
+    role's own check says more."""
+    root = root if root is not None else schema
+    if "$ref" in schema:
+        found = root.get("$defs", {}).get(str(schema["$ref"]).rpartition("/")[2])
+        return found is None or fits(found, value, root)
+    if branches := schema.get("anyOf") or schema.get("oneOf"):
+        return any(fits(branch, value, root) for branch in branches)
+    if "const" in schema or "enum" in schema:
+        return bool(value == schema["const"] if "const" in schema else value in schema["enum"])
+    kinds = schema.get("type")
+    if kinds is not None and not any(_is_a(kind, value) for kind in (kinds if isinstance(kinds, list) else [kinds])):
+        return False
+    if isinstance(value, dict):
+        properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
+        return all(name in value for name in schema.get("required") or ()) and all(
+            fits(properties[name], one, root) if name in properties else others is not False
+            for name, one in value.items()
+        )
+    if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
+        return all(fits(schema["items"], one, root) for one in value)
+    return True
+
+
+def _beside(
+    tools: list[dict[str, Any]], schema: Mapping[str, Any] | None, facts: ServerFacts, *, answering: bool
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return how native tools and a schema are put, and what a second request has beside that."""
+    if not tools:
+        return ({}, None) if schema is None else (_put(schema, facts), None)
+    put: dict[str, Any] = {"tools": tools}
+    if schema is None:
+        return ({**put, "tool_choice": "none"} if answering else put), None
+    if facts.schema_way == "forced_tool":
+        forced = _put(schema, facts)
+        both = {"tools": [*tools, *forced["tools"]]}
+        return (both | _chosen(), None) if answering else (both, _chosen())
+    # Of the tools, the prompt's beginning goes on telling; what has been read need not be read again.
+    second = {**_put(schema, facts), "tool_choice": "none"}
+    if answering:
+        return put | second, None
+    if facts.beside:
+        return put | _put(schema, facts), None
+    return put, second if facts.schema_way != "words" else None
+
+
+def _put(schema: Mapping[str, Any], facts: ServerFacts, *, strict: bool = True) -> dict[str, Any]:
+    """Return how a schema is put by itself."""
+    if facts.schema_way == "json_schema":
+        wanted = {"name": ANSWER, "schema": schema, "strict": strict}
+        return {"response_format": {"type": "json_schema", "json_schema": wanted}}
+    if facts.schema_way == "forced_tool":
+        function = {"name": ANSWER, "description": ANSWER_TOOL, "parameters": schema}
+        return {"tools": [{"type": "function", "function": function}], **_chosen()}
+    return {"response_format": {"type": "json_object"}} if facts.schema_way == "json_object" else {}
+
+
+def _short(
+    form: Mapping[str, Any],
+    facts: ServerFacts,
+    chars: int = SHORT_CHARS,
+    *,
+    strict: bool = True,
+    chosen: Mapping[str, Any] = {},
+) -> dict[str, Any]:
+    """Return what makes an answer end; empty where the server keeps to no schema. After a first call it is an answer,
+    and no call: one without end is made again. chosen: of native tools."""
+    if facts.schema_way != "json_schema":
+        return {}
+    return {**_put(shortened(form, chars), facts, strict=strict), **chosen}
+
+
+def _chosen() -> dict[str, Any]:
+    return {"tool_choice": {"type": "function", "function": {"name": ANSWER}}}
+
+
+def _options(request: Mapping[str, Any], facts: ServerFacts) -> dict[str, Any]:
+    found: dict[str, Any] = {name: request[name] for name in ("temperature", "top_p") if request.get(name) is not None}
+    if request.get("tools") and facts.tool_way == "native" and facts.parallel_tools is not None:
+        found["parallel_tool_calls"] = facts.parallel_tools
+    effort = (request.get("reasoning") or {}).get("effort")
+    if facts.reasoning and effort in _EFFORTS:
+        found["reasoning_effort"] = _EFFORTS[effort]
+    if facts.streaming is not False:
+        found["stream"] = True
+        if facts.usage is not False:  # some servers refuse what they do not know
+            found["stream_options"] = {"include_usage": True}
+    return found
+
+
+def _tools(given: Any) -> list[dict[str, Any]]:
+    """Return the functions among the tools of a request."""
+    found = []
+    for tool in given or ():
+        if tool.get("type") != "function":
+            log.warning("gateway.tool_left_out", type=tool.get("type"))
+            continue
+        parameters = tool.get("parameters") or {"type": "object", "properties": {}}
+        function = {"name": tool["name"], "description": tool.get("description") or "", "parameters": parameters}
+        found.append({"type": "function", "function": function})
+    return found
+
+
+def _schema(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    wanted = (request.get("text") or {}).get("format") or {}
+    return wanted.get("schema") if wanted.get("type") == "json_schema" else None
+
+
+# Tools as a part of the answer's schema, for a template that has no words for them.
+
+
+def _tools_or_answer(
+    tools: Sequence[Mapping[str, Any]], schema: Mapping[str, Any] | None, *, one: bool, calling: bool = False
+) -> dict[str, Any]:
+    """Return the schema of an object that has either calls of tools or the answer. one: at most one call. calling: no
+    answer yet."""
+    definitions: dict[str, Any] = {}
+    plain = {"type": "string"}
+    branches = [_object(answer=_moved(schema, "", definitions) if schema is not None else plain)]
+    calls = [
+        _object(
+            name={"type": "string", "enum": [tool["function"]["name"]]},
+            arguments=_moved(tool["function"]["parameters"], f"{tool['function']['name']}__", definitions),
+        )
+        for tool in tools
+    ]
+    if calls:
+        most = {"maxItems": 1} if one else {}
+        item = calls[0] if len(calls) == 1 else {"anyOf": calls}
+        wished = _object(tool_calls={"type": "array", "minItems": 1, **most, "items": item})
+        branches = [wished] if calling else [wished, *branches]
+    reply = branches[0] if len(branches) == 1 else {"anyOf": branches}
+    return _object(reply=reply) | ({"$defs": definitions} if definitions else {})
+
+
+def _moved(schema: Mapping[str, Any], prefix: str, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema without its definitions, which are put among the others under names with a prefix."""
+    moved = {key: _named(one, prefix) for key, one in schema.items() if key != "$defs"}
+    for name, one in (schema.get("$defs") or {}).items():
+        definitions[prefix + name] = _named(one, prefix)
+    return moved
+
+
+def _named(node: Any, prefix: str) -> Any:
+    if isinstance(node, list):
+        return [_named(one, prefix) for one in node]
+    if not isinstance(node, Mapping):
+        return node
+    reference = node.get("$ref")
+    own = {"$ref": f"#/$defs/{prefix}{reference.rpartition('/')[2]}"} if isinstance(reference, str) else {}
+    return {**{key: _named(one, prefix) for key, one in node.items()}, **own}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    required = list(properties)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _tools_in_words(tools: Sequence[Mapping[str, Any]]) -> str:
+    lines = [
+        f"- {one['name']}: {one['description']} Arguments: {orjson.dumps(one['parameters']).decode()}"
+        for one in (tool["function"] for tool in tools)
+    ]
+    return "\n".join((_CALLS, *lines))
+
+
+def _form_in_words(
+    tools: Sequence[Mapping[str, Any]], schema: Mapping[str, Any] | None, facts: ServerFacts, *, in_words: bool
+) -> list[str]:
+    """Return what the model is told of the form of its answer, and of tools that its template has no words for."""
+    told = orjson.dumps(schema).decode()
+    if in_words:
+        form = "a text." if schema is None else f"one JSON object by this JSON schema:\n{told}"
+        return [_tools_in_words(tools), f"{_REPLY} {form}"]
+    if schema is None or facts.schema_way == "forced_tool":
+        return []
+    return [f"{'Call tools as you need them. When you have what you need: ' if tools else ''}{_FORM}\n{told}"]
+
+
+def _said(calls: Sequence[tuple[str, str]], text: str) -> str:
+    """Return an earlier message of the model in the form that is asked of it now."""
+    if calls:
+        made = ",".join(f'{{"name":"{name}","arguments":{arguments}}}' for name, arguments in calls)
+        return f'{{"reply":{{"tool_calls":[{made}]}}}}'
+    answer = text if _is_object(text) else orjson.dumps(text).decode()
+    return f'{{"reply":{{"answer":{answer}}}}}'
+
+
+def _of_words(answer: ChatAnswer) -> Reply:
+    found = answer_in(answer.text)
+    try:
+        reply = orjson.loads(found.text)["reply"] if found.problem is None else None
+    except (orjson.JSONDecodeError, KeyError):
+        reply = None
+    if not isinstance(reply, Mapping):
+        return Reply(_BEGUN.sub("", answer.text, count=1))
+    calls = reply.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        return Reply("", tuple(_made(call) for call in calls if isinstance(call, Mapping)))
+    told = reply.get("answer")
+    return Reply(told if isinstance(told, str) else orjson.dumps(told).decode())
+
+
+def _made(call: Mapping[str, Any]) -> MadeCall:
+    arguments = call.get("arguments")
+    text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+    return MadeCall("", str(call.get("name")), text)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(orjson.loads(text), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "object": (dict,), "array": (list,), "string": (str,), "number": (int, float), "integer": (int,),
+    "boolean": (bool,), "null": (type(None),),
+}  # fmt: skip
+
+
+def _is_a(kind: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    return isinstance(value, _TYPES.get(kind, (object,)))

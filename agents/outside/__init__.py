@@ -1,1 +1,0 @@
-"""The desk's tools for agents that are not its own."""

@@ -1,1 +1,0 @@
-"""Synthesis of the analysts' reports on a symbol: what code concludes of them, and its checks."""

@@ -1,0 +1,225 @@
+"""The board's nouns: questions that resolve, signals, the forecasts of voices, and karma."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class QuestionSource(StrEnum):
+    """The origin of a question."""
+
+    DESK = "desk"  # asked by the desk of its universe
+    VERDICT = "verdict"  # of a candidate that was rated BUY or PASS
+    PERSON = "person"
+    MANIFOLD = "manifold"
+    POLYMARKET = "polymarket"
+    KALSHI = "kalshi"
+
+
+VENUES = (QuestionSource.MANIFOLD, QuestionSource.POLYMARKET, QuestionSource.KALSHI)
+
+
+class QuestionState(StrEnum):
+    OPEN = "open"
+    RESOLVED = "resolved"
+    VOID = "void"  # it will never have an outcome; forecasts on it count for nothing
+
+
+QUESTION_FINAL = frozenset({QuestionState.RESOLVED, QuestionState.VOID})
+
+
+class _RulePart(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class BeatsMedian(_RulePart):
+    """Yes when the symbol's return over the next `sessions` sessions after `day`, close to close, is above the median
+    return of the members of `universe` that have both closes; half when it equals the median."""
+
+    kind: Literal["beats_median"] = "beats_median"
+    symbol: str
+    universe: str
+    day: dt.date
+    sessions: int = Field(ge=1, le=250)
+
+
+class ByVenue(_RulePart):
+    """The outcome that the venue gives its own market."""
+
+    kind: Literal["venue"] = "venue"
+    venue: Literal["manifold", "polymarket", "kalshi"]
+    id: str
+
+
+class ByPerson(_RulePart):
+    """The outcome that a person enters with its evidence."""
+
+    kind: Literal["person"] = "person"
+
+
+ResolutionRule = Annotated[BeatsMedian | ByVenue | ByPerson, Field(discriminator="kind")]
+
+
+class BoardQuestion(BaseModel):
+    """A question as a board shows it.
+
+    label: its name on the board, such as Q1. baseline: the probability that the market gives it, or 0.5 where nothing
+    does; null where the venue has no price, and such a question is not forecast. fresh: why it was chosen.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    label: str
+    id: str
+    text: str
+    subjects: tuple[str, ...]
+    baseline: float | None = Field(ge=0, le=1)
+    baseline_source: str
+    closes_at: dt.datetime
+    chosen: str = ""
+
+
+MAX_FINDINGS = 5  # of one tool on one board
+CLIP = (0.01, 0.99)  # of a probability that a signal implies
+
+
+class SignalState(StrEnum):
+    LIVE = "live"
+    OFFLINE = "offline"  # its tool failed: a tombstone with the reason
+    DORMANT = "dormant"  # its tool worked and has nothing to say now
+
+
+SignalDirection = Literal["bullish", "bearish", "long", "short", "neutral", "arb", "contrarian"]
+_UP, _DOWN = ("bullish", "long"), ("bearish", "short")
+
+
+class SignalFinding(BaseModel):
+    """One finding of a tool. headline: made by code from `data`; confidence: 0 to 1 with its basis, null where the tool
+    has none; subjects: symbols, or labels of questions, that it concerns, empty for all; probability: of YES for a
+    question on its subject, where the tool gives one itself; as_of: market time of the newest datum."""
+
+    model_config = ConfigDict(frozen=True)
+
+    headline: str
+    data: dict[str, Any]
+    confidence: float | None = Field(default=None, ge=0, le=1)
+    basis: str = ""
+    direction: SignalDirection = "neutral"
+    subjects: tuple[str, ...] = ()
+    source: str
+    as_of: dt.datetime
+    probability: float | None = Field(default=None, ge=0, le=1)
+
+
+class Harvest(BaseModel):
+    """The answer of one tool: at most MAX_FINDINGS findings, best first; without one, why it is dormant."""
+
+    model_config = ConfigDict(frozen=True)
+
+    findings: tuple[SignalFinding, ...] = Field(default=(), max_length=MAX_FINDINGS)
+    dormant: str | None = None
+
+
+class BoardSignal(SignalFinding):
+    """A finding on a board. label: its name there, such as momentum-1; owner: the voice whose tool it is, or `desk`."""
+
+    label: str
+    id: str
+    tool: str
+    owner: str
+    state: SignalState
+
+
+def implied(finding: SignalFinding) -> float | None:
+    """Return the probability of YES that a finding implies: its own, or one half moved by half its confidence in its
+    direction; None where it has no direction or no confidence."""
+    if finding.probability is not None:
+        return min(max(finding.probability, CLIP[0]), CLIP[1])
+    if finding.confidence is None or finding.direction not in _UP + _DOWN:
+        return None
+    moved = finding.confidence / 2 if finding.direction in _UP else -finding.confidence / 2
+    return min(max(0.5 + moved, CLIP[0]), CLIP[1])
+
+
+def concerns(finding: SignalFinding, subjects: tuple[str, ...], label: str) -> bool:
+    """Return whether a finding concerns a question, by the question's subjects and label."""
+    return not finding.subjects or label in finding.subjects or bool(set(finding.subjects) & set(subjects))
+
+
+CitationStance = Literal["build", "disagree", "quote"]
+ROUNDS = (1, 2)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class CitedSignal(_Part):
+    """One citation. signal: label of a signal on the board; claim: what the voice makes of it, in its own language."""
+
+    signal: str
+    stance: CitationStance
+    claim: str
+
+
+class VoiceForecast(_Part):
+    """One forecast. question: its label; probability of YES, 0 to 1; stake: 0 to 1, the share of the voice's budget for
+    this episode that it puts behind the forecast; chain: labels of signals that it connects."""
+
+    question: str
+    probability: float = Field(ge=0, le=1)
+    stake: float = Field(ge=0, le=1)
+    because: str
+    citations: list[CitedSignal]
+    chain: list[str]
+
+
+class VoiceOutput(_Part):
+    """The answer of a voice in one round; a question that it leaves out it does not forecast."""
+
+    forecasts: list[VoiceForecast]
+
+
+class VoicePosition(BaseModel):
+    """A voice's forecast of one round on one question, as the board keeps it. forecast_id: of its row."""
+
+    model_config = ConfigDict(frozen=True)
+
+    voice: str
+    round: int
+    forecast: VoiceForecast
+    forecast_id: str = ""
+
+
+class KarmaSum(StrEnum):
+    CONDUCT = "conduct"  # how it uses the board
+    SKILL = "skill"  # 100 times its alpha, an entry a resolved question
+
+
+class KarmaReason(StrEnum):
+    ISOLATED = "isolated"  # cited no tool although a foreign signal was live
+    OWN_TOOL = "own_tool"  # cited its own tool alone
+    SYNTHESIS = "synthesis"  # cited two tools
+    DEEP_SYNTHESIS = "deep_synthesis"  # cited three tools or more
+    CHAIN = "chain"  # connected two tools on one question and moved
+    COPIED = "copied"  # a citation in the signal's own text; it is void
+    DISAGREED = "disagreed"  # was nearer the outcome than the signal it disagreed with
+    ALPHA = "alpha"  # of a resolved question
+
+
+# Amounts of conduct; skill is computed.
+CONDUCT: Mapping[KarmaReason, float] = {
+    KarmaReason.ISOLATED: -1.0,
+    KarmaReason.OWN_TOOL: 0.0,
+    KarmaReason.SYNTHESIS: 0.5,
+    KarmaReason.DEEP_SYNTHESIS: 1.0,
+    KarmaReason.CHAIN: 1.0,
+    KarmaReason.COPIED: -0.5,
+    KarmaReason.DISAGREED: 0.5,
+}
+SKILL_OF_ALPHA = 100.0

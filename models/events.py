@@ -1,0 +1,315 @@
+"""Events of the desk: envelope and types, stored batches, lifecycles, and the events of runs and artifacts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+import orjson
+from pydantic import Field
+from sqlmodel import SQLModel
+
+from chordesk.models.answers import Frozen
+from chordesk.models.tables.board import Episode
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.runs import Artifact, Run, Turn
+
+# The run id of events that belong to no run, such as a halted account.
+DESK = "desk"
+
+
+TEXT_LIMIT = 500  # characters of a text in a payload
+
+
+class Domain(StrEnum):
+    """Subject of an event."""
+
+    RUN = "run"
+    THREAD = "thread"
+    TURN = "turn"
+    ITEM = "item"
+    TOOL = "tool"
+    STATUS = "status"  # of a step: started, retried, lost, ended
+    ORDER = "order"
+    APPROVAL = "approval"
+    ARTIFACT = "artifact"
+
+
+class EventType(StrEnum):
+    """Every type, as `domain.name`."""
+
+    domain: Domain
+
+    RUN_STARTED = "run.started"
+    RUN_STOPPING = "run.stopping"
+    RUN_COMPLETED = "run.completed"  # payload.state: how
+    THREAD_STARTED = "thread.started"
+    THREAD_RESUMED = "thread.resumed"
+    THREAD_FORKED = "thread.forked"
+    THREAD_CLOSED = "thread.closed"  # released by its conversation, or for good with the reason manual
+    TURN_STARTED = "turn.started"
+    TURN_COMPLETED = "turn.completed"
+    TURN_INTERRUPTED = "turn.interrupted"
+    TURN_FAILED = "turn.failed"
+    TURN_REFUSED = "turn.refused"
+    TURN_ERROR = "turn.error"  # the provider failed a call; payload.will_retry
+    TURN_USAGE = "turn.usage"
+    TURN_PROGRESS = "turn.progress"  # of a turn that takes long. payload.phase, seconds, tokens, calls
+    ITEM_STARTED = "item.started"
+    ITEM_COMPLETED = "item.completed"
+    ITEM_DELTA = "item.delta"  # on the stream alone: never stored, without a sequence
+    TOOL_STARTED = "tool.started"
+    TOOL_COMPLETED = "tool.completed"
+    STATUS_STARTED = "status.started"
+    STATUS_AGAIN = "status.again"
+    STATUS_ENDED = "status.ended"
+    ORDER_STATE = "order.state"  # payload.state, payload.was
+    ORDER_FILL = "order.fill"
+    ORDER_TRADING = "order.trading"  # an account was halted, reduced or resumed
+    APPROVAL_ASKED = "approval.asked"
+    APPROVAL_DECIDED = "approval.decided"
+    APPROVAL_EXPIRED = "approval.expired"
+    ARTIFACT_STORED = "artifact.stored"  # payload.id, kind, digest, run, turn: a tool gave a turn a picture
+    ARTIFACT_WRITTEN = "artifact.written"  # payload.id, kind, digest, run, number: code wrote an episode's content
+
+    def __init__(self, value: str) -> None:
+        self.domain = Domain(value.partition(".")[0])
+
+
+class Envelope(Frozen):
+    """One event. Server identity: event_id, sequence, occurred_at, run_id. Upstream identity, always present and null
+    where there is none: thread_id, turn_id, item_id, approval_id.
+
+    sequence: 1, 2, 3 and so on within a run, without gaps, assigned by the transaction that stores the event; None
+    before that, and always None for a delta. payload: small, JSON.
+    """
+
+    event_id: str = Field(default_factory=new_id)
+    sequence: int | None = None
+    occurred_at: dt.datetime = Field(default_factory=utcnow)
+    run_id: str
+    domain: Domain
+    type: EventType
+    thread_id: str | None = None
+    turn_id: str | None = None
+    item_id: str | None = None
+    approval_id: str | None = None
+    payload: dict[str, Any] = Field(default_factory=dict)
+
+    def at(self, sequence: int) -> Envelope:
+        """Return the same event with its sequence."""
+        return self.model_copy(update={"sequence": sequence})
+
+
+def short(text: Any) -> str:
+    """Return a text cut to an event's limit, without NUL characters, which Postgres cannot hold in text."""
+    return str(text if text is not None else "")[:TEXT_LIMIT].replace("\x00", "")
+
+
+def event(
+    type: EventType,
+    run_id: str,
+    occurred_at: dt.datetime | None = None,
+    /,
+    *,
+    thread_id: str | None = None,
+    turn_id: str | None = None,
+    item_id: str | None = None,
+    approval_id: str | None = None,
+    **payload: Any,
+) -> Envelope:
+    """Return an envelope of the given moment, or of now, in its type's domain.
+
+    payload: any names but those of the identities. Raises ValidationError for an identity that is no text.
+    """
+    return Envelope(
+        occurred_at=occurred_at or utcnow(),
+        run_id=run_id,
+        domain=type.domain,
+        type=type,
+        thread_id=thread_id,
+        turn_id=turn_id,
+        item_id=item_id,
+        approval_id=approval_id,
+        payload=payload,
+    )
+
+
+# Batches of a run's consecutive events as they are stored and streamed: one JSON text each, serialized once.
+#
+# Sequences are null in the text; they follow from the first event's.
+
+MOST = 20  # events in a batch
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """first: the sequence of the first event; None for deltas, which have none. events: without sequences, see
+    `placed`. text: a JSON list of the events."""
+
+    run_id: str
+    first: int | None
+    events: Sequence[Envelope]
+    text: str
+
+    def placed(self) -> Iterator[Envelope]:
+        """Yield the events with their sequences."""
+        for place, one in enumerate(self.events):
+            yield one if self.first is None else one.at(self.first + place)
+
+
+def batches(run_id: str, first: int | None, events: Sequence[Envelope]) -> Iterator[Batch]:
+    """Yield events of one run in batches of MOST. Raises TypeError for a payload that is not JSON."""
+    for start in range(0, len(events), MOST):
+        some = events[start : start + MOST]
+        text = orjson.dumps([one.__dict__ for one in some]).decode()
+        yield Batch(run_id, None if first is None else first + start, some, text)
+
+
+def joined(batches: Iterable[Batch]) -> list[Batch]:
+    """Return the same events of one run in fewer batches, by joining those that follow each other."""
+    found: list[Batch] = []
+    for one in batches:
+        last = found[-1] if found else None
+        if last is not None and _follows(last, one):
+            found[-1] = Batch(one.run_id, last.first, [*last.events, *one.events], f"{last.text[:-1]},{one.text[1:]}")
+        else:
+            found.append(one)
+    return found
+
+
+def rows_of(text: str | bytes, first: int | None) -> Iterator[Any]:
+    """Yield the rows of a batch's text, to be validated as envelopes. Raises ValueError for text that is no JSON
+    list."""
+    rows = orjson.loads(text)
+    if not isinstance(rows, list):
+        raise ValueError(f"{type(rows).__name__} is no list of events")
+    for place, row in enumerate(rows):
+        yield {**row, "sequence": first + place} if first is not None and isinstance(row, dict) else row
+
+
+def _follows(last: Batch, one: Batch) -> bool:
+    follows = one.first is None if last.first is None else one.first == last.first + len(last.events)
+    return follows and len(last.events) + len(one.events) <= MOST
+
+
+class RuntimeKind(StrEnum):
+    CODEX = "codex"
+    LITELLM = "litellm"
+
+
+class LifecycleStatus(StrEnum):
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class ConversationRef(Frozen):
+    """Reference to a run's conversation: runtime, thread, and the running turn if there is one."""
+
+    run_id: str
+    runtime_kind: RuntimeKind
+    thread_id: str
+    active_turn_id: str | None = None
+
+    def during(self, turn_id: str | None) -> Self:
+        """Return the same reference while this turn runs, or with None while no turn runs."""
+        return type(self)(**{**self.__dict__, "active_turn_id": turn_id})
+
+
+class _Lifecycle(Frozen):
+    status: LifecycleStatus
+    started_at: dt.datetime
+    ended_at: dt.datetime | None = None
+
+    def ended(self, status: LifecycleStatus, at: dt.datetime) -> Self:
+        """Return the same lifecycle, ended."""
+        return type(self)(**{**self.__dict__, "status": status, "ended_at": at})
+
+
+class TurnLifecycle(_Lifecycle):
+    """phase, tokens: of a turn that takes long, what it did when it was last looked at, and how many tokens of its
+    current model call had come by then."""
+
+    turn_id: str
+    thread_id: str
+    phase: str | None = None
+    tokens: int = 0
+
+    def during(self, phase: str, tokens: int) -> Self:
+        """Return the same turn in this phase."""
+        return type(self)(**{**self.__dict__, "phase": phase, "tokens": tokens})
+
+
+class ItemLifecycle(_Lifecycle):
+    """type: the protocol's name, such as agentMessage or dynamicToolCall."""
+
+    item_id: str
+    turn_id: str
+    thread_id: str
+    type: str
+
+
+_NOTES, _LONGEST = 5, 500
+
+
+def started(run: Run) -> Envelope:
+    facts = {"account": run.account, "market": run.market, "market_now": run.market_now.isoformat()}
+    return event(EventType.RUN_STARTED, run.id, kind=run.kind, model=run.model, parent=run.parent_run_id, **facts)
+
+
+def stopping(run: Run) -> Envelope:
+    return event(EventType.RUN_STOPPING, run.id, kind=run.kind)
+
+
+def completed(run: Run) -> Envelope:
+    """Return the event of a run that has ended, in any state."""
+    notes = [note[:_LONGEST] for note in run.notes[-_NOTES:]]
+    facts: dict[str, Any] = {"kind": run.kind, "state": run.state, "account": run.account, "notes": notes}
+    return event(EventType.RUN_COMPLETED, run.id, **facts)
+
+
+def stored(rows: Iterable[Iterable[SQLModel]]) -> list[Envelope]:
+    """Return an event for each artifact among rows that are about to be written, with the thread of its turn."""
+    every = [row for group in rows for row in group]
+    turns = {row.id: row for row in every if isinstance(row, Turn)}
+    return [_stored(row, turns.get(row.turn_id)) for row in every if isinstance(row, Artifact)]
+
+
+def written(row: Episode) -> Envelope:
+    """Return the event of an episode's content, which is about to be written."""
+    data = row.content.encode()
+    return event(
+        EventType.ARTIFACT_WRITTEN,
+        row.run_id,
+        row.created_at,
+        id=row.run_id,
+        kind="text/markdown",
+        digest=hashlib.sha256(data).hexdigest(),
+        size=len(data),
+        run=row.run_id,
+        number=row.number,
+    )
+
+
+def _stored(row: Artifact, turn: Turn | None) -> Envelope:
+    return event(
+        EventType.ARTIFACT_STORED,
+        row.run_id,
+        row.created_at,
+        thread_id=turn.thread_id if turn is not None else None,
+        turn_id=turn.codex_turn_id if turn is not None else None,
+        id=row.id,
+        kind=row.kind,
+        digest=row.digest,
+        size=row.size,
+        run=row.run_id,
+        turn=row.turn_id,
+        role=turn.role if turn is not None else None,
+        subject=turn.subject if turn is not None else None,
+    )

@@ -1,0 +1,163 @@
+"""Notices: events that people may be notified of, written in the transaction of the event itself.
+
+So none is lost with a process. They are written whether or not somebody wants them: which process has channels, and
+what these get, is no business of the workers.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import ColumnElement, Table, delete
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.dml import Insert
+from sqlmodel import Session, SQLModel, col, select
+
+from chordesk.models.events import DESK, Envelope, EventType
+from chordesk.models.notifications import NoticeKind
+from chordesk.models.settings.running_desk import is_backtest
+from chordesk.models.states import OrderState, RunState, TradingState
+from chordesk.models.tables.columns import composed_once, new_id, utcnow
+from chordesk.models.tables.notifications import Notice, Notification, NotificationPart
+
+_TO_NOTE = "notices_to_add"  # key of a session's info
+
+_ORDERS: Mapping[str, NoticeKind] = {
+    OrderState.UNKNOWN: NoticeKind.ORDER_UNKNOWN,
+    OrderState.REJECTED: NoticeKind.ORDER_REJECTED,
+}
+_RUNS: Mapping[str, NoticeKind] = {
+    RunState.DONE: NoticeKind.RUN_FINISHED,
+    RunState.STOPPED: NoticeKind.RUN_FINISHED,
+    RunState.PARTIAL: NoticeKind.RUN_PARTIAL,
+    RunState.FAILED: NoticeKind.RUN_FAILED,
+}
+_OF_STEPS = frozenset({EventType.STATUS_AGAIN, EventType.STATUS_ENDED})
+_NOTABLE = _OF_STEPS | {
+    EventType.RUN_COMPLETED,
+    EventType.ORDER_STATE,
+    EventType.ORDER_FILL,
+    EventType.ORDER_TRADING,
+    EventType.APPROVAL_ASKED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NewNotice:
+    """key: of those with the same one, the first alone is written."""
+
+    key: str
+    kind: NoticeKind
+    subject: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    run_id: str = DESK
+    occurred_at: dt.datetime = field(default_factory=utcnow)
+
+
+def note(session: Session, notice: NewNotice) -> None:
+    """Add a notice to this transaction."""
+    session.info.setdefault(_TO_NOTE, []).append(notice)
+
+
+def is_noted(session: Session, key: str) -> bool:
+    """Return whether there is a notice with this key, so that a frequent cause need not write."""
+    return session.exec(select(Notice.id).where(Notice.key == key)).first() is not None
+
+
+def write(session: Session, events: Iterable[Envelope]) -> None:
+    """Write the notices of this transaction: those that were added, and those of its events."""
+    found = [made for one in events if one.type in _NOTABLE and (made := notice_of(one)) is not None]
+    found += session.info.pop(_TO_NOTE, ())
+    if not found:
+        return
+    connection = session.connection()
+    # In one order everywhere: two writers of the same keys never wait for each other.
+    rows = [_row(one) for one in sorted(found, key=lambda one: one.key)]
+    connection.execute(_insert(connection.dialect.name), rows)
+
+
+def notice_of(one: Envelope) -> NewNotice | None:
+    """Return the notice of an event; None when it is not worth one, or belongs to a backtest."""
+    facts = one.payload
+    if one.type in _OF_STEPS:
+        return _worker_lost(one)
+    if is_backtest(str(facts.get("account") or "")) and facts.get("kind") != "backtest":
+        return None
+    kind = _kind(one)
+    if kind is None:
+        return None
+    subject = facts.get("symbol") or (
+        facts.get("account") if one.type is EventType.ORDER_TRADING else facts.get("kind")
+    )
+    return NewNotice(one.event_id, kind, str(subject or ""), facts, one.run_id, one.occurred_at)
+
+
+def _kind(one: Envelope) -> NoticeKind | None:
+    state = str(one.payload.get("state") or "")
+    match one.type:
+        case EventType.RUN_COMPLETED:
+            return _RUNS.get(state)
+        case EventType.ORDER_STATE:
+            return _ORDERS.get(state)
+        case EventType.ORDER_FILL:
+            return NoticeKind.FILL
+        case EventType.ORDER_TRADING:
+            return NoticeKind.RESUME if state == TradingState.ACTIVE else NoticeKind.HALT
+        case EventType.APPROVAL_ASKED:
+            waiting = one.payload.get("kind") == "order"
+            return NoticeKind.ORDER_WAITING if waiting else NoticeKind.REQUEST_WAITING
+        case _:
+            return None
+
+
+def _worker_lost(one: Envelope) -> NewNotice | None:
+    """Return the notice of a step's event if its worker was lost: one for the worker, whatever it held."""
+    owner = one.payload.get("lost")
+    if not owner:
+        return None
+    key = f"{NoticeKind.WORKER_LOST}:{owner}"
+    return NewNotice(key, NoticeKind.WORKER_LOST, str(owner), {}, DESK, one.occurred_at)
+
+
+def _row(one: NewNotice) -> dict[str, Any]:
+    return {
+        "id": new_id(),
+        "key": one.key,
+        "kind": one.kind.value,
+        "run_id": one.run_id,
+        "subject": one.subject,
+        "facts": dict(one.facts),
+        "occurred_at": one.occurred_at,
+    }
+
+
+@composed_once
+def _insert(dialect: str) -> Insert:
+    new = (sqlite if dialect == "sqlite" else postgresql).insert(_table(Notice))
+    ignoring: Insert = new.on_conflict_do_nothing(index_elements=["key"])
+    return ignoring
+
+
+def old(before: dt.datetime) -> list[tuple[Table, ColumnElement[bool]]]:
+    """Return what goes with notices that are older, in the order in which it may be deleted: tables, and the condition
+    that their rows meet. A message that still waits stays."""
+    past = col(Notice.occurred_at) < before
+    return [
+        (_table(NotificationPart), col(NotificationPart.notice_id).in_(select(Notice.id).where(past))),
+        (_table(Notification), col(Notification.ended_at) < before),
+        (_table(Notice), past),
+    ]
+
+
+def trim(session: Session, before: dt.datetime) -> int:
+    """Delete notices that are older, and what became of them, and return the number of notices."""
+    done = [session.connection().execute(delete(table).where(which)).rowcount for table, which in old(before)]
+    return done[-1]
+
+
+def _table(model: type[SQLModel]) -> Table:
+    found: Table = model.__table__  # type: ignore[attr-defined]
+    return found

@@ -1,1 +1,0 @@
-"""Notifications of people: their kinds and states, and the texts of their settings."""

@@ -1,0 +1,167 @@
+"""The tables of events, of what runs in model runtimes, and of kept threads with their rollouts."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, LargeBinary
+from sqlmodel import Field
+
+from chordesk.models.tables.columns import Dated, DeskTable, HumanRequest, Identified, Utc, utcnow
+
+
+class EventBatch(DeskTable, table=True):
+    """Events of one run, those with the sequences `first` to `last`: one row each would cost several times as much.
+
+    run_id may be `desk`, which is no run. newest_at: the time of the newest event. events: a JSON list of them, in
+    which sequences are null.
+    """
+
+    run_id: str = Field(primary_key=True)
+    last: int = Field(primary_key=True, sa_type=BigInteger)
+    first: int = Field(sa_type=BigInteger)
+    newest_at: dt.datetime = Field(sa_type=Utc)
+    events: str
+
+
+class EventHead(DeskTable, table=True):
+    """One row a run: its last sequence, and the last one that was trimmed (0: none). A transaction that adds events
+    holds this row until its commit, so that sequences are assigned and seen in one order."""
+
+    run_id: str = Field(primary_key=True)
+    last: int = Field(sa_type=BigInteger)
+    trimmed: int = Field(default=0, sa_type=BigInteger)
+    updated_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc, index=True)
+
+
+class RuntimeConversation(Identified, table=True):
+    """A conversation of a run's step. active_turn_id: the running turn, by the runtime's own id."""
+
+    __tablename__ = "conversation"
+
+    run_id: str = Field(index=True)
+    step_id: str
+    role: str
+    subject: str
+    runtime_kind: str
+    thread_id: str = Field(index=True)
+    thread_reason: str
+    kept: bool
+    worker: str
+    active_turn_id: str | None = None
+    opened_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+    closed_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+
+
+class RuntimeTurn(DeskTable, table=True):
+    """A turn as the runtime reports it, also while it runs. The desk's own record of its outcome is `turn`. phase,
+    tokens: of one that takes long, as it was last looked at."""
+
+    thread_id: str = Field(primary_key=True)
+    turn_id: str = Field(primary_key=True)
+    run_id: str = Field(index=True)
+    status: str
+    phase: str | None = None
+    tokens: int = 0
+    started_at: dt.datetime = Field(sa_type=Utc)
+    ended_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+
+
+class RuntimeItem(DeskTable, table=True):
+    """An item of a turn as the runtime reports it."""
+
+    turn_id: str = Field(primary_key=True)
+    item_id: str = Field(primary_key=True)
+    thread_id: str
+    run_id: str = Field(index=True)
+    type: str
+    status: str
+    started_at: dt.datetime = Field(sa_type=Utc)
+    ended_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+
+
+class RuntimeApproval(HumanRequest, table=True):
+    """A runtime's request to a person: to run a command, change files, gain permissions, or answer a question.
+
+    Its correlation is approval_id when the runtime gave one, else (thread_id, turn_id, item_id). answers: a person's
+    answers to questions, by question id. kind: command, file_change, permissions or user_input. step_id, attempt: the
+    attempt with the turn that waits for the answer; empty outside any run.
+    """
+
+    run_id: str = Field(index=True)
+    step_id: str
+    attempt: int
+    role: str
+    kind: str
+    approval_id: str | None = None
+    thread_id: str
+    turn_id: str
+    item_id: str | None = None
+    detail: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    answers: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+
+
+class KeptThread(Dated, table=True):
+    """A thread that outlives its conversation, and its parent if it was forked. The registry in Redis holds the current
+    thread of each (role, subject); this table holds all there ever were.
+
+    One that ran beside a busy one has no rollout: no role continues it. before_turn: the parent's turn, by its runtime
+    id, from which the fork differs. worker: the process that started it.
+    """
+
+    __tablename__ = "thread"
+
+    thread_id: str = Field(primary_key=True)
+    role: str = Field(index=True)
+    subject: str = Field(index=True)
+    parent_id: str | None = Field(default=None, index=True)
+    before_turn: str | None = None
+    mode: str
+    model: str
+    reason: str
+    worker: str
+
+
+class Rollout(DeskTable, table=True):
+    """A kept thread's rollout after one of its turns: the generation that the registry then moves to, and its blob.
+
+    path: relative to the runtime's home, where the runtime looks for it. digest: SHA-256 of the file. size in bytes.
+    token: the fencing token of the lease under which it was kept; a copy with an older token never replaces it.
+    """
+
+    thread_id: str = Field(primary_key=True)
+    generation: int = Field(primary_key=True)
+    digest: str = Field(index=True)
+    token: int = Field(sa_type=BigInteger)
+    path: str
+    size: int = Field(sa_type=BigInteger)
+    turns: int
+    created_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc, index=True)
+
+
+class Blob(Dated, table=True):
+    """Compressed bytes under the SHA-256 of the original; stored once for all that use them."""
+
+    digest: str = Field(primary_key=True)
+    data: bytes = Field(sa_type=LargeBinary)
+
+
+class RoleSchedule(DeskTable, table=True):
+    """The last time a role reviewed a holding, and the figures it saw: the basis for whether it is due again.
+
+    reason: why it was due then. last_at is market time; last_price in account currency; last_unrealized: the position's
+    gain as a share of its cost, null where a price or a cost was unknown.
+    """
+
+    account: str = Field(primary_key=True)
+    market: str = Field(primary_key=True)
+    symbol: str = Field(primary_key=True)
+    role: str = Field(primary_key=True)
+    run_id: str
+    report_id: str | None = None
+    reason: str
+    last_at: dt.datetime = Field(sa_type=Utc)
+    last_price: float | None = None
+    last_unrealized: float | None = None
+    updated_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)

@@ -1,1 +1,0 @@
-"""Terms of trading beside an order's own: legs, protection and mandates."""

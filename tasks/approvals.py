@@ -1,0 +1,363 @@
+"""Approvals by a person: models' requests as rows, the asker that waits, and the answers to orders and requests."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import orjson
+import structlog
+from sqlalchemy.exc import DBAPIError
+from sqlmodel import Session, col, select
+
+from chordesk.agents.answers import storable
+from chordesk.agents.runtime import NOT_APPROVED, ApprovalDecision, ApprovalRequest, Scope
+from chordesk.models import event_log
+from chordesk.models.answers import Frozen
+from chordesk.models.database.store import Store, is_lost
+from chordesk.models.errors import NotFound, NotWaiting, UsageError
+from chordesk.models.events import Envelope, EventType, event, short
+from chordesk.models.settings import Settings
+from chordesk.models.states import ApprovalState, StepState
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.runs import Step
+from chordesk.models.tables.runtime import RuntimeApproval
+from chordesk.tools.orders import approvals
+
+Answers = Mapping[str, Sequence[str]]
+
+
+def add_request(session: Session, id_: str, request: ApprovalRequest, scope: Scope, seconds: float) -> None:
+    """Insert a request that waits for this many seconds."""
+    now = utcnow()
+    row = RuntimeApproval(
+        id=id_,
+        run_id=scope.run_id,
+        step_id=scope.step_id,
+        attempt=scope.attempt,
+        role=scope.role,
+        kind=request.kind,
+        approval_id=request.approval_id,
+        thread_id=request.thread_id,
+        turn_id=request.turn_id,
+        item_id=request.item_id,
+        detail=storable(request.detail),
+        state=ApprovalState.PENDING.value,
+        asked_at=now,
+        expires_at=now + dt.timedelta(seconds=seconds),
+    )
+    session.add(row)
+    asked = _event(EventType.APPROVAL_ASKED, row, what=short(request_line(row)), expires_at=row.expires_at.isoformat())
+    event_log.append(session, [asked])
+
+
+def pending_requests(session: Session) -> Sequence[RuntimeApproval]:
+    """Return the requests that wait for a person, the oldest first."""
+    return session.exec(
+        select(RuntimeApproval)
+        .where(RuntimeApproval.state == ApprovalState.PENDING.value, col(RuntimeApproval.expires_at) > utcnow())
+        .order_by(col(RuntimeApproval.asked_at), col(RuntimeApproval.id))
+    ).all()
+
+
+def find_request(session: Session, id_: str) -> RuntimeApproval:
+    """Return the request with this id or the only one that begins so; the runtime's own id of it works as well.
+
+    Raises NotFound, UsageError when there are several.
+    """
+    known = col(RuntimeApproval.id).startswith(id_, autoescape=True) | (col(RuntimeApproval.approval_id) == id_)
+    rows = session.exec(select(RuntimeApproval).where(known).limit(2)).all()
+    remedy = "`desk approvals` lists what waits"
+    if not id_ or not rows:
+        raise NotFound(f"no request begins with {id_!r}", remedy=remedy)
+    if len(rows) > 1:
+        raise UsageError(f"more than one request begins with {id_!r}", remedy=remedy)
+    return rows[0]
+
+
+def decide_request(
+    session: Session, id_: str, *, approve: bool, by: str, why: str | None, answers: Answers | None = None
+) -> RuntimeApproval:
+    """Record a person's answer. The row's state is `expired` when it came too late: its time, or the turn that waited,
+    is over.
+
+    Raises NotFound, UsageError for answers that do not fit the questions, NotWaiting for one that was answered before.
+    """
+    row = session.get_one(RuntimeApproval, find_request(session, id_).id, with_for_update=True, populate_existing=True)
+    if row.state != ApprovalState.PENDING:
+        raise NotWaiting(f"request {row.id} does not wait for an answer: it is {row.state}")
+    if row.expires_at <= utcnow() or not _asker_lives(session, row):
+        _decided(session, row, ApprovalState.EXPIRED, None, None)
+        return row
+    if approve:
+        row.answers = _fitting(row, answers or {})
+    elif answers:
+        raise UsageError("a refusal has no answers", remedy="leave them out, or approve")
+    _decided(session, row, ApprovalState.APPROVED if approve else ApprovalState.DENIED, by, why)
+    return row
+
+
+def expire_request(session: Session, id_: str) -> RuntimeApproval | None:
+    """Expire a request that is still pending: its turn no longer waits. Return the row as it is now."""
+    row = session.get(RuntimeApproval, id_, with_for_update=True, populate_existing=True)
+    if row is not None and row.state == ApprovalState.PENDING:
+        _decided(session, row, ApprovalState.EXPIRED, None, None)
+    return row
+
+
+def expire_overdue_requests(session: Session) -> int:
+    """Expire the requests that wait longer than allowed, as their asker is gone. Return how many."""
+    overdue = session.exec(
+        select(RuntimeApproval.id).where(
+            RuntimeApproval.state == ApprovalState.PENDING.value, col(RuntimeApproval.expires_at) <= utcnow()
+        )
+    ).all()
+    for id_ in overdue:
+        expire_request(session, id_)
+    return len(overdue)
+
+
+def request_line(row: RuntimeApproval) -> str:
+    """Return the request in one line."""
+    detail = row.detail
+    if row.kind == "command":
+        return f"{detail['command']} in {detail['cwd']}"
+    if row.kind == "file_change":
+        return ", ".join(f"{change['change']} {change['path']}" for change in detail["changes"])
+    if row.kind == "permissions":
+        return orjson.dumps(detail["permissions"]).decode()
+    return "; ".join(question["question"] for question in detail["questions"])
+
+
+def _asker_lives(session: Session, row: RuntimeApproval) -> bool:
+    """Return True if the attempt that asked still runs; a step that was taken over asks again."""
+    step = session.get(Step, row.step_id) if row.step_id else None
+    if step is None:
+        return not row.step_id
+    return step.state == StepState.RUNNING and step.attempt == row.attempt
+
+
+def _fitting(row: RuntimeApproval, answers: Answers) -> dict[str, list[str]]:
+    """Return the answers as they are stored. Raises UsageError unless exactly the questions are answered."""
+    questions = {question["id"]: question for question in row.detail.get("questions", ())}
+    unknown = [id_ for id_ in answers if id_ not in questions]
+    missing = [id_ for id_ in questions if not answers.get(id_)]
+    asked = "; ".join(f"{id_}: {question['question']}" for id_, question in questions.items())
+    if unknown or missing:
+        remedy = f"answer with ID=TEXT: {asked}" if questions else "approve without an answer"
+        wrong = f"there is no question {unknown[0]!r}" if unknown else f"question {missing[0]!r} has no answer"
+        raise UsageError(wrong, remedy=remedy)
+    for id_, given in answers.items():
+        options = questions[id_]["options"]
+        other = [text for text in given if options and not questions[id_]["other"] and text not in options]
+        if other:
+            raise UsageError(f"{other[0]!r} is no answer to {id_!r}", remedy=f"answers are {', '.join(options)}")
+    return {id_: list(given) for id_, given in answers.items()}
+
+
+def _decided(session: Session, row: RuntimeApproval, state: ApprovalState, by: str | None, why: str | None) -> None:
+    row.state, row.decided_at, row.decided_by, row.why = state.value, utcnow(), by, why
+    session.add(row)
+    expired = state is ApprovalState.EXPIRED
+    type_ = EventType.APPROVAL_EXPIRED if expired else EventType.APPROVAL_DECIDED
+    payload = {} if expired else {"decision": state.value, "by": by, "why": why}
+    event_log.append(session, [_event(type_, row, **payload)])
+
+
+def _event(type_: EventType, row: RuntimeApproval, **payload: Any) -> Envelope:
+    keys = {"turn_id": row.turn_id, "item_id": row.item_id, "approval_id": row.approval_id}
+    return event(
+        type_, row.run_id, thread_id=row.thread_id, **keys, request=row.id, role=row.role, kind=row.kind, **payload
+    )
+
+
+class WaitingOrder(Frozen):
+    """An order that waits for a person, as it was previewed. notional in account currency."""
+
+    kind: Literal["order"] = "order"
+    approval: str
+    order: str
+    symbol: str
+    contract: str | None
+    legs: list[dict[str, Any]] | None
+    action: str
+    side: str | None
+    quantity: float | None
+    order_type: str | None
+    limit_price: float | None
+    stop_price: float | None
+    trail_percent: float | None
+    time_in_force: str
+    account: str
+    notional: float
+    payload_hash: str
+    asked_at: dt.datetime
+    expires_at: dt.datetime
+
+
+class WaitingRequest(Frozen):
+    """A model's request to a person, in the middle of a turn that waits for the answer. detail: all of it, by kind;
+    what: the same in one line. approval_id: the runtime's own id of it, if it has one."""
+
+    kind: Literal["command", "file_change", "permissions", "user_input"]
+    approval: str
+    run_id: str
+    role: str
+    what: str
+    detail: dict[str, Any]
+    approval_id: str | None
+    thread_id: str
+    turn_id: str
+    item_id: str | None
+    asked_at: dt.datetime
+    expires_at: dt.datetime
+
+
+class AnswerResult(Frozen):
+    """The result of an answer. order: null for a model's request. state: `expired` when it came too late.
+    notified: the trade queue was, and submits an approved order now; else it does with its next check."""
+
+    approval: str
+    order: str | None = None
+    state: ApprovalState
+    by: str | None
+    notified: bool = False
+
+    @property
+    def subject(self) -> str:
+        return f"request {self.approval}" if self.order is None else f"order {self.order}"
+
+    @property
+    def too_late(self) -> str:
+        """The message for an answer that came after its time."""
+        if self.order is None:
+            return f"{self.subject}: too late, its time or its turn is over; it was declined"
+        return f"{self.subject}: too late, the question had expired and the order is denied"
+
+
+def waiting(session: Session) -> list[WaitingOrder | WaitingRequest]:
+    """Return orders first, then models' requests; the oldest first of each."""
+    orders = [
+        WaitingOrder.of(approval, order, approval=approval.id, order=order.id)
+        for approval, order in approvals.pending(session)
+    ]
+    asked = pending_requests(session)
+    return [*orders, *(WaitingRequest.of(row, approval=row.id, what=request_line(row)) for row in asked)]
+
+
+def answer(
+    store: Store,
+    settings: Settings,
+    request_trade: Callable[[], bool],
+    id_: str,
+    *,
+    approve: bool,
+    by: str,
+    why: str | None,
+    answers: Answers | None = None,
+) -> AnswerResult:
+    """Record a person's answer, and have an approved order submitted. request_trade: asks the trade queue to process
+    its orders now, and returns False when it could not be reached. answers: to a model's questions.
+
+    Raises as `approvals.decide` does for an order, and as `requests.decide` for a model's request.
+    """
+    with store.session() as session:
+        if _is_request(session, id_):
+            row = decide_request(session, id_, approve=approve, by=by, why=why, answers=answers)
+            return AnswerResult(approval=row.id, state=ApprovalState(row.state), by=row.decided_by)
+        if answers:
+            approvals.find(session, id_)  # an unknown id is the first error to report
+            raise UsageError("an order has no questions", remedy="approve or deny it without an answer")
+        found = approvals.decide(session, settings, id_, approve, by, why)
+        state = ApprovalState(found.state)
+        answered = AnswerResult(approval=found.id, order=found.order_id, state=state, by=found.decided_by)
+    if state is ApprovalState.APPROVED:
+        return answered.model_copy(update={"notified": request_trade()})
+    return answered
+
+
+def _is_request(session: Session, id_: str) -> bool:
+    """Return True for a model's request, False for an order or its approval. Raises UsageError if it may be either."""
+    try:
+        find_request(session, id_)
+    except NotFound:
+        return False
+    try:
+        approvals.find(session, id_)
+    except UsageError:
+        return True
+    raise UsageError(f"an order and a request begin with {id_!r}", remedy="give more of the id")
+
+
+log = structlog.get_logger(__name__)
+
+POLL_SECONDS = 0.5  # between two reads of the row that a person answers in
+
+
+class ApprovalAsker:
+    """The asker of a worker's runtime; for its loop alone. The database is read off the loop."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._most_seconds = settings.approval_minutes * 60
+        self._closing: set[asyncio.Task[Any]] = set()
+
+    async def ask(self, request: ApprovalRequest, scope: Scope, seconds: float) -> ApprovalDecision:
+        """Wait for a person's answer for as long as the settings and the turn allow; without one, decline."""
+        seconds = max(0.0, min(seconds, self._most_seconds))
+        id_ = new_id()
+        until = asyncio.get_running_loop().time() + seconds
+        adding = asyncio.ensure_future(asyncio.to_thread(self._add, id_, request, scope, seconds))
+        try:
+            await asyncio.shield(adding)
+            log.info("approval.asked", request=id_, role=scope.role, kind=request.kind, seconds=round(seconds))
+            return await self._answer(id_, until)
+        except asyncio.CancelledError:
+            # The turn is over: the request must be closed, once its insert has ended.
+            closing = asyncio.create_task(self._give_up(id_, adding))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+            raise
+
+    async def _answer(self, id_: str, until: float) -> ApprovalDecision:
+        loop = asyncio.get_running_loop()
+        while (left := until - loop.time()) > 0:
+            await asyncio.sleep(min(left, POLL_SECONDS))
+            try:
+                row = await asyncio.to_thread(self._read, id_)
+            except DBAPIError as error:
+                if not is_lost(error):
+                    raise
+                log.warning("approval.unread", request=id_, error=str(error.orig))
+                continue
+            if row.state != ApprovalState.PENDING:
+                return _decision(row)
+        return _decision(await asyncio.to_thread(self._expire, id_))
+
+    async def _give_up(self, id_: str, adding: asyncio.Future[None]) -> None:
+        try:
+            await adding
+            await asyncio.to_thread(self._expire, id_)
+        except DBAPIError as error:
+            # The sweep closes it when its time is over.
+            log.warning("approval.unclosed", request=id_, error=str(error.orig))
+
+    def _add(self, id_: str, request: ApprovalRequest, scope: Scope, seconds: float) -> None:
+        with self._store.session() as session:
+            add_request(session, id_, request, scope, seconds)
+
+    def _read(self, id_: str) -> RuntimeApproval:
+        with self._store.read() as session:
+            return session.exec(select(RuntimeApproval).where(RuntimeApproval.id == id_)).one()
+
+    def _expire(self, id_: str) -> RuntimeApproval | None:
+        with self._store.session() as session:
+            return expire_request(session, id_)
+
+
+def _decision(row: RuntimeApproval | None) -> ApprovalDecision:
+    if row is None or row.state != ApprovalState.APPROVED:
+        return NOT_APPROVED
+    return ApprovalDecision(approved=True, answers=row.answers)

@@ -1,1 +1,0 @@
-"""Approvals by a person: requests, waiting, answers."""

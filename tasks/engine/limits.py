@@ -1,0 +1,427 @@
+"""Admission of turns over all workers: a limit on those in flight on a model, first come first served, and the parking
+of a model when its provider limits its rate.
+
+desk:turns:{line}     a sorted set of the turns in flight; the score is the end of each one's lease, in milliseconds
+desk:waiting:{line}   a sorted set of the tickets that wait for a place; the score is its arrival, in microseconds
+desk:kept:{line}      the same tickets with the time at which each one's place in the line is given up
+desk:here:{line}      those that wait now; the others were postponed, and are on their way back
+desk:parked:{model}   the reason why the model is parked; expires when turns may start again
+desk:parks:{model}    the number of recent parks, which makes the next one longer; expires
+
+A line is a model's, or a local server's (`agents.local_models`). Times are the server's, so that workers need not agree
+on one. Without Redis no turn starts: a limit that each worker kept for itself would not be one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import random
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import redis
+import redis.asyncio
+import redis.exceptions
+import structlog
+
+from chordesk.agents.role_models import RoleModel, line_of, turns_at_once
+from chordesk.models.errors import Postponed, RedisDown
+from chordesk.models.settings import Settings
+from chordesk.tasks.engine.policy import jittered
+
+NOW_LUA = "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000)"
+# KEYS: turns, waiting, kept, here, parked. ARGV: token, lease, limit, ticket, and for how long a ticket that asked
+# counts as there, and its place is kept; times in ms. Answers {1, 0, 0}; {-1, ms, place} when the model is parked; {0,
+# 0, place} when it has to wait: tickets before it in the line. A ticket that is not there lets those behind it pass,
+# but keeps its place.
+ENTER_SCRIPT = f"""
+{NOW_LUA}
+local ticket = ARGV[4]
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now)) do
+  redis.call('ZREM', KEYS[2], gone) redis.call('ZREM', KEYS[3], gone) redis.call('ZREM', KEYS[4], gone)
+end
+redis.call('ZADD', KEYS[2], 'NX', string.format('%.0f', t[1] * 1000000 + t[2]), ticket)
+local place = redis.call('ZRANK', KEYS[2], ticket)
+local left = math.max(redis.call('PTTL', KEYS[5]), 0)
+local here = left > 0 and 0 or tonumber(ARGV[5])
+local free = left > 0 and 0 or tonumber(ARGV[3]) - redis.call('ZCARD', KEYS[1])
+local at = 0
+while at < place and free > 0 do
+  local other = redis.call('ZRANGE', KEYS[2], at, at)[1]
+  if tonumber(redis.call('ZSCORE', KEYS[4], other) or '0') >= now then free = free - 1 end
+  at = at + 1
+end
+if free > 0 then
+  redis.call('ZREM', KEYS[2], ticket) redis.call('ZREM', KEYS[3], ticket) redis.call('ZREM', KEYS[4], ticket)
+  redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])
+  redis.call('PEXPIRE', KEYS[1], ARGV[2] * 2)
+  return {{1, 0, 0}}
+end
+redis.call('ZADD', KEYS[3], now + left + ARGV[6], ticket)
+redis.call('ZADD', KEYS[4], now + here, ticket)
+for at = 2, 4 do
+  if redis.call('PTTL', KEYS[at]) < left + ARGV[6] then redis.call('PEXPIRE', KEYS[at], left + ARGV[6]) end
+end
+if left > 0 then return {{-1, left, place}} end
+return {{0, 0, place}}
+"""
+# KEYS: waiting, kept, here. ARGV: ticket, ms for which its place is kept. It may come later than its place was lost.
+STEP_ASIDE_SCRIPT = f"""
+{NOW_LUA}
+redis.call('ZREM', KEYS[3], ARGV[1])
+if redis.call('ZSCORE', KEYS[1], ARGV[1]) then redis.call('ZADD', KEYS[2], now + ARGV[2], ARGV[1]) end
+for at = 1, 2 do
+  if redis.call('PTTL', KEYS[at]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[at], ARGV[2]) end
+end
+"""
+# KEYS: turns. ARGV: lease in ms, tokens. A token that has run out comes back: its turn does run.
+RENEW_SCRIPT = f"""
+{NOW_LUA}
+for i = 2, #ARGV do redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[i]) end
+redis.call('PEXPIRE', KEYS[1], ARGV[1] * 2)
+"""
+# KEYS: parked, parks. ARGV: ms until the reset or 0, first ms, most ms, reason, how many parks are remembered for.
+# Many turns meet the limit at once: those that find the model parked only ever make it longer. A provider that limits
+# again and again after the time that it names is left alone for twice as long each time.
+PARK_SCRIPT = """
+local left = redis.call('PTTL', KEYS[1])
+local asked = tonumber(ARGV[1])
+if left > 0 and asked <= left then return left end
+local ms = asked
+if left <= 0 then
+  local parks = redis.call('INCR', KEYS[2])
+  if asked == 0 then ms, parks = tonumber(ARGV[2]), parks + 1 end
+  ms = math.max(ms, math.min(ms * 2 ^ math.max(0, math.min(parks - 2, 20)), tonumber(ARGV[3])))
+end
+ms = math.floor(ms)
+redis.call('SET', KEYS[1], ARGV[4], 'PX', ms)
+redis.call('PEXPIRE', KEYS[2], math.floor(math.max(ms, tonumber(ARGV[2])) * ARGV[5]))
+return ms
+"""
+
+
+def turns_key(line: str) -> str:
+    return f"desk:turns:{line}"
+
+
+def waiting_key(line: str) -> str:
+    return f"desk:waiting:{line}"
+
+
+def kept_key(line: str) -> str:
+    return f"desk:kept:{line}"
+
+
+def here_key(line: str) -> str:
+    return f"desk:here:{line}"
+
+
+def parked_key(model: str) -> str:
+    return f"desk:parked:{model}"
+
+
+def parks_key(model: str) -> str:
+    return f"desk:parks:{model}"
+
+
+log = structlog.get_logger(__name__)
+
+PARK_SECONDS = 5.0  # when the provider gives no reset time; doubles with each time it was too short
+PARK_MOST_SECONDS = 300.0
+LEAST_SECONDS = 1.0
+ASKED_MOST_SECONDS = 3600.0  # of what a provider asks for; beyond it, it is asked again, by one turn
+_PARKS_KEPT = 4.0  # times the park: a limit that comes back later than this is a new one
+CHECK_SECONDS = 0.25  # a model that another worker parked is noticed within this
+AWAY_SECONDS = 2.0
+# A waiting turn asks the more seldom, the longer it waits: a slow model must not be slowed down by those that wait.
+FIRST_POLL_SECONDS, LAST_POLL_SECONDS = 0.02, 1.0
+NEXT_POLL_SECONDS = 0.2  # of those that are next in line
+WOKEN = 2  # of those that wait in a process, when one of its turns ends
+HERE_SECONDS = 4.0  # one that has not asked for longer lets those behind it pass
+KEPT_SECONDS = 60.0  # and loses its place in line after so long
+# Turns that wait may take this part of a worker's threads; the rest is for models that have a place.
+WAITING_PART = 0.75
+PUT_OFF_SECONDS = (1.0, 300.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A model on which no turn starts for now. seconds: time left."""
+
+    model: str
+    seconds: float
+    reason: str
+
+
+def parked_models(client: redis.Redis) -> list[Parked]:
+    """Return every parked model. Raises redis.exceptions.RedisError when Redis does not answer."""
+    prefix = parked_key("")
+    found = []
+    for key in _keys(client, prefix):
+        left, why = client.pttl(key), client.get(key)
+        if left > 0 and why is not None:
+            found.append(Parked(_text(key).removeprefix(prefix), left / 1000, _text(why)))
+    return found
+
+
+def turns_in_flight(client: redis.Redis) -> dict[str, int]:
+    """Return turns in flight by line, where they are limited. Raises redis.exceptions.RedisError."""
+    return _running(client, turns_key(""))
+
+
+def turns_waiting(client: redis.Redis) -> dict[str, int]:
+    """Return turns that wait for a place by line, with those that come back soon. Raises
+    redis.exceptions.RedisError."""
+    return _running(client, kept_key(""))
+
+
+def _running(client: redis.Redis, prefix: str) -> dict[str, int]:
+    """Return how many members of each set have not run out."""
+    seconds, micros = client.time()
+    now = seconds * 1000 + micros // 1000
+    counts = {_text(key).removeprefix(prefix): client.zcount(key, now, "+inf") for key in _keys(client, prefix)}
+    return {line: count for line, count in counts.items() if count}
+
+
+def _keys(client: redis.Redis, prefix: str) -> list[Any]:
+    return sorted(client.scan_iter(match=f"{prefix}*", count=500))
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+@dataclass(slots=True)
+class Waiters:
+    """The turns of this process that wait, on all models, in the order in which they came here. most: that may wait at
+    once. before: by ticket, how many others are before it."""
+
+    most: int
+    before: dict[str, int] = field(default_factory=dict)
+
+    def is_full(self, ticket: str) -> bool:
+        """Return whether too many wait here, and no other has more before it."""
+        return len(self.before) > self.most and self.before[ticket] == max(self.before.values())
+
+
+class Admission:
+    """Admission control of one model in one worker process, on the loop of its Redis client.
+
+    A turn waits for a place as long as the step's deadline leaves a whole turn's time after it. A step that waits holds
+    a thread of its worker: where too many do, those with the most others before them are put off.
+    """
+
+    def __init__(self, client: redis.asyncio.Redis, settings: Settings, model: RoleModel, waiters: Waiters) -> None:
+        self._client, self._settings = client, settings
+        self._served, self._model = model, model.model
+        self._line = line_of(settings, model)
+        self._waiters = waiters
+        self._lease_ms = int(settings.lease_seconds * 1000)
+        self._tokens: set[str] = set()
+        self._asleep: dict[str, asyncio.Event] = {}  # by ticket
+        self._renewal: asyncio.Task[None] | None = None
+        self._parks: set[asyncio.Task[float | None]] = set()
+        self._checked_at = float("-inf")
+        self._parked_until = float("-inf")
+        self._entered_at: float | None = None
+        self._pace = 0.0  # seconds from one entry here to the next, the last ones counting most
+
+    @property
+    def limit(self) -> int | None:
+        """Return the limit on turns in flight as it is now known, None without one."""
+        return turns_at_once(self._settings, self._served)
+
+    def wait(self, turn_seconds: float) -> float:
+        return 0.0 if self.limit is None else max(0.0, self._settings.step_deadline_seconds - turn_seconds)
+
+    async def check(self) -> None:
+        """Raise Postponed while the model is parked. Queries Redis four times a second, not with each turn."""
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._checked_at >= CHECK_SECONDS:
+            self._checked_at = loop.time()
+            try:
+                left = await self._answer(self._client.pttl(parked_key(self._model)))
+            except Postponed:
+                self._checked_at = float("-inf")
+                raise
+            self._parked_until = loop.time() + max(left, 0) / 1000
+        self._refuse_parked(self._parked_until - loop.time())
+
+    @asynccontextmanager
+    async def turn(self, ticket: str, until: float) -> AsyncIterator[None]:
+        """Hold a place among the turns in flight on the model. Raises Postponed when none is free in time."""
+        if (limit := self.limit) is None:
+            yield
+            return
+        token = secrets.token_hex(12)
+        await self._enter(token, ticket, limit, until)
+        try:
+            yield
+        finally:
+            await self._leave(token)
+            self._wake()
+
+    def limited(self, reset_seconds: float | None) -> None:
+        """Park the model now, before the limited turn has ended: other turns would meet the same limit."""
+        task = asyncio.ensure_future(self.park(reset_seconds, "the provider limits its rate"))
+        self._parks.add(task)
+        task.add_done_callback(self._parks.discard)
+
+    async def park(self, reset_seconds: float | None, why: str) -> float | None:
+        """Park the model for all workers, until the provider's reset time if it is known. Return the seconds; None
+        without Redis, when it is parked in this process alone."""
+        asked = 0
+        if reset_seconds is not None and math.isfinite(reset_seconds):
+            asked = int(min(max(reset_seconds, LEAST_SECONDS), ASKED_MOST_SECONDS) * 1000)
+        own, most = jittered(PARK_SECONDS * 1000), PARK_MOST_SECONDS * 1000
+        keys = [parked_key(self._model), parks_key(self._model)]
+        try:
+            left = await self._client.eval(PARK_SCRIPT, 2, *keys, asked, own, most, why, _PARKS_KEPT)
+        except (redis.exceptions.RedisError, OSError) as error:
+            log.warning("park.not_sent", model=self._model, error=str(error))
+            return None
+        seconds = float(left) / 1000
+        self._parked_until = max(self._parked_until, asyncio.get_running_loop().time() + seconds)
+        log.warning("model.parked", model=self._model, seconds=round(seconds, 1), reason=why)
+        return seconds
+
+    def close(self) -> None:
+        for task in (self._renewal, *self._parks):
+            if task is not None:
+                task.cancel()
+
+    async def _enter(self, token: str, ticket: str, limit: int, until: float) -> None:
+        # Counted as ours before Redis answers: should the answer be lost, or the wait be cancelled, it is taken back,
+        # and if that fails its lease runs out.
+        try:
+            await self._wait(token, ticket, limit, until)
+        except BaseException as error:
+            await self._leave(token)
+            await self._step_aside(ticket, error.seconds if isinstance(error, Postponed) else 0.0)
+            raise
+        finally:
+            self._waiters.before.pop(ticket, None)
+        now, before = asyncio.get_running_loop().time(), self._entered_at
+        self._entered_at = now
+        self._pace += 0.2 * (now - before - self._pace) if before is not None else 0.0
+        self._tokens.add(token)
+        if self._renewal is None:
+            self._renewal = asyncio.create_task(self._renew())
+
+    async def _wait(self, token: str, ticket: str, limit: int, until: float) -> None:
+        """Wait in line for a place. Raises Postponed."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while not await self._ask(token, ticket, limit):
+            place = self._waiters.before[ticket]
+            if self._waiters.is_full(ticket):
+                least, most = PUT_OFF_SECONDS
+                ahead = place - self._waiters.most / 2
+                raise Postponed(self._no_place(limit, place), jittered(min(max(least, self._pace * ahead), most)))
+            if loop.time() >= until:
+                raise Postponed(self._no_place(limit, place), jittered(1.0))
+            most = NEXT_POLL_SECONDS if place < limit else LAST_POLL_SECONDS
+            pause = min(most, FIRST_POLL_SECONDS + (loop.time() - began) / 20)
+            await self._sleep(ticket, pause * random.uniform(0.75, 1.25))
+
+    async def _sleep(self, ticket: str, seconds: float) -> None:
+        """Wait before the next question, or until a turn of this process has ended."""
+        self._asleep[ticket] = woken = asyncio.Event()
+        try:
+            async with asyncio.timeout(seconds):
+                await woken.wait()
+        except TimeoutError:
+            return
+        finally:
+            del self._asleep[ticket]
+
+    def _wake(self) -> None:
+        """Let the first ones of those that wait here ask at once: a place is free."""
+        for ticket in islice(filter(self._asleep.__contains__, self._waiters.before), WOKEN):
+            self._asleep[ticket].set()
+
+    async def _ask(self, token: str, ticket: str, limit: int) -> bool:
+        """Ask for a place, and return whether there is one. Raises Postponed while the model is parked."""
+        keys = [turns_key(self._line), *self._line_keys(), parked_key(self._model)]
+        times = int(HERE_SECONDS * 1000), int(KEPT_SECONDS * 1000)
+        entered, left, place = await self._answer(
+            self._client.eval(ENTER_SCRIPT, len(keys), *keys, token, self._lease_ms, limit, ticket, *times)
+        )
+        self._refuse_parked(left / 1000)
+        self._waiters.before[ticket] = place
+        return bool(entered == 1)
+
+    async def _step_aside(self, ticket: str, seconds: float) -> None:
+        """Let those behind pass for so long, and keep the ticket's place."""
+        kept = int((seconds + KEPT_SECONDS) * 1000)
+        with contextlib.suppress(redis.exceptions.RedisError, OSError):
+            await self._client.eval(STEP_ASIDE_SCRIPT, 3, *self._line_keys(), ticket, kept)
+
+    def _line_keys(self) -> list[str]:
+        return [one(self._line) for one in (waiting_key, kept_key, here_key)]
+
+    def _no_place(self, limit: int, place: int) -> str:
+        turns = "one turn" if limit == 1 else f"{limit} turns"
+        why = "DESK_MODEL_TURNS" if self._settings.model_turns is not None else "the server's slots"
+        return f"no place among {turns} at once on {self._line} ({why}); {place} are before it"
+
+    async def _leave(self, token: str) -> None:
+        self._tokens.discard(token)
+        with contextlib.suppress(redis.exceptions.RedisError, OSError):
+            await self._client.zrem(turns_key(self._line), token)
+
+    async def _renew(self) -> None:
+        while self._tokens:
+            await asyncio.sleep(self._lease_ms / 3000)
+            tokens = list(self._tokens)
+            if not tokens:
+                break
+            try:
+                turns = turns_key(self._line)
+                await self._client.eval(RENEW_SCRIPT, 1, turns, self._lease_ms, *tokens)
+                if left := [token for token in tokens if token not in self._tokens]:
+                    await self._client.zrem(turns_key(self._line), *left)
+            except (redis.exceptions.RedisError, OSError) as error:
+                log.warning("admission.not_renewed", turns=len(tokens), error=str(error))
+        self._renewal = None
+
+    def _refuse_parked(self, seconds: float) -> None:
+        if seconds > 0:
+            # Spread over a part of the time that all have waited, lest they meet the limit together again.
+            later = seconds + random.uniform(0.0, min(5.0, 0.25 * seconds + 0.5))
+            raise Postponed(f"{self._model} is parked for {seconds:.0f} s more", later)
+
+    async def _answer(self, command: Any) -> Any:
+        try:
+            return await command
+        except (redis.exceptions.RedisError, OSError) as error:
+            down = RedisDown(f"no turn may start: {error}")
+            raise Postponed(str(down), jittered(AWAY_SECONDS)) from error
+
+
+class ModelAdmissions:
+    """The gates of one worker process, one for each model; for the loop that the client belongs to."""
+
+    def __init__(self, client: redis.asyncio.Redis, settings: Settings) -> None:
+        self._client, self._settings = client, settings
+        self._gates: dict[tuple[str, str], Admission] = {}
+        self._waiters = Waiters(max(1, int(min(settings.worker_threads, settings.codex_turns) * WAITING_PART)))
+
+    def of(self, model: RoleModel) -> Admission:
+        """Return the gate of a model's turns."""
+        key = (model.runtime, model.model)
+        if key not in self._gates:
+            self._gates[key] = Admission(self._client, self._settings, model, self._waiters)
+        return self._gates[key]
+
+    async def close(self) -> None:
+        for gate in self._gates.values():
+            gate.close()
+        await self._client.aclose()

@@ -1,1 +1,0 @@
-"""The limit on turns at once of each model, kept in Redis for all workers."""

@@ -1,0 +1,89 @@
+"""Collection of what the policy of retention lets go: one pass that counts or deletes, and its times on a desk at
+work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import redis
+import structlog
+
+from chordesk.models.errors import DeskError
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.events.sources import AWAY
+from chordesk.tasks.retention import events, files, runs
+from chordesk.tasks.retention.amounts import Amount, Amounts, added, total
+from chordesk.tasks.retention.policy import Policy, policy_of
+
+EVENTS, PICTURES, THREADS, ROLLOUTS, BLOBS = "event", "picture (file)", "thread", "rollout", "blob"
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """amounts: what went, or would go, by table; events are counted one by one, `run` is the runs deleted. skipped:
+    what was not looked at, and why."""
+
+    amounts: Amounts
+    skipped: list[str] = field(default_factory=list)
+
+
+def due(desk: Desk, policy: Policy) -> Pass:
+    """Return what `collect` would delete now. It changes nothing."""
+    rows = runs.due(desk.store, policy, events.emptied(desk.store, policy))
+    kept = added(rows, {EVENTS: events.due(desk.store, policy)}, events.beside_due(desk.store, policy))
+    kept = added(kept, {PICTURES: files.due_pictures(desk.store, desk.settings.home, policy)})
+    return _with_threads(desk, policy, kept, counting=True)
+
+
+def collect(desk: Desk, policy: Policy) -> Pass:
+    """Delete what is due. Safe beside a desk at work and beside itself, and again after an end at any moment."""
+    trimmed = events.trim(desk.store, policy)
+    went = {EVENTS: Amount(trimmed.events, trimmed.bytes)}
+    done = added(runs.collect(desk.store, policy), went, trimmed.beside)
+    done = added(done, {PICTURES: files.prune_pictures(desk.store, desk.settings.home, policy)})
+    return _with_threads(desk, policy, done, counting=False)
+
+
+def _with_threads(desk: Desk, policy: Policy, done: Amounts, *, counting: bool) -> Pass:
+    try:
+        found = files.due_threads(desk, policy) if counting else files.collect_threads(desk, policy)
+    except (DeskError, redis.RedisError) as error:
+        return Pass(done, [f"rollouts: {error.args[0] if error.args else error}"])
+    parts = {
+        THREADS: Amount(found.threads), ROLLOUTS: Amount(found.rollouts), BLOBS: Amount(found.blobs, found.bytes),
+    }  # fmt: skip
+    busy = [f"{found.busy} threads are in use: they are looked at next time"] if found.busy else []
+    return Pass(added(done, parts), busy)
+
+
+# The times at which a desk at work applies its policy of retention: hourly for events and pictures, daily for threads
+# and runs.
+
+log = structlog.get_logger(__name__)
+
+RUNS_KEY, DAY_SECONDS = "desk:runs-gc", 86_400
+
+
+def collect_if_due(desk: Desk, *, with_redis: bool) -> None:
+    """Delete what is due, if it is time; a failure is logged and retried with the next time. with_redis: Redis answers,
+    which keeps the times of all processes together."""
+    if with_redis:
+        files.collect_threads_daily(desk)
+        events.trim_hourly(desk.redis_client, desk.store, desk.settings, utcnow())
+        _collect_runs_daily(desk)
+    files.prune_pictures_hourly(desk.store, desk.settings, utcnow())
+
+
+def _collect_runs_daily(desk: Desk) -> None:
+    """Collect once a day, in the process that comes first, until it is to end: the next one goes on."""
+    try:
+        if desk.redis_client.set(RUNS_KEY, desk.owner, nx=True, ex=DAY_SECONDS):
+            policy = policy_of(desk.settings, utcnow())
+            done = runs.collect(desk.store, policy, lambda: desk.drain.requested)
+            gone = total(done.values())
+            log.info("runs.gc", rows=gone.rows, bytes=gone.bytes, **{name: one.rows for name, one in done.items()})
+            if desk.drain.requested:
+                desk.redis_client.delete(RUNS_KEY)
+    except (redis.RedisError, *AWAY) as error:
+        log.warning("runs.gc_failed", error=str(error).splitlines()[0])

@@ -1,0 +1,230 @@
+"""Retention of files: pictures of runs that ended long ago, rollouts and blobs of kept threads."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import redis
+import structlog
+from sqlalchemy import delete, func, or_
+from sqlmodel import Session, col, select
+
+from chordesk.agents.runtime import Registered, ThreadLease, ThreadRecord
+from chordesk.models.database.artifacts import FOLDER, StoredFile, remove, stored_files
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DeskError
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Artifact, Run
+from chordesk.models.tables.runtime import KeptThread, Rollout
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.events.sources import AWAY
+from chordesk.tasks.retention.amounts import Amount, total
+from chordesk.tasks.retention.policy import HOUR, Policy, policy_of
+
+log = structlog.get_logger(__name__)
+
+_CHUNK = 500
+_MARK = ".looked-after"
+
+
+def prune_pictures(store: Store, home: Path, policy: Policy) -> Amount:
+    """Remove the data folder's files that no run needs any more, and return how many. Safe at any time and from several
+    processes."""
+    return total(Amount(1, size) for file, size in _unneeded(store, home, policy) if remove(file))
+
+
+def due_pictures(store: Store, home: Path, policy: Policy) -> Amount:
+    """Return the files that `prune` would remove now."""
+    return total(Amount(1, size) for _, size in _unneeded(store, home, policy))
+
+
+def _unneeded(store: Store, home: Path, policy: Policy) -> Iterator[tuple[StoredFile, int]]:
+    """Yield the files that no run needs, each with its size in bytes."""
+    before = policy.pictures_before
+    if before is None:
+        return
+    old = [file for file in stored_files(home) if file.at < before]
+    for place in range(0, len(old), _CHUNK):
+        some = old[place : place + _CHUNK]
+        with store.read() as session:
+            needed = _needed(session, some, before)
+        for file in some:
+            if file.digest not in needed:
+                with suppress(FileNotFoundError):  # another process was faster
+                    yield file, file.path.stat().st_size
+
+
+def prune_pictures_hourly(store: Store, settings: Settings, now: dt.datetime) -> None:
+    """Prune this process's data folder, unless that was done within the hour; a failure is logged and retried in the
+    next one."""
+    folder = settings.home / FOLDER
+    mark = folder / _MARK
+    if not settings.keep_artifact_days or not folder.is_dir():
+        return
+    try:
+        if mark.exists() and now.timestamp() - mark.stat().st_mtime < HOUR.total_seconds():
+            return
+        mark.touch()
+        os.utime(mark, (now.timestamp(), now.timestamp()))
+        removed = prune_pictures(store, settings.home, policy_of(settings, now))
+        if removed.rows:
+            log.info("pictures.removed", files=removed.rows, bytes=removed.bytes)
+    except (OSError, *AWAY) as error:
+        log.warning("pictures.not_removed", error=str(error).splitlines()[0])
+
+
+def _needed(session: Session, files: Sequence[StoredFile], before: dt.datetime) -> set[str]:
+    """Return the digests of which some row is of a run that goes on, or ended since."""
+    rows = session.exec(
+        select(Artifact.digest)
+        .join(Run, col(Run.id) == col(Artifact.run_id))
+        .where(
+            col(Artifact.digest).in_([file.digest for file in files]),
+            or_(col(Run.finished_at).is_(None), col(Run.finished_at) >= before),
+        )
+    ).all()
+    return set(rows)
+
+
+# Retention of threads: deletes rollouts beyond the newest few, threads unused for long, and blobs without a
+# reference.
+#
+# A thread is changed under its lease, so never while a conversation uses it.
+
+DAILY_KEY, DAY_SECONDS = "desk:threads-gc", 86_400
+_ThreadKey = tuple[str, str, str]  # role, subject, id
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """Counts. threads: forgotten, as unused for long. rollouts: deleted copies. blobs: deleted, as no row names them.
+    bytes: of the blobs, as stored. busy: threads left for the next time, as a conversation used them."""
+
+    threads: int = 0
+    rollouts: int = 0
+    blobs: int = 0
+    bytes: int = 0
+    busy: int = 0
+
+
+def collect_threads(desk: Desk, policy: Policy) -> Collected:
+    """Delete everything that is due. Safe at any time and from several processes. Raises ServiceError."""
+    return asyncio.run(_collect(desk, policy))
+
+
+def due_threads(desk: Desk, policy: Policy) -> Collected:
+    """Return what `collect` would delete if no thread were in use, and no blob young. Raises ServiceError."""
+    return asyncio.run(_count(desk, policy))
+
+
+def collect_threads_daily(desk: Desk) -> None:
+    """Collect once a day, in the process that comes first; log a failure and retry the next day."""
+    try:
+        if desk.redis_client.set(DAILY_KEY, desk.owner, nx=True, ex=DAY_SECONDS):
+            log.info("threads.gc", **asdict(collect_threads(desk, policy_of(desk.settings, utcnow()))))
+    except (DeskError, redis.RedisError) as error:
+        log.warning("threads.gc_failed", error=str(error))
+
+
+async def _collect(desk: Desk, policy: Policy) -> Collected:
+    threads = rollouts = busy = 0
+    async with desk.thread_records() as registry:
+        records = await registry.records()
+        for role, subject, thread_id in _due(desk.store, policy, records):
+            async with registry.hold(role, subject, lambda: 0) as lease:
+                if not lease.held:
+                    busy += 1
+                    continue
+                forgotten, deleted = await _clear(desk.store, lease, thread_id, policy)
+                threads, rollouts = threads + forgotten, rollouts + deleted
+        blobs, size = _delete_unnamed(desk, policy, await registry.records())
+    return Collected(threads, rollouts, blobs, size, busy)
+
+
+async def _count(desk: Desk, policy: Policy) -> Collected:
+    threads = rollouts = 0
+    async with desk.thread_records() as registry:
+        records = await registry.records()
+    gone: set[tuple[str, int]] = set()
+    by_thread = {one.record.thread_id: one.record for one in records}
+    for _, _, thread_id in _due(desk.store, policy, records):
+        old, copies = _gone(desk.store, by_thread.get(thread_id), thread_id, policy)
+        threads, rollouts = threads + old, rollouts + len(copies)
+        gone |= {(copy.thread_id, copy.generation) for copy in copies}
+    with desk.store.read() as session:
+        rows = session.exec(select(Rollout.thread_id, Rollout.generation, Rollout.digest)).all()
+    named = {digest for thread_id, generation, digest in rows if (thread_id, generation) not in gone}
+    unnamed = desk.vault.blobs.stored(policy.now) - named
+    return Collected(threads, rollouts, len(unnamed), desk.vault.blobs.size(unnamed))
+
+
+def _due(store: Store, policy: Policy, records: Iterable[Registered]) -> list[_ThreadKey]:
+    """Return the threads with copies to delete, and the registered ones unused for long, each once."""
+    newest, copies = func.max(Rollout.created_at), func.count()
+    statement = (
+        select(KeptThread.role, KeptThread.subject, KeptThread.thread_id)
+        .join(Rollout, col(Rollout.thread_id) == col(KeptThread.thread_id))
+        .group_by(KeptThread.role, KeptThread.subject, KeptThread.thread_id)
+        .having((newest < policy.threads_before) | (copies > policy.copies))
+    )
+    with store.read() as session:
+        due_threads = [(role, subject, thread_id) for role, subject, thread_id in session.exec(statement).all()]
+    unused = (one for one in records if _used(one.record) < policy.threads_before)
+    due_threads += [(one.role, one.subject, one.record.thread_id) for one in unused]
+    return list(dict.fromkeys(due_threads))
+
+
+def _used(record: ThreadRecord) -> dt.datetime:
+    return dt.datetime.fromtimestamp(record.updated_at, dt.UTC)
+
+
+async def _clear(store: Store, lease: ThreadLease, thread_id: str, policy: Policy) -> tuple[bool, int]:
+    """Return (whether the thread was forgotten, copies deleted)."""
+    record = lease.record if lease.record is not None and lease.record.thread_id == thread_id else None
+    old, gone = _gone(store, record, thread_id, policy)
+    if old and record is not None and not await lease.forget():
+        return False, 0
+    _delete(store, thread_id, gone)
+    return old, len(gone)
+
+
+def _gone(store: Store, record: ThreadRecord | None, thread_id: str, policy: Policy) -> tuple[bool, Sequence[Rollout]]:
+    """Return (whether a thread is to be forgotten, copies to delete). The copy that the registry refers to always
+    stays."""
+    with store.read() as session:
+        copies = session.exec(
+            select(Rollout).where(Rollout.thread_id == thread_id).order_by(col(Rollout.generation).desc())
+        ).all()
+    uses = [copy.created_at for copy in copies] + ([_used(record)] if record is not None else [])
+    if not uses:
+        return False, []
+    if all(use < policy.threads_before for use in uses):
+        return True, copies
+    meant = record.rollout_digest if record is not None else None
+    return False, [copy for copy in copies[policy.copies :] if copy.digest != meant]
+
+
+def _delete(store: Store, thread_id: str, copies: Sequence[Rollout]) -> None:
+    if not copies:
+        return
+    with store.session() as session:
+        which = col(Rollout.generation).in_([copy.generation for copy in copies])
+        session.connection().execute(delete(Rollout).where(col(Rollout.thread_id) == thread_id, which))
+
+
+def _delete_unnamed(desk: Desk, policy: Policy, records: Iterable[Registered]) -> tuple[int, int]:
+    """Return how many blobs were deleted, as no row and no record names them, and their bytes."""
+    blobs = desk.vault.blobs
+    stored = blobs.stored(policy.blobs_before)
+    with desk.store.read() as session:
+        named = set(session.exec(select(Rollout.digest).distinct()).all())
+    named |= {one.record.rollout_digest for one in records if one.record.rollout_digest is not None}
+    size = blobs.size(stored - named)
+    return blobs.delete(stored - named, policy.blobs_before), size

@@ -1,0 +1,379 @@
+"""Gauges: what is true now, of one worker, of the whole desk and of notifications; and the exporter of the desk's.
+
+One process shows those of the whole desk, each worker its own. A scrape reads database and Redis at most every few
+seconds, and never waits long for one that is away: its gauges are then missing, and `desk_part_up` is 0.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotInTime
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+import structlog
+from prometheus_client.core import GaugeMetricFamily
+from sqlalchemy import case, func, or_
+from sqlalchemy import select as select_rows
+from sqlmodel import Session, col, select
+
+from chordesk.agents.runtime import ProcessStatus
+from chordesk.models.notifications import NOTIFICATION_OPEN, NotificationState
+from chordesk.models.settings import Settings
+from chordesk.models.states import ORDER_OPEN, RUN_FINAL, ApprovalState, AttemptEnd, RunState, StepState, TradingState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.notifications import Notification, NotificationChannel
+from chordesk.models.tables.orders import Approval, EquityMark, Order
+from chordesk.models.tables.runs import Attempt, Run, Step, Sweep
+from chordesk.models.tables.runtime import RuntimeApproval
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.engine.budgets import use_of_day
+from chordesk.tasks.engine.kinds import QUEUES
+from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_waiting
+from chordesk.tasks.engine.step_queries import demand
+from chordesk.tools.orders.halting import trading_state
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """One gauge. what: its meaning; labels: their names."""
+
+    name: str
+    what: str
+    labels: tuple[str, ...] = ()
+
+
+# The values of gauges by the values of their labels. What is not known is not there.
+Reading = Mapping[Gauge, Mapping[tuple[str, ...], float]]
+
+
+def families(reading: Reading) -> Iterator[GaugeMetricFamily]:
+    """Yield the gauges as the client library takes them."""
+    for gauge, values in reading.items():
+        family = GaugeMetricFamily(gauge.name, gauge.what, labels=gauge.labels)
+        for labels, value in values.items():
+            family.add_metric(labels, value)
+        yield family
+
+
+MIB = 2**20
+STEPS_HELD = Gauge("desk_steps_held", "Steps that this worker has in work.")
+TURNS_IN_FLIGHT = Gauge("desk_turns_in_flight", "Turns of this worker that run now.", ("kind",))
+SERVERS = Gauge("desk_app_servers", "App-servers of this worker.", ("kind",))
+MEMORY = Gauge("desk_app_server_bytes", "Resident memory of all of them.", ("kind",))
+LARGEST = Gauge("desk_app_server_largest_bytes", "Resident memory of the largest of them.", ("kind",))
+WORKER_GAUGES = (STEPS_HELD, TURNS_IN_FLIGHT, SERVERS, MEMORY, LARGEST)
+_Values = dict[tuple[str, ...], float]
+
+
+def read_own(held: int, servers: Sequence[ProcessStatus] | None) -> Reading:
+    """Return the gauges of a worker with `held` steps. servers: of its runtimes; None where they are not known."""
+    if servers is None:
+        return {STEPS_HELD: {(): held}}
+    turns: _Values = defaultdict(float)
+    count: _Values = defaultdict(float)
+    memory: _Values = defaultdict(float)
+    largest: _Values = defaultdict(float)
+    for one in servers:
+        kind = (one.kind,)
+        turns[kind] += one.in_flight
+        count[kind] += 1
+        memory[kind] += one.rss_mb * MIB
+        largest[kind] = max(largest[kind], one.rss_mb * MIB)
+    return {STEPS_HELD: {(): held}, TURNS_IN_FLIGHT: turns, SERVERS: count, MEMORY: memory, LARGEST: largest}
+
+
+UNACKED = "unacked"  # kombu's hash of the messages that workers hold
+MESSAGES = Gauge("desk_queue_messages", "Messages that wait in Redis for a worker.", ("queue",))
+MESSAGES_HELD = Gauge("desk_messages_held", "Messages that workers hold.")
+MODELS_PARKED = Gauge(
+    "desk_models_parked", "Models on which no turn starts for now, because the provider limits its rate."
+)
+MODELS_PARKED_FOR = Gauge(
+    "desk_model_parked_seconds", "Time until turns may start again on a parked model.", ("model",)
+)
+TURNS_RESERVED = Gauge("desk_turns_reserved", "Turns in flight by model, where they are limited.", ("model",))
+TURNS_WAITING = Gauge("desk_turns_waiting", "Turns that wait for a place by model, where they are limited.", ("model",))
+BROKER_GAUGES = (MESSAGES, MESSAGES_HELD, MODELS_PARKED, MODELS_PARKED_FOR, TURNS_RESERVED, TURNS_WAITING)
+
+
+def read_broker(client: redis.Redis) -> Reading:
+    """Return the gauges as Redis has them now. Raises redis.RedisError."""
+    parked = parked_models(client)
+    return {
+        MESSAGES: {(queue,): int(client.llen(queue)) for queue in QUEUES},
+        MESSAGES_HELD: {(): int(client.hlen(UNACKED))},
+        MODELS_PARKED: {(): len(parked)},
+        MODELS_PARKED_FOR: {(one.model,): one.seconds for one in parked},
+        TURNS_RESERVED: {(model,): count for model, count in turns_in_flight(client).items()},
+        TURNS_WAITING: {(model,): count for model, count in turns_waiting(client).items()},
+    }
+
+
+LOSS_MINUTES = 10.0
+DUE = Gauge("desk_steps_due", "Steps that are due and not in work.", ("queue",))
+DUE_AGE = Gauge("desk_steps_due_age_seconds", "Time since the oldest of them became due; 0 without one.", ("queue",))
+RUNNING = Gauge("desk_steps_running", "Steps in work.", ("queue",))
+DEMAND = Gauge("desk_research_demand", "Steps of research workers that are due or in work; autoscalers ask the same.")
+RUNS = Gauge("desk_runs_open", "Runs that have not ended.", ("kind",))
+SWEEP_AGE = Gauge("desk_sweep_age_seconds", "Time since the last sweep ended; missing before the first.")
+LOST = Gauge("desk_attempts_lost", f"Attempts of the last {LOSS_MINUTES:g} minutes with a worker that was lost.")
+ORDERS = Gauge("desk_orders_open", "Orders of the account between preview and end.", ("state",))
+REQUESTS_WAITING = Gauge("desk_waiting", "Requests that wait for a person: orders, and models' requests.", ("kind",))
+REQUESTS_WAITING_AGE = Gauge("desk_waiting_age_seconds", "Age of the oldest of them; 0 without one.", ("kind",))
+TRADING = Gauge("desk_trading_state", "1 for the one in force: preview, live, reducing, halted.", ("account", "state"))
+EQUITY = Gauge("desk_equity", "Equity at the last mark, in the account's currency.", ("account",))
+DRAWDOWN = Gauge("desk_drawdown_share", "Fall from the highest equity, as a share of it.", ("account",))
+DAY_CHANGE = Gauge("desk_day_change_share", "Change of equity in the last session day, as a share.", ("account",))
+DAY_TOKENS = Gauge("desk_day_tokens", "Tokens of the UTC day, as its budget counts them.")
+DAY_COST = Gauge("desk_day_usd", "Estimated cost of the UTC day's turns with a price, US dollars; missing without one.")
+LIMIT = Gauge(
+    "desk_limit",
+    "Limits by the settings: day_tokens (missing without one), drawdown and daily_loss (shares), app_server_bytes.",
+    ("limit",),
+)
+DATABASE_GAUGES = (
+    DUE, DUE_AGE, RUNNING, DEMAND, RUNS, SWEEP_AGE, LOST, ORDERS, REQUESTS_WAITING, REQUESTS_WAITING_AGE, TRADING,
+    EQUITY, DRAWDOWN,
+    DAY_CHANGE, DAY_TOKENS, DAY_COST, LIMIT,
+)  # fmt: skip
+MODES = ("preview", "live", "reducing", "halted")
+
+
+def read_database(session: Session, settings: Settings) -> Reading:
+    """Return the gauges as the database has them now. Raises SQLAlchemyError."""
+    now = utcnow()
+    return {
+        **_steps(session, now),
+        DEMAND: {(): demand(session)},
+        RUNS: _runs(session),
+        SWEEP_AGE: _sweep(session, now),
+        LOST: {(): _lost(session, now)},
+        ORDERS: _orders(session, settings.account),
+        **_waiting(session, now),
+        TRADING: _trading(session, settings),
+        **_equity(session, settings.account),
+        **_day(session, settings),
+        LIMIT: _limits(settings),
+    }
+
+
+def _steps(session: Session, now: dt.datetime) -> Reading:
+    due: _Values = {(queue,): 0.0 for queue in kinds.QUEUES}
+    age, running = dict(due), dict(due)
+    kind, state, due_at = col(Step.kind), col(Step.state), col(Step.due_at)
+    ready = (
+        select_rows(kind, func.count(), func.min(due_at))
+        .join(Run, col(Run.id) == col(Step.run_id))
+        .where(state == StepState.READY, due_at <= now, col(Run.state) == RunState.RUNNING)
+        .group_by(kind)
+    )
+    for name, count, first in session.execute(ready):
+        if (queue := _queue(name)) is not None:
+            due[queue] += count
+            age[queue] = max(age[queue], (now - first).total_seconds())
+    for name, count in session.execute(
+        select_rows(kind, func.count()).where(state == StepState.RUNNING).group_by(kind)
+    ):
+        if (queue := _queue(name)) is not None:
+            running[queue] += count
+    return {DUE: due, DUE_AGE: age, RUNNING: running}
+
+
+def _queue(kind: str) -> tuple[str] | None:
+    """Return the queue of a kind of step, as a gauge's label; None for a kind of another version."""
+    spec = kinds.find_step(kind)
+    return (spec.queue,) if spec is not None else None
+
+
+def _runs(session: Session) -> _Values:
+    found: _Values = {(kind,): 0.0 for kind in kinds.run_kinds()}
+    kind = col(Run.kind)
+    rows = session.execute(select_rows(kind, func.count()).where(col(Run.state).not_in(RUN_FINAL)).group_by(kind))
+    return found | {(name,): float(count) for name, count in rows}
+
+
+def _sweep(session: Session, now: dt.datetime) -> _Values:
+    last = session.get_one(Sweep, 1).last_at
+    return {(): max((now - last).total_seconds(), 0.0)} if last is not None else {}
+
+
+def _lost(session: Session, now: dt.datetime) -> float:
+    # Ids begin with their time, so the primary key's index finds the newest.
+    since = now - dt.timedelta(minutes=LOSS_MINUTES)
+    first = f"{int(since.timestamp() * 1000):012x}"
+    lost = (col(Attempt.id) >= first, col(Attempt.outcome) == AttemptEnd.LOST)
+    return float(session.execute(select_rows(func.count()).where(*lost)).scalar_one())
+
+
+def _orders(session: Session, account: str) -> _Values:
+    found: _Values = {(state,): 0.0 for state in sorted(ORDER_OPEN)}
+    state = col(Order.state)
+    which = (col(Order.account) == account, state.in_(ORDER_OPEN))
+    rows = session.execute(select_rows(state, func.count()).where(*which).group_by(state))
+    return found | {(name,): float(count) for name, count in rows}
+
+
+def _waiting(session: Session, now: dt.datetime) -> Reading:
+    counts: _Values = {}
+    ages: _Values = {}
+    tables: Mapping[str, Any] = {"order": Approval, "request": RuntimeApproval}
+    for kind, table in tables.items():
+        pending = (col(table.state) == ApprovalState.PENDING, col(table.expires_at) > now)
+        count, first = session.execute(select_rows(func.count(), func.min(col(table.asked_at))).where(*pending)).one()
+        counts[kind,] = float(count)
+        ages[kind,] = (now - first).total_seconds() if first is not None else 0.0
+    return {REQUESTS_WAITING: counts, REQUESTS_WAITING_AGE: ages}
+
+
+def _trading(session: Session, settings: Settings) -> _Values:
+    state, _ = trading_state(session, settings, settings.account)
+    mode = ("live" if settings.trader_live else "preview") if state is TradingState.ACTIVE else state.value
+    return {(settings.account, name): float(name == mode) for name in MODES}
+
+
+def _equity(session: Session, account: str) -> Reading:
+    mark = session.exec(
+        select(EquityMark).where(EquityMark.account == account).order_by(col(EquityMark.day).desc()).limit(1)
+    ).first()
+    if mark is None:
+        return {EQUITY: {}, DRAWDOWN: {}, DAY_CHANGE: {}}
+    fall: _Values = {(account,): (mark.high_water - mark.last) / mark.high_water} if mark.high_water > 0 else {}
+    change: _Values = {(account,): (mark.last - mark.opening) / mark.opening} if mark.opening > 0 else {}
+    return {EQUITY: {(account,): mark.last}, DRAWDOWN: fall, DAY_CHANGE: change}
+
+
+def _day(session: Session, settings: Settings) -> Reading:
+    used = use_of_day(session, settings)
+    cost: _Values = {(): used.cost.usd} if used.cost.usd is not None else {}
+    return {DAY_TOKENS: {(): used.tokens}, DAY_COST: cost}
+
+
+def _limits(settings: Settings) -> _Values:
+    return dict(_limit_pairs(settings))
+
+
+def _limit_pairs(settings: Settings) -> Iterator[tuple[tuple[str], float]]:
+    if settings.budget_day_tokens:
+        yield ("day_tokens",), settings.budget_day_tokens
+    yield ("drawdown",), settings.max_drawdown
+    yield ("daily_loss",), settings.max_daily_loss
+    yield ("app_server_bytes",), settings.codex_recycle_rss_mb * 2**20
+
+
+# The gauges of notifications that the database has, by channel: what waits, for how long, and what was given up.
+# Shown
+# by the processes that send them alone.
+
+LATELY = dt.timedelta(hours=24)
+NOTIFICATIONS_WAITING = Gauge(
+    "desk_notifications_waiting", "Messages to a channel that are not sent yet, held ones too.", ("channel",)
+)
+NOTIFICATIONS_LATE = Gauge(
+    "desk_notifications_late_seconds",
+    "Age of the oldest message that has failed, or time since one is due, if nothing holds it; 0 without one.",
+    ("channel",),
+)
+NOTIFICATIONS_GIVEN_UP = Gauge(
+    "desk_notifications_given_up", "Messages of the last 24 hours that were given up.", ("channel",)
+)
+NOTIFICATION_GAUGES = (NOTIFICATIONS_WAITING, NOTIFICATIONS_LATE, NOTIFICATIONS_GIVEN_UP)
+
+
+def read_notifications(session: Session) -> Reading:
+    """Return the gauges of the channels that the process that sends has. Raises SQLAlchemyError."""
+    now = utcnow()
+    names = session.exec(select(NotificationChannel.name)).all()
+    opened = col(Notification.state).in_(NOTIFICATION_OPEN)
+    failed, due = col(Notification.attempts) > 0, col(Notification.next_at) <= now
+    since = func.min(case((failed, col(Notification.created_at)), else_=col(Notification.next_at)))
+    late = _by_channel(session, since, opened, col(Notification.held).is_(None), or_(failed, due))
+    lately = (col(Notification.state) == NotificationState.GIVEN_UP, col(Notification.ended_at) > now - LATELY)
+    waiting, given_up = _by_channel(session, func.count(), opened), _by_channel(session, func.count(), *lately)
+    return {
+        NOTIFICATIONS_WAITING: {(name,): float(waiting.get(name, 0)) for name in names},
+        NOTIFICATIONS_LATE: {(name,): max((now - late.get(name, now)).total_seconds(), 0.0) for name in names},
+        NOTIFICATIONS_GIVEN_UP: {(name,): float(given_up.get(name, 0)) for name in names},
+    }
+
+
+def _by_channel(session: Session, value: Any, *which: Any) -> dict[str, Any]:
+    channel = col(Notification.channel)
+    found = session.execute(select_rows(channel, value).where(*which).group_by(channel))
+    return {row[0]: row[1] for row in found}
+
+
+# The exporter: the gauges of the whole desk, shown by the processes that serve the queue `ops`.
+#
+# A scrape reads database and Redis at most every few seconds, and never waits long for one that is away: its gauges
+# are
+# then missing, and `desk_part_up` is 0.
+
+log = structlog.get_logger(__name__)
+
+REST_SECONDS = 4.0
+WAIT_SECONDS = 3.0  # Prometheus itself gives up after 10
+PART_UP = Gauge("desk_part_up", "1 while a part of the desk answers, else 0: database or redis.", ("part",))
+DESK_GAUGES = (PART_UP, *DATABASE_GAUGES, *BROKER_GAUGES)
+Read = Callable[[], Reading]
+
+
+class Exporter:
+    """Gauges of parts by name. Threads share it."""
+
+    def __init__(self, parts: Mapping[str, Read], rest_seconds: float = REST_SECONDS) -> None:
+        self._parts = {name: _Part(name, read, rest_seconds) for name, read in parts.items()}
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the gauges of the parts that answer, and which do."""
+        found = {name: part.reading() for name, part in self._parts.items()}
+        up: Reading = {PART_UP: {(name,): float(reading is not None) for name, reading in found.items()}}
+        for reading in (up, *found.values()):
+            if reading is not None:
+                yield from families(reading)
+
+
+class _Part:
+    """What was last read of a part, by a thread that may hang as long as the part does."""
+
+    def __init__(self, name: str, read: Read, rest_seconds: float) -> None:
+        self._name, self._read, self._rest_seconds = name, read, rest_seconds
+        self._lock = threading.Lock()
+        self._asked: Future[Reading] | None = None
+        self._found: Reading | None = None
+        self._until = float("-inf")
+
+    def reading(self) -> Reading | None:
+        """Return what the part has, not older than the rest; None while it does not answer."""
+        with self._lock:
+            if self._asked is None and time.monotonic() < self._until:
+                return self._found
+            if self._asked is None:
+                self._asked = Future()
+                threading.Thread(target=self._run, args=(self._asked,), name="exporter", daemon=True).start()
+            try:
+                found: Reading | None = self._asked.result(WAIT_SECONDS)
+            except NotInTime:
+                return None
+            except Exception as error:
+                self._note(error)
+                found = None
+            self._asked, self._found, self._until = None, found, time.monotonic() + self._rest_seconds
+            return found
+
+    def _run(self, asked: Future[Reading]) -> None:
+        try:
+            asked.set_result(self._read())
+        except Exception as error:
+            asked.set_exception(error)
+
+    def _note(self, error: Exception) -> None:
+        if self._found is not None or self._until == float("-inf"):
+            cause = getattr(error, "orig", None) or error
+            log.warning("exporter.away", part=self._name, error=f"{type(error).__name__}: {cause}")

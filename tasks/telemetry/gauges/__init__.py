@@ -1,1 +1,0 @@
-"""Gauges: what is true now. Of the whole desk one process shows them, of itself each worker."""

@@ -1,0 +1,391 @@
+"""Kept threads for people: as the registry and the database know them, reset, forked, and asked in a fork."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import uuid
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from sqlmodel import Session, col, or_, select
+
+from chordesk.agents.prompting import instructions
+from chordesk.agents.role_models import DEFAULT_RUNTIME, LOCAL, models_in_use
+from chordesk.agents.roles import Role, role_of
+from chordesk.agents.runner import toolset_hash
+from chordesk.agents.runtime import (
+    ConversationSpec,
+    Registered,
+    Scope,
+    ThreadCopies,
+    ThreadRecord,
+    ThreadRuntime,
+    TranscriptTurn,
+    TurnResult,
+)
+from chordesk.models import event_log
+from chordesk.models.answers import Frozen, output_schema
+from chordesk.models.errors import CodexError, NotFound, ServiceError, UsageError
+from chordesk.models.events import DESK, EventType, event
+from chordesk.models.tables.runs import Turn
+from chordesk.models.tables.runtime import KeptThread, Rollout
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.registry import ToolAnswer
+from chordesk.tools.toolsets import toolset_for
+
+SHORTEST_PART = 6  # characters of an id that may stand for it
+
+
+class ThreadRow(Frozen):
+    """A thread. current: its role and subject continue in it; `busy`: a conversation uses it now."""
+
+    thread_id: str
+    role: str
+    subject: str
+    current: bool
+    busy: bool = False
+    model: str
+    reason: str
+    turns: int | None
+    generation: int | None
+    owner: str
+    parent_id: str | None
+    before_turn: str | None
+    created_at: dt.datetime
+    updated_at: dt.datetime | None
+
+
+class TurnLine(Frozen):
+    """One turn of a thread. run_id is None for one outside any run, and prompt and answer where they were not kept.
+
+    outcome: the desk's own record of it; without one, how the turn ended.
+    """
+
+    ordinal: int
+    turn_id: str
+    role: str
+    run_id: str | None
+    started_at: dt.datetime | None
+    seconds: float | None
+    tokens: int | None
+    outcome: str
+    prompt: str | None
+    answer: str | None
+
+
+class ThreadView(Frozen):
+    """A thread and its turns. missing: why its prompts cannot be shown, if they cannot."""
+
+    thread: ThreadRow
+    forks: list[str]
+    turns: list[TurnLine]
+    missing: str | None = None
+
+
+def threads(session: Session, registered: Sequence[Registered], limit: int, role: str | None = None) -> list[ThreadRow]:
+    """Return the current threads, the last used first, then those of the past, the newest first."""
+    wanted = select(KeptThread).order_by(col(KeptThread.created_at).desc())
+    if role is not None:
+        wanted = wanted.where(KeptThread.role == role)
+    kept = {row.thread_id: row for row in session.exec(wanted.limit(limit + len(registered))).all()}
+    rows = [_current(one, kept.pop(one.record.thread_id, None)) for one in registered if role in (None, one.role)]
+    return (rows + [_past(row) for row in kept.values()])[:limit]
+
+
+def find_thread(session: Session, part: str) -> str:
+    """Return the id of the one thread with this beginning or end of its id. Raises UsageError, NotFound."""
+    if len(part) < SHORTEST_PART or not part.replace("-", "").isalnum():
+        raise UsageError(f"{part!r} is too short for a thread's id", remedy="give its first or last 6 characters")
+    found: set[str] = set()
+    for column in (col(KeptThread.thread_id), col(Turn.thread_id)):
+        like = or_(column.like(f"{part}%"), column.like(f"%{part}"))
+        found |= {str(one) for one in session.exec(select(column).where(like).distinct().limit(3)).all()}
+    if len(found) == 1:
+        return found.pop()
+    if found:
+        raise UsageError(f"several threads with the id {part}", remedy="give more of it")
+    raise NotFound(f"no thread with the id {part}", remedy="`desk threads list` shows the threads")
+
+
+def view(session: Session, registered: Sequence[Registered], vault: ThreadCopies, thread_id: str) -> ThreadView:
+    """Return a thread with its turns, including those from before a fork."""
+    kept = session.get(KeptThread, thread_id)
+    turns = session.exec(
+        select(Turn).where(Turn.thread_id == thread_id).order_by(col(Turn.started_at), col(Turn.ordinal))
+    ).all()
+    forks = session.exec(select(KeptThread.thread_id).where(KeptThread.parent_id == thread_id)).all()
+    current = next((one for one in registered if one.record.thread_id == thread_id), None)
+    thread = _current(current, kept) if current is not None else _past(kept) if kept is not None else _ephemeral(turns)
+    past, missing = (
+        transcript_of(session, vault, thread_id) if kept is not None else ([], "it is a thread of one conversation")
+    )
+    # Turns from before a fork are its parent's: they have the parent's rows.
+    before = session.exec(select(Turn).where(col(Turn.codex_turn_id).in_([one.turn_id for one in past]))).all()
+    lines = _lines(past, [*before, *turns], thread.role)
+    return ThreadView(thread=thread, forks=sorted(forks), turns=lines, missing=missing)
+
+
+def transcript_of(session: Session, vault: ThreadCopies, thread_id: str) -> tuple[list[TranscriptTurn], str | None]:
+    """Return the turns of a thread by its newest copy; or none, and the reason."""
+    copy = newest_copy(session, thread_id)
+    if copy is None:
+        return [], "no copy of its rollout is kept"
+    try:
+        turns = vault.transcript(copy.digest)
+    except ServiceError as error:
+        return [], str(error)
+    return (turns, None) if turns is not None else ([], "the copy of its rollout is gone or garbled")
+
+
+def newest_copy(session: Session, thread_id: str) -> Rollout | None:
+    wanted = select(Rollout).where(Rollout.thread_id == thread_id).order_by(col(Rollout.generation).desc())
+    return session.exec(wanted.limit(1)).first()
+
+
+def first_line(text: str | None) -> str | None:
+    """Return the first line that is not blank."""
+    return next((line.strip() for line in (text or "").splitlines() if line.strip()), None)
+
+
+def _lines(past: Sequence[TranscriptTurn], rows: Iterable[Turn], role: str) -> list[TurnLine]:
+    """Return turns in the order of the rollout, then those of the desk that it does not have."""
+    recorded = {row.codex_turn_id: row for row in rows if row.codex_turn_id}
+    ids = list(dict.fromkeys([*(one.turn_id for one in past), *recorded]))
+    by_id = {one.turn_id: one for one in past}
+    return [_line(n, id_, by_id.get(id_), recorded.get(id_), role) for n, id_ in enumerate(ids, start=1)]
+
+
+def _line(ordinal: int, turn_id: str, past: TranscriptTurn | None, row: Turn | None, role: str) -> TurnLine:
+    seconds = (row.finished_at - row.started_at).total_seconds() if row is not None else past.seconds if past else None
+    return TurnLine(
+        ordinal=ordinal,
+        turn_id=turn_id,
+        role=row.role if row is not None else role,
+        run_id=row.run_id if row is not None else None,
+        started_at=row.started_at if row is not None else past.started_at if past else None,
+        seconds=seconds,
+        tokens=row.total_tokens if row is not None else past.tokens if past else None,
+        outcome=row.outcome if row is not None else past.status if past else "unknown",
+        prompt=first_line(past.prompt) if past is not None else None,
+        answer=first_line(row.text if row is not None and row.text else past.answer if past is not None else None),
+    )
+
+
+def _current(one: Registered, kept: KeptThread | None) -> ThreadRow:
+    record = one.record
+    return ThreadRow.of(
+        one,
+        record,
+        current=record.dropped is None,
+        parent_id=kept.parent_id if kept is not None else None,
+        before_turn=kept.before_turn if kept is not None else None,
+        created_at=dt.datetime.fromtimestamp(record.created_at, dt.UTC),
+        updated_at=dt.datetime.fromtimestamp(record.updated_at, dt.UTC),
+    )
+
+
+def _past(kept: KeptThread) -> ThreadRow:
+    return ThreadRow.of(kept, current=False, turns=None, generation=None, owner=kept.worker, updated_at=None)
+
+
+def _ephemeral(turns: Sequence[Turn]) -> ThreadRow:
+    first, last = turns[0], turns[-1]
+    return ThreadRow(
+        thread_id=str(first.thread_id), role=first.role, subject=first.subject, current=False, model=first.model,
+        reason=first.thread_reason or "", turns=len(turns), generation=None, owner="", parent_id=None,
+        before_turn=None, created_at=first.started_at, updated_at=last.finished_at,
+    )  # fmt: skip
+
+
+T = TypeVar("T")
+FORK = "#fork-"
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """A fork: its thread, the subject that it is kept under, and the number of turns it has of its parent."""
+
+    thread_id: str
+    parent_id: str
+    role: str
+    subject: str
+    model: str
+    turns: int
+
+
+def registered(desk: Desk) -> list[Registered]:
+    """Return every record of the registry, the last used first. Raises RedisDown."""
+
+    async def read() -> list[Registered]:
+        async with desk.thread_records() as registry:
+            return await registry.records()
+
+    return _run(desk, read())
+
+
+def reset(desk: Desk, thread_id: str) -> Registered:
+    """Make the role and subject of a thread start a new one, with the reason `manual`. Raises UsageError, RedisDown."""
+
+    async def drop() -> Registered:
+        async with desk.thread_records() as registry:
+            one = next((row for row in await registry.records() if row.record.thread_id == thread_id), None)
+            if one is None or one.record.dropped is not None:
+                raise UsageError(f"thread {thread_id} is not current", remedy="see `desk threads list`")
+            async with registry.hold(one.role, one.subject, lambda: 0.0) as lease:
+                if not lease.held:
+                    raise UsageError(f"thread {thread_id} has a turn now", remedy="try again when it has ended")
+                record = lease.record
+                if record is None or record.thread_id != thread_id:
+                    raise UsageError(f"{one.role}/{one.subject} has another thread by now")
+                if not await lease.save(record.model_copy(update={"dropped": "manual"})):
+                    raise UsageError(f"thread {thread_id} was used meanwhile", remedy="reset it again")
+                return one
+
+    one = _run(desk, drop())
+    _publish(desk, EventType.THREAD_CLOSED, thread_id, one.role, subject=one.subject, reason="manual")
+    return one
+
+
+def fork(desk: Desk, thread_id: str, before_turn: int, model: str | None = None) -> Forked:
+    """Return a new thread with the history of another one before its turn of that number, as `view` counts them; one
+    more than the last copies all of it. The fork's turns use `model`, the parent's by default.
+
+    The tools of a thread that is no longer current are not recorded: those of its role are assumed. Raises UsageError,
+    CodexError, RedisDown.
+    """
+    records = {one.record.thread_id: one for one in registered(desk)}
+    with desk.store.read() as session:
+        kept = session.get(KeptThread, thread_id)
+        copy = newest_copy(session, thread_id)
+        turns, missing = transcript_of(session, desk.vault, thread_id)
+    if kept is None or copy is None or missing is not None:
+        raise UsageError(f"thread {thread_id} cannot be forked: {missing or 'it was not kept'}")
+    if not 2 <= before_turn <= len(turns) + 1:
+        most = len(turns) + 1
+        one = "allowed is 2, which copies its only turn" if turns else "it has no turn yet"
+        raise UsageError(f"--before-turn {before_turn}: {f'allowed are 2 to {most}' if most > 2 else one}")
+    role = role_of(kept.role)
+    source = records[thread_id].record if thread_id in records else _record_of(kept)
+    ids = tuple(one.turn_id for one in turns)
+    where = {"turn_ids": ids, "rollout_digest": copy.digest, "rollout_path": copy.path, "rollout_size": copy.size}
+    subject = f"{kept.subject}{FORK}{uuid.uuid4().hex[:8]}"
+    at = ids[before_turn - 1] if before_turn <= len(ids) else None
+    market = market_of_thread(desk, thread_id, at)
+    spec = _spec(desk, role, subject, model or kept.model, source.toolset_hash, market)
+    work = _runtime(desk, subject).fork(spec, source.model_copy(update=where), at, _deadline(desk))
+    made = _run(desk, work)
+    _publish(
+        desk, EventType.THREAD_FORKED, made.thread_id, kept.role, subject=subject, reason=made.reason, kept=True,
+        parent_id=thread_id, before_turn=at,
+    )  # fmt: skip
+    return Forked(made.thread_id, thread_id, kept.role, subject, made.model, made.turns)
+
+
+def ask(desk: Desk, thread_id: str, text: str) -> TurnResult:
+    """Run one more turn in a fork and return it. It belongs to the desk, not to a run. Raises UsageError, CodexError,
+    RedisDown."""
+    one = next((row for row in registered(desk) if row.record.thread_id == thread_id), None)
+    if one is None or FORK not in one.subject:
+        raise UsageError(
+            f"thread {thread_id} is not a fork: a question in it would become part of its role's memory",
+            remedy=f"`desk threads fork {thread_id} --before-turn N` makes one",
+        )
+    if one.record.model in {desk.settings.model, *(used.model for used in models_in_use(desk.settings))}:
+        return _ask(desk, one, text)
+    # An app-server serves the tools in the form of the models of its settings alone.
+    other = Desk(desk.settings.model_copy(update={"model": one.record.model}), desk.name)
+    with contextlib.closing(other):
+        return _ask(other, one, text)
+
+
+def _publish(desk: Desk, type_: EventType, thread_id: str, role: str, **payload: Any) -> None:
+    """Append an event to the desk's own stream: a person's action on a thread belongs to no run."""
+    with desk.store.session() as session:
+        event_log.append(session, [event(type_, DESK, thread_id=thread_id, role=role, **payload)])
+
+
+def _ask(desk: Desk, one: Registered, text: str) -> TurnResult:
+    role = role_of(one.role)
+    market = market_of_thread(desk, one.record.thread_id)
+    spec = _spec(desk, role, one.subject, one.record.model, one.record.toolset_hash, market)
+    metadata = {"role": role.key, "thread_id": one.record.thread_id}
+    runtime = _runtime(desk, one.subject)  # created here, because its creation waits for the loop
+
+    async def turn() -> TurnResult:
+        async with runtime.conversation(spec, _deadline(desk)) as conversation:
+            if conversation.reason != "resumed":
+                raise CodexError(f"the fork cannot be continued: {conversation.reason}", remedy="fork once more")
+            return await conversation.turn(text, output_schema(role.schema), metadata)
+
+    return _run(desk, turn())
+
+
+def market_of_thread(desk: Desk, thread_id: str, before_turn: str | None = None) -> MarketData:
+    """Return the market of the last run in a thread's history; this process's market without one.
+
+    before_turn: the history ends before this turn, given by its runtime id. Raises UsageError when this process cannot
+    have the run's market.
+    """
+    with desk.store.read() as session:
+        run_id = _last_run(session, thread_id, before_turn)
+    return desk.market if run_id is None else desk.market_of(run_id)
+
+
+def _last_run(session: Session, thread_id: str, before_turn: str | None) -> str | None:
+    """Return the run of the last turn of a thread, or of the history that it was forked from."""
+    wanted = select(Turn.run_id).where(Turn.thread_id == thread_id).order_by(col(Turn.started_at).desc())
+    if before_turn is not None:
+        end = select(Turn.started_at).where(Turn.codex_turn_id == before_turn, Turn.thread_id == thread_id)
+        if (started_at := session.exec(end).first()) is not None:
+            wanted = wanted.where(col(Turn.started_at) < started_at)
+    run_id = session.exec(wanted.limit(1)).first()
+    kept = session.get(KeptThread, thread_id)
+    if run_id is not None or kept is None or kept.parent_id is None:
+        return run_id
+    return _last_run(session, kept.parent_id, kept.before_turn)
+
+
+def _spec(desk: Desk, role: Role, subject: str, model: str, tools_hash: str, market: MarketData) -> ConversationSpec:
+    context = replace(desk.tool_context(), market=market, clock=market.clock)
+    tools = toolset_for(role.tools, context, seconds=desk.settings.tool_seconds, sink=_unrecorded)
+    return ConversationSpec(
+        role=role.key,
+        subject=subject,
+        keep=True,
+        base_instructions=instructions(role),
+        tools=tools,
+        model=model,
+        toolset_hash=tools_hash or toolset_hash(tools.specs()),
+        scope=Scope(role=role.key, subject=subject),
+        mode=role.mode,
+        whole=True,
+    )
+
+
+def _unrecorded(arguments: Mapping[str, Any], answer: ToolAnswer) -> None:
+    """Ignore a tool call: calls are recorded with a run's turns, and these have none. Their events are stored."""
+
+
+def _record_of(kept: KeptThread) -> ThreadRecord:
+    """Return a record for a thread that is no longer current, as far as a fork needs it."""
+    at = kept.created_at.timestamp()
+    return ThreadRecord(
+        thread_id=kept.thread_id, turns=0, last_turn_id=None, created_at=at, updated_at=at, reason=kept.reason,
+        toolset_hash="", binary_version="", home="", model=kept.model,
+    )  # fmt: skip
+
+
+def _deadline(desk: Desk) -> float:
+    return desk.loop.loop.time() + desk.settings.turn_seconds
+
+
+def _runtime(desk: Desk, subject: str) -> ThreadRuntime:
+    """Return the runtime of a thread: its subject begins with its provider."""
+    return desk.runtime_of(LOCAL if subject.startswith(f"{LOCAL}@") else DEFAULT_RUNTIME)
+
+
+def _run(desk: Desk, work: Coroutine[Any, Any, T]) -> T:
+    return desk.loop.submit(work).result()

@@ -1,1 +1,0 @@
-"""Kept threads for people: list, reset and fork them."""

@@ -1,0 +1,38 @@
+"""The gauges that a worker shows: its own, and those of the whole desk where it serves the queue `ops`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import GaugeMetricFamily
+
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.kinds import WORKER_QUEUES
+from chordesk.tasks.telemetry.gauges import Exporter, Reading, families, read_broker, read_database, read_own
+from chordesk.tasks.worker.control import app_servers
+
+OF_THE_DESK = "ops"  # the queue of the bookkeeping, which every desk has a worker for
+
+
+def watch_worker(desk: Desk, role: str) -> None:
+    """Serve a worker's metrics, gauges and health, if a port is set. Raises SettingError when the address cannot be
+    had."""
+    desk.watch.add(lambda: _own(desk))
+    if OF_THE_DESK in WORKER_QUEUES[role].split(","):
+        desk.watch.add(Exporter({"database": lambda: _database(desk), "redis": lambda: _broker(desk)}).collect)
+    desk.watch.serve(role)
+
+
+def _own(desk: Desk) -> Iterator[GaugeMetricFamily]:
+    servers, trouble = app_servers(desk)
+    keeper = desk.lease_keeper()
+    yield from families(read_own(keeper.count() if keeper is not None else 0, servers if trouble is None else None))
+
+
+def _database(desk: Desk) -> Reading:
+    with desk.store.read() as session:
+        return read_database(session, desk.settings)
+
+
+def _broker(desk: Desk) -> Reading:
+    return read_broker(desk.redis_client)

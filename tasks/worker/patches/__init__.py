@@ -1,1 +1,0 @@
-"""Changes to Celery, kombu and RedBeat, each with the reason and when it can be dropped."""

@@ -1,1 +1,0 @@
-"""What a worker shows of itself and of the desk."""

@@ -1,0 +1,402 @@
+"""The sessions of a backtest: the runs of one day on the market as it was then, the row of each session, the result."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import func
+from sqlmodel import Session, col, select
+
+from chordesk.models.answers import ReportStatus
+from chordesk.models.board import QuestionState
+from chordesk.models.settings import Settings
+from chordesk.models.settings.running_desk import research_account, with_values
+from chordesk.models.states import RunKind, RunState, StepKind, StepState
+from chordesk.models.tables.board import Forecast, Question
+from chordesk.models.tables.orders import Account, Fill, Order, Position
+from chordesk.models.tables.runs import (
+    BacktestSession,
+    Candidate,
+    Decision,
+    Report,
+    Run,
+    ScreenHit,
+    Step,
+    Turn,
+    Verdict,
+)
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine import budgets
+from chordesk.tasks.engine.budgets import RULES, was_run
+from chordesk.tasks.engine.steps import ChildRun, NewStep, named_step
+from chordesk.tasks.workflows.portfolio import SCREENED
+from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
+from chordesk.tasks.workflows.runs import new_run
+from chordesk.tasks.workflows.screen import screen_params
+from chordesk.tools.backtests import (
+    QUESTION,
+    AccountMark,
+    Claim,
+    CloseTable,
+    buy_and_hold,
+    closes_of,
+    conclusion,
+    drawdown,
+    equal_weight,
+    hit_rates,
+    later_session,
+)
+from chordesk.tools.ledger import ensure_account
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.prices import share_of
+from chordesk.tools.market.protocol import ClosedSet, MarketData, RecordedSessions
+from chordesk.tools.risk import underlying_of
+from chordesk.tools.scoring.statistics import ScoredForecast, score
+from chordesk.tools.scoring.track_records import voice_forecasts
+
+# Real minutes mean nothing in a walk: a session of it takes seconds.
+_NO_RATE = 1_000_000
+
+
+def settings_of_walk(settings: Settings, memory: str, rounds: int, universe: str | None) -> Settings:
+    """Return the settings of a backtest's runs: the desk's own with paper as the broker, orders sent without a person,
+    and no limit by real time."""
+    asked = {"memory": memory, "rounds": rounds, **({"universe": universe} if universe else {})}
+    always = {"broker": "paper", "trader_live": True, "approval": "auto", "max_orders_per_minute": _NO_RATE}
+    return with_values(settings, {**asked, **always})
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What every day of a backtest shares, read from its run. parallel: nothing of one day feeds the screen of the
+    next."""
+
+    run_id: str
+    backtest_id: str
+    account: str
+    parallel: bool
+    settings: Settings
+    symbols: Sequence[str]
+
+    @classmethod
+    def of(cls, desk: Desk, run: Run) -> Walk:
+        asked = run.params
+        return cls(
+            run.id, asked["backtest"], run.account, asked["parallel"], desk.settings_of(run.id), asked["symbols"]
+        )
+
+    def market(self, desk: Desk, day: dt.date) -> MarketData:
+        """Return the market of one day. Raises SettingError when the data lack it."""
+        return desk.market_on(self.run_id, day)
+
+    def screen(self, desk: Desk, day: dt.date, parent_step: str) -> ChildRun:
+        """Return the screen of a day, for which a step waits."""
+        market = self.market(desk, day)
+        later = set(market.unknown(self.symbols)) if isinstance(market, ClosedSet) else set[str]()
+        known = [symbol for symbol in self.symbols if symbol not in later]
+        params = {**screen_params(self.settings, known), "trade": not self.parallel}
+        account = research_account(self.account) if self.parallel else self.account
+        run = self._run(desk, RunKind.SCREEN, params, account, market, self.run_id)
+
+        def write(session: Session, row: Run, finish: str) -> list[NewStep]:
+            ensure_account(session, account, self.settings.starting_cash)
+            return [NewStep(StepKind.SCREEN, finish)]
+
+        return ChildRun(run, write, parent_step)
+
+    def trade(self, desk: Desk, day: dt.date, screen: str, parent_step: str) -> ChildRun:
+        """Return the trade on a screen's verdicts, for which a step waits. What is held and was not screened is
+        researched in it first, as a screen of that account would have done."""
+        market = self.market(desk, day)
+        params = {"source_run": screen, **researchers(self.settings)}
+        run = self._run(desk, RunKind.TRADE, params, self.account, market, screen)
+
+        def write(session: Session, row: Run, finish: str) -> list[NewStep]:
+            capital = ensure_account(session, self.account, self.settings.starting_cash).cash
+            candidates = _unjudged(session, row, screen, market)
+            session.add_all(candidates)
+            session.flush()
+            decide = NewStep(StepKind.DECIDE, finish, waits=bool(candidates))
+            asked = all_roles(row, SCREENED)
+            return [decide, *candidate_steps(candidates, lambda symbol: asked, capital, decide.id)]
+
+        return ChildRun(run, write, parent_step)
+
+    def _run(
+        self, desk: Desk, kind: str, params: Mapping[str, Any], account: str, market: MarketData, parent: str
+    ) -> Run:
+        same = {"settings": self.settings, "account": account, "market": market, "parent": parent}
+        return new_run(desk, kind, {**params, "backtest": self.backtest_id}, **same)  # type: ignore[arg-type]
+
+
+def _unjudged(session: Session, run: Run, screen: str, market: MarketData) -> list[Candidate]:
+    """Return candidates for what the run's account holds and the screen has no verdict on."""
+    held = session.exec(select(Position.symbol).where(Position.account == run.account).order_by(col(Position.symbol)))
+    judged = set(session.exec(select(Verdict.symbol).where(Verdict.run_id == screen)).all())
+    shares = dict.fromkeys(share_of(market, underlying_of(symbol)) for symbol in held.all())
+    return unscreened(run.id, [symbol for symbol in shares if symbol not in judged], "position", first=1)
+
+
+DONE, MISSING = "done", "missing"
+_ENDED_WELL = (RunState.DONE, RunState.PARTIAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What is known of one session before it is marked. reason: why it is missing, None for one that is not."""
+
+    day: dt.date
+    screen: str | None = None
+    trade: str | None = None
+    reason: str | None = None
+
+
+def backtest_runs(account: str) -> Any:
+    """Return the query of the ids of all runs of a backtest, by its account."""
+    return select(Run.id).where(col(Run.account).in_((account, research_account(account))))
+
+
+def run_of_step(session: Session, step_id: str) -> Run | None:
+    """Return the newest run that this step waited for; None when there is none."""
+    rows = select(Run).where(named_step() == step_id).order_by(col(Run.created_at).desc())
+    return session.exec(rows).first()
+
+
+def failure_of(run: Run | None, what: str) -> str | None:
+    """Return why a run of a day is of no use; None when it is."""
+    if run is None:
+        return f"its {what} was never opened"
+    if run.state in _ENDED_WELL:
+        return None
+    why = f": {run.notes[0]}" if run.notes else ""
+    return f"its {what} {run.id} {run.state}{why}"
+
+
+def cut_trade(session: Session, trade: Run | None) -> str | None:
+    """Return why a budget kept a day's trader from its turn, None when it did not."""
+    if trade is None:
+        return None
+    steps = session.exec(select(Step).where(Step.run_id == trade.id, Step.kind == StepKind.DECIDE)).all()
+    return next(iter(budgets.skipped(steps)), None)
+
+
+def session_row(session: Session, backtest_id: str, run_id: str, day: Day, mark: AccountMark) -> BacktestSession:
+    """Return the row of a session."""
+    runs = [one for one in (day.screen, day.trade) if one is not None]
+    orders = _orders(session, runs)
+    denied = Counter(order.denial_code for order in orders if order.denial_code)
+    exposure = mark.gross / mark.equity if mark.equity and mark.equity > 0 else None
+    return BacktestSession(
+        backtest_id=backtest_id,
+        run_id=run_id,
+        day=day.day,
+        state=DONE if day.reason is None else MISSING,
+        reason=day.reason,
+        screen_run_id=day.screen,
+        trade_run_id=day.trade,
+        cash=mark.cash,
+        equity=mark.equity,
+        exposure=exposure,
+        traded=mark.traded,
+        orders=_sorted(order.state for order in orders),
+        denials=dict(sorted(denied.items())),
+        verdicts=_sorted(session.exec(select(Verdict.rating).where(col(Verdict.run_id).in_(runs))).all()),
+        unpriced=mark.unpriced,
+        stale=mark.stale,
+    )
+
+
+def rows_of(session: Session, backtest_id: str) -> list[BacktestSession]:
+    """Return the sessions of a backtest by day, those of its resumptions too."""
+    rows = select(BacktestSession).where(BacktestSession.backtest_id == backtest_id)
+    return list(session.exec(rows.order_by(col(BacktestSession.day))).all())
+
+
+def decided_before(session: Session, account: str, now: dt.datetime) -> Run | None:
+    """Return the run on a backtest's account and a day whose decision has become orders already; None without one. A
+    walk that was stopped between the orders of a day and its mark has one, and must not decide twice."""
+    found = (
+        select(Run)
+        .join(Decision, col(Decision.run_id) == col(Run.id))
+        .where(Run.account == account, Run.market_now == now, col(Decision.processed_at).is_not(None))
+    )
+    return session.exec(found.order_by(col(Run.created_at))).first()
+
+
+def screened_before(session: Session, account: str, now: dt.datetime) -> Run | None:
+    """Return the screen on an account and a day that has ended well already; None without one. A walk that was stopped
+    has some that were ahead of its traders."""
+    found = select(Run).where(Run.kind == RunKind.SCREEN, Run.account == account, Run.market_now == now)
+    rows = session.exec(found.where(col(Run.state).in_(_ENDED_WELL)).order_by(col(Run.created_at))).all()
+    return next((run for run in rows if budgets.cut_short(session, run.id) is None), None)
+
+
+def _orders(session: Session, runs: Iterable[str]) -> list[Order]:
+    return list(session.exec(select(Order).where(col(Order.run_id).in_(list(runs)))).all())
+
+
+def _sorted(values: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(values).items()))
+
+
+def backtest_figures(session: Session, run: Run) -> dict[str, Any]:
+    """Return the figures of a backtest's summary: how far it came, its turns, and its result once it has one."""
+    rows = rows_of(session, run.params["backtest"])
+    result = session.exec(
+        select(Step.result).where(
+            Step.run_id == run.id, Step.kind == StepKind.BACKTEST_RESULT, Step.state == StepState.DONE
+        )
+    ).first()
+    missing = [row for row in rows if row.state == MISSING]
+    return {
+        "sessions": len(rows),
+        "missing": [{"day": row.day.isoformat(), "reason": row.reason} for row in missing],
+        **spent(session, run.account),
+        "backtest": result,
+    }
+
+
+def spent(session: Session, account: str) -> dict[str, Any]:
+    """Return turns and tokens of a backtest's runs, as the provider counted them."""
+    turns, tokens = session.exec(
+        select(func.count(), func.coalesce(func.sum(Turn.total_tokens), 0)).where(
+            col(Turn.run_id).in_(backtest_runs(account)), was_run()
+        )
+    ).one()
+    return {"turns": turns, "tokens": tokens}
+
+
+def result_of(desk: Desk, walk: Walk) -> dict[str, Any]:
+    """Return the result of a walk as JSON values. Money is in account currency, shares are fractions.
+
+    The outcomes of verdicts are looked up in the sessions after their days, as far as the data go.
+    """
+    with desk.store.read() as session:
+        rows = rows_of(session, walk.backtest_id)
+        capital = session.get_one(Account, walk.account).opening_cash
+        cost = _cost(session, walk)
+        claims = _claims(session, walk.account)
+        voices, waiting = _voices(voice_forecasts(session, walk.account)), _waiting(session, walk.account)
+    if not rows:
+        return {"sessions": 0}
+    days, horizon = [row.day for row in rows], walk.settings.question_sessions
+    market = walk.market(desk, later_session(walk.market(desk, days[-1]), days[-1], horizon))
+    closes = _closes(market, walk.symbols, days[0])
+    return {
+        **_curves(rows, _at(closes, days), capital),
+        "costs": f"{walk.settings.slippage_bps:g} basis points against each fill, "
+        f"{walk.settings.commission_per_share:g} a share",
+        "question": QUESTION.format(sessions=horizon),
+        **{name: [asdict(row) for row in hit_rates(found, closes, horizon)] for name, found in claims.items()},
+        "rounds": walk.settings.rounds,
+        "voices": voices,
+        "forecasts_waiting": waiting,
+        **cost,
+    } | {"conclusion": _conclusion(rows, _at(closes, days), capital, rules=walk.settings.provider == RULES)}
+
+
+def _closes(market: MarketData, symbols: Sequence[str], first: dt.date) -> CloseTable:
+    assert isinstance(market, RecordedSessions)
+    return closes_of(market, symbols, [day for day in market.recorded() if first <= day <= market.clock.session()])
+
+
+def _at(closes: CloseTable, days: Sequence[dt.date]) -> CloseTable:
+    """Return the rows of the days that were visited, each gap filled by the close before it."""
+    places = [list(closes.days).index(day) for day in days]
+    return CloseTable(days, closes.symbols, closes.carried()[places])
+
+
+def _curves(rows: Sequence[BacktestSession], closes: CloseTable, capital: float) -> dict[str, Any]:
+    """Return the curves by session, and what each comes to."""
+    desk = [row.equity for row in rows]
+    held, even = buy_and_hold(closes, capital), equal_weight(closes, capital)
+    known = [value for value in desk if value is not None]
+    exposures = [row.exposure for row in rows if row.exposure is not None]
+    traded = sum(row.traded for row in rows)
+    return {
+        "sessions": len(rows),
+        "missing": sum(row.state == MISSING for row in rows),
+        "first": rows[0].day.isoformat(),
+        "last": rows[-1].day.isoformat(),
+        "capital": capital,
+        "curve": [
+            {"day": row.day.isoformat(), "equity": value, "held": round(one, 2), "equal_weight": round(other, 2)}
+            for row, value, one, other in zip(rows, desk, held, even, strict=True)
+        ],
+        "returns": {
+            "desk": known[-1] / capital - 1 if known else None,
+            "held": held[-1] / capital - 1,
+            "equal_weight": even[-1] / capital - 1,
+        },
+        "drawdown": {"desk": drawdown(desk), "held": drawdown(held), "equal_weight": drawdown(even)},
+        "turnover": traded / (sum(known) / len(known)) if known else None,
+        "exposure": sum(exposures) / len(exposures) if exposures else None,
+        "orders": _summed(row.orders for row in rows),
+        "denials": _summed(row.denials for row in rows),
+        "verdicts": _summed(row.verdicts for row in rows),
+    }
+
+
+def _conclusion(rows: Sequence[BacktestSession], closes: CloseTable, capital: float, *, rules: bool) -> str:
+    return conclusion([row.equity for row in rows], buy_and_hold(closes, capital), rules=rules)
+
+
+def _summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    return dict(sorted(sum(map(Counter, counts), Counter[str]()).items()))
+
+
+def _cost(session: Session, walk: Walk) -> dict[str, Any]:
+    """Return turns, tokens and commissions, and the estimated price of all runs; None where no price is known."""
+    fees = session.exec(select(func.sum(Fill.commission)).where(Fill.account == walk.account)).one() or 0.0
+    runs = session.exec(
+        select(Run.summary).where(col(Run.id).in_(backtest_runs(walk.account)), Run.kind != RunKind.BACKTEST)
+    )
+    usd = [cost["usd"] for one in runs if (cost := one.get("cost") or {}).get("usd") is not None]
+    return {**spent(session, walk.account), "commission": fees, "usd": round(sum(usd), 6) if usd else None}
+
+
+def _claims(session: Session, account: str) -> dict[str, list[Claim]]:
+    """Return what was claimed of names: ratings by verdict and by confidence, stances by role, and lenses."""
+    own = col(Run.account).in_((account, research_account(account)))
+    verdicts = session.exec(
+        select(Verdict.rating, Verdict.confidence, Verdict.symbol, Run.market_now)
+        .join(Run, col(Run.id) == col(Verdict.run_id))
+        .where(own)
+    ).all()
+    reports = session.exec(
+        select(Report.role, Report.verdict, Report.symbol, Run.market_now)
+        .join(Run, col(Run.id) == col(Report.run_id))
+        .where(own, Report.status == ReportStatus.COMPLETED)
+    ).all()
+    hits = session.exec(
+        select(ScreenHit.lens, ScreenHit.symbol, Run.market_now)
+        .join(Run, col(Run.id) == col(ScreenHit.run_id))
+        .where(own)
+    ).all()
+    return {
+        "ratings": [Claim(rating, symbol, exchange_day(at)) for rating, _, symbol, at in verdicts],
+        "confidences": [Claim(f"{rating} {sure}", symbol, exchange_day(at)) for rating, sure, symbol, at in verdicts],
+        "roles": [Claim(f"{role} {stance}", symbol, exchange_day(at)) for role, stance, symbol, at in reports],
+        "lenses": [Claim(lens, symbol, exchange_day(at)) for lens, symbol, at in hits],
+    }
+
+
+def _waiting(session: Session, account: str) -> int:
+    """Return how many forecasts of voices are on questions that have no outcome yet."""
+    asked = select(func.count()).select_from(Forecast).join(Question, col(Question.id) == col(Forecast.question_id))
+    return session.exec(asked.where(Forecast.account == account, Question.state == QuestionState.OPEN)).one()
+
+
+def _voices(forecasts: Sequence[ScoredForecast]) -> list[dict[str, Any]]:
+    """Return the scores of each voice over the questions that have resolved; empty without rounds."""
+    found = []
+    for voice in sorted({one.source for one in forecasts}):
+        own = score([one for one in forecasts if one.source == voice])
+        if own is not None:
+            figures = {"brier": own.brier.mean, "alpha": own.alpha.mean, "error": own.alpha.error}
+            found.append({"voice": voice, "questions": own.questions, "dates": own.alpha.dates, **figures})
+    return found

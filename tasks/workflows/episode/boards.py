@@ -1,0 +1,296 @@
+"""The board of a run as its tables have it, the past of an account's voices, and what turns are given of both."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import sqlalchemy
+from sqlalchemy import bindparam
+from sqlmodel import Session, col, func, select
+
+from chordesk.agents.board.board import Board, PastPosition, PastRecord, board_text, voice_memory
+from chordesk.agents.subjects import CitedFinding, SymbolForecast, VoiceSubject, voice_subject
+from chordesk.models.board import ROUNDS, BoardQuestion, BoardSignal, KarmaSum, VoiceForecast, VoicePosition
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.tables.board import (
+    Episode,
+    EpisodeQuestion,
+    Forecast,
+    KarmaEntry,
+    Question,
+    Signal,
+    SignalCitation,
+)
+from chordesk.models.tables.columns import composed_once
+from chordesk.models.tables.runs import Run
+from chordesk.tools.questions.reading import known_column
+from chordesk.tools.scoring.statistics import ScoredForecast, alpha, brier, mean_of
+from chordesk.tools.scoring.track_records import voice_forecasts
+from chordesk.tools.scoring.voices import BLIND, INFORMED, error_correlation, last_positions
+
+
+def read_board(session: Session, run: Run, day: dt.date) -> Board:
+    """Return the board of a run; it is empty for a run without one. day: of its market.
+
+    Before the tally its number is what the next episode of the account gets.
+    """
+    return Board(board_questions(session, run.id), board_signals(session, run.id), number_of(session, run), day, run.id)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundView:
+    """What all voices of a round are shown: the board, its text, and the positions of earlier rounds."""
+
+    board: Board
+    text: str
+    positions: tuple[VoicePosition, ...]
+
+
+class RoundViews:
+    """The views of the latest rounds that this process worked on. A board is final when its first round starts, and the
+    positions of a round when the next one does: the voices of a round share one view, read once."""
+
+    def __init__(self, kept: int = 16) -> None:
+        self._lock = threading.Lock()
+        self._views: OrderedDict[tuple[str, str, int], RoundView] = OrderedDict()
+        self._kept = kept
+
+    def of(self, store: Store, run: Run, number: int, day: dt.date) -> RoundView:
+        """Return the view of a round, by number. day: of the run's market."""
+        key = (str(store.engine.url), run.id, number)
+        with self._lock:
+            if key not in self._views:
+                self._views[key] = _round_view(store, run, number, day)
+                while len(self._views) > self._kept:
+                    self._views.popitem(last=False)
+            return self._views[key]
+
+
+def _round_view(store: Store, run: Run, number: int, day: dt.date) -> RoundView:
+    with store.read() as session:
+        board = read_board(session, run, day)
+        earlier = tuple(one for one in positions(session, run.id) if one.round < number) if number > BLIND else ()
+    return RoundView(board, board_text(board), earlier)
+
+
+def number_of(session: Session, run: Run) -> int:
+    """Return the number of a run's episode among those of its account; the next one before it has one."""
+    episode = session.get(Episode, run.id)
+    if episode is not None:
+        return episode.number
+    return (session.exec(select(func.max(Episode.number)).where(Episode.account == run.account)).one() or 0) + 1
+
+
+def board_questions(session: Session, run_id: str) -> tuple[BoardQuestion, ...]:
+    """Return the questions of a run's board by label; the baseline is that of the run."""
+    rows = session.exec(
+        select(EpisodeQuestion, Question)
+        .join(Question, col(Question.id) == col(EpisodeQuestion.question_id))
+        .where(EpisodeQuestion.run_id == run_id)
+    ).all()
+    found = [
+        BoardQuestion(
+            label=asked.label,
+            id=question.id,
+            text=question.text,
+            subjects=tuple(question.subjects),
+            baseline=asked.baseline,
+            baseline_source=asked.baseline_source,
+            closes_at=question.closes_at,
+            chosen=asked.chosen,
+        )
+        for asked, question in rows
+    ]
+    return tuple(sorted(found, key=lambda one: label_order(one.label)))
+
+
+def board_signals(session: Session, run_id: str) -> tuple[BoardSignal, ...]:
+    """Return the signals of a run's board by tool and label."""
+    rows = session.exec(select(Signal).where(Signal.run_id == run_id)).all()
+    ordered = sorted(rows, key=lambda row: (row.tool, label_order(row.label)))
+    return tuple(BoardSignal.model_validate(row, from_attributes=True) for row in ordered)
+
+
+def positions(session: Session, run_id: str) -> tuple[VoicePosition, ...]:
+    """Return the forecasts of a run by round, voice and question."""
+    labels = select(EpisodeQuestion.question_id, EpisodeQuestion.label).where(EpisodeQuestion.run_id == run_id)
+    label_of = dict(session.exec(labels).all())
+    rows = session.exec(select(Forecast).where(Forecast.run_id == run_id)).all()
+    ordered = sorted(rows, key=lambda row: (row.round, row.voice, label_order(label_of[row.question_id])))
+    return tuple(_position(row, label_of[row.question_id]) for row in ordered)
+
+
+def _position(row: Forecast, label: str) -> VoicePosition:
+    forecast = VoiceForecast.model_validate(
+        {
+            "question": label,
+            "probability": row.probability,
+            "stake": row.stake,
+            "because": row.because,
+            "citations": row.citations,
+            "chain": row.chain,
+        }
+    )
+    return VoicePosition(voice=row.voice, round=row.round, forecast=forecast, forecast_id=row.id)
+
+
+def label_order(label: str) -> tuple[int, str]:
+    """Return the sort key of a label, in which Q10 comes after Q9."""
+    return len(label), label
+
+
+_LAST = 40  # forecasts that are read for the last positions
+_LEAST_TOGETHER = 20  # questions that all voices forecast, before their errors' correlation is used
+
+
+def memory_of(session: Session, run: Run, voice: str, now: dt.datetime, unused: Sequence[str]) -> str | None:
+    """Return what a voice remembers, None before its first position. now: market time. unused: tools of the last
+    episode without a citation."""
+    own = [one for one in voice_forecasts(session, run.account, now) if one.source == voice]
+    last = last_positions(own)
+    record = PastRecord(
+        mean_of(last, lambda one: brier(one.probability, one.outcome)),
+        mean_of(last, lambda one: alpha(one.probability, one.baseline, one.outcome)),
+    )
+    karma = karma_of(session, run.account, voice, now)
+    return voice_memory(record, _past(session, run, voice, now), karma, now=now, unused=unused) or None
+
+
+def karma_of(session: Session, account: str, voice: str, until: dt.datetime) -> dict[KarmaSum, float]:
+    """Return the sums of a voice's entries up to a market time; a sum without an entry is left out."""
+    mine = (KarmaEntry.account == account, KarmaEntry.voice == voice, col(KarmaEntry.market_at) <= until)
+    rows = session.exec(select(KarmaEntry.ledger, func.sum(KarmaEntry.amount)).where(*mine).group_by(KarmaEntry.ledger))
+    return {KarmaSum(ledger): float(amount) for ledger, amount in rows}
+
+
+def _past(session: Session, run: Run, voice: str, now: dt.datetime) -> list[PastPosition]:
+    """Return a voice's last forecasts on the run's market, each question of a run once: the last round's."""
+    parameters = {"account": run.account, "voice": voice, "run": run.id, "market": run.market, "now": now}
+    rows = session.execute(_last_forecasts(), parameters)
+    return list({(run_id, question): PastPosition(*values) for run_id, question, *values in rows}.values())
+
+
+@composed_once
+def _last_forecasts() -> Any:
+    """Return the query of a voice's last forecasts, the newest first and of a run the first round first: run, question
+    and the fields of a PastPosition. Parameters: account, voice, run (left out), market, now."""
+    return (
+        sqlalchemy.select(
+            col(Forecast.run_id),
+            col(Question.id),
+            col(Question.text),
+            col(Forecast.probability),
+            col(Forecast.baseline),
+            col(Forecast.market_at),
+            col(Question.outcome),
+            known_column(),
+        )
+        .join(Question, col(Question.id) == col(Forecast.question_id))
+        .join(Run, col(Run.id) == col(Forecast.run_id))
+        .where(
+            col(Forecast.account) == bindparam("account"),
+            col(Forecast.voice) == bindparam("voice"),
+            col(Forecast.run_id) != bindparam("run"),
+            col(Run.market) == bindparam("market"),
+            col(Forecast.market_at) <= bindparam("now"),
+        )
+        .order_by(col(Forecast.market_at).desc(), col(Forecast.round), col(Forecast.id))
+        .limit(_LAST)
+    )
+
+
+def correlation_of(forecasts: Sequence[ScoredForecast]) -> float | None:
+    """Return the mean correlation of the voices' errors over the questions that all of them forecast; None while these
+    are few."""
+    errors: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for one in last_positions(forecasts):
+        errors[one.run, one.question][one.source] = one.probability - one.outcome
+    voices = sorted({one.source for one in forecasts})
+    together = [found for found in errors.values() if found.keys() == set(voices)]
+    if len(together) < _LEAST_TOGETHER:
+        return None
+    return error_correlation(np.array([[found[voice] for found in together] for voice in voices]))
+
+
+def revision_gains(forecasts: Sequence[ScoredForecast]) -> list[float]:
+    """Return the fall of the Brier score of the voices' mean from round 1 to round 2, of each resolved question of an
+    episode with both, oldest first."""
+    rounds: dict[tuple[str, str], dict[int, list[ScoredForecast]]] = defaultdict(lambda: defaultdict(list))
+    for one in sorted(forecasts, key=lambda one: one.at):
+        rounds[one.run, one.question][one.round].append(one)
+    return [_points(found[BLIND]) - _points(found[INFORMED]) for found in rounds.values() if len(found) == len(ROUNDS)]
+
+
+def _points(forecasts: Sequence[ScoredForecast]) -> float:
+    return brier(min(fmean(one.probability for one in forecasts), 1.0), forecasts[0].outcome)
+
+
+MOST_SIGNALS = 5  # of one symbol, for the trader
+
+
+def subject_of(view: RoundView, voice: str, number: int, record: str | None, settings: Settings) -> VoiceSubject:
+    """Return the subject of a voice in a round, by number; the view of round 1 is blind, without any position. record:
+    what the voice remembers."""
+    board = view.board
+    return voice_subject(voice, number, view.text, board.questions, board.signals, settings, view.positions, record)
+
+
+def trader_board(session: Session, run_id: str) -> dict[str, SymbolForecast]:
+    """Return what the voices of a run forecast of each symbol, for the trader; empty for a run without a tally."""
+    episode = session.get(Episode, run_id)
+    if episode is None:
+        return {}
+    subjects = {one.label: one.subjects for one in board_questions(session, run_id)}
+    found: dict[str, SymbolForecast] = {}
+    for one in episode.summary.get("questions", ()):
+        if one["aggregate"] is None:
+            continue
+        made = _symbol_forecast(session, run_id, one)
+        found |= dict.fromkeys(subjects.get(one["question"], ()), made)
+    return found
+
+
+def _symbol_forecast(session: Session, run_id: str, one: Mapping[str, Any]) -> SymbolForecast:
+    aggregate = one["aggregate"]
+    dissent = [{name: each[name] for name in ("voice", "probability", "because")} for each in aggregate["dissent"]]
+    return {
+        "question": one["text"],
+        "probability": round(aggregate["probability"], 4),
+        "baseline": one["baseline"],
+        "round": aggregate["round"],
+        "voices": aggregate["voices"],
+        "dissent": dissent,  # type: ignore[typeddict-item]
+        "signals": _cited(session, run_id, one["id"]),
+    }
+
+
+def _cited(session: Session, run_id: str, question_id: str) -> list[CitedFinding]:
+    """Return the signals that citations of a question's forecasts count for, the most cited first."""
+    rows = session.exec(
+        select(Signal, Forecast.voice)
+        .join(SignalCitation, col(SignalCitation.signal_id) == col(Signal.id))
+        .join(Forecast, col(Forecast.id) == col(SignalCitation.forecast_id))
+        .where(SignalCitation.run_id == run_id, Forecast.question_id == question_id, SignalCitation.counts)
+    ).all()
+    voices: dict[str, set[str]] = defaultdict(set)
+    signals = {signal.label: signal for signal, _ in rows}
+    for signal, voice in rows:
+        voices[signal.label].add(voice)
+    ordered = sorted(signals, key=lambda label: (-len(voices[label]), label_order(label)))
+    return [
+        {
+            "id": label,
+            "headline": signals[label].headline,
+            "direction": signals[label].direction,
+            "voices": len(voices[label]),
+        }
+        for label in ordered[:MOST_SIGNALS]
+    ]

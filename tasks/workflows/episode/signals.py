@@ -1,0 +1,148 @@
+"""The signals of an episode: each tool's findings or its tombstone, and what steps carry from one to the next."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from chordesk.agents.board.voices import VOICES, owner_of
+from chordesk.models.analysis import Depth
+from chordesk.models.board import Harvest, SignalFinding, SignalState, implied
+from chordesk.models.states import StepKind
+from chordesk.models.tables.board import Signal
+from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.runs import Step
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine import policy
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.work import Done, Ending, RetryLater, attempts_of
+from chordesk.tasks.workflows.episode.boards import board_questions
+from chordesk.tools.board.context import harvest_context
+from chordesk.tools.board.registry import HARVESTERS, Tombstone, run_harvester
+
+FACTIONS = {voice.key: voice.faction for voice in VOICES.values()}
+OWN_RECORDS = "the desk"  # source of what code states about a tool
+
+
+def harvest_steps(parent: str) -> list[NewStep]:
+    """Return a step for each tool."""
+    return [NewStep(StepKind.HARVEST, parent, tool) for tool in HARVESTERS]
+
+
+def harvest(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Run one tool and post its findings. A failure that may pass is tried again; the last one leaves a tombstone."""
+    tool, harvester = step.subject, HARVESTERS.get(step.subject)
+    context = desk.tool_context(step.run_id)
+    now = context.clock.now()
+    if harvester is None:
+        rows = [tombstone(step.run_id, step.id, tool, f"this version has no tool {tool}", now)]
+        return Done({"state": SignalState.OFFLINE, "signals": 0}, (rows,))
+    with desk.store.read() as session:
+        questions = board_questions(session, step.run_id)
+    found = run_harvester(harvester, harvest_context(context, questions, FACTIONS))
+    if isinstance(found, Tombstone):
+        return _failed(desk, step, found, now)
+    rows = signals_of(step, found, now)
+    return Done({"state": rows[0].state, "signals": len(found.findings)}, (rows,))
+
+
+def _failed(desk: Desk, step: ClaimedStep, found: Tombstone, now: dt.datetime) -> Ending:
+    """Return another attempt for a failure that may pass while there are some left, else the tombstone."""
+    wait = policy.next_attempt("market_unavailable", *attempts_of(desk, step)) if found.retryable else None
+    if wait is not None:
+        return RetryLater(wait.seconds, policy.reason("market_unavailable", found.reason), counts=wait.counts)
+    rows = [tombstone(step.run_id, step.id, step.subject, found.reason, now)]
+    return Done({"state": SignalState.OFFLINE, "signals": 0, "reason": found.reason}, (rows,))
+
+
+def signals_of(step: ClaimedStep, found: Harvest, now: dt.datetime) -> list[Signal]:
+    """Return the rows of a harvest, best first; a dormant tool has one with the reason."""
+    if not found.findings:
+        reason = found.dormant or "it found nothing"
+        return [_stating(step.run_id, step.id, step.subject, SignalState.DORMANT, reason, now)]
+    return [_row(step, place, one) for place, one in enumerate(found.findings, start=1)]
+
+
+def tombstone(run_id: str, step_id: str, tool: str, reason: str, now: dt.datetime) -> Signal:
+    """Return the row of a tool that failed, with the reason. now: market time."""
+    return _stating(run_id, step_id, tool, SignalState.OFFLINE, f"{tool} failed: {reason}", now)
+
+
+def lost_with_its_worker(step: Step, now: dt.datetime) -> Signal:
+    """Return the tombstone of a tool that left nothing."""
+    return tombstone(step.run_id, step.id, step.subject, step.error or "its step left nothing", now)
+
+
+def _row(step: ClaimedStep, place: int, one: SignalFinding) -> Signal:
+    return Signal(
+        id=new_id(),
+        run_id=step.run_id,
+        step_id=step.id,
+        label=f"{step.subject}-{place}",
+        tool=step.subject,
+        owner=owner_of(step.subject),
+        state=SignalState.LIVE,
+        implied=implied(one),
+        **{**one.model_dump(), "subjects": list(one.subjects)},
+    )
+
+
+def _stating(run_id: str, step_id: str, tool: str, state: SignalState, headline: str, now: dt.datetime) -> Signal:
+    return Signal(
+        id=new_id(),
+        run_id=run_id,
+        step_id=step_id,
+        label=f"{tool}-1",
+        tool=tool,
+        owner=owner_of(tool),
+        state=state,
+        headline=headline,
+        direction="neutral",
+        source=OWN_RECORDS,
+        as_of=now,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedVoice:
+    """What one voice may spend. rounds: from the first on; depth: of its turns; tier: place of its model in
+    DESK_VOICE_MODELS, None where it has its role's; share: of all compute, its weight in the aggregates."""
+
+    rounds: int
+    depth: Depth
+    tier: int | None
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePlan:
+    """The plan of an episode. rounds: how many are held at most; voices: those that take part; extinct: voices left out
+    for their record; unused: tools of the last episode without a citation."""
+
+    rounds: int
+    voices: Mapping[str, PlannedVoice]
+    extinct: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+
+    def payload(self) -> dict[str, Any]:
+        """Return the plan as the payload of a step."""
+        found = asdict(self)
+        return {**found, "extinct": list(self.extinct), "unused": list(self.unused)}
+
+    def in_round(self, number: int) -> list[str]:
+        """Return the voices that take part in a round."""
+        return [voice for voice, plan in self.voices.items() if plan.rounds >= number]
+
+    def of_voice(self, voice: str) -> dict[str, Any]:
+        """Return the payload of one voice's step."""
+        plan = self.voices[voice]
+        return {"unused": list(self.unused), "depth": plan.depth, "tier": plan.tier}
+
+
+def plan_in(payload: Mapping[str, Any]) -> EpisodePlan:
+    """Return the plan in a step's payload."""
+    voices = {voice: PlannedVoice(**one) for voice, one in payload["voices"].items()}
+    return EpisodePlan(int(payload["rounds"]), voices, tuple(payload["extinct"]), tuple(payload["unused"]))

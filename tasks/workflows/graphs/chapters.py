@@ -1,0 +1,332 @@
+"""A chapter of a graph: its nodes run in this thread until the graph ends, the chapter's time is over or the worker is
+to end; then the next chapter is a step of its own, which goes on from the checkpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime as dt
+import math
+import re
+import time
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import orjson
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphDrained, GraphRecursionError
+from langgraph.runtime import RunControl
+from pydantic import BaseModel
+from sqlmodel import Session, col, func, select
+
+from chordesk.agents.answers import storable
+from chordesk.agents.langchain.bridge import CallInterrupted, ChatError, RateLimited, using
+from chordesk.models.errors import (
+    BudgetUsed,
+    DeskError,
+    GraphEndless,
+    GraphRaised,
+    GraphState,
+    GraphWaits,
+    LeaseLost,
+    Postponed,
+)
+from chordesk.models.states import AttemptEnd, StepKind
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Attempt, GraphCheckpoint, Run, Step, Turn
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine import policy
+from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.engine.summary import GOES_ON
+from chordesk.tasks.worker.turns import park
+from chordesk.tasks.worker.work import Done, Ending, RetryLater, attempts_of
+from chordesk.tasks.workflows.graphs.bridge import Record, StepBridge
+from chordesk.tasks.workflows.graphs.checkpoints import StepSaver
+from chordesk.tasks.workflows.graphs.factory import load_graph, only_async
+
+MOST_BYTES = 4_000_000
+_DEEPEST = 60
+
+
+def json_output(value: Any) -> Any:
+    """Return a graph's output as what JSON holds: messages as their type, text, calls and name. Raises GraphState, with
+    the place, for what JSON cannot hold, and for more than MOST_BYTES."""
+    found = storable(_plain(value, "the output", 0))
+    size = len(orjson.dumps(found))
+    if size > MOST_BYTES:
+        raise GraphState(f"the output has {size:,} bytes as JSON, more than {MOST_BYTES:,}")
+    return found
+
+
+def _plain(value: Any, place: str, depth: int) -> Any:
+    if depth > _DEEPEST:
+        raise GraphState(f"{place[:200]} is nested more than {_DEEPEST} deep, or holds itself")
+    if value is None or (isinstance(value, bool | str) and not isinstance(value, Enum)):
+        return value
+    if isinstance(value, Enum):
+        return _plain(value.value, place, depth + 1)
+    if isinstance(value, int | float):
+        return _number(value, place)
+    if isinstance(value, dt.datetime | dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, UUID | PurePath):
+        return str(value)
+    if isinstance(value, BaseMessage):
+        return _message(value, place, depth)
+    if isinstance(value, BaseModel):
+        value = {name: getattr(value, name) for name in type(value).model_fields}
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {_key(key, place): _plain(item, f"{place}.{key}", depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)]
+    raise GraphState(f"{place[:200]} is of type {type(value).__name__}, which JSON cannot hold")
+
+
+def _number(value: float, place: str) -> float:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise GraphState(f"{place[:200]} is {value}, which JSON cannot hold")
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise GraphState(f"{place[:200]} has more than 64 bits, which JSON here cannot hold")
+    return value
+
+
+def _key(key: Any, place: str) -> str:
+    if not isinstance(key, str):
+        raise GraphState(f"{place[:200]} has the key {key!r}, which JSON cannot hold")
+    return key
+
+
+def _message(message: BaseMessage, place: str, depth: int) -> dict[str, Any]:
+    found = {"type": message.type, "content": _plain(message.content, f"{place}.content", depth + 1)}
+    calls = getattr(message, "tool_calls", None)
+    if calls:
+        found["tool_calls"] = _plain(calls, f"{place}.tool_calls", depth + 1)
+    return {**found, **({"name": message.name} if message.name else {})}
+
+
+if TYPE_CHECKING:
+    from langgraph.pregel import Pregel
+
+# Of the step's deadline: a node that begins within it has as long again.
+CHAPTER = 0.5
+# Workers that a chapter may lose while it gets on. Then the next one begins, which has lost none: a graph of hours
+# outlives any number of restarts, and one that kills its workers at the same node still fails (`policy.LOSSES`).
+MOST_LOSSES = 3
+_NODE_TAG, _WITHIN = "graph:step:", "|"  # of LangGraph: on a node's run; between a node and a graph within it
+_NODE = re.compile(r"During task with name '(.+?)' and id")
+
+
+class Chapter:
+    """One attempt at a chapter of a graph."""
+
+    def __init__(self, desk: Desk, step: ClaimedStep, held: HeldStep) -> None:
+        self._desk, self._step, self._held = desk, step, held
+        self._thread: str = step.payload["graph"]
+        with desk.store.read() as session:
+            self._run = session.get_one(Run, step.run_id)
+            steps = select(Step.id).where(Step.run_id == step.run_id, Step.kind == step.kind)
+            own = (col(Turn.step_id).in_(steps), Turn.subject == self._thread)
+            last = session.exec(select(Turn.id).where(*own).order_by(col(Turn.id).desc()).limit(1)).first()
+            self._worn = _worn(session, step, self._thread)
+        self._until = time.monotonic() + desk.settings.step_deadline_seconds * CHAPTER
+        self._control = RunControl()
+        self._record = Record(last)
+        self._bridge = StepBridge(desk, step, self._thread, self._record)
+        patience = desk.settings.step_deadline_seconds
+        self._saver = StepSaver(desk.store, step, self._thread, self._bridge, patience, self._saved)
+
+    def play(self) -> Ending:
+        """Run the chapter and return its end. Raises LeaseLost, StepEnded."""
+        if self._worn:
+            return self._next()
+        self._held.on_end(self._halt)
+        try:
+            output = self._output()
+        except GraphDrained:
+            return self._next()
+        except Exception as error:
+            return self._failed(error)
+        finally:
+            for run in self._bridge.runs:
+                self._desk.telemetry.record_turns(self._step, run.turns[0].role, self._thread, run)
+        if self._bridge.ended is not None or self._held.ended is not None:
+            return self._failed(self._bridge.ended or LeaseLost("the step has ended"))
+        try:
+            return self._done(output)
+        except GraphState as error:
+            return self._failed(error)
+
+    def _done(self, values: Any) -> Done:
+        """Return the end of a graph that has ended well. values: its output. Raises GraphState."""
+        found = {"status": "completed", **self._place, "output": json_output(values)}
+        return Done(found, self._record.rows(), also=self._saver.forget)
+
+    def _graph(self) -> Pregel[Any, Any, Any, Any]:
+        """Return the graph, which is this chapter's own. Raises UsageError."""
+        return load_graph(self._run.params["factory"], self._desk.settings.graphs)
+
+    def _given(self) -> Any:
+        """Return the input of a graph that has no checkpoint yet. Its calls of a model are the step's."""
+        return self._run.params["inputs"][self._thread]
+
+    @property
+    def _place(self) -> dict[str, Any]:
+        return {"graph": self._thread, "chapter": self._step.payload["chapter"]}
+
+    def _output(self) -> Any:
+        """Return what the graph came to. Raises what its code raises, GraphDrained at the chapter's end."""
+        with using(self._bridge):
+            return self._values(self._graph())
+
+    def _values(self, graph: Pregel[Any, Any, Any, Any]) -> Any:
+        graph.checkpointer = self._saver
+        config: RunnableConfig = {
+            "configurable": {"thread_id": self._thread},
+            "callbacks": [_Nodes(self._saver), _ToolCalls(self._record)],
+            "run_name": self._thread,
+        }
+        saved = self._saver.get_tuple(config)
+        done = max(saved.metadata.get("step", 0), 0) if saved is not None else 0
+        most = self._desk.settings_of(self._step.run_id).graph_steps
+        config["recursion_limit"] = max(most - done, 1)
+        given = self._given() if saved is None else None
+        if only_async(graph):
+            values = asyncio.run(graph.ainvoke(given, config, durability="sync", control=self._control))
+        else:
+            values = graph.invoke(given, config, durability="sync", control=self._control)
+        if waiting := graph.get_state(config).next:
+            raise GraphWaits(f"the graph stopped before {', '.join(waiting)}")
+        return values
+
+    def _saved(self, number: int) -> None:
+        """End the chapter with this checkpoint, where it is time to. That of the input, -1, is written while the graph
+        begins."""
+        if number < 0:
+            return
+        if time.monotonic() >= self._until or self._desk.drain.requested:
+            self._control.request_drain("the chapter's end")
+
+    def _halt(self) -> None:
+        reason = self._held.ended or EndReason.STOPPED
+        self._bridge.halt(CallInterrupted(f"the step was ended: {reason}"), waits=self._held.interrupted)
+
+    def _next(self) -> Ending:
+        chapter = self._step.payload["chapter"] + 1
+        payload = {**self._step.payload, "chapter": chapter}
+        subject = f"{self._thread} ({chapter})"
+        step = NewStep(StepKind.GRAPH, str(self._step.parent_id), subject, self._step.role, payload)
+        return Done({GOES_ON: True, **self._place}, self._record.rows(), [step])
+
+    def _failed(self, error: Exception) -> Ending:
+        """Return the end of a chapter that an error ended. What ended the calls counts, whatever the graph made of it.
+        Raises LeaseLost, StepEnded."""
+        cause, rows = self._bridge.ended or error, self._record.rows()
+        if isinstance(cause, LeaseLost) or self._held.ended is EndReason.LEASE_LOST:
+            raise LeaseLost(f"step {self._step.id}: another has it") from error
+        if self._held.interrupted:
+            raise StepEnded(self._held.ended or EndReason.STOPPED, *rows) from error
+        if self._held.ended is EndReason.DEADLINE:
+            return self._again("deadline", f"a node did not end within the step's time ({_text_of(error)})", 0.0)
+        if isinstance(cause, Postponed):
+            return RetryLater(cause.seconds, policy.waiting(self._step.error, str(cause)), rows, counts=False)
+        if isinstance(cause, BudgetUsed):
+            why = cause.args[0]
+            return Done({"status": "skipped", "reason": why, **self._place}, rows, error=why)
+        if isinstance(cause, RateLimited) and (model := self._bridge.model) is not None:
+            seconds = park(self._desk, model, cause.reset_seconds, str(cause.args[0]))
+            return self._again(cause.kind, str(cause), seconds)
+        return self._again(*_kind_of(cause), 0.0)
+
+    def _again(self, kind: str, message: str, seconds: float) -> Ending:
+        """Return another attempt, where the policy has one for this kind of failure, else the end."""
+        reason, rows = policy.reason(kind, message), self._record.rows()
+        wait = policy.next_attempt(kind, *attempts_of(self._desk, self._step))
+        if wait is None:
+            return Done({"status": "failed", **self._place}, rows, error=reason)
+        return RetryLater(max(wait.seconds, seconds), reason, rows, counts=wait.counts)
+
+
+def _worn(session: Session, step: ClaimedStep, thread: str) -> bool:
+    """Return whether a chapter has lost MOST_LOSSES workers and got on in between."""
+    lost = select(func.count()).where(Attempt.step_id == step.id, Attempt.outcome == AttemptEnd.LOST)
+    if session.exec(lost).one() < MOST_LOSSES:
+        return False
+    kept = session.get(GraphCheckpoint, (step.run_id, thread, ""))
+    return kept is not None and kept.step_id == step.id
+
+
+def _kind_of(error: Exception) -> tuple[str, str]:
+    """Return the kind and the text of an error that came out of a graph."""
+    if isinstance(error, ChatError):
+        return error.kind, f"{_where(error)}{error}"
+    if isinstance(error, GraphRecursionError):
+        error = GraphEndless(f"no end after as many steps as DESK_GRAPH_STEPS allows: {str(error).splitlines()[0]}")
+    kind = policy.kind_of_exception(error)
+    if kind != "crashed":
+        return kind, f"{_where(error)}{error if isinstance(error, DeskError) else _text_of(error)}"
+    return "graph_raised", str(GraphRaised(f"{_where(error)}{_text_of(error)}"))
+
+
+def _text_of(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:1000]
+
+
+def _where(error: BaseException) -> str:
+    """Return the node whose code raised, as LangGraph notes it."""
+    notes = getattr(error, "__notes__", ())
+    found = next((match for note in reversed(notes) if (match := _NODE.search(note))), None)
+    return f"in the node {found.group(1)}: " if found is not None else ""
+
+
+class _Nodes(BaseCallbackHandler):
+    """Listener to the nodes of the graph itself: the saver has to know whether others run beside one."""
+
+    def __init__(self, saver: StepSaver) -> None:
+        self._saver = saver
+
+    def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: UUID, **given: Any) -> None:
+        is_node = any(tag.startswith(_NODE_TAG) for tag in given.get("tags") or ())
+        if is_node and _WITHIN not in str((given.get("metadata") or {}).get("langgraph_checkpoint_ns")):
+            self._saver.begins(run_id)
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:
+        self._saver.ends(run_id)
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        self._saver.ends(run_id)
+
+
+class _ToolCalls(BaseCallbackHandler):
+    """Listener to the tools that the graph's own code calls."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._begun: dict[UUID, tuple[str, dict[str, Any], dt.datetime]] = {}
+
+    def on_tool_start(self, serialized: Any, input_str: str, *, run_id: UUID, **given: Any) -> None:
+        inputs = given.get("inputs")
+        arguments = inputs if isinstance(inputs, dict) else {"input": input_str}
+        self._begun[run_id] = (str((serialized or {}).get("name") or "tool"), arguments, utcnow())
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
+        is_message = isinstance(output, ToolMessage)
+        text = str(output.content) if is_message else str(output)
+        success = not is_message or output.status != "error"
+        self._ended(run_id, text, success=success, call_id=str(output.tool_call_id) if is_message else "")
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **given: Any) -> None:
+        self._ended(run_id, f"{type(error).__name__}: {error}", success=False, call_id=str(given.get("tool_call_id")))
+
+    def _ended(self, run_id: UUID, text: str, *, success: bool, call_id: str) -> None:
+        if (begun := self._begun.pop(run_id, None)) is None:
+            return
+        tool, arguments, began = begun
+        self._record.called(tool, arguments, text, success=success, began=began, ended=utcnow(), call_id=call_id)

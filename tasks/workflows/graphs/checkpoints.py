@@ -1,0 +1,283 @@
+"""The checkpointer of a graph in the desk's database: the latest checkpoint alone, written only while the step is held.
+
+A checkpoint and the rows of the turns made since the one before are one transaction: what a node did is there with the
+state that followed from it, or neither is. What a node has written is stored by itself only while others run beside it:
+the next checkpoint has it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.types import ERROR
+from sqlalchemy import Delete, Update, bindparam, delete, update
+from sqlmodel import Session, col, select
+
+from chordesk.models.database.store import Store, insert_rows, new_row, transact
+from chordesk.models.errors import GraphState, LeaseLost
+from chordesk.models.tables.columns import composed_once, utcnow
+from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite
+from chordesk.tasks.engine import graph
+from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.workflows.graphs.bridge import StepBridge
+
+_WITHIN = ":"  # in the place of a graph within a node: before the id of the node's task
+
+
+@composed_once
+def replace_checkpoint() -> Update:
+    """Return the update of a checkpoint by the next one. Parameters: each column as new_NAME."""
+    columns = GraphCheckpoint.__table__.c  # type: ignore[attr-defined]
+    keys = [column for column in columns if column.primary_key]
+    rest = [column for column in columns if not column.primary_key]
+    return (
+        update(GraphCheckpoint.__table__)  # type: ignore[attr-defined]
+        .where(*(column == bindparam(f"new_{column.name}") for column in keys))
+        .values({column.name: bindparam(f"new_{column.name}", type_=column.type) for column in rest})
+    )
+
+
+@composed_once
+def forget_checkpoints(table: type[Any], which: str) -> Delete:
+    """Return the deletion of some rows of a graph. Parameters: run, of_thread, and those of which: `all`; `within`, of
+    graphs within its nodes; `old`, of other checkpoints than the `new` one `at` a place; `same`, of a write `at` a
+    place, by_task and at_ordinal."""
+    c = table.__table__.c
+    own = delete(table.__table__).where(c.run_id == bindparam("run"), c.thread == bindparam("of_thread"))
+    if which == "within":
+        return own.where(c.place.contains(_WITHIN))
+    if which == "old":
+        return own.where(c.place == bindparam("at"), c.checkpoint_id != bindparam("new"))
+    if which == "same":
+        same = (c.task == bindparam("by_task"), c.ordinal == bindparam("at_ordinal"))
+        return own.where(c.place == bindparam("at"), *same)
+    return own
+
+
+class StepSaver(BaseCheckpointSaver[int]):
+    """Checkpointer of one graph of a run, for one attempt at a step.
+
+    seconds: for how long a transaction is tried while the database is away. saved: called after each checkpoint of the
+    graph itself, with its number.
+    """
+
+    def __init__(
+        self, store: Store, step: ClaimedStep, thread: str, bridge: StepBridge, seconds: float,
+        saved: Callable[[int], None],
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._store, self._step, self._thread = store, step, thread
+        self._bridge, self._seconds, self._saved = bridge, seconds, saved
+        self._running: set[Any] = set()
+        self._unwritten: list[GraphWrite] = []
+        self._lock = threading.Lock()
+        # Whether the database may have writes, and rows of graphs within nodes: what an attempt before left is unknown.
+        self._has_writes = self._has_within = True
+
+    def begins(self, node: Any) -> None:
+        """Note that a node of the graph itself begins, by an id of its own; what others have written before it is
+        stored first. Raises as `put` does."""
+        with self._lock:
+            self._running.add(node)
+            rows, self._unwritten = self._unwritten, []
+        if rows:
+            self._store_writes(rows)
+
+    def ends(self, node: Any) -> None:
+        """Note that a node has ended, or any other part of the graph."""
+        with self._lock:
+            self._running.discard(node)
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        place, wanted = _place(config), get_checkpoint_id(config)
+        with self._store.read() as session:
+            row = session.get(GraphCheckpoint, (self._step.run_id, self._thread, place))
+            if row is None or (wanted and wanted != row.checkpoint_id):
+                return None
+            writes = session.exec(
+                select(GraphWrite)
+                .where(*self._at(GraphWrite, place), GraphWrite.checkpoint_id == row.checkpoint_id)
+                .order_by(col(GraphWrite.path), col(GraphWrite.task), col(GraphWrite.ordinal))
+            ).all()
+        load = self.serde.loads_typed
+        return CheckpointTuple(
+            config=self._config(place, row.checkpoint_id),
+            checkpoint=load((row.form, row.content)),
+            metadata=load((row.about_form, row.about)),
+            parent_config=self._config(place, row.parent_id) if row.parent_id else None,
+            pending_writes=[(one.task, one.channel, load((one.form, one.content))) for one in writes],
+        )
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yield the latest checkpoint: no other is kept."""
+        found = self.get_tuple(config) if config is not None and before is None else None
+        if found is not None:
+            yield found
+
+    def put(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:  # fmt: skip
+        """Store a checkpoint. Raises LeaseLost for a step that is held no more, GraphState for a state that cannot be
+        stored, and what ended the step's calls."""
+        place, number = _place(config), metadata.get("step", 0)
+        form, content = self._dumped(checkpoint, f"the state after step {number}")
+        about_form, about = self._dumped(get_checkpoint_metadata(config, metadata), "the metadata")
+        row = new_row(
+            GraphCheckpoint,
+            run_id=self._step.run_id,
+            thread=self._thread,
+            place=place,
+            checkpoint_id=checkpoint["id"],
+            parent_id=config.get("configurable", {}).get("checkpoint_id"),
+            form=form,
+            content=content,
+            about_form=about_form,
+            about=about,
+            step_id=self._step.id,
+            attempt=self._step.attempt,
+            written_at=utcnow(),
+        )
+
+        with self._lock:
+            if not place:
+                self._unwritten = []  # the checkpoint has them
+            has_writes, has_within = self._has_writes or bool(place), self._has_within and not place
+            self._has_within = self._has_within or bool(place)
+
+        def write(session: Session) -> None:
+            if has_writes:
+                self._delete(session, GraphWrite, "old", at=place, new=checkpoint["id"])
+            if has_within and metadata.get("source") == "loop":
+                # Of graphs within nodes that have ended with this step of the graph.
+                for table in (GraphWrite, GraphCheckpoint):
+                    self._delete(session, table, "within")
+            values = {f"new_{name}": value for name, value in row.model_dump().items()}
+            if session.connection().execute(replace_checkpoint(), values).rowcount == 0:
+                insert_rows(session, [row])
+
+        self._write(write)
+        if not place:
+            self._has_writes = False
+            self._has_within = self._has_within and metadata.get("source") != "loop"
+            self._saved(number)
+        return self._config(place, checkpoint["id"])
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a node has written while others of its step run or begin. Raises as `put` does."""
+        if self._bridge.ended is not None and all(channel == ERROR for channel, _ in writes):
+            return
+        place, checkpoint_id = _place(config), config.get("configurable", {})["checkpoint_id"]
+        rows = []
+        for ordinal, (channel, value) in enumerate(writes):
+            form, content = self._dumped(value, f"what a node wrote to {channel}")
+            rows.append(
+                new_row(
+                    GraphWrite,
+                    run_id=self._step.run_id,
+                    thread=self._thread,
+                    place=place,
+                    task=task_id,
+                    ordinal=WRITES_IDX_MAP.get(channel, ordinal),
+                    checkpoint_id=checkpoint_id,
+                    path=task_path,
+                    channel=channel,
+                    form=form,
+                    content=content,
+                )
+            )
+        with self._lock:
+            alone = not place and not self._running
+            if alone:
+                self._unwritten += rows
+        if not alone:
+            self._store_writes(rows)
+
+    def _store_writes(self, rows: Sequence[GraphWrite]) -> None:
+        def write(session: Session) -> None:
+            for row in rows:
+                self._delete(session, GraphWrite, "same", at=row.place, by_task=row.task, at_ordinal=row.ordinal)
+            insert_rows(session, rows)
+
+        self._has_writes = True
+        self._has_within = self._has_within or any(row.place for row in rows)
+        self._write(write)
+
+    def delete_thread(self, thread_id: str) -> None:
+        self._write(self.forget)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return self.get_tuple(config)
+
+    async def alist(self, config: RunnableConfig | None, **given: Any) -> AsyncIterator[CheckpointTuple]:
+        for found in self.list(config, **given):
+            yield found
+
+    async def aput(self, *given: Any) -> RunnableConfig:
+        return self.put(*given)
+
+    async def aput_writes(self, *given: Any) -> None:
+        self.put_writes(*given)
+
+    def forget(self, session: Session) -> None:
+        """Delete all that is kept of the graph, in the transaction that ends it."""
+        for table in (GraphWrite, GraphCheckpoint):
+            self._delete(session, table, "all")
+
+    def _delete(self, session: Session, table: type[Any], which: str, **values: Any) -> None:
+        own = {"run": self._step.run_id, "of_thread": self._thread}
+        session.connection().execute(forget_checkpoints(table, which), {**own, **values})
+
+    def _write(self, do: Callable[[Session], None]) -> None:
+        """Write within a transaction of the step's owner, with the rows of the turns since the last one."""
+        with self._bridge.record.written() as rows:
+            self._bridge.require_going()
+
+            def write(session: Session) -> None:
+                graph.require_held(session, self._step)
+                rows(session)
+                do(session)
+
+            try:
+                transact(self._store, write, self._seconds)
+            except LeaseLost as error:
+                self._bridge.end(error)
+                raise
+
+    def _dumped(self, value: Any, what: str) -> tuple[str, bytes]:
+        try:
+            return self.serde.dumps_typed(value)
+        except Exception as error:
+            raise GraphState(f"{what} cannot be stored: {error}") from error
+
+    def _at(self, table: Any, place: str) -> tuple[Any, ...]:
+        return table.run_id == self._step.run_id, table.thread == self._thread, table.place == place
+
+    def _config(self, place: str, checkpoint_id: str) -> RunnableConfig:
+        return {"configurable": {"thread_id": self._thread, "checkpoint_ns": place, "checkpoint_id": checkpoint_id}}
+
+
+def _place(config: RunnableConfig) -> str:
+    return str(config.get("configurable", {}).get("checkpoint_ns", ""))

@@ -1,0 +1,381 @@
+"""Research over what the account holds: which roles are due and why, the plan of a run, its result, and the
+schedule."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlmodel import Session, col, select
+
+from chordesk.agents.roles import rejecting, research_roles, validators
+from chordesk.models.answers import Frozen, ReportStatus, Stance
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.states import RUN_FINAL, STEP_FINAL
+from chordesk.models.tables.columns import composed_once, utcnow
+from chordesk.models.tables.runs import Report, Run, Step
+from chordesk.models.tables.runtime import RoleSchedule
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.workflows.research_roles import after
+from chordesk.tools.holdings import Holding, holdings
+
+
+class DueReason(StrEnum):
+    """Reasons why a role runs, in the order of the checks: the first that holds is given."""
+
+    MANUAL = "manual"  # a person wants it, due or not
+    INITIAL_RUN = "initial_run"
+    UNREALIZED_CHANGE = "unrealized_change_trigger"
+    PRICE_MOVE = "price_move_trigger"
+    AGE_TIMEOUT = "age_timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingSnapshot:
+    """A holding at one review, past or present: market time and figures.
+
+    price in account currency, unrealized as a share of the cost; None where it was not known.
+    """
+
+    at: dt.datetime
+    price: float | None
+    unrealized: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The settings that make a role due.
+
+    age: time after which a role reviews again whatever the figures. price_move: a fraction of the price at the last
+    review. unrealized_change: by how much the gain differs from that at the last review.
+    """
+
+    age: dt.timedelta
+    price_move: float
+    unrealized_change: float
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A role that is due. text: the reason with its figure."""
+
+    reason: DueReason
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotDue:
+    """due_at: market time at which its age makes the role due, if no figure does so before. blind: the figures that
+    cannot, and why."""
+
+    due_at: dt.datetime
+    blind: tuple[str, ...]
+
+
+def limits_of(settings: Settings) -> Limits:
+    return Limits(dt.timedelta(hours=settings.role_age_hours), settings.price_move, settings.unrealized_change)
+
+
+def due(last: HoldingSnapshot | None, now: HoldingSnapshot, limits: Limits, *, asked: bool = False) -> Due | NotDue:
+    """Return whether a role is due, and why, or when it is next.
+
+    last: None when the role never reviewed the holding; a review of later than now counts as none. asked: a person
+    wants it. A figure that is missing at either review triggers nothing.
+    """
+    if asked:
+        return Due(DueReason.MANUAL, "manual")
+    if last is None or last.at > now.at:
+        return Due(DueReason.INITIAL_RUN, "initial run")
+    gained, moved = _difference(last.unrealized, now.unrealized), _move(last.price, now.price)
+    if _reaches(gained, limits.unrealized_change):
+        return Due(DueReason.UNREALIZED_CHANGE, f"unrealized {signed(gained)}")
+    if _reaches(moved, limits.price_move):
+        return Due(DueReason.PRICE_MOVE, f"price {signed(moved)}")
+    if now.at - last.at >= limits.age:
+        return Due(DueReason.AGE_TIMEOUT, f"{ago(now.at - last.at)} old")
+    figures = (("price", last.price, now.price, moved), ("unrealized", last.unrealized, now.unrealized, gained))
+    blind = tuple(_blind(name, then, today) for name, then, today, change in figures if change is None)
+    return NotDue(last.at + limits.age, blind)
+
+
+def signed(change: float | None) -> str:
+    """Return a fraction as a percentage of three digits with its sign, such as +7% or -5.25%."""
+    return "unknown" if change is None else f"{100 * change:+.3g}%"
+
+
+def ago(span: dt.timedelta) -> str:
+    """Return a span of time in the largest unit that is precise enough: 45 min, 26 h, 9 d."""
+    minutes = int(span.total_seconds() // 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h" if hours < 72 else f"{hours // 24} d"
+
+
+def _difference(then: float | None, now: float | None) -> float | None:
+    return None if then is None or now is None else now - then
+
+
+def _move(then: float | None, now: float | None) -> float | None:
+    return None if not then or now is None else now / then - 1
+
+
+def _reaches(change: float | None, limit: float) -> bool:
+    # A move from 100 to 95 is one of 5 %, whatever its last binary digit.
+    return change is not None and round(abs(change), 12) >= limit
+
+
+def _blind(name: str, then: float | None, now: float | None) -> str:
+    return f"{name} not known {'now' if now is None else 'at the last look'}"
+
+
+# Why a role runs on a symbol that a screen brought up: it runs then whether it is due or not.
+SCREENED = "screen"
+# Statuses that count as a review. A role that had no data, or declined, would do so again at once; one that failed or
+# was skipped has reviewed nothing.
+LOOKED = frozenset({ReportStatus.COMPLETED, ReportStatus.NO_DATA, ReportStatus.REFUSED})
+
+_KEY = ("account", "market", "symbol", "role")
+
+
+class RoleScheduleStore:
+    """The rows of one account on one market."""
+
+    def __init__(self, account: str, market: str) -> None:
+        self._account, self._market = account, market
+
+    def rows(self, session: Session, now: dt.datetime) -> Mapping[tuple[str, str], RoleSchedule]:
+        """Return the rows by symbol and role. A row of later than now (market time) is left out: in replay the table
+        may have the future."""
+        found = session.exec(
+            select(RoleSchedule).where(
+                RoleSchedule.account == self._account,
+                RoleSchedule.market == self._market,
+                col(RoleSchedule.last_at) <= now,
+            )
+        ).all()
+        return {(row.symbol, row.role): row for row in found}
+
+    def record(
+        self,
+        session: Session,
+        symbol: str,
+        role: str,
+        look: HoldingSnapshot,
+        *,
+        reason: str,
+        run_id: str,
+        report_id: str,
+    ) -> None:
+        """Write a review in the caller's transaction, in place of the one before."""
+        values = {
+            "account": self._account,
+            "market": self._market,
+            "symbol": symbol,
+            "role": role,
+            "run_id": run_id,
+            "report_id": report_id,
+            "reason": reason,
+            "last_at": look.at,
+            "last_price": look.price,
+            "last_unrealized": look.unrealized,
+            "updated_at": utcnow(),
+        }
+        session.connection().execute(_upsert(session.get_bind().dialect.name), values)
+
+
+@composed_once
+def _upsert(dialect: str) -> Any:
+    # Two runs may end a review at once: the second must find the row, not fail on it.
+    table = RoleSchedule.__table__  # type: ignore[attr-defined]
+    new = (sqlite if dialect == "sqlite" else postgresql).insert(table)
+    changes = {name: new.excluded[name] for name in table.c.keys() if name not in _KEY}  # noqa: SIM118
+    return new.on_conflict_do_update(index_elements=list(_KEY), set_=changes)
+
+
+PLANS = "portfolio"  # where a run's parameters hold its plans
+
+
+class DueRole(Frozen):
+    """why: the reason with its figure, such as `unrealized +7%`."""
+
+    role: str
+    reason: DueReason
+    why: str
+
+
+class SkippedRole(Frozen):
+    """A role that does not run. due_at: market time at which it is due at the latest. why: since when, and what cannot
+    make it due earlier. report_id: its last report, on which the verdict rests instead."""
+
+    role: str
+    due_at: dt.datetime
+    why: str
+    report_id: str | None = None
+
+
+class HoldingPlan(Frozen):
+    """One holding as it stood when the run was opened; fields as of `tools.holdings.Holding`."""
+
+    symbol: str
+    price: float | None
+    unrealized: float | None
+    missing: list[str]
+    due: list[DueRole]
+    skipped: list[SkippedRole]
+
+
+def plan_portfolio(desk: Desk, *, force: bool = False) -> list[HoldingPlan]:
+    """Return a plan for each holding of the desk's account, by symbol, as the market has it now. Raises UsageError when
+    there is none."""
+    account, now = desk.settings.account, desk.market.clock.now()
+    held = holdings(desk.tool_context())
+    if not held:
+        remedy = "`desk research SYMBOL...` researches symbols that you name"
+        raise UsageError(f"the account {account} holds nothing: there is nothing to research", remedy=remedy)
+    with desk.store.read() as session:
+        rows = RoleScheduleStore(account, desk.market.name).rows(session, now)
+        reports = _last_reports(session, rows.values())
+    limits, roles = limits_of(desk.settings), research_roles(desk.settings)
+    return [plan(one, rows, reports, now, limits, roles, asked=force) for one in held]
+
+
+def _last_reports(session: Session, rows: Iterable[RoleSchedule]) -> Mapping[str, Report]:
+    """Return the reports that rows of the schedule name, by id."""
+    ids = [row.report_id for row in rows if row.report_id is not None]
+    return {report.id: report for report in session.exec(select(Report).where(col(Report.id).in_(ids))).all()}
+
+
+def plan(
+    holding: Holding,
+    rows: Mapping[tuple[str, str], RoleSchedule],
+    reports: Mapping[str, Report],
+    now: dt.datetime,
+    limits: Limits,
+    roles: Sequence[str],
+    *,
+    asked: bool = False,
+) -> HoldingPlan:
+    """Return the plan of one holding.
+
+    rows: the schedule's, by symbol and role; reports: by id, those that the rows name. roles: those of the desk's
+    research. asked: every role runs.
+    """
+    seen = HoldingSnapshot(now, holding.price, holding.unrealized)
+    found: list[DueRole] = []
+    skipped: list[SkippedRole] = []
+    for role in roles:
+        row = rows.get((holding.symbol, role))
+        report = reports.get(row.report_id or "") if row else None
+        # A review without its report does not count: a verdict has nothing to rest on.
+        last = HoldingSnapshot(row.last_at, row.last_price, row.last_unrealized) if row and report else None
+        answer = due(last, seen, limits, asked=asked)
+        if isinstance(answer, Due):
+            found.append(DueRole(role=role, reason=answer.reason, why=answer.text))
+        elif last is not None and report is not None:
+            why = "; ".join((f"looked {ago(now - last.at)} ago", *answer.blind))
+            skipped.append(SkippedRole(role=role, due_at=answer.due_at, why=why, report_id=report.id))
+    found, skipped = _held_back(found, skipped, reports)
+    missing, figures = list(holding.missing), {"price": holding.price, "unrealized": holding.unrealized}
+    return HoldingPlan(symbol=holding.symbol, **figures, missing=missing, due=found, skipped=skipped)
+
+
+def _held_back(
+    found: list[DueRole], skipped: list[SkippedRole], reports: Mapping[str, Report]
+) -> tuple[list[DueRole], list[SkippedRole]]:
+    """Skip the roles after one that ends the research with a REJECT, rejected last and is not due again."""
+    stored = (one for one in skipped if one.role in rejecting())
+    held: list[SkippedRole] = []
+    for last in [one for one in stored if reports[one.report_id or ""].verdict == Stance.REJECT]:
+        ended, why = after(validators(), last.role), f"{last.role} rejected it"
+        held += [SkippedRole(role=one.role, due_at=last.due_at, why=why) for one in found if one.role in ended]
+        found = [one for one in found if one.role not in ended]
+    return found, [*skipped, *held]
+
+
+# The result of a run over the portfolio: by holding, the roles that ran and why, and those that did not and when they
+# are due.
+
+PENDING = "pending"
+
+
+class ExecutedRole(DueRole):
+    """status: of its report, or `pending`, or of its step when that left none."""
+
+    status: str
+    verdict: str | None
+
+
+class HoldingResult(Frozen):
+    """One holding.
+
+    price in account currency and unrealized as a share of the cost, as of the run's opening; `missing` has why one is
+    null, and such a figure can make no role due.
+    """
+
+    symbol: str
+    price: float | None
+    unrealized: float | None
+    missing: list[str]
+    executed_roles_with_reasons: list[ExecutedRole]
+    skipped_roles: list[SkippedRole]
+
+
+class PortfolioResearchResult(Frozen):
+    holdings: list[HoldingResult]
+
+
+def portfolio_research(session: Session, run: Run) -> PortfolioResearchResult | None:
+    """Return the result so far; None for a run that is not one over the portfolio."""
+    if PLANS not in run.params:
+        return None
+    reports = {(row.symbol, row.role): row for row in session.exec(select(Report).where(Report.run_id == run.id)).all()}
+    steps = {(row.subject, row.role): row for row in session.exec(select(Step).where(Step.run_id == run.id)).all()}
+    plans = map(HoldingPlan.model_validate, run.params[PLANS])
+    return PortfolioResearchResult(holdings=[_holding(run, plan, reports, steps) for plan in plans])
+
+
+def _holding(
+    run: Run, plan: HoldingPlan, reports: Mapping[tuple[str, str], Report], steps: Mapping[tuple[str, str], Step]
+) -> HoldingResult:
+    ended = run.state in RUN_FINAL or steps[plan.symbol, ""].state in STEP_FINAL
+    executed: list[ExecutedRole] = []
+    skipped: list[SkippedRole] = []
+    for role in plan.due:
+        key = (plan.symbol, role.role)
+        report = reports.get(key)
+        why = _why_not(report, key in steps, _rejected_by(plan.symbol, role.role, reports)) if ended else None
+        if why is not None:
+            skipped.append(SkippedRole(role=role.role, due_at=run.market_now, why=f"still due: {why}"))
+        else:
+            executed.append(_executed(role, report, steps.get(key)))
+    figures = plan.model_dump(exclude={"due", "skipped"})
+    return HoldingResult(**figures, executed_roles_with_reasons=executed, skipped_roles=[*skipped, *plan.skipped])
+
+
+def _rejected_by(symbol: str, role: str, reports: Mapping[tuple[str, str], Report]) -> str | None:
+    """Return the role before this one that ended the research of this symbol with its REJECT, if one did."""
+    found = (reports.get((symbol, first)) for first in rejecting() if role in after(validators(), first))
+    return next((row.role for row in found if row is not None and row.verdict == Stance.REJECT), None)
+
+
+def _why_not(report: Report | None, begun: bool, rejected_by: str | None) -> str | None:
+    """Return why a role that was due did not run after all; None when it did."""
+    if report is not None:
+        return report.reason or "it was skipped" if report.status == ReportStatus.SKIPPED else None
+    if begun and not rejected_by:
+        return None
+    return f"{rejected_by} rejected it" if rejected_by else "the run ended before"
+
+
+def _executed(role: DueRole, report: Report | None, step: Step | None) -> ExecutedRole:
+    status = report.status if report is not None else PENDING
+    if report is None and step is not None and step.state in STEP_FINAL:
+        status = step.state
+    verdict = report.verdict if report is not None else None
+    return ExecutedRole(**role.model_dump(), status=status, verdict=verdict)

@@ -1,1 +1,0 @@
-"""Alpaca beside its broker: the HTTP that all of its clients use, and its option chains."""

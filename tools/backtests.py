@@ -1,0 +1,303 @@
+"""Backtests in numbers: the sessions visited, the account's marks, benchmarks, hit rates, and one sentence on them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+from statistics import mean, stdev
+
+import numpy as np
+from sqlmodel import Session, col, select
+
+from chordesk.models.contracts import multiplier_of
+from chordesk.models.errors import MarketError, UsageError
+from chordesk.models.tables.orders import Account, BookedSettlement, Fill
+from chordesk.tools.brokers.paper import Books
+from chordesk.tools.decimals import exact
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.prices import quote_of
+from chordesk.tools.market.protocol import Floats, MarketData, RecordedSessions
+from chordesk.tools.scoring.statistics import Z, dated_mean, wilson
+
+
+@dataclass(frozen=True, slots=True)
+class CloseTable:
+    """Closes in account currency, days x symbols; not a number where a symbol did not trade on that day."""
+
+    days: Sequence[dt.date]
+    symbols: Sequence[str]
+    table: Floats
+
+    def carried(self) -> Floats:
+        """Return the table with each gap filled by the close before it; not a number before the first one."""
+        filled = self.table.copy()
+        for row in range(1, len(filled)):
+            gaps = np.isnan(filled[row])
+            filled[row, gaps] = filled[row - 1, gaps]
+        return filled
+
+    def outcome(self, symbol: str, day: dt.date, sessions: int) -> float | None:
+        """Return 1 where the symbol beat the median return of the universe over the next so many sessions, 0 where it
+        did not; None where the data end earlier, or the symbol has no close on either day."""
+        if symbol not in self.symbols or day not in self.days:
+            return None
+        start = list(self.days).index(day)
+        if start + sessions >= len(self.days):
+            return None
+        returns = self.table[start + sessions] / self.table[start] - 1
+        own = returns[list(self.symbols).index(symbol)]
+        known = returns[np.isfinite(returns)]
+        return float(own > np.median(known)) if np.isfinite(own) else None
+
+
+def closes_of(market: MarketData, symbols: Sequence[str], days: Sequence[dt.date]) -> CloseTable:
+    """Return the closes of symbols on these days, none of them later than the market's."""
+    table = np.full((len(days), len(symbols)), np.nan)
+    rows = {day.toordinal(): row for row, day in enumerate(days)}
+    span = (days[-1] - days[0]).days + (market.clock.session() - days[-1]).days + 1
+    for column, symbol in enumerate(symbols):
+        try:
+            bars = market.bars(symbol, span)
+        except MarketError:
+            continue
+        for day, close in zip(bars.dates, bars.close.tolist(), strict=True):
+            if (row := rows.get(day.toordinal())) is not None:
+                table[row, column] = close
+    return CloseTable(days, symbols, table)
+
+
+def buy_and_hold(closes: CloseTable, capital: float) -> list[float]:
+    """Return the value on each day of a purchase at equal weight at the first day's close. A name that stops trading
+    stays at its last close; one without a close on the first day is not bought."""
+    filled = closes.carried()
+    bought = np.isfinite(filled[0])
+    if not bought.any():
+        return [capital] * len(closes.days)
+    growth = filled[:, bought] / filled[0, bought]
+    return [float(capital * value) for value in growth.mean(axis=1)]
+
+
+def equal_weight(closes: CloseTable, capital: float) -> list[float]:
+    """Return the value on each day of holding every name at the same weight, restored at each close. A name counts
+    from one day to the next when it has a close by both."""
+    filled = closes.carried()
+    values = [capital]
+    for before, after in pairwise(filled):
+        returns = after / before - 1
+        known = returns[np.isfinite(returns)]
+        values.append(values[-1] * (1 + (float(known.mean()) if len(known) else 0.0)))
+    return values
+
+
+def drawdown(values: Sequence[float | None]) -> float:
+    """Return the deepest fall from an earlier high, as a share of that high; 0 for a curve that never fell."""
+    high, deepest = 0.0, 0.0
+    for value in values:
+        if value is None:
+            continue
+        high = max(high, value)
+        deepest = max(deepest, 1 - value / high) if high > 0 else deepest
+    return deepest
+
+
+def sessions_between(market: MarketData, first: dt.date, last: dt.date, every: int) -> list[dt.date]:
+    """Return every so many-th session of the market's data from `first` to `last`, both included.
+
+    Raises UsageError for a market of real time, days in the wrong order or outside the data, and a step below 1.
+    """
+    if market.clock.day is None or not isinstance(market, RecordedSessions):
+        reason = f"the {market.name} market is in real time: it has no past day to stand on"
+        raise UsageError(reason, remedy="start the desk with DESK_MARKET=replay, or DESK_MARKET=files and DESK_DATA")
+    if every < 1:
+        raise UsageError(f"--every {every} is no step", remedy="give 1 for each session, 5 for one a week")
+    if first > last:
+        raise UsageError(f"--from {first} is after --to {last}", remedy="give the earlier day first")
+    known = market.recorded()
+    for name, day in (("--from", first), ("--to", last)):
+        if not known[0] <= day <= known[-1]:
+            remedy = f"the data of the {market.name} market go from {known[0]} to {known[-1]}"
+            raise UsageError(f"{name} {day} is outside the data", remedy=remedy)
+    found = [day for day in known if first <= day <= last][::every]
+    if not found:
+        near = _near(known, first)
+        raise UsageError(f"no session lies between {first} and {last}", remedy=f"the nearest of the data: {near}")
+    return found
+
+
+def later_session(market: MarketData, day: dt.date, count: int) -> dt.date:
+    """Return the session so many after a session of the data, or the last one there is."""
+    assert isinstance(market, RecordedSessions)
+    known = list(market.recorded())
+    return known[min(known.index(day) + count, len(known) - 1)]
+
+
+def _near(known: Sequence[dt.date], day: dt.date) -> str:
+    before = [one for one in known if one < day][-1:]
+    after = [one for one in known if one > day][:1]
+    return " and ".join(str(one) for one in (*before, *after))
+
+
+# The account of a backtest at the close of a session: made anew from its fills, by market time.
+#
+# A fill at the next open is booked with its decision, a session before its time; here it counts from its time on.
+
+
+@dataclass(frozen=True, slots=True)
+class AccountMark:
+    """An account at a session's close, in account currency. equity: None while a position has no price. gross: value of
+    all positions, long and short. traded: value of the fills since the mark before. stale: positions valued at a close
+    of an earlier session; unpriced: those without a price."""
+
+    cash: float
+    equity: float | None
+    gross: float
+    traded: float
+    stale: list[str]
+    unpriced: list[str]
+
+
+def mark_account(
+    session: Session, market: MarketData, account: str, at: dt.datetime, since: dt.datetime | None
+) -> AccountMark:
+    """Return the account at a moment of market time, with the market's closes. since: the mark before, None at the
+    first."""
+    books, traded = _books(session, account, at, since)
+    value, gross, stale, unpriced = Decimal(0), Decimal(0), list[str](), list[str]()
+    for symbol, (held, _) in sorted(books.held.items()):
+        found = _price(market, symbol)
+        if found is None:
+            unpriced.append(symbol)
+            continue
+        price, current = found
+        worth = held * exact(price) * exact(multiplier_of(symbol))
+        value, gross = value + worth, gross + abs(worth)
+        stale += [] if current else [symbol]
+    equity = None if unpriced else float(books.cash + value)
+    return AccountMark(float(books.cash), equity, float(gross), float(traded), stale, unpriced)
+
+
+def _books(session: Session, account: str, at: dt.datetime, since: dt.datetime | None) -> tuple[Books, Decimal]:
+    """Return the books of what was traded or settled by `at`, and the value traded after `since`."""
+    head = session.get_one(Account, account)
+    fills = session.exec(select(Fill).where(Fill.account == account, col(Fill.filled_at) <= at)).all()
+    ended = select(BookedSettlement).where(BookedSettlement.account == account, col(BookedSettlement.settled_at) <= at)
+    books, traded = Books(exact(head.opening_cash)), Decimal(0)
+    rows: list[Fill | BookedSettlement] = [*fills, *session.exec(ended).all()]
+    for row in sorted(rows, key=lambda one: (_moment(one), one.created_at, one.id)):
+        quantity, price = exact(row.quantity), exact(row.price)
+        if isinstance(row, BookedSettlement):
+            books.move(row.symbol, quantity, price)
+            continue
+        books.move(row.symbol, quantity if row.side == "buy" else -quantity, price, exact(row.commission))
+        if since is None or row.filled_at > since:
+            traded += quantity * price * exact(multiplier_of(row.symbol))
+    return books, traded
+
+
+def _moment(row: Fill | BookedSettlement) -> dt.datetime:
+    return row.filled_at if isinstance(row, Fill) else row.settled_at
+
+
+def _price(market: MarketData, symbol: str) -> tuple[float, bool] | None:
+    """Return the price of a position and whether it is of the market's session; None without one."""
+    try:
+        quote = quote_of(market, symbol)
+        # A share that did not trade is quoted at its last close before.
+        return quote.price, exchange_day(quote.at) >= market.clock.session()
+    except MarketError:
+        pass
+    try:
+        return float(market.bars(symbol, 1).close[-1]), False
+    except MarketError:
+        return None
+
+
+QUESTION = "beats the universe's median over the next {sessions} sessions"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A name on a day, and the group that it belongs to: a rating, a role's stance or a lens."""
+
+    group: str
+    symbol: str
+    day: dt.date
+
+
+@dataclass(frozen=True, slots=True)
+class HitRate:
+    """One group. n: claims with an outcome, on so many dates; open: claims without one yet; low, high: Wilson's 95 %
+    bounds as if claims were independent; error: standard error by date, which is the honest one, None on one date."""
+
+    group: str
+    n: int
+    dates: int
+    hits: int
+    open: int
+    share: float | None
+    low: float | None
+    high: float | None
+    error: float | None
+
+
+def hit_rates(claims: Iterable[Claim], closes: CloseTable, sessions: int) -> list[HitRate]:
+    """Return a row for each group, by name."""
+    grouped: dict[str, list[tuple[dt.date, float | None]]] = defaultdict(list)
+    for claim in claims:
+        grouped[claim.group].append((claim.day, closes.outcome(claim.symbol, claim.day, sessions)))
+    return [_row(group, found) for group, found in sorted(grouped.items())]
+
+
+def _row(group: str, found: list[tuple[dt.date, float | None]]) -> HitRate:
+    known = [(day, outcome) for day, outcome in found if outcome is not None]
+    hits, mean = round(sum(outcome for _, outcome in known)), dated_mean(known)
+    bounds = wilson(hits, len(known))
+    return HitRate(
+        group=group,
+        n=len(known),
+        dates=mean.dates if mean else 0,
+        hits=hits,
+        open=len(found) - len(known),
+        share=hits / len(known) if known else None,
+        low=bounds.low if bounds else None,
+        high=bounds.high if bounds else None,
+        error=mean.error if mean else None,
+    )
+
+
+# Below it the error of a mean is itself hardly known.
+LEAST_SESSIONS = 30
+
+
+def conclusion(desk: Sequence[float | None], held: Sequence[float], *, rules: bool) -> str:
+    """Return what may be concluded from the values of the desk and of the universe bought and held, by session.
+
+    rules: the desk was played by fixed rules and no model.
+    """
+    steps = [
+        (after / before - 1) - (other / base - 1)
+        for (before, after), (base, other) in zip(pairwise(desk), pairwise(held), strict=True)
+        if before and after and base
+    ]
+    of_what = "the rulebook, which is fixed rules and no model" if rules else "the desk"
+    if len(steps) < LEAST_SESSIONS:
+        return (
+            f"Nothing can be concluded about {of_what}: {len(steps)} steps between sessions are too few to part a "
+            f"difference from chance, for which {LEAST_SESSIONS} are the least."
+        )
+    centre, error = mean(steps), stdev(steps) / math.sqrt(len(steps))
+    low, high = centre - Z * error, centre + Z * error
+    bounds = f"{centre:+.3%} a step against the universe held, between {low:+.3%} and {high:+.3%}"
+    if low <= 0 <= high:
+        return f"No difference is shown: {of_what} came to {bounds} over {len(steps)} steps, and zero lies within."
+    side = "more" if centre > 0 else "less"
+    caveat = "one stretch of one market" if rules else "one stretch of one market that a model may have read about"
+    return (
+        f"Over {len(steps)} steps {of_what} came to {side} than chance explains, {bounds}; it is {caveat}, and "
+        "does not carry over to another by itself."
+    )

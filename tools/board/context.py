@@ -1,0 +1,186 @@
+"""What a source of signals may look at, how it asks for it symbol by symbol, and the headlines of what it finds."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from string import Formatter
+from typing import Any, TypeVar
+
+import sqlalchemy
+from sqlmodel import Session, col, select
+
+from chordesk.models.answers import ScreenConfidence
+from chordesk.models.board import BoardQuestion, Harvest
+from chordesk.models.errors import DeskError, NotConfigured
+from chordesk.models.tables.board import Forecast
+from chordesk.models.tables.runs import Run, ScreenHit
+from chordesk.tools.history import Budget
+from chordesk.tools.market.clock import NEW_YORK, exchange_day, exchange_hours
+from chordesk.tools.market.protocol import MarketClock
+from chordesk.tools.market.universe import is_symbol
+from chordesk.tools.model_tools.reports import seen_runs
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.risk import underlying_of
+
+V = TypeVar("V")
+NO_SYMBOL = "no question has a symbol of the market"
+_CLOSE = dt.time(16, 0)
+_IN_LINE = 8  # in a line
+_LISTED = 40  # in data
+
+
+@dataclass(frozen=True, slots=True)
+class LensHit:
+    """A symbol that a lens of a screen put forward. at: market time of the screen."""
+
+    symbol: str
+    lens: str
+    confidence: ScreenConfidence
+    at: dt.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierVote:
+    """A voice's last forecast of one question in an earlier episode. question: its id; at: market time."""
+
+    voice: str
+    faction: str
+    question: str
+    probability: float
+    baseline: float
+    at: dt.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HarvestContext:
+    """The data that a harvester may read. symbols: those that the questions are about; hits: of the account's latest
+    screen of the market's day; votes: of its latest episode before; seconds: limit of one harvester."""
+
+    tool: ToolContext
+    questions: tuple[BoardQuestion, ...]
+    symbols: tuple[str, ...]
+    seconds: float
+    hits: tuple[LensHit, ...] = ()
+    votes: tuple[EarlierVote, ...] = ()
+
+
+def symbols_of(questions: Sequence[BoardQuestion]) -> tuple[str, ...]:
+    """Return the symbols that questions are about, each once, in the questions' order."""
+    return tuple(dict.fromkeys(one for question in questions for one in question.subjects if is_symbol(one)))
+
+
+def asleep(reason: str) -> Harvest:
+    """Return the harvest of a tool that has nothing to report."""
+    return Harvest(dormant=reason)
+
+
+def each(context: HarvestContext, ask: Callable[[str], V]) -> tuple[dict[str, V], dict[str, str]]:
+    """Return (answers, reasons of failures), both by symbol. Raises NotConfigured as the source does, and a source's
+    own failure when no symbol has an answer."""
+    budget, found, failed = Budget(context.tool), dict[str, V](), dict[str, DeskError]()
+    for symbol in context.symbols:
+        try:
+            budget.spend()
+            found[symbol] = ask(symbol)
+        except NotConfigured:
+            raise
+        except DeskError as error:
+            failed[symbol] = error
+    away = next((error for error in failed.values() if error.retryable), None)
+    if away is not None and not found:
+        raise away
+    return found, {symbol: str(error) for symbol, error in failed.items()}
+
+
+def bar_time(clock: MarketClock, day: dt.date) -> dt.datetime:
+    """Return from when on the bar of a day was known, at the latest now: a replay takes five minutes before the close
+    for the close."""
+    hours = exchange_hours()
+    close = hours.close_of(day) if hours.is_session(day) else dt.datetime.combine(day, _CLOSE, NEW_YORK)
+    return min(close, clock.now())
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a list of bounded length."""
+    more = len(names) - _IN_LINE
+    return ", ".join(names[:_IN_LINE]) + (f" and {more} more" if more > 0 else "")
+
+
+def named(names: Sequence[str]) -> list[str]:
+    """Return names for the data of a finding, which are bounded."""
+    more = len(names) - _LISTED
+    return [*names[:_LISTED], *([f"and {more} more"] if more > 0 else [])]
+
+
+def compose(template: str, data: Mapping[str, Any]) -> str:
+    """Return a template with its fields from `data`, such as "{symbol} rose {change:.1%}".
+
+    Raises ValueError for a template with a digit of its own: every figure of a headline stands in the data.
+    """
+    _check(template)
+    return Formatter().vformat(template, (), data)
+
+
+@cache
+def _check(template: str) -> None:
+    for text, _, _, _ in Formatter().parse(template):
+        if any(char.isdigit() for char in text):
+            raise ValueError(f"the headline {template!r} has a figure that is not in its data")
+
+
+def harvest_context(
+    tool: ToolContext, questions: Sequence[BoardQuestion], factions: Mapping[str, str], seconds: float | None = None
+) -> HarvestContext:
+    """Return what the harvesters of one board may look at. factions: of the voices, by name; one that is not in it has
+    a faction of its own. seconds: limit of one harvester, that of a tool call by default."""
+    hits: tuple[LensHit, ...] = ()
+    votes: tuple[EarlierVote, ...] = ()
+    if tool.store is not None:
+        with tool.store.read() as session:
+            hits, votes = latest_hits(session, tool), earlier_votes(session, tool, factions)
+    limit = tool.settings.tool_seconds if seconds is None else seconds
+    return HarvestContext(tool, tuple(questions), symbols_of(questions), limit, hits, votes)
+
+
+def latest_hits(session: Session, tool: ToolContext) -> tuple[LensHit, ...]:
+    """Return the hits of the account's newest run of this market and market day that has any."""
+    now = tool.clock.now()
+    opened = dt.datetime.combine(exchange_day(now), dt.time(), NEW_YORK)
+    newest = session.exec(
+        select(Run)
+        .where(*seen_runs(tool.account, tool.market.name, now), col(Run.market_now) >= opened)
+        .where(col(Run.id).in_(select(ScreenHit.run_id)))
+        .order_by(col(Run.market_now).desc(), col(Run.created_at).desc())
+        .limit(1)
+    ).first()
+    if newest is None:
+        return ()
+    rows = session.exec(select(ScreenHit).where(ScreenHit.run_id == newest.id)).all()
+    return tuple(
+        LensHit(underlying_of(row.symbol), row.lens, ScreenConfidence(row.confidence), newest.market_now)
+        for row in rows
+    )
+
+
+def earlier_votes(session: Session, tool: ToolContext, factions: Mapping[str, str]) -> tuple[EarlierVote, ...]:
+    """Return the forecasts of the last round of the account's newest episode on this market, this run's own left
+    out."""
+    seen = (*seen_runs(tool.account, tool.market.name, tool.clock.now()), col(Run.id) != (tool.run_id or ""))
+    # Their columns alone: a forecast's citations, which nobody asks for here, are most of it.
+    newest = session.exec(
+        select(Forecast.run_id, Forecast.round)
+        .join(Run, col(Run.id) == col(Forecast.run_id))
+        .where(*seen)
+        .order_by(col(Forecast.market_at).desc(), col(Run.created_at).desc(), col(Forecast.round).desc())
+        .limit(1)
+    ).first()
+    if newest is None:
+        return ()
+    run_id, number = newest
+    names = (Forecast.voice, Forecast.question_id, Forecast.probability, Forecast.baseline, Forecast.market_at)
+    query = sqlalchemy.select(*map(col, names)).where(col(Forecast.run_id) == run_id, col(Forecast.round) == number)
+    rows = sorted(session.execute(query).all(), key=lambda row: (row.question_id, row.voice))
+    return tuple(EarlierVote(row[0], factions.get(row[0], row[0]), *row[1:]) for row in rows)

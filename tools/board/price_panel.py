@@ -1,0 +1,307 @@
+"""Closes and volumes of a whole universe as one table, built once a session, with its correlations and patterns."""
+
+from __future__ import annotations
+
+import bisect
+import datetime as dt
+import math
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from chordesk.models.errors import DeskError
+from chordesk.tools.board.context import HarvestContext
+from chordesk.tools.history import Budget, histories, last_move_like_a_split, prefetch
+from chordesk.tools.market.prices import lapse
+from chordesk.tools.market.protocol import Bars, Floats, MarketData
+from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.registry import Gaps, ToolContext
+from chordesk.tools.scoring.statistics import dated_mean
+
+PANEL_SESSIONS = 504
+LEAST_COMPARED = 10  # names that a rank needs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PricePanel:
+    """Bars of a universe up to now: a row a symbol, a column a session, not a number where there is no bar.
+
+    place: row by symbol. absent: why a symbol has no bar of the latest session, by symbol. Where prices are not
+    adjusted, a row begins after the last move as large as a split's.
+    """
+
+    days: tuple[dt.date, ...]
+    place: Mapping[str, int]
+    close: Floats
+    volume: Floats
+    absent: Mapping[str, str]
+
+
+class _Kept(NamedTuple):
+    """A panel with the session and symbols that it is of, until so many seconds of the monotonic clock."""
+
+    session: dt.date
+    symbols: tuple[str, ...]
+    panel: PricePanel
+    until: float
+
+
+AWAY_SECONDS = 60.0  # for which a panel without what a source failed to give is good enough
+_KEPT: WeakKeyDictionary[MarketData, _Kept] = WeakKeyDictionary()
+_LOCKS: WeakKeyDictionary[MarketData, threading.Lock] = WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+def panel_of(context: HarvestContext) -> PricePanel:
+    """Return the panel of the desk's universe and the questions' symbols. Raises the market's own failure when it has
+    no bar of any of them."""
+    market = context.tool.market
+    members = resolve_universe(context.tool.settings.universe, market)
+    symbols = tuple(dict.fromkeys([*members, *context.symbols]))
+    session = market.clock.session()
+    # Harvesters start together: the first one builds what the others wait for, so that a source is asked once.
+    with _lock_of(market):
+        kept = _KEPT.get(market)
+        if kept is None or (kept.session, kept.symbols) != (session, symbols) or kept.until < time.monotonic():
+            panel, complete = _built(context, symbols)
+            until = math.inf if complete else time.monotonic() + AWAY_SECONDS
+            kept = _KEPT[market] = _Kept(session, symbols, panel, until)
+        return kept.panel
+
+
+def _lock_of(market: MarketData) -> threading.Lock:
+    with _LOCK:
+        return _LOCKS.setdefault(market, threading.Lock())
+
+
+def _built(context: HarvestContext, symbols: Sequence[str]) -> tuple[PricePanel, bool]:
+    """Return (the panel, whether no symbol is absent for a failure that may pass)."""
+    market, budget = context.tool.market, Budget(context.tool)
+    prefetch(context.tool, symbols)
+    days = tuple(market.sessions(PANEL_SESSIONS))
+    ordinals = np.array([day.toordinal() for day in days])
+    close, volume = (np.full((len(symbols), len(days)), np.nan) for _ in range(2))
+    absent, failures = dict[str, str](), list[DeskError]()
+    for row, symbol in enumerate(symbols):
+        try:
+            budget.spend()
+            bars = market.bars(symbol, len(days))
+        except DeskError as error:
+            failures.append(error)
+            absent[symbol] = str(error)
+            continue
+        if (why := lapse(bars.dates[-1], days[-1])) is not None:
+            absent[symbol] = why
+        _fill(bars, days, ordinals, close[row], volume[row])
+    if len(failures) == len(symbols):
+        raise next((error for error in failures if error.retryable), failures[0])
+    for table in (close, volume):
+        table.setflags(write=False)
+    place = {symbol: row for row, symbol in enumerate(symbols)}
+    return PricePanel(days, place, close, volume, absent), not any(error.retryable for error in failures)
+
+
+def _fill(bars: Bars, days: Sequence[dt.date], ordinals: np.ndarray, close: Floats, volume: Floats) -> None:
+    first = max(bisect.bisect_left(bars.dates, days[0]), 0 if bars.adjusted else last_move_like_a_split(bars) or 0)
+    written = np.array([day.toordinal() for day in bars.dates[first:]], dtype=np.int64)
+    columns = np.minimum(np.searchsorted(ordinals, written), len(days) - 1)
+    known = ordinals[columns] == written  # a bar of a day that is no session of the market is left out
+    close[columns[known]] = bars.close[first:][known]
+    volume[columns[known]] = bars.volume[first:][known]
+
+
+@dataclass(frozen=True, slots=True)
+class UniverseRank:
+    """Where a figure stands in a universe. rank: 1 is the highest; of: names that have the figure; percentile: 0 the
+    lowest to 1 the highest, ties in the middle."""
+
+    value: float
+    rank: int
+    of: int
+    percentile: float
+
+
+def standing(values: Floats, row: int) -> UniverseRank | None:
+    """Return where a row's figure stands; None where it has none, or fewer than LEAST_COMPARED rows have it."""
+    value = values[row]
+    known = values[np.isfinite(values)]
+    if not np.isfinite(value) or len(known) < LEAST_COMPARED:
+        return None
+    above, below = int((known > value).sum()), int((known < value).sum())
+    percentile = (below + (len(known) - above - below - 1) / 2) / (len(known) - 1)
+    return UniverseRank(float(value), above + 1, len(known), percentile)
+
+
+def returns(panel: PricePanel, sessions: int) -> Floats:
+    """Return close / close n sessions ago - 1 of each row, not a number where either is missing."""
+    if panel.close.shape[1] <= sessions:
+        return np.full(len(panel.close), np.nan)
+    return np.asarray(panel.close[:, -1] / panel.close[:, -1 - sessions] - 1, dtype=np.float64)
+
+
+CORRELATION_SESSIONS = 60
+
+
+def log_returns(tool: ToolContext, symbols: Sequence[str]) -> dict[str, Floats]:
+    """Return the last 60 daily log returns of each symbol that has all of them and moved. Where prices are not
+    adjusted, one with a move like a split's has none."""
+    found = {}
+    for history in histories(tool, symbols, Gaps(), CORRELATION_SESSIONS + 1):
+        if not history.bars.adjusted and last_move_like_a_split(history.bars) is not None:
+            continue
+        if len(history.run.close) > CORRELATION_SESSIONS:
+            changes = np.diff(np.log(history.run.close[-CORRELATION_SESSIONS - 1 :]))
+            if changes.std() > 0:
+                found[history.symbol] = changes
+    return found
+
+
+def correlations(returns: Mapping[str, Floats], symbols: Sequence[str], unknown: float) -> Floats:
+    """Return the n x n correlation of n symbols; `unknown` for a pair of which one has no returns, 1 for a symbol with
+    itself."""
+    found = np.full((len(symbols), len(symbols)), unknown)
+    known = [place for place, symbol in enumerate(symbols) if symbol in returns]
+    if known:
+        rows = np.array([returns[symbols[place]] for place in known])
+        found[np.ix_(known, known)] = np.corrcoef(rows) if len(known) > 1 else 1.0
+    same = np.array(symbols)
+    found[same[:, None] == same[None, :]] = 1.0
+    return found
+
+
+def mean_of_pairs(correlation: Floats) -> float | None:
+    """Return the mean of the correlations of different rows; None with fewer than two."""
+    n = len(correlation)
+    return float((correlation.sum() - np.trace(correlation)) / (n * (n - 1))) if n > 1 else None
+
+
+def universe_correlation(panel: PricePanel) -> float | None:
+    """Return the mean correlation between all names of a panel that have 60 returns; None with fewer than two."""
+    if len(panel.days) <= CORRELATION_SESSIONS:
+        return None
+    changes = np.diff(np.log(panel.close[:, -CORRELATION_SESSIONS - 1 :]), axis=1)
+    spread = changes.std(axis=1)
+    usable = np.isfinite(spread) & (spread > 0)
+    n = int(usable.sum())
+    if n < 2:
+        return None
+    scores = (changes[usable] - changes[usable].mean(axis=1, keepdims=True)) / spread[usable, None]
+    # The sum over all pairs is the square of the sum of scores, so no n x n matrix is needed.
+    together = float((scores.sum(axis=0) ** 2).sum() / CORRELATION_SESSIONS)
+    return (together - n) / (n * (n - 1))
+
+
+# Patterns of 5 against 20 sessions over a whole universe, and how they ended where that is known by now.
+#
+# A pattern is shared by many names on few dates, and names of one date share its market: the dates count, not the
+# instances. Outcomes of dates closer than the horizon overlap, so the error goes by blocks of that many sessions.
+
+PATTERN_SHORT, PATTERN_LONG = 5, 20
+LEAST_MOVE = 0.02
+QUIET, BUSY = 0.8, 1.25  # mean volume of 5 sessions to that of 20
+LEAST_DATES = 30
+NO_PATTERN: Final = -1
+_LEVEL = 0.05
+_SIDES = ("down", "up")
+_VOLUMES = ("low", "usual", "high")
+Codes = npt.NDArray[np.int8]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class PatternRecord:
+    """How a pattern ended. share: mean over dates of the share of its instances with the outcome; base: the same of all
+    names on these dates; pooled: share of the instances, whatever their dates; error: of `share`, by blocks of dates,
+    null with fewer than two."""
+
+    instances: int
+    dates: int
+    share: float
+    pooled: float
+    base: float
+    error: float | None
+
+    @property
+    def enough(self) -> bool:
+        return self.dates >= LEAST_DATES and self.error is not None
+
+    def interval(self, looks: int) -> tuple[float, float] | None:
+        """Return bounds of the share that hold for all of so many patterns at once with 95 % (Bonferroni)."""
+        if self.error is None:
+            return None
+        reach = NormalDist().inv_cdf(1 - _LEVEL / (2 * looks)) * self.error
+        return max(0.0, self.share - reach), min(1.0, self.share + reach)
+
+
+def change(values: Floats, sessions: int) -> Floats:
+    """Return value / value n sessions before - 1, n rows x T, not a number where either is missing."""
+    found = np.full(values.shape, np.nan)
+    if values.shape[1] > sessions:
+        found[:, sessions:] = values[:, sessions:] / values[:, :-sessions] - 1
+    return found
+
+
+def pattern_codes(panel: PricePanel) -> Codes:
+    """Return the pattern of each name and session, n x T; NONE where a move is within 2 % or a figure is missing."""
+    short, long = change(panel.close, PATTERN_SHORT), change(panel.close, PATTERN_LONG)
+    ratio = _trailing_mean(panel.volume, PATTERN_SHORT) / _trailing_mean(panel.volume, PATTERN_LONG)
+    volumes = np.where(ratio < QUIET, 0, np.where(ratio > BUSY, 2, 1))
+    codes = 6 * (short > 0) + 3 * (long > 0) + volumes
+    known = (np.abs(short) > LEAST_MOVE) & (np.abs(long) > LEAST_MOVE) & np.isfinite(ratio)
+    return np.where(known, codes, NO_PATTERN).astype(np.int8)
+
+
+def described_pattern(code: int) -> dict[str, str]:
+    """Return the parts of a pattern: where 5 and 20 sessions went, and the volume."""
+    return {"shortMove": _SIDES[code // 6], "longMove": _SIDES[code // 3 % 2], "volume": _VOLUMES[code % 3]}
+
+
+def beat_median(close: Floats, sessions: int) -> Floats:
+    """Return 1 where a name's return over the next so many sessions is above the median of all, 0.5 where it equals it,
+    else 0; not a number where it is not known yet."""
+    outcome = np.full(close.shape, np.nan)
+    if close.shape[1] <= sessions:
+        return outcome
+    ahead = close[:, sessions:] / close[:, :-sessions] - 1
+    known = np.isfinite(ahead).any(axis=0)
+    median = np.nanmedian(ahead[:, known], axis=0)
+    outcome[:, :-sessions][:, known] = np.where(
+        np.isnan(ahead[:, known]), np.nan, (1 + np.sign(ahead[:, known] - median)) / 2
+    )
+    return outcome
+
+
+def record_of(panel: PricePanel, mask: Mask, outcome: Floats, horizon: int) -> PatternRecord | None:
+    """Return how the instances of `mask` ended, of those with a known outcome; None without one. horizon: sessions to
+    an outcome."""
+    found = mask & np.isfinite(outcome)
+    columns = np.flatnonzero(found.any(axis=0))
+    if not len(columns):
+        return None
+    shares = np.array([outcome[found[:, at], at].mean() for at in columns])
+    base = np.nanmean(outcome[:, columns], axis=0)
+    # The error is that of the difference to the base on the same dates: what moves both is no uncertainty of either.
+    blocks = [panel.days[at // horizon * horizon] for at in columns.tolist()]
+    spread = dated_mean(zip(blocks, (shares - base).tolist(), strict=True))
+    return PatternRecord(
+        instances=int(found.sum()),
+        dates=len(columns),
+        share=float(shares.mean()),
+        pooled=float(outcome[found].mean()),
+        base=float(base.mean()),
+        error=spread.error if spread is not None else None,
+    )
+
+
+def _trailing_mean(values: Floats, sessions: int) -> Floats:
+    found = np.full(values.shape, np.nan)
+    if values.shape[1] >= sessions:
+        found[:, sessions - 1 :] = np.lib.stride_tricks.sliding_window_view(values, sessions, axis=1).mean(axis=2)
+    return found

@@ -1,0 +1,238 @@
+"""Signals of event venues and funding rates: the same question at different prices, and what perpetual
+contracts pay."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from chordesk.models.board import MAX_FINDINGS, BoardQuestion, Harvest, SignalDirection, SignalFinding
+from chordesk.models.errors import DeskError, MarketUnavailable
+from chordesk.tools.board.context import HarvestContext, asleep, compose, named
+from chordesk.tools.model_tools.company_data import plain_text
+from chordesk.tools.venues.factory import build_funding, build_venues
+from chordesk.tools.venues.funding import DAYS, OWN, FundingFigures, funding_figures
+from chordesk.tools.venues.pairs import (
+    CONFIRMED,
+    ComparedPair,
+    PairedQuestions,
+    list_pairs,
+    suggest_pairs,
+    survey_pairs,
+)
+
+NO_VENUE_HISTORY = "event markets have no history here: a replay knows no venue"
+MOST_PAIRS = 20  # asked for at once: two requests each, four of a confirmed one
+_TITLE_CHARS, _WHY_CHARS = 160, 160
+_GAP_BASIS = "none: a difference in price is no edge"
+_EDGE_BASIS = "net / (net + 0.02) x shares / (shares + 100), net the edge a share after fees and interest"
+_PAIR_HEADLINE = "{first} has {firstProbability:.0%} and {second} {secondProbability:.0%} on {labels}{turned}: "
+_ARBITRAGE = _PAIR_HEADLINE + (
+    "an arbitrage, {firstSide} for {firstPrice:.3f} and {secondSide} for {secondPrice:.3f}, net {edge:.4f} a share "
+    "after costs over {shares:,.0f} shares"
+)
+_DIVERGENCE = _PAIR_HEADLINE + "a divergence of {gap:+.1%}, no arbitrage: {why}"
+
+
+def divergence_signals(context: HarvestContext) -> Harvest:
+    """Return how the board's questions differ from the same ones at other venues. Without a pair that a person
+    confirmed it is called a divergence, whatever the prices are. New likely pairs are stored as suggestions."""
+    tool = context.tool
+    if tool.clock.day is not None:
+        return asleep(NO_VENUE_HISTORY)
+    if not tool.settings.venues:
+        return asleep("no event market is read: set DESK_VENUES")
+    if tool.store is None:
+        return asleep("not available: configure DESK_DATABASE_URL")
+    labels = {question.id: question.label for question in context.questions}
+    with tool.store.session() as session:
+        suggest_pairs(session)
+        pairs = [pair for pair in list_pairs(session) if labels.keys() & {pair.first.id, pair.second.id}]
+    if not pairs:
+        return asleep("no question of the board has a likely pair at another venue")
+    survey = survey_pairs(
+        pairs[:MOST_PAIRS], build_venues(tool.settings), tool.settings.risk_free_rate, tool.clock.now()
+    )
+    if survey.failed and not survey.compared:
+        raise MarketUnavailable(next(iter(survey.failed.values())))
+    missing = [_named(pair, labels) for pair in pairs if pair.pair.id in survey.failed or pair in pairs[MOST_PAIRS:]]
+    found = [_pair_finding(one, labels, missing) for one in survey.compared if _has_prices(one)]
+    if not found:
+        return asleep("a market of each pair has no price")
+    return Harvest(findings=tuple(found[:MAX_FINDINGS]))
+
+
+def _named(pair: PairedQuestions, labels: Mapping[str, str]) -> str:
+    """Return the labels of a pair's questions on the board, with their venues."""
+    found = [(labels[one.id], one.source) for one in (pair.first, pair.second) if one.id in labels]
+    return " and ".join(f"{label} ({source})" for label, source in found)
+
+
+def _has_prices(one: ComparedPair) -> bool:
+    return one.comparison.gap is not None
+
+
+def _pair_finding(one: ComparedPair, labels: Mapping[str, str], missing: list[str]) -> SignalFinding:
+    first, second = one.markets
+    paired, edge = one.paired, one.comparison.edge
+    arbitrage = one.comparison.kind == "arbitrage" and edge is not None
+    mine = tuple(labels[row.id] for row in (paired.first, paired.second) if row.id in labels)
+    data: dict[str, Any] = {
+        "labels": " and ".join(mine),
+        "first": first.venue,
+        "firstProbability": first.probability,
+        "second": second.venue,
+        "secondProbability": second.probability,
+        "inverse": paired.pair.inverse,
+        "gap": one.comparison.gap,
+        "pair": paired.pair.state,
+        "why": plain_text(one.comparison.basis, _WHY_CHARS),
+        "playMoney": [market.venue for market in one.markets if market.play_money],
+        "outsideTitles": [plain_text(market.question, _TITLE_CHARS) for market in one.markets],
+        "missing": named(missing),
+    }
+    if edge is not None:
+        data |= {
+            "firstSide": edge.legs[0].side.upper(),
+            "secondSide": edge.legs[1].side.upper(),
+            "firstPrice": edge.prices[0],
+            "secondPrice": edge.prices[1],
+            "edge": round(edge.per_share, 4),
+            "shares": round(edge.shares, 2),
+            "fees": round(edge.fees, 4),
+        }
+    turned = ", each the other's inverse" if paired.pair.inverse else ""
+    direction: SignalDirection = "arb" if arbitrage else "neutral"
+    return SignalFinding(
+        headline=compose(_ARBITRAGE if arbitrage else _DIVERGENCE, {**data, "turned": turned}),
+        data=data,
+        confidence=one.comparison.confidence if arbitrage else None,
+        basis=_EDGE_BASIS if arbitrage else _GAP_BASIS,
+        direction=direction,
+        subjects=mine,
+        source=f"{first.venue} and {second.venue}",
+        as_of=max(market.as_of for market in one.markets),
+        probability=_midpoint(one),
+    )
+
+
+def _midpoint(one: ComparedPair) -> float | None:
+    """Return the mean of both prices, which is a forecast only where a person confirmed that they are of one question,
+    the same way round; None where play money is one of them."""
+    prices = [market.probability for market in one.markets]
+    same = one.paired.pair.state == CONFIRMED and not one.paired.pair.inverse
+    if not same or None in prices or any(market.play_money for market in one.markets):
+        return None
+    return round(sum(price for price in prices if price is not None) / 2, 4)
+
+
+NO_FUNDING_HISTORY = "funding rates have no history here: a replay knows none"
+ALWAYS = ("BTC", "ETH")  # the market's background, when no question is about another coin
+COIN_NAMES = {
+    "BITCOIN": "BTC",
+    "ETHER": "ETH",
+    "ETHEREUM": "ETH",
+    "SOLANA": "SOL",
+    "DOGECOIN": "DOGE",
+    "RIPPLE": "XRP",
+    "CARDANO": "ADA",
+    "LITECOIN": "LTC",
+}
+# One extreme rate moves a forecast by at most .05: that it turns is a hypothesis, which its score will show.
+MOST_FUNDING, _FAR = 0.1, 3.0
+_NAME_CHARS = 20
+_FUNDING_BASIS = (
+    f"{MOST_FUNDING:g} x |z| / {_FAR:g}, at most {MOST_FUNDING:g}, against the payers' side: "
+    "a hypothesis to score, not a fact; "
+    "null without a z-score"
+)
+_FUNDING_HEADLINE = "{coin} funding is {annual:+.1%} a year at {venue}; "
+_PAID = "{sameSign} of the last {payments} payments had its sign{beside}{between}"
+_UNPAID = "no payment of the last {days} days is known{between}"
+_TERM = re.compile(r"[A-Za-z]{2,10}")
+# YES of such a question is the fall of the coin: the direction of a signal would be read the wrong way round.
+_OF_A_FALL = re.compile(r"(?i)\b(?:below|under|less|lower|lowest|falls?|drops?|dips?|loses?|crash(?:es)?|down)\b")
+
+
+def funding_signals(context: HarvestContext) -> Harvest:
+    """Return the funding of the coins that questions name, then of bitcoin and ether. A coin of which the history could
+    not be read is missing."""
+    tool = context.tool
+    if tool.clock.day is not None:
+        return asleep(NO_FUNDING_HISTORY)
+    if not tool.settings.funding:
+        return asleep("funding rates are not read: set DESK_FUNDING=1")
+    wire, now = build_funding(tool.settings), tool.clock.now()
+    predicted = wire.predicted()
+    asked = {coin: labels_of(coin, context.questions) for coin in predicted}
+    coins = [coin for coin, labels in asked.items() if labels]
+    chosen = [*coins, *(coin for coin in ALWAYS if coin in predicted and coin not in coins)][:MAX_FINDINGS]
+    found, missing = list[FundingFigures](), list[str]()
+    for coin in chosen:
+        try:
+            paid = wire.history(coin, now - dt.timedelta(days=DAYS), now)
+        except DeskError:
+            missing.append(coin)
+            paid = ()
+        found.append(funding_figures(coin, predicted[coin], paid, now))
+    findings = [_funding_finding(one, asked[one.coin], missing, now) for one in found if one.annual]
+    if not findings:
+        return asleep(f"no annual rate of {', '.join(chosen)}" if chosen else "no coin has a rate")
+    findings.sort(key=lambda one: (one.subjects == (one.data["coin"],), -(one.confidence or 0.0)))
+    return Harvest(findings=tuple(findings))
+
+
+def labels_of(coin: str, questions: Sequence[BoardQuestion]) -> tuple[str, ...]:
+    """Return the labels of the questions that name a coin, but for those about its fall. A question about shares names
+    none, whatever its symbol."""
+    named_by = (one for one in questions if not one.subjects and coin in _coins_in(one.text))
+    return tuple(one.label for one in named_by if not _OF_A_FALL.search(one.text))
+
+
+def _coins_in(text: str) -> set[str]:
+    """Return the coins that a text names, by name or by a ticker in capitals."""
+    terms = _TERM.findall(text)
+    return {term for term in terms if term.isupper()} | {
+        COIN_NAMES[term.upper()] for term in terms if term.upper() in COIN_NAMES
+    }
+
+
+def _funding_finding(
+    found: FundingFigures, labels: tuple[str, ...], missing: list[str], now: dt.datetime
+) -> SignalFinding:
+    annual = {plain_text(name, _NAME_CHARS): rate for name, rate in sorted(found.annual.items())}  # its own names
+    venue = OWN if OWN in annual else min(annual)
+    data: dict[str, Any] = {
+        "coin": found.coin,
+        "venue": venue,
+        "annual": round(annual[venue], 6),
+        "byVenue": {name: round(rate, 6) for name, rate in annual.items()},
+        "z": None if found.z is None else round(found.z, 2),
+        "days": DAYS,
+        "sameSign": found.same_sign,
+        "payments": found.payments,
+        "spread": None if found.spread is None else round(found.spread, 6),
+        "lacks": [plain_text(line, 120) for line in found.lacks[:5]],
+        "missing": named(missing),
+    }
+    texts = {
+        "beside": "" if found.z is None else compose(", z-score {z:+.1f} in {days} days", data),
+        "between": "" if found.spread is None else compose("; venues differ by {spread:.1%}", data),
+    }
+    confidence = None if found.z is None else round(min(MOST_FUNDING * abs(found.z) / _FAR, MOST_FUNDING), 4)
+    return SignalFinding(
+        headline=compose(_FUNDING_HEADLINE + (_PAID if found.payments else _UNPAID), {**data, **texts}),
+        data=data,
+        confidence=confidence,
+        basis=_FUNDING_BASIS,
+        direction=_direction(found.z),
+        subjects=labels or (found.coin,),
+        source="hyperliquid predicted and paid funding",
+        as_of=now,
+    )
+
+
+def _direction(z: float | None) -> SignalDirection:
+    return "neutral" if not z else "bearish" if z > 0 else "bullish"

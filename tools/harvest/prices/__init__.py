@@ -1,1 +1,0 @@
-"""Harvesters of daily bars, which compare a symbol with the whole universe."""

@@ -1,0 +1,159 @@
+"""Fetching from live sources: a limit on the pace and on the time of calls, and caches of their answers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import orjson
+import structlog
+
+from chordesk.models.files import replacing
+
+
+class Throttle:
+    """Threads share it; `wait` returns when the caller may go on."""
+
+    def __init__(self, per_second: float, burst: int) -> None:
+        self._per_second = per_second
+        self._burst = float(burst)
+        self._tokens = float(burst)
+        self._at = time.monotonic()
+        self._lock = threading.Lock()
+
+    def wait(self) -> None:
+        """Take a token at once, if need be one of the future, and sleep until that one is due."""
+        with self._lock:
+            now = time.monotonic()
+            self._tokens = min(self._burst, self._tokens + (now - self._at) * self._per_second)
+            self._at = now
+            self._tokens -= 1
+            due = -self._tokens / self._per_second
+        if due > 0:
+            time.sleep(due)
+
+
+T = TypeVar("T")
+
+
+class OutOfTime(Exception):
+    """A call took longer than it may."""
+
+
+def within(seconds: float, call: Callable[[], T], name: str) -> T:
+    """Return what the call returns, or raise what it raises. Raises OutOfTime when it takes longer.
+
+    A socket's own limit is for each read, so an answer that trickles in never meets it. name: of the thread, which is
+    left behind when the time is over, sends nothing more, and ends with its connection.
+    """
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(call())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        return done.result(seconds)
+    except FutureTimeout:
+        if done.done():
+            raise
+        raise OutOfTime(f"no whole answer within {seconds:g} s") from None
+
+
+log = structlog.get_logger(__name__)
+
+
+class Kept(NamedTuple):
+    value: Any
+    at: dt.datetime
+
+
+class AgedCache:
+    """Cache of JSON values. One fetch per key at a time: a second caller waits and gets the result of the first."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._memory: dict[str, Kept] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: str, max_age: dt.timedelta, fetch: Callable[[], Any]) -> Kept:
+        """Return the cached value when it is young enough, else the result of `fetch`; its errors pass through."""
+        if (found := self._young(self._memory.get(key), max_age)) is not None:
+            return found
+        with self._key_lock(key):
+            found = self._young(self._memory.get(key), max_age) or self._young(self._read(key), max_age)
+            if found is None:
+                found = Kept(fetch(), dt.datetime.now(dt.UTC))
+                self._write(key, found)
+            self._memory[key] = found
+            return found
+
+    def _key_lock(self, key: str) -> threading.Lock:
+        with self._lock:
+            return self._locks.setdefault(key, threading.Lock())
+
+    @staticmethod
+    def _young(kept: Kept | None, max_age: dt.timedelta) -> Kept | None:
+        # A file from the future is a file written under a wrong clock.
+        if kept is None or not dt.timedelta(0) <= dt.datetime.now(dt.UTC) - kept.at <= max_age:
+            return None
+        return kept
+
+    def _read(self, key: str) -> Kept | None:
+        try:
+            written = orjson.loads((self._folder / f"{key}.json").read_bytes())
+            return Kept(written["value"], dt.datetime.fromisoformat(written["at"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("cache.unreadable", key=key, error=str(error))
+            return None
+
+    def _write(self, key: str, kept: Kept) -> None:
+        try:
+            with replacing(self._folder / f"{key}.json") as file:
+                file.write(orjson.dumps({"at": kept.at.isoformat(), "value": kept.value}))
+        except OSError as error:
+            log.warning("cache.not_written", key=key, error=str(error))
+
+
+class Once(Generic[T]):
+    """Results by key, of which the newest `most` are kept. A second caller waits for the first one's; an error is
+    raised to all that wait for it, and is not kept."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, Future[T]] = OrderedDict()
+
+    def get(self, key: Hashable | None, make: Callable[[], T]) -> T:
+        """Return the result of a key; `make` makes it. Without a key nothing is kept."""
+        if key is None:
+            return make()
+        with self._lock:
+            future = self._kept.get(key)
+            if mine := future is None:
+                future = self._kept[key] = Future()
+                while len(self._kept) > self._most:
+                    self._kept.popitem(last=False)
+        if not mine:
+            return future.result()
+        try:
+            future.set_result(make())
+        except BaseException as error:
+            with self._lock:
+                if self._kept.get(key) is future:
+                    del self._kept[key]
+            future.set_exception(error)
+        return future.result()

@@ -1,0 +1,412 @@
+"""A folder of own data: which of its files are what, their version, their check, and their content, read once a
+version."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import os
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from chordesk.models.company import EarningsDate
+from chordesk.models.errors import SettingError
+from chordesk.models.market import Listing
+from chordesk.models.settings import Settings
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.files.bars import PRICES, BarReader, PriceKind, checked, priced, read_universe
+from chordesk.tools.market.files.chains import ChainTable, check_chains, read_chains
+from chordesk.tools.market.files.news_and_earnings import Headlines, read_earnings, read_headlines
+from chordesk.tools.market.files.tables import ENDINGS, Problems
+from chordesk.tools.market.replay.market import Columns, ReplayData, columns_in, read_cache, write_cache
+
+BARS = "bars"
+UNIVERSE = ("universe.csv",)
+HEADLINES = ("headlines.csv", "headlines.jsonl")
+CHAINS = ("chains.csv", "chains.parquet")
+EARNINGS = ("earnings.csv",)
+ABOUT = "about.txt"
+FORMS = "bars/SYMBOL.csv or bars.csv, and if you have them universe.csv, headlines.csv, chains.csv, earnings.csv"
+_VERSION_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class DataFolder:
+    """The files of a folder, None for one that it lacks. symbols: files of bars by symbol; bars: the long table."""
+
+    path: Path
+    symbols: tuple[tuple[str, Path], ...]
+    bars: Path | None
+    universe: Path | None
+    headlines: Path | None
+    chains: Path | None
+    earnings: Path | None
+
+    def name(self, file: Path) -> str:
+        """Return a file's name within the folder."""
+        return str(file.relative_to(self.path))
+
+    def files(self) -> Iterator[Path]:
+        yield from (path for _, path in self.symbols)
+        yield from filter(None, (self.bars, self.universe, self.headlines, self.chains, self.earnings))
+
+    @property
+    def about(self) -> str | None:
+        """Return the first line of about.txt, which `desk data import` writes: where the data come from."""
+        try:
+            return (self.path / ABOUT).read_text(encoding="utf-8").strip().partition("\n")[0] or None
+        except (OSError, UnicodeDecodeError):
+            return None
+
+
+def data_folder(path: Path | None, problems: Problems) -> DataFolder:
+    """Return the files of a folder; more than one form of the same is an error, an unknown file a warning.
+
+    Raises SettingError when no folder is set, there is none on this host, or it may not be looked into.
+    """
+    try:
+        return _files_in(path, problems)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: Path | None, error: OSError) -> SettingError:
+    """Return the error that a folder, or a file in it, cannot be read."""
+    why = f"DESK_DATA={path} cannot be read: {error.strerror} {error.filename}"
+    return SettingError(why, remedy="let the user that runs the desk read the folder and its files")
+
+
+def _files_in(path: Path | None, problems: Problems) -> DataFolder:
+    if path is None:
+        raise SettingError("DESK_MARKET=files needs DESK_DATA", remedy=f"set DESK_DATA to a folder with {FORMS}")
+    if not path.is_dir():
+        why = "is no folder" if path.exists() else "does not exist"
+        remedy = f"each host with a worker needs the same folder at its own DESK_DATA; it has {FORMS}"
+        raise SettingError(f"DESK_DATA={path} {why} on {socket.gethostname()}", remedy=remedy)
+    found = {name: _one(path, names, problems) for name, names in _NAMES.items()}
+    folder = DataFolder(path, tuple(_symbols(path / BARS, problems, path)), **found)
+    if folder.symbols and folder.bars is not None:
+        problems.error(folder.name(folder.bars), f"stands beside the folder {BARS}/: keep one of them")
+    if not folder.symbols and folder.bars is None:
+        problems.error(BARS, f"no file of daily bars; a data folder has {FORMS}")
+    _note_unknown(folder, problems)
+    return folder
+
+
+_NAMES = {
+    "bars": tuple(f"{BARS}{ending}" for ending in ENDINGS),
+    "universe": UNIVERSE,
+    "headlines": HEADLINES,
+    "chains": CHAINS,
+    "earnings": EARNINGS,
+}
+
+
+def version_of(folder: DataFolder, kind: str) -> str:
+    """Return the version of a folder's content and of how its prices are read: hexadecimal digits of a SHA-256."""
+    names = tuple((folder.name(file), *_stamp(file)) for file in folder.files())
+    return _version(folder.path, names, kind)
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    found = file.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+@lru_cache(maxsize=8)
+def _version(path: Path, files: tuple[tuple[str, int, int], ...], kind: str) -> str:
+    """Return the version; it is computed again when a file's size or time has changed."""
+    digest = hashlib.sha256(kind.encode())
+    for name, size, _ in files:
+        digest.update(f"\0{name}\0{size}\0".encode())
+        with (path / name).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:_VERSION_DIGITS]
+
+
+def _one(path: Path, names: tuple[str, ...], problems: Problems) -> Path | None:
+    there = [path / name for name in names if (path / name).is_file()]
+    for name in names:
+        if os.path.lexists(path / name) and path / name not in there:
+            problems.error(name, "is no file: a folder, a pipe, or a link to what is not there")
+    if len(there) > 1:
+        problems.error(there[1].name, f"stands beside {there[0].name}: keep one of them")
+    return there[0] if there else None
+
+
+def _symbols(bars: Path, problems: Problems, folder: Path) -> Iterator[tuple[str, Path]]:
+    if not bars.is_dir():
+        return
+    for file in sorted(bars.iterdir()):
+        if file.name.startswith("."):
+            continue
+        if file.suffix.lower() in ENDINGS and file.is_file():
+            yield file.stem.upper(), file
+        else:
+            reason = f"is not read: files of bars end in {' or '.join(ENDINGS)}"
+            problems.warn(str(file.relative_to(folder)), reason)
+
+
+def _note_unknown(folder: DataFolder, problems: Problems) -> None:
+    known = {folder.name(file) for file in folder.files()} | {ABOUT, BARS}
+    known |= {name for names in _NAMES.values() for name in names}
+    for file in sorted(folder.path.iterdir()):
+        if file.name not in known and not file.name.startswith("."):
+            problems.warn(file.name, "is not read: it is no file of a data folder")
+
+
+# Raised when the reading or the layout of the cached arrays changes.
+CACHE_LAYOUT = 1
+_CACHES_KEPT = 4
+
+
+class Prices(NamedTuple):
+    """Daily bars of a folder. adjusted: by symbol; lost: ordinals of sessions without a bar of any symbol."""
+
+    columns: Columns
+    adjusted: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    lost: np.ndarray[tuple[int], np.dtype[np.int32]]
+
+
+class FilesData(ReplayData):
+    """A data folder's bars and listings, the future included. members: of the universe; version: of the content,
+    its prices read as the kind states."""
+
+    def __init__(
+        self, folder: DataFolder, version: str, kind: PriceKind, prices: Prices, listings: Mapping[str, Listing]
+    ) -> None:
+        lost = [dt.date.fromordinal(day) for day in prices.lost.tolist()]
+        adjusted = frozenset(prices.columns.symbols[prices.adjusted].tolist())
+        super().__init__(prices.columns, listings, lost, adjusted)
+        self.folder = folder
+        self.version = version
+        self.kind = kind
+        self._prices = prices
+        self.members = frozenset(listings or self.symbols)
+
+    def headlines(self) -> Headlines | None:
+        """Return the folder's headlines by symbol, read when first asked for; None without a file of them."""
+        if self.folder.headlines is None:
+            return None
+        return _headlines(self.folder, self.version, self.kind, self.symbols)
+
+    def chains(self) -> ChainTable | None:
+        """Return the folder's option quotes, read when first asked for; None without a file of them."""
+        return _chains(self.folder, self.version, self.kind) if self.folder.chains is not None else None
+
+    def earnings(self) -> dict[str, list[EarningsDate]] | None:
+        """Return the folder's earnings dates by symbol, read when first asked for; None without a file of them."""
+        return _earnings(self.folder, self.version, self.kind) if self.folder.earnings is not None else None
+
+    def with_columns(self, columns: Columns) -> FilesData:
+        kept = np.isin(self.columns.symbols, columns.symbols)
+        prices = self._prices._replace(columns=columns, adjusted=self._prices.adjusted[kept])
+        return FilesData(self.folder, self.version, self.kind, prices, self.listings)
+
+
+def files_data(settings: Settings) -> FilesData:
+    """Return the data of the settings' folder as it is now; it is read again when a file has changed.
+
+    Raises SettingError when there is no such folder, or it has errors; NotConfigured when it needs an extra.
+    """
+    problems = Problems()
+    folder = data_folder(settings.data, problems)
+    require_none(folder, problems)
+    try:
+        version = version_of(folder, settings.data_prices)
+    except OSError as error:
+        raise unreadable(folder.path, error) from None
+    return _loaded(folder, version, settings.data_prices, settings.home)
+
+
+def require_none(folder: DataFolder, problems: Problems) -> None:
+    """Raise SettingError with the first error, and the number of the others."""
+    if problems.errors:
+        more = f", and {problems.errors - 1} more errors" if problems.errors > 1 else ""
+        remedy = f"`desk data check {folder.path}` lists them"
+        raise SettingError(f"DESK_DATA={folder.path} cannot be used: {problems.of('error')[0]}{more}", remedy=remedy)
+
+
+def _require_unchanged(folder: DataFolder, version: str, kind: PriceKind) -> None:
+    """Raise SettingError when a file has changed since the version was taken, such as a file that is read later than
+    the bars: a run on that version would see what is not of it."""
+    try:
+        found = version_of(folder, kind)
+    except OSError as error:
+        raise unreadable(folder.path, error) from None
+    if found != version:
+        reason = f"a file of DESK_DATA={folder.path} has changed: the data here are {found}, those in use are {version}"
+        raise SettingError(reason, remedy="put the former files back, or open a new run on these")
+
+
+# version: of the files, so that they are read again when one has changed.
+@lru_cache(maxsize=2)
+def _headlines(folder: DataFolder, version: str, kind: PriceKind, symbols: tuple[str, ...]) -> Headlines:
+    problems, path = Problems(), folder.headlines
+    assert path is not None, "asked for with a file alone"
+    found = read_headlines(path, folder.name(path), frozenset(symbols), problems)
+    require_none(folder, problems)
+    _require_unchanged(folder, version, kind)
+    return found
+
+
+@lru_cache(maxsize=2)
+def _chains(folder: DataFolder, version: str, kind: PriceKind) -> ChainTable:
+    problems, path = Problems(), folder.chains
+    assert path is not None, "asked for with a file alone"
+    found = read_chains(path, folder.name(path), problems)
+    check_chains(found, folder.name(path), problems)
+    require_none(folder, problems)
+    _require_unchanged(folder, version, kind)
+    return found
+
+
+@lru_cache(maxsize=2)
+def _earnings(folder: DataFolder, version: str, kind: PriceKind) -> dict[str, list[EarningsDate]]:
+    problems, path = Problems(), folder.earnings
+    assert path is not None, "asked for with a file alone"
+    found = read_earnings(path, folder.name(path), problems)
+    require_none(folder, problems)
+    _require_unchanged(folder, version, kind)
+    return found
+
+
+@lru_cache(maxsize=2)
+def _loaded(folder: DataFolder, version: str, kind: PriceKind, home: Path) -> FilesData:
+    kept = home / "cache" / f"files-{version}-{CACHE_LAYOUT}.npz"
+    problems = Problems()
+    prices = _cached(kept)
+    if prices is None:
+        prices = read_prices(folder, kind, problems)
+        require_none(folder, problems)
+        _require_unchanged(folder, version, kind)  # before it is kept under that version
+        write_cache(kept, {**prices.columns._asdict(), "adjusted": prices.adjusted, "lost": prices.lost})
+        _forget_others(kept)
+    listings = read_listings(folder, prices.columns.symbols.tolist(), problems)
+    require_none(folder, problems)
+    return FilesData(folder, version, kind, prices, listings)
+
+
+def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Prices:
+    """Return the bars of a folder as they are asked for. With errors in `problems` they cannot be used."""
+    reader = BarReader(problems)
+    for symbol, path in folder.symbols:
+        reader.read(path, folder.name(path), symbol)
+    if folder.bars is not None:
+        reader.read(folder.bars, folder.name(folder.bars), None)
+    rows, adjusted = priced(reader.rows(), reader.columns, kind, problems)
+    rows, adjusted = checked(rows, reader.columns, adjusted, problems)
+    if not len(rows.day) and not problems.errors:
+        problems.error("bars", "no bar with a price")
+    order = np.argsort(np.array(rows.symbols, dtype=np.str_)) if rows.symbols else np.empty(0, dtype=np.int64)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    sorted_by = np.argsort(rank[rows.owner], kind="stable")
+    rows, adjusted = rows.taken(sorted_by), adjusted[sorted_by]
+    first = np.flatnonzero(np.r_[True, rows.owner[1:] != rows.owner[:-1]]) if len(rows.day) else np.empty(0, int)
+    symbols = np.array(rows.symbols, dtype=np.str_)[rows.owner[first]] if len(first) else np.empty(0, dtype=np.str_)
+    figures = [np.ascontiguousarray(getattr(rows, name)) for name in (*PRICES, "volume")]
+    columns = Columns(symbols, np.r_[first, len(rows.day)], rows.day, *figures)
+    return Prices(columns, adjusted[first], _lost(np.unique(rows.day)))
+
+
+def read_listings(folder: DataFolder, symbols: Sequence[str], problems: Problems) -> dict[str, Listing]:
+    """Return the listings of the universe file by symbol; none without one."""
+    if folder.universe is None:
+        return {}
+    return read_universe(folder.universe, folder.name(folder.universe), frozenset(symbols), problems)
+
+
+def _lost(days: np.ndarray[tuple[int], np.dtype[np.int32]]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    if not len(days):
+        return days
+    sessions = np.array([day.toordinal() for day in exchange_hours().sessions], dtype=np.int32)
+    first, end = np.searchsorted(sessions, [days[0], days[-1] + 1])
+    return np.setdiff1d(sessions[first:end], days)
+
+
+def _cached(path: Path) -> Prices | None:
+    arrays = read_cache(path)
+    columns = columns_in(arrays)
+    if arrays is None or columns is None or not {"adjusted", "lost"} <= arrays.keys():
+        return None
+    return Prices(columns, arrays["adjusted"], arrays["lost"])  # type: ignore[arg-type]
+
+
+def _forget_others(newest: Path) -> None:
+    """Delete the oldest caches of own data but a few."""
+    with suppress(OSError):
+        others = sorted(newest.parent.glob("files-*.npz"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in others[_CACHES_KEPT:]:
+            path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderReport:
+    """What a folder has, a line each, and its problems. about: where the data come from, if the folder states it."""
+
+    folder: Path
+    about: str | None
+    contents: tuple[str, ...]
+    problems: Problems
+
+
+def check_folder(path: Path, kind: PriceKind, most: int) -> FolderReport:
+    """Return the report on a folder. most: problems that are kept, of each file and level.
+
+    Raises SettingError when there is no such folder, NotConfigured when a file needs an extra.
+    """
+    problems = Problems(most)
+    folder = data_folder(path, problems)
+    prices = read_prices(folder, kind, problems)
+    return FolderReport(path, folder.about, tuple(_contents(folder, prices, problems)), problems)
+
+
+def _contents(folder: DataFolder, prices: Prices, problems: Problems) -> Iterator[str]:
+    symbols = prices.columns.symbols.tolist()
+    if symbols:
+        yield f"bars: {_bars_line(prices)}"
+    listings = read_listings(folder, symbols, problems)
+    if listings:
+        yield f"universe: {len(listings)} symbols, {len({one.sector for one in listings.values()} - {None})} sectors"
+    if folder.headlines is not None:
+        headlines = read_headlines(folder.headlines, folder.name(folder.headlines), frozenset(symbols), problems)
+        times = [row.published_at for rows in headlines.values() for row in rows]
+        if times:
+            yield f"headlines: {len(times):,} of {len(headlines)} symbols, {_span(min(times), max(times))}"
+    if folder.chains is not None:
+        yield from _chains_line(folder.chains, folder, problems)
+    if folder.earnings is not None:
+        earnings = read_earnings(folder.earnings, folder.name(folder.earnings), problems)
+        yield f"earnings dates: {sum(map(len, earnings.values())):,} of {len(earnings)} symbols"
+
+
+def _chains_line(path: Path, folder: DataFolder, problems: Problems) -> Iterator[str]:
+    table = read_chains(path, folder.name(path), problems)
+    check_chains(table, folder.name(path), problems)
+    if len(table.at):
+        span = _span(table.time_of(int(table.at.argmin())), table.time_of(int(table.at.argmax())))
+        counted = f"{len(table.at):,} quotes of {len(table.contracts):,} contracts"
+        yield f"chains: {counted} on {', '.join(table.roots[:9])}, {span}"
+
+
+def _span(first: dt.datetime, last: dt.datetime) -> str:
+    return f"{first:%Y-%m-%d} to {last:%Y-%m-%d}"
+
+
+def _bars_line(prices: Prices) -> str:
+    columns = prices.columns
+    first, last = (dt.date.fromordinal(int(day)) for day in (columns.day.min(), columns.day.max()))
+    kinds = [
+        *(["adjusted prices"] if prices.adjusted.any() else []),
+        *(["raw prices"] if not prices.adjusted.all() else []),
+    ]
+    counted = f"{len(columns.symbols)} symbols, {len(columns.day):,} bars, {first} to {last}"
+    return f"{counted}, {' and '.join(kinds)}"

@@ -1,1 +1,0 @@
-"""Reading of own files: tables, cells, and the problems found in them."""

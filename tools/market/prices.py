@@ -1,0 +1,256 @@
+"""Prices of a market: daily bars and the sessions that they are of, intraday bars, quotes."""
+
+from __future__ import annotations
+
+import bisect
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from chordesk.models.contracts import OptionChain, parse_contract, root_of
+from chordesk.models.errors import DeskError, MarketError, NotConfigured
+from chordesk.models.market import Quote
+from chordesk.tools.market.clock import NEW_YORK, exchange_day, exchange_hours
+from chordesk.tools.market.protocol import Bars, ChainSource, Floats, Incomplete, Intraday, MarketData, OptionSource
+
+# A name without a bar for more than this many days has left the market: its last price is no price now.
+STALE_DAYS = 10
+
+
+@dataclass(slots=True)
+class DailyBars:
+    """Bars in ascending order of session; every array is read-only and as long as `dates`."""
+
+    symbol: str
+    dates: Sequence[dt.date]
+    adjusted: bool
+    open: Floats
+    high: Floats
+    low: Floats
+    close: Floats
+    volume: Floats
+
+    def __post_init__(self) -> None:
+        for values in (self.open, self.high, self.low, self.close, self.volume):
+            values.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.dates)
+
+    def last(self, count: int) -> DailyBars:
+        """Return the last bars, at most so many; itself when these are all."""
+        if count >= len(self):
+            return self
+        rows = slice(len(self) - count, None)
+        figures = (self.open, self.high, self.low, self.close, self.volume)
+        return DailyBars(self.symbol, self.dates[rows], self.adjusted, *(values[rows] for values in figures))
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A name's bars within a look-back that ends with the market's latest session.
+
+    bars: those that the name has. spread: a row for each session from the first of them on, not a number where the name
+    has no bar. run: the last bars, those without a missing session among them.
+    """
+
+    symbol: str
+    bars: Bars
+    spread: Bars
+    run: Bars
+
+
+def history_of(bars: Bars, sessions: Sequence[dt.date]) -> History:
+    """Return bars as a history over these sessions of their market, in ascending order, which end with the bars'.
+
+    A bar of a day that is no session of the market is left out.
+    """
+    inside = bars.last(len(bars.dates) - bisect.bisect_left(bars.dates, sessions[0]))
+    count = len(inside.dates)
+    if count <= len(sessions) and inside.dates[0] == sessions[-count]:
+        return History(bars.symbol, inside, inside, inside)
+    inside = _among(inside, frozenset(sessions))
+    count = len(inside.dates)
+    if inside.dates[0] == sessions[-count]:
+        return History(bars.symbol, inside, inside, inside)
+    run = next(back for back in range(count) if inside.dates[-1 - back] != sessions[-1 - back])
+    return History(bars.symbol, inside, _spread(inside, sessions), inside.last(run))
+
+
+def _among(bars: Bars, sessions: frozenset[dt.date]) -> Bars:
+    kept = [place for place, day in enumerate(bars.dates) if day in sessions]
+    figures = (values[kept] for values in (bars.open, bars.high, bars.low, bars.close, bars.volume))
+    return DailyBars(bars.symbol, [bars.dates[place] for place in kept], bars.adjusted, *figures)
+
+
+def _spread(bars: Bars, sessions: Sequence[dt.date]) -> Bars:
+    days = sessions[bisect.bisect_left(sessions, bars.dates[0]) :]
+    places = np.searchsorted([day.toordinal() for day in days], [day.toordinal() for day in bars.dates])
+
+    def spread(values: Floats) -> Floats:
+        wide = np.full(len(days), np.nan)
+        wide[places] = values
+        return wide
+
+    figures = (bars.open, bars.high, bars.low, bars.close, bars.volume)
+    return DailyBars(bars.symbol, days, bars.adjusted, *map(spread, figures))
+
+
+def lapse(last: dt.date, latest: dt.date) -> str | None:
+    """Return why a name whose newest bar is of `last` has no current price; None when it is of the latest session."""
+    if last >= latest:
+        return None
+    if (latest - last).days > STALE_DAYS:
+        return f"not traded since {last}"
+    return f"no bar of {latest}, the market's latest session; the last is of {last}"
+
+
+def no_current_price(market: MarketData, symbol: str) -> str | None:
+    """Return why a symbol has no price of its market's latest session; None when it has one."""
+    try:
+        return lapse(market.bars(symbol, 1).dates[-1], market.clock.session())
+    except DeskError as error:
+        return str(error)
+
+
+def lost_sessions(market: MarketData, sessions: int) -> Sequence[dt.date]:
+    """Return days among the market's last so many sessions on which the exchange had one more, and this market no bar
+    of any name."""
+    return market.lost(sessions) if isinstance(market, Incomplete) else ()
+
+
+def previous_session(market: MarketData) -> dt.date | None:
+    """Return the market's last session before the exchange's today; None when it is not known."""
+    today = exchange_day(market.clock.now())
+    try:
+        return next((day for day in reversed(market.sessions(2)) if day < today), None)
+    except MarketError:
+        return None
+
+
+IntradayInterval = Literal["hour", "15min"]
+MINUTES: Mapping[IntradayInterval, int] = {"hour": 60, "15min": 15}
+_SETTLING = dt.timedelta(minutes=30)  # a source may be late by so much with a session's first bar
+
+
+def slots(until: dt.datetime, minutes: int, sessions: int) -> list[dt.datetime]:
+    """Return the starts of the bars of the last so many regular sessions that have begun, up to a moment, in ascending
+    order; the last bar of a session ends with it, however long it is."""
+    hours, step = exchange_hours(), dt.timedelta(minutes=minutes)
+    begun = bisect.bisect_left(hours.opens, until)
+    found = []
+    for opened, closed in zip(
+        hours.opens[max(begun - sessions, 0) : begun], hours.closes[:begun][-sessions:], strict=True
+    ):
+        count = -(-int((min(closed, until) - opened).total_seconds()) // int(step.total_seconds()))
+        found += [(opened + place * step).astimezone(NEW_YORK) for place in range(count)]
+    return found
+
+
+def end_of(start: dt.datetime, minutes: int) -> dt.datetime:
+    """Return when a bar ends: after so many minutes, or with its session."""
+    return min(start + dt.timedelta(minutes=minutes), exchange_hours().close_of(exchange_day(start)))
+
+
+def intraday_of(
+    symbol: str, rows: Mapping[str, Sequence[float]], starts: Sequence[dt.datetime], minutes: int, sessions: int,
+    until: dt.datetime, goes_on: bool,
+) -> Intraday:  # fmt: skip
+    """Return what a source's rows are at the slots of the last so many sessions. A row that begins at no slot, such as
+    one before the open, is left out.
+
+    rows: open, high, low, close and volume, as long as `starts`; until: the moment up to which the source is known;
+    goes_on: whether a bar that had not ended then is given. Raises MarketError when there is none of the last session.
+    """
+    wanted = [start for start in slots(until, minutes, sessions) if goes_on or end_of(start, minutes) <= until]
+    places = {start: place for place, start in enumerate(starts)}
+    held = [places.get(start) for start in wanted]
+    known = [at for at, place in enumerate(held) if place is not None]
+    if not known:
+        raise MarketError(f"{symbol} has no intraday bars of the last {sessions} sessions")
+    last = wanted[known[-1]]
+    today = exchange_day(wanted[-1])
+    if exchange_day(last) < today and until - exchange_hours().open_of(today) > _SETTLING:
+        raise MarketError(f"{symbol} has no intraday bar of {today}; its last one begins at {last:%Y-%m-%d %H:%M}")
+    line, held = wanted[known[0] : known[-1] + 1], held[known[0] : known[-1] + 1]
+
+    def column(name: str) -> Floats:
+        return np.array([rows[name][place] if place is not None else np.nan for place in held])
+
+    spread = DailyBars(symbol, line, False, *map(column, ("open", "high", "low", "close", "volume")))
+    inside = np.isfinite(spread.close)
+    figures = (values[inside] for values in (spread.open, spread.high, spread.low, spread.close, spread.volume))
+    bars = DailyBars(symbol, [start for start, has in zip(line, inside, strict=True) if has], False, *figures)
+    holes = np.flatnonzero(~inside)
+    run = bars.last(len(line) - int(holes[-1]) - 1) if len(holes) else bars
+    return Intraday(bars, spread, run, end_of(last, minutes) > until)
+
+
+def stamped(day: dt.date) -> str:
+    """Return a bar's day, or the start of an intraday one with its zone, such as 2024-03-15T09:30-04:00."""
+    return day.isoformat(timespec="minutes") if isinstance(day, dt.datetime) else day.isoformat()
+
+
+AVERAGE_COST = "average cost"
+LEAST_PRICE = 0.0001
+
+
+def quote_of(market: MarketData, symbol: str) -> Quote:
+    """Return the last price per share of a symbol or an OCC contract. Raises MarketError when there is none,
+    NotConfigured when it is a contract and the market prices no contracts."""
+    if parse_contract(symbol) is None:
+        return market.quote(symbol)
+    if not isinstance(market, OptionSource):
+        raise NotConfigured(
+            f"not available: the {market.name} market has no option quotes; configure DESK_MARKET=yahoo for them"
+        )
+    return market.option_quote(symbol)
+
+
+def chain_of(market: MarketData, symbol: str, first: dt.date, last: dt.date) -> OptionChain:
+    """Return the contracts on a symbol that expire within these days. Raises MarketError when there are none,
+    NotConfigured when the market has no chains."""
+    if not isinstance(market, ChainSource):
+        modelled = ", or DESK_REPLAY_OPTIONS=modelled for modelled ones" if market.clock.day is not None else ""
+        reason = f"the {market.name} market has no option chains; configure DESK_MARKET=yahoo for them{modelled}"
+        raise NotConfigured(f"not available: {reason}")
+    return market.chain(symbol, first, last)
+
+
+def share_of(market: MarketData, root: str) -> str:
+    """Return the symbol of the share whose contracts have a root, such as BRK.B of BRKB, as far as the market's listed
+    universe knows it; else the root itself, which most symbols are."""
+    try:
+        listed = market.universe("sp500")
+    except DeskError:
+        return root
+    return next((one.symbol for one in listed if one.symbol != root and root_of(one.symbol) == root), root)
+
+
+def met_by(quote: Quote, side: str) -> Quote:
+    """Return the quote as an order meets it, exactly: the ask for a buy, the bid for a sale; as it is where its source
+    gives neither. Raises MarketError where it gives the other one alone."""
+    if quote.bid is None and quote.ask is None:
+        return quote
+    name, met = ("ask", quote.ask) if side == "buy" else ("bid", quote.bid)
+    if met is None:
+        raise MarketError(f"{quote.symbol} has no {name}")
+    return quote.model_copy(update={"price": met, "low": met, "high": met})
+
+
+def at_cost(symbol: str, average_cost: float, now: dt.datetime) -> Quote:
+    """Return what a position cost on average, per share, in place of a price that is not known, and labelled so."""
+    return Quote(symbol=symbol, price=max(average_cost, LEAST_PRICE), at=now, source=AVERAGE_COST)
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """Market as a source of prices for positions, shares and contracts alike."""
+
+    market: MarketData
+
+    def quote(self, symbol: str) -> Quote:
+        return quote_of(self.market, symbol)

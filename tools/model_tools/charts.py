@@ -1,0 +1,388 @@
+"""price_history_get, chart_study_get and chart_render: bars, what is computed from them, and their picture."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import importlib
+import math
+from functools import cache
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, Field
+
+from chordesk.models.errors import UsageError
+from chordesk.tools.charts import study as of
+from chordesk.tools.charts.frames import INTRADAY_SESSIONS, PERIODS, SESSIONS_A_WEEK, Interval, frames
+from chordesk.tools.charts.frames import frames as frames_of
+from chordesk.tools.charts.lines import PriceLevel, Swing, Trendline
+from chordesk.tools.charts.study import OVERLAYS, Overlay, Study, study_of
+from chordesk.tools.decimals import rounded
+from chordesk.tools.market.prices import stamped
+from chordesk.tools.market.protocol import Bars, Floats
+from chordesk.tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolImage, ToolSpec, payload
+
+Section = Literal["swings", "fib", "levels", "trend", "patterns"]
+SECTIONS: tuple[Section, ...] = get_args(Section)
+SESSIONS, LOOKBACK, LEVELS = 126, 5, 5
+MOST_STUDY_SYMBOLS = 30
+INTERVALS = "day, week, hour or 15min: what one bar stands for; hours of at most 60 sessions, 15min of 20"
+
+
+def distinct(values: list[Any]) -> list[Any]:
+    """Return the values once each, in their order."""
+    return list(dict.fromkeys(values))
+
+
+class ChartArguments(Arguments):
+    """Arguments that choose the bars of a chart and how its swings are found."""
+
+    sessions: int = Field(SESSIONS, ge=20, le=504, description="daily sessions to look back; a week is 5 of them")
+    interval: Interval = Field("day", description=INTERVALS)
+    lookback: int = Field(LOOKBACK, ge=2, le=20, description="bars on each side that a swing exceeds")
+
+
+class StudyArguments(ChartArguments):
+    symbols: Annotated[
+        list[Symbol],
+        Field(
+            min_length=1,
+            max_length=MOST_STUDY_SYMBOLS,
+            description=f"1 to {MOST_STUDY_SYMBOLS} tickers, all in one call",
+        ),
+        AfterValidator(distinct),
+    ]
+    levels: int = Field(LEVELS, ge=1, le=10, description="at most so many supports, resistances and zones")
+    sections: Annotated[
+        list[Section],
+        Field(min_length=1, max_length=len(SECTIONS), description="what to give; all of them if not named"),
+        AfterValidator(distinct),
+    ] = Field(list(SECTIONS), validate_default=True)
+
+
+def chart_study_get(context: ToolContext, arguments: StudyArguments) -> dict[str, Any]:
+    """Return each symbol's study; prices in the listing's currency per share."""
+    gaps, rows = Gaps(), []
+    for frame in frames(context, arguments.symbols, gaps, arguments.sessions, arguments.interval):
+        study = study_of(frame, arguments.lookback, arguments.levels)
+        note_lacks(study, gaps)
+        rows.append(study_row(study, arguments.sections))
+    return payload(context, gaps, available=bool(rows), studies=rows)
+
+
+def note_lacks(study: Study, gaps: Gaps) -> None:
+    for what, reason in study.lacks():
+        gaps.add(what, reason, study.frame.symbol)
+
+
+def study_row(study: Study, sections: list[Section]) -> dict[str, Any]:
+    """Return a study as the model gets it: the head, then the sections in their order."""
+    made = {"swings": _swings, "fib": _fib, "levels": _levels, "trend": _trend, "patterns": _patterns}
+    parts = [made[name](study) for name in SECTIONS if name in sections]
+    return {**head(study), **{key: value for part in parts for key, value in part.items()}}
+
+
+def head(study: Study) -> dict[str, Any]:
+    """Return the bars that a study rests on, and its close."""
+    frame = study.frame
+    dates = frame.bars.dates
+    row = {
+        "symbol": frame.symbol,
+        "interval": frame.interval,
+        "bars": len(dates),
+        "from": stamped(dates[0]),
+        "to": stamped(dates[-1]),
+        "close": rounded(study.close),
+        "atr14": rounded(study.atr),
+    }
+    return row | frame.flags
+
+
+def _swings(study: Study) -> dict[str, Any]:
+    rows = [{**_swing(one), "kind": one.kind, "confirmed": stamped(one.confirmed)} for one in study.swings]
+    return {"swings": rows}
+
+
+def _swing(one: Swing) -> dict[str, Any]:
+    return {"id": one.id, "date": stamped(one.date), "price": rounded(one.price)}
+
+
+def _fib(study: Study) -> dict[str, Any]:
+    if (fib := study.fib) is None:
+        return {"fib": None}
+    levels = {
+        name: [{"id": one.id, "price": rounded(one.price)} for one in some]
+        for name, some in (("retracements", fib.retracements), ("extensions", fib.extensions))
+    }
+    return {"fib": {"direction": fib.direction, "high": _swing(fib.high), "low": _swing(fib.low), **levels}}
+
+
+def _levels(study: Study) -> dict[str, Any]:
+    levels, lines = study.levels, study.trendlines
+    zones = [{"id": one.id, "price": rounded(one.price), "members": list(one.members)} for one in study.confluence]
+    return {
+        "support": [_level(one) for one in levels.support] if levels is not None else None,
+        "resistance": [_level(one) for one in levels.resistance] if levels is not None else None,
+        "trendlines": [_line(one) for one in lines] if lines is not None else None,
+        "confluence": zones,
+    }
+
+
+def _level(one: PriceLevel) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "price": rounded(one.price),
+        "touches": one.touches,
+        "lastTouch": stamped(one.last_touch),
+        "strength": one.strength,
+    }
+
+
+def _line(one: Trendline) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "kind": one.kind,
+        "from": stamped(one.start.date),
+        "to": stamped(one.end.date),
+        "slope": rounded(one.slope, 6),
+        "touches": one.touches,
+        "now": rounded(one.now),
+    }
+
+
+def _trend(study: Study) -> dict[str, Any]:
+    trend, far = study.trend, study.extension
+    found = None
+    if trend is not None:
+        found = {
+            "direction": trend.direction,
+            "quality": trend.quality,
+            "r2": rounded(trend.r2, 6),
+            "slopeYear": rounded(trend.slope_year),
+            "score": rounded(trend.score),
+            "bars": trend.bars,
+        }
+    return {
+        "adx14": rounded(study.adx),
+        "trend": found,
+        "extension": {"atr": rounded(far.atr, 2), "risk": far.risk} if far is not None else None,
+    }
+
+
+def _patterns(study: Study) -> dict[str, Any]:
+    if study.patterns is None:
+        return {"patterns": None}
+    rows = [{"date": stamped(one.date), "name": one.name, "direction": one.direction} for one in study.patterns]
+    return {"patterns": rows}
+
+
+CHART_STUDY_GET = ToolSpec(
+    name="chart_study_get",
+    description=(
+        "Chart figures of up to 30 symbols from daily, weekly or intraday bars, each level with an id and price units: "
+        "swings (confirmed `lookback` bars later), fib (retracements F, extensions E of the largest move of swings), "
+        "support S and resistance R (clusters of swings; 3 touches strong, 2 moderate), trendlines TS and TR, "
+        "confluence C (levels of two kinds within half an ATR), trend (r2 and slopeYear of log closes, adx14), "
+        "extension (close above the nearest support in ATR), candlestick patterns of the last 10 bars. Name a level by "
+        "its id: code fills its price. Null is unknown, and `missing` has the reason. Bars cannot be passed."
+    ),
+    hint="swings, Fibonacci levels, support and resistance, trendlines, trend, candlestick patterns; `symbols`.",
+    arguments=StudyArguments,
+    function=chart_study_get,
+)
+
+
+# Rows of at most 70 bytes, and of 85 with a time of day: what fits in one answer.
+MOST_HISTORY_SYMBOLS, MOST_ROWS, MOST_INTRADAY_ROWS = 20, 640, 520
+COLUMNS = ["date", "open", "high", "low", "close", "volume"]
+
+
+class HistoryArguments(Arguments):
+    symbols: Annotated[
+        list[Symbol],
+        Field(
+            min_length=1,
+            max_length=MOST_HISTORY_SYMBOLS,
+            description=f"1 to {MOST_HISTORY_SYMBOLS} tickers, all in one call",
+        ),
+        AfterValidator(distinct),
+    ]
+    sessions: int = Field(30, ge=20, le=504, description="daily sessions to look back; a week is 5 of them")
+    interval: Interval = Field("day", description=INTERVALS)
+
+
+def price_history_get(context: ToolContext, arguments: HistoryArguments) -> dict[str, Any]:
+    """Return the bars of each symbol, oldest first. Raises UsageError for more rows than an answer holds."""
+    _require_room(arguments)
+    gaps, rows = Gaps(), []
+    for frame in frames_of(context, arguments.symbols, gaps, arguments.sessions, arguments.interval, closes_alone=True):
+        bars = frame.shown
+        row = {"symbol": frame.symbol, "adjusted": bars.adjusted, "rows": _rows(bars)}
+        rows.append(row | frame.flags)
+    return payload(context, gaps, available=bool(rows), interval=arguments.interval, columns=COLUMNS, histories=rows)
+
+
+def _require_room(arguments: HistoryArguments) -> None:
+    bars, symbols = _bars(arguments.sessions, arguments.interval), len(arguments.symbols)
+    most = MOST_INTRADAY_ROWS if arguments.interval in INTRADAY_SESSIONS else MOST_ROWS
+    if symbols * bars > most:
+        noun = PERIODS[arguments.interval].noun
+        raise UsageError(
+            f"{symbols} symbols of {bars} {noun} are {symbols * bars} rows, more than {most}",
+            remedy="ask for fewer symbols or sessions, or for weeks; chart_study_get has the figures of long periods",
+        )
+
+
+def _bars(sessions: int, interval: Interval) -> int:
+    """Return the most bars of so many sessions."""
+    if interval == "hour" or interval == "15min":
+        return min(sessions, INTRADAY_SESSIONS[interval]) * PERIODS[interval].a_year // PERIODS["day"].a_year
+    return -(-sessions // (SESSIONS_A_WEEK if interval == "week" else 1))
+
+
+def _rows(bars: Bars) -> list[list[Any]]:
+    """Return a row for each bar; a session without one has no row."""
+    prices = (bars.open, bars.high, bars.low, bars.close)
+    return [
+        [stamped(day), *(rounded(float(column[at])) for column in prices), _shares(float(bars.volume[at]))]
+        for at, day in enumerate(bars.dates)
+        if bars.close[at] == bars.close[at]
+    ]
+
+
+def _shares(volume: float) -> int | None:
+    return None if math.isnan(volume) else int(volume)
+
+
+PRICE_HISTORY_GET = ToolSpec(
+    name="price_history_get",
+    description=(
+        "Daily, weekly or intraday bars of up to 20 symbols, oldest first, as `columns` and `rows`: date (a week's "
+        "last session, of whole weeks but the last; the start of an intraday bar, in regular hours), open, high, low, "
+        "close, volume in shares. At most 640 rows an answer, 520 of intraday bars. A session without a bar has no row "
+        "and is in `missing`; `adjusted`: prices were adjusted for splits and dividends."
+    ),
+    hint="daily, weekly or intraday bars; `symbols`, `sessions` and `interval`. Figures come from the chart study.",
+    arguments=HistoryArguments,
+    function=price_history_get,
+)
+
+
+MOST_PICTURE_SYMBOLS, MOST_IDS = 4, 20
+_DEFAULT: tuple[Overlay, ...] = ("levels", "trendlines", "swings", "sma50")
+
+
+class RenderArguments(ChartArguments):
+    symbols: Annotated[
+        list[Symbol],
+        Field(
+            min_length=1,
+            max_length=MOST_PICTURE_SYMBOLS,
+            description=f"1 to {MOST_PICTURE_SYMBOLS} tickers, a chart each",
+        ),
+        AfterValidator(distinct),
+    ]
+    overlays: Annotated[
+        list[Overlay],
+        Field(max_length=len(OVERLAYS), description="what to draw beside candles and volume"),
+        AfterValidator(distinct),
+    ] = Field(list(_DEFAULT), validate_default=True)
+    ids: list[Annotated[str, Field(pattern="^[A-Z]{1,2}[0-9.]{0,5}$")]] = Field(
+        [], max_length=MOST_IDS, description="draw only these levels and lines of the study, such as S1, F61.8, TS"
+    )
+
+
+def chart_render(context: ToolContext, arguments: RenderArguments) -> dict[str, Any] | tuple[dict[str, Any], ToolImage]:
+    """Return the figures drawn and the picture; no picture where no symbol has bars."""
+    gaps, panels, rows = Gaps(), [], []
+    for frame in frames(context, arguments.symbols, gaps, arguments.sessions, arguments.interval):
+        study = study_of(frame, arguments.lookback, LEVELS)
+        note_lacks(study, gaps)
+        _note_unknown_ids(study, arguments.ids, gaps)
+        panel, row = _panel(study, arguments, gaps)
+        panels.append(panel)
+        rows.append(row)
+    if not panels:
+        return payload(context, gaps, available=False, charts=[])
+    width, height = _picture().size_of(len(panels))
+    found = payload(context, gaps, available=True, image={"width": width, "height": height}, charts=rows)
+    return found, ToolImage(_picture().picture(panels), "image/png")
+
+
+def _panel(study: Study, arguments: RenderArguments, gaps: Gaps) -> tuple[Any, dict[str, Any]]:
+    """Return the drawing of one symbol, and the row of the figures in it."""
+    frame, module, overlays = study.frame, _picture(), arguments.overlays
+    indicators = of.series(frame, overlays)
+    oscillators = {"rsi14": of.relative_strength(frame)} if "rsi14" in overlays else {}
+    levels = [one for one in of.levels(study, overlays) if _wanted(one.id, arguments)]
+    lines = [one for one in of.lines(study, overlays) if _wanted(one.id, arguments)]
+    bare = module.Panel(_title(study), frame.shown, series=indicators, oscillators=oscillators)
+    scale = module.panel_scale(bare)
+    inside = [one for one in levels if scale.holds(one.price)]
+    first, last = len(frame.shown.dates) - len(frame.bars.dates), len(frame.shown.dates) - 1
+    panel = dataclasses.replace(
+        bare,
+        marks=[module.Mark(*one) for one in inside],
+        segments=[module.Segment(one.id, (first + one.start.at, one.start.price), (last, one.now)) for one in lines],
+        swings=[(first + one.at, one.price, one.kind == "high") for one in study.swings if "swings" in overlays],
+    )
+    row = {
+        **head(study),
+        "levels": [{"id": one.id, "price": rounded(one.price)} for one in inside],
+        "outside": [{"id": one.id, "price": rounded(one.price)} for one in levels if one not in inside],
+        "trendlines": [{"id": one.id, "now": rounded(one.now)} for one in lines],
+        "indicators": _values(indicators | oscillators, study, gaps),
+    }
+    return panel, row
+
+
+def _wanted(id: str, arguments: RenderArguments) -> bool:
+    return not arguments.ids or id in arguments.ids
+
+
+def _values(indicators: dict[str, Floats], study: Study, gaps: Gaps) -> dict[str, float | None]:
+    """Return each indicator at the last bar; one that has no value there is added to `gaps`."""
+    found = {name: of.last_value(values) for name, values in indicators.items()}
+    frame = study.frame
+    if lacking := [name for name, value in found.items() if value is None]:
+        gaps.add(", ".join(lacking), f"too few {frame.period.noun}: {len(frame.long.dates)}", frame.symbol)
+    return {name: rounded(value) for name, value in found.items()}
+
+
+def _note_unknown_ids(study: Study, ids: list[str], gaps: Gaps) -> None:
+    known = study.prices()
+    if wrong := [one for one in ids if one not in known]:
+        reason = f"no {', '.join(wrong)} in the study; it has {', '.join(known) or 'none'}"
+        gaps.add("ids", reason, study.frame.symbol)
+
+
+_NOUNS = {"day": "daily", "week": "weekly", "hour": "hourly, New York time", "15min": "15 minutes, New York time"}
+
+
+def _title(study: Study) -> str:
+    frame, dates = study.frame, study.frame.shown.dates
+    open_end = f", the last {'week' if frame.interval == 'week' else 'bar'} not over" if frame.incomplete else ""
+    first, last = (
+        f"{day:%Y-%m-%d %H:%M}" if isinstance(day, dt.datetime) else str(day) for day in (dates[0], dates[-1])
+    )
+    return f"{frame.symbol}  {_NOUNS[frame.interval]}{open_end}  {first} to {last}  close {study.close:.2f}"
+
+
+@cache
+def _picture() -> Any:
+    """Return the module that draws, imported with the first picture: Pillow is no use to a process that draws none."""
+    return importlib.import_module("chordesk.tools.charts.picture")
+
+
+CHART_RENDER = ToolSpec(
+    name="chart_render",
+    description=(
+        "One picture (PNG) of the charts of up to 4 symbols: candles, volume, and the overlays: levels (support and "
+        "resistance), fib, trendlines, swings, sma20, sma50, sma200, bollinger, rsi14. With it the figures drawn, by "
+        "the ids of chart_study_get over the same bars; `outside` are levels beyond the prices shown. Bars cannot be "
+        "passed."
+    ),
+    hint="a picture of the chart with levels, lines and indicators; `symbols`, `overlays`.",
+    arguments=RenderArguments,
+    function=chart_render,
+)

@@ -1,0 +1,372 @@
+"""earnings_dates, insider_trades, analyst_ratings and short_interest: rows of a company from a market that may have
+them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Annotated, Any, Protocol, TypeVar
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
+
+from chordesk.models.company import EarningsDate, InsiderTrade, PriceTargets, RatingChange, ShortInterest
+from chordesk.models.errors import DeskError, NotConfigured
+from chordesk.tools.decimals import rounded
+from chordesk.tools.history import Budget
+from chordesk.tools.market.clock import NEW_YORK, exchange_day
+from chordesk.tools.market.protocol import EarningsSource, InsiderSource, MarketData, RatingsSource, ShortInterestSource
+from chordesk.tools.registry import Arguments, Gaps, Symbol, Symbols, ToolContext, ToolSpec, payload
+
+_SPACE = re.compile(r"\s+")
+TEXT_CHARS = 80
+MAX_SYMBOLS = 30
+
+# For answers with many rows a symbol.
+FewSymbols = Annotated[
+    list[Symbol],
+    Field(min_length=1, max_length=MAX_SYMBOLS, description=f"1 to {MAX_SYMBOLS} tickers, all in one call"),
+    AfterValidator(lambda symbols: list(dict.fromkeys(symbols))),
+]
+
+
+class Known(Protocol):
+    """Row with the time from which on it could be known."""
+
+    @property
+    def known_at(self) -> AwareDatetime: ...
+
+
+K = TypeVar("K", bound=Known)
+V = TypeVar("V")
+
+
+def absent(market: MarketData, what: str) -> NotConfigured:
+    """Return the error that a market has no such rows, with the remedy."""
+    past = ", which has those of now alone" if market.clock.day is not None else ""
+    return NotConfigured(
+        f"not available: the {market.name} market has no {what}; configure DESK_MARKET=yahoo for them{past}"
+    )
+
+
+def by_symbol(
+    context: ToolContext, symbols: Sequence[str], what: str, gaps: Gaps, ask: Callable[[str], V]
+) -> Iterator[tuple[str, V]]:
+    """Yield (symbol, answer) of each symbol that `ask` has an answer to. A source that lacks it for all is named once,
+    and not asked again; another failure is the symbol's own."""
+    budget = Budget(context)
+    for symbol in symbols:
+        try:
+            budget.spend()
+            yield symbol, ask(symbol)
+        except NotConfigured as error:
+            gaps.add(what, error)
+            return
+        except DeskError as error:
+            gaps.add(what, error, symbol)
+
+
+def known(rows: Sequence[K], now: dt.datetime) -> list[K]:
+    """Return the rows that were known by now."""
+    return [row for row in rows if row.known_at <= now]
+
+
+def share(limit: int, most: int, symbols: Sequence[str]) -> int:
+    """Return how many rows a symbol may have: `limit`, or less where so many symbols would exceed `most` together."""
+    return max(min(limit, most // len(symbols)), 1)
+
+
+def bounded(rows: Sequence[V], limit: int, what: str, symbol: str, gaps: Gaps) -> list[V]:
+    """Return the first rows; a gap states how many there are."""
+    if len(rows) > limit:
+        gaps.add(f"older {what}", f"{len(rows)} are known, {limit} are shown", symbol)
+    return list(rows[:limit])
+
+
+def plain_text(text: str, most: int = TEXT_CHARS) -> str:
+    """Return other people's text as one line of at most `most` characters: without control, format and private
+    characters, markup kept as it is."""
+    spaced = _SPACE.sub(" ", text)
+    kept = "".join(char for char in spaced if char == " " or not unicodedata.category(char).startswith("C"))
+    return kept.strip()[:most]
+
+
+def shown(row: BaseModel, *without: str) -> dict[str, Any]:
+    """Return a row as an answer has it: texts cleaned, unknown fields left out."""
+    found = row.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"symbol", *without})
+    return {name: plain_text(value) if isinstance(value, str) else value for name, value in found.items()}
+
+
+EARNINGS_NOUN = "earnings dates"
+_MOST_EARNINGS = 200
+# A report is out by then, New York time; one whose time is not known, at the end of its day.
+_OUT_BY = {"beforeOpen": dt.time(9, 30), "duringSession": dt.time(16, 0)}
+_END_OF_DAY = dt.time(23, 59)
+
+
+class EarningsArguments(Arguments):
+    symbols: Symbols
+    limit: int = Field(4, ge=0, le=40, description="at most so many past reports a symbol, newest first")
+
+
+def earnings_dates(context: ToolContext, arguments: EarningsArguments) -> dict[str, Any]:
+    """Return each symbol's next report and its past ones; a date that is not known is in `missing`."""
+    gaps, now = Gaps(), context.clock.now()
+    most = share(arguments.limit, _MOST_EARNINGS, arguments.symbols) if arguments.limit else 0
+
+    found = []
+    for symbol, rows in by_symbol(
+        context, arguments.symbols, EARNINGS_NOUN, gaps, partial(_ask_earnings, context.market)
+    ):
+        following, past = split(rows, now)
+        if following is None:
+            gaps.add("next earnings date", "not known", symbol)
+        if not past and arguments.limit:
+            gaps.add("past earnings dates", "not known", symbol)
+        if following is None and not past:
+            continue
+        shown_past = bounded(past, most, "earnings dates", symbol, gaps) if arguments.limit else []
+        found.append(
+            {
+                "symbol": symbol,
+                "next": _next(following, exchange_day(now)) if following is not None else None,
+                "past": [_past(row) for row in shown_past],
+            }
+        )
+    return payload(context, gaps, available=bool(found), earnings=found)
+
+
+def _ask_earnings(market: MarketData, symbol: str) -> list[EarningsDate]:
+    if not isinstance(market, EarningsSource):
+        raise absent(market, EARNINGS_NOUN)
+    return list(market.earnings(symbol))
+
+
+def split(rows: list[EarningsDate], now: dt.datetime) -> tuple[EarningsDate | None, list[EarningsDate]]:
+    """Return (the next report, the past ones newest first), of what was known by now, one row a date."""
+    by_date = {row.date: row for row in sorted(known(rows, now), key=lambda row: row.known_at)}
+    ordered = [by_date[day] for day in sorted(by_date)]
+    ahead = [row for row in ordered if not is_out(row, now)]
+    following = ahead[0].model_copy(update={"eps_actual": None}) if ahead else None
+    return following, [row for row in reversed(ordered) if is_out(row, now)]
+
+
+def is_out(row: EarningsDate, now: dt.datetime) -> bool:
+    """Return whether the report is out: its window has ended, and the hour of its day by which it would be."""
+    hour = _OUT_BY.get(row.timing or "", _END_OF_DAY)
+    return now >= dt.datetime.combine(row.until or row.date, hour, NEW_YORK)
+
+
+def _next(row: EarningsDate, today: dt.date) -> dict[str, Any]:
+    return {**shown(row), "daysUntil": max((row.date - today).days, 0)}
+
+
+def _past(row: EarningsDate) -> dict[str, Any]:
+    """Return a past report with its surprise, (actual - estimate) / |estimate|."""
+    estimate, actual = row.eps_estimate, row.eps_actual
+    surprise = (actual - estimate) / abs(estimate) if actual is not None and estimate else None
+    found = shown(row, "until", "confirmed")
+    return found if surprise is None else {**found, "surprise": rounded(surprise)}
+
+
+EARNINGS_DATES = ToolSpec(
+    name="earnings_dates",
+    description=(
+        "The next earnings report of up to 150 symbols (date, daysUntil, timing beforeOpen or afterClose where known, "
+        "`until` while the date is a window, confirmed false for an estimated date) and past ones with estimate, "
+        "actual and surprise per share. A next date that is not known is in `missing`: it is not a sign of none."
+    ),
+    hint="next and past earnings dates, days until; `symbols`, and `limit` past reports.",
+    arguments=EarningsArguments,
+    function=earnings_dates,
+)
+
+
+TRADES_NOUN = "insider trades"
+_MOST_TRADES = 60
+
+
+class InsiderArguments(Arguments):
+    symbols: FewSymbols
+    days: int = Field(90, ge=1, le=1000, description="window of `net`, by the day of the trade")
+    limit: int = Field(10, ge=1, le=100, description="at most so many trades a symbol, newest first")
+
+
+def insider_trades(context: ToolContext, arguments: InsiderArguments) -> dict[str, Any]:
+    """Return trades and their net by symbol; a symbol without any is in `missing`."""
+    gaps, now = Gaps(), context.clock.now()
+    most = share(arguments.limit, _MOST_TRADES, arguments.symbols)
+    found = []
+    for symbol, rows in by_symbol(
+        context, arguments.symbols, TRADES_NOUN, gaps, lambda symbol: _ask_trades(context.market, symbol)
+    ):
+        trades = newest_first(rows, now)
+        if not trades:
+            gaps.add(TRADES_NOUN, "the source has none", symbol)
+            continue
+        listed = [shown(row) for row in bounded(trades, most, TRADES_NOUN, symbol, gaps)]
+        found.append({"symbol": symbol, "net": net(trades, arguments.days, exchange_day(now)), "trades": listed})
+    return payload(context, gaps, available=bool(found), insiders=found)
+
+
+def _ask_trades(market: MarketData, symbol: str) -> list[InsiderTrade]:
+    if not isinstance(market, InsiderSource):
+        raise absent(market, TRADES_NOUN)
+    return list(market.insider_trades(symbol))
+
+
+def newest_first(rows: Sequence[InsiderTrade], now: dt.datetime) -> list[InsiderTrade]:
+    """Return the trades that were known by now, of today or before."""
+    today = exchange_day(now)
+    return sorted((row for row in known(rows, now) if row.date <= today), key=lambda row: row.date, reverse=True)
+
+
+def net(trades: Sequence[InsiderTrade], days: int, today: dt.date) -> dict[str, Any]:
+    """Return counts, shares and value of the purchases and sales of the last so many days. A sum is None where one of
+    its trades lacks the figure; `other` counts grants, gifts and whatever is neither."""
+    first = today - dt.timedelta(days=days)
+    recent = [row for row in trades if row.date > first]
+    sides = {side: [row for row in recent if row.side == side] for side in ("buy", "sell")}
+    found: dict[str, Any] = {"days": days, "from": (first + dt.timedelta(days=1)).isoformat()}
+    for name, side in (("bought", "buy"), ("sold", "sell")):
+        found |= {
+            name: len(sides[side]),
+            f"{name}Shares": _total([row.shares for row in sides[side]]),
+            f"{name}Value": _total([row.value for row in sides[side]]),
+        }
+    for unit in ("Shares", "Value"):
+        bought, sold = found[f"bought{unit}"], found[f"sold{unit}"]
+        found[f"net{unit}"] = bought - sold if bought is not None and sold is not None else None
+    return {**found, "other": sum(row.side is None for row in recent), "oldestKnown": trades[-1].date.isoformat()}
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    known_values = [value for value in values if value is not None]
+    return sum(known_values, 0.0) if len(known_values) == len(values) else None
+
+
+INSIDER_TRADES = ToolSpec(
+    name="insider_trades",
+    description=(
+        "Trades that insiders of up to 30 symbols reported, newest first: date, insider, position, side (absent for "
+        "grants, gifts and exercises), shares, value; and the net of purchases and sales over the last days, null "
+        "where a figure is not known. Reports follow a trade by some days."
+    ),
+    hint="insiders' purchases and sales, and their net; `symbols`, `days` of the net, `limit` trades.",
+    arguments=InsiderArguments,
+    function=insider_trades,
+)
+
+
+RATINGS_NOUN = "analyst ratings"
+_MOST_RATINGS = 60
+
+
+class RatingsArguments(Arguments):
+    symbols: FewSymbols
+    days: int = Field(90, ge=1, le=1000, description="changes of so many days back")
+    limit: int = Field(10, ge=1, le=100, description="at most so many changes a symbol, newest first")
+
+
+def analyst_ratings(context: ToolContext, arguments: RatingsArguments) -> dict[str, Any]:
+    """Return targets and changes by symbol; what the source has neither of is in `missing`."""
+    gaps, now = Gaps(), context.clock.now()
+    most = share(arguments.limit, _MOST_RATINGS, arguments.symbols)
+    first = exchange_day(now) - dt.timedelta(days=arguments.days)
+    found = []
+    for symbol, (changes, targets) in by_symbol(
+        context, arguments.symbols, RATINGS_NOUN, gaps, partial(_ask_ratings, context.market, now)
+    ):
+        latest = max(targets, key=lambda row: row.known_at, default=None)
+        if latest is None:
+            gaps.add("price targets", "the source has none", symbol)
+        if not changes:
+            gaps.add("rating changes", "the source has none", symbol)
+        if latest is None and not changes:
+            continue
+        recent = [row for row in changes if exchange_day(row.known_at) > first]
+        found.append(
+            {
+                "symbol": symbol,
+                "targets": shown(latest) if latest is not None else None,
+                "days": arguments.days,
+                "actions": dict(Counter(plain_text(row.action or "unknown", 20) for row in recent)),
+                "changes": [_rating_change(row) for row in bounded(recent, most, "rating changes", symbol, gaps)],
+            }
+        )
+    return payload(context, gaps, available=bool(found), ratings=found)
+
+
+def _ask_ratings(market: MarketData, now: dt.datetime, symbol: str) -> tuple[list[RatingChange], list[PriceTargets]]:
+    """Return (changes newest first, targets) that were known by now."""
+    if not isinstance(market, RatingsSource):
+        raise absent(market, RATINGS_NOUN)
+    changes = sorted(known(market.rating_changes(symbol), now), key=lambda row: row.known_at, reverse=True)
+    return changes, known(market.price_targets(symbol), now)
+
+
+def _rating_change(row: RatingChange) -> dict[str, Any]:
+    return {"date": exchange_day(row.known_at).isoformat(), **shown(row)}
+
+
+ANALYST_RATINGS = ToolSpec(
+    name="analyst_ratings",
+    description=(
+        "Analysts' price targets of up to 30 symbols (mean, median, low, high, number of analysts, meanRating 1 buy "
+        "to 5 sell) and the changes of rating of the last days: date, firm, action, rating and target with those "
+        "before. `actions` counts them all."
+    ),
+    hint="price targets and rating changes with dates and firms; `symbols`, `days` back, `limit` changes.",
+    arguments=RatingsArguments,
+    function=analyst_ratings,
+)
+
+
+SHORTS_NOUN = "short interest"
+
+
+class ShortInterestArguments(Arguments):
+    symbols: Symbols
+
+
+def short_interest(context: ToolContext, arguments: ShortInterestArguments) -> dict[str, Any]:
+    """Return one row a symbol; one without a known settlement is in `missing`."""
+    gaps, now = Gaps(), context.clock.now()
+    found = []
+    for symbol, rows in by_symbol(
+        context, arguments.symbols, SHORTS_NOUN, gaps, lambda symbol: _ask_shorts(context.market, symbol)
+    ):
+        latest = max(known(rows, now), key=lambda row: (row.date, row.known_at), default=None)
+        if latest is None:
+            gaps.add(SHORTS_NOUN, "the source has none", symbol)
+            continue
+        age = (exchange_day(now) - latest.date).days
+        found.append({"symbol": symbol, **shown(latest), "change": _shorts_change(latest), "ageDays": age})
+    return payload(context, gaps, available=bool(found), shortInterest=found)
+
+
+def _ask_shorts(market: MarketData, symbol: str) -> list[ShortInterest]:
+    if not isinstance(market, ShortInterestSource):
+        raise absent(market, SHORTS_NOUN)
+    return list(market.short_interest(symbol))
+
+
+def _shorts_change(row: ShortInterest) -> float | None:
+    """Return shares short / those at the settlement before - 1."""
+    return rounded(row.shares_short / row.prior_shares_short - 1) if row.prior_shares_short else None
+
+
+SHORT_INTEREST = ToolSpec(
+    name="short_interest",
+    description=(
+        "Shares sold short of up to 150 symbols at the last known settlement `date`, `ageDays` ago: sharesShort, ratio "
+        "(days to cover), ofFloat and ofOutstanding (fractions), change since the settlement before. Published twice a "
+        "month with a delay of some ten days."
+    ),
+    hint="shares sold short, days to cover, share of the float; `symbols`.",
+    arguments=ShortInterestArguments,
+    function=short_interest,
+)

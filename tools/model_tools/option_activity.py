@@ -1,0 +1,293 @@
+"""options_unusual and volatility_get: volume out of the ordinary, and implied beside realised volatility."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from chordesk.models.contracts import ChainRow
+from chordesk.models.tables.orders import OptionMark
+from chordesk.tools import figures, option_contracts
+from chordesk.tools.decimals import rounded
+from chordesk.tools.history import histories, note_holes
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.prices import History
+from chordesk.tools.option_contracts import (
+    ContractFigures,
+    UsableChain,
+    contract_figures,
+    inputs_of,
+    mid_of,
+    usable_chains,
+)
+from chordesk.tools.pricing import yang_zhang
+from chordesk.tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
+
+FIRST_DAY, LAST_DAY, WANTED_DAY = 7, 60, 30  # days to expiry of the chain, and of the expiry that is looked at
+_BARS = 273  # so that a rank is of 252 sessions
+_LONGEST = 61
+_SKEW_DELTA = 0.25
+_NEAR_DELTA = 0.1
+_IMPLIED = ("expiry", "dte", "strike", "iv", "ivHvRatio", "impliedMove", "putSkew", "putSkewStrike")
+
+
+class VolatilityArguments(Arguments):
+    symbols: list[Symbol] = Field(min_length=1, max_length=10, description="1 to 10 tickers, all in one call")
+
+
+class Implied(NamedTuple):
+    """Volatility at the money of the expiry nearest to 30 days: the mean of the put and the call at the strike nearest
+    to the spot. move: their mids together / spot. skew: that of the put with a delta near -.25, less the one at the
+    money."""
+
+    expiry: dt.date
+    days: int
+    strike: float
+    iv: float | None
+    move: float | None
+    skew: float | None
+    skew_strike: float | None
+
+
+def volatility_get(context: ToolContext, arguments: VolatilityArguments) -> dict[str, Any]:
+    """Return the volatilities of each symbol; what is not known is null and in `missing`."""
+    gaps, rate = Gaps(), context.settings.risk_free_rate
+    symbols, today = list(dict.fromkeys(arguments.symbols)), exchange_day(context.clock.now())
+    found = {one.symbol: one for one in histories(context, symbols, gaps, _BARS)}
+    note_holes(list(found.values()), gaps, _LONGEST)
+    chains = {one.chain.symbol: one for one in usable_chains(context, symbols, FIRST_DAY, LAST_DAY, gaps)}
+    implied = {symbol: one for symbol, chain in chains.items() if (one := implied_of(chain, rate, gaps)) is not None}
+    past = option_contracts.past(context.store, [one.chain for one in chains.values()])
+    rows = []
+    for symbol in symbols:
+        if symbol in found or symbol in implied:
+            close = found[symbol].spread.close if symbol in found else None
+            realised = figures.volatility(close, 20) if close is not None else None
+            both = {**_realised(found.get(symbol)), **_implied(implied.get(symbol), realised)}
+            rows.append({"symbol": symbol, **both, **_rank(symbol, implied.get(symbol), past.get(symbol), gaps)})
+    at_the_money = {symbol: one.iv for symbol, one in implied.items()}
+    kept = [option_contracts.mark_of(chain, at_the_money.get(symbol)) for symbol, chain in chains.items()]
+    option_contracts.keep(context.store, kept)
+    inputs = [inputs_of(chain.chain, rate, today) for chain in chains.values()]
+    return payload(context, gaps, available=bool(rows), chains=inputs, volatilities=rows)
+
+
+def implied_of(found: UsableChain, rate: float, gaps: Gaps) -> Implied | None:
+    """Return the implied figures of a chain; what has none goes into `gaps`."""
+    symbol, spot = found.chain.symbol, found.chain.spot
+    today = exchange_day(found.chain.at)
+    if not found.rows:
+        gaps.add("iv", f"no contract expires in {FIRST_DAY} to {LAST_DAY} days", symbol)
+        return None
+    expiries = sorted({row.contract.expiry for row in found.rows})
+    expiry = min(expiries, key=lambda day: abs((day - today).days - WANTED_DAY))
+    line = [contract_figures(row, found.chain, rate) for row in found.rows if row.contract.expiry == expiry]
+    both = {one.row.contract.strike for one in line if one.row.contract.kind == "put"} & {
+        one.row.contract.strike for one in line if one.row.contract.kind == "call"
+    }
+    if not both:
+        gaps.add("iv", f"no strike of {expiry} has both a put and a call", symbol)
+        return None
+    strike = min(both, key=lambda level: (abs(float(level) - spot), level))
+    pair = [one for one in line if one.row.contract.strike == strike]
+    ivs, mids = [one.iv for one in pair], [one.mid for one in pair]
+    iv = sum(ivs) / 2 if None not in ivs else None  # type: ignore[arg-type]
+    if iv is None:
+        why = "; ".join(f"{one.row.contract.symbol}: {one.problem}" for one in pair if one.iv is None)
+        gaps.add("iv", f"not at the money of {expiry}: {why}", symbol)
+    move = sum(mids) / spot if None not in mids else None  # type: ignore[arg-type]
+    wing = _wing(line)
+    if wing is None:
+        gaps.add(
+            "putSkew",
+            f"no put of {expiry} with a delta within {_NEAR_DELTA} of -{_SKEW_DELTA} has a volatility",
+            symbol,
+        )
+    skew = wing.iv - iv if wing is not None and wing.iv is not None and iv is not None else None
+    days = (expiry - today).days
+    wing_strike = float(wing.row.contract.strike) if wing is not None else None
+    return Implied(expiry, days, float(strike), iv, move, skew, wing_strike)
+
+
+def _wing(line: Sequence[ContractFigures]) -> ContractFigures | None:
+    """Return the put whose delta is nearest to -.25, if it is near."""
+    puts = [(abs(one.greeks.delta + _SKEW_DELTA), one) for one in line if _has_delta(one) and one.greeks is not None]
+    away, wing = min(puts, key=lambda pair: pair[0], default=(1.0, None))
+    return wing if away <= _NEAR_DELTA else None
+
+
+def _has_delta(one: ContractFigures) -> bool:
+    return one.row.contract.kind == "put" and one.greeks is not None and one.iv is not None
+
+
+def _realised(history: History | None) -> dict[str, Any]:
+    if history is None:
+        return dict.fromkeys(("hv20", "hv60", "yangZhang20", "hvRank", "hvRankSessions"))
+    spread = history.spread
+    rank, sessions = figures.volatility_rank(spread.close)
+    return {
+        "hv20": rounded(figures.volatility(spread.close, 20)),
+        "hv60": rounded(figures.volatility(spread.close, 60)),
+        "yangZhang20": rounded(yang_zhang(spread.open, spread.high, spread.low, spread.close, 20)),
+        "hvRank": rounded(rank),
+        "hvRankSessions": sessions,
+    }
+
+
+def _implied(found: Implied | None, realised: float | None) -> dict[str, Any]:
+    if found is None:
+        return dict.fromkeys(_IMPLIED)
+    return {
+        "expiry": found.expiry.isoformat(),
+        "dte": found.days,
+        "strike": found.strike,
+        "iv": rounded(found.iv),
+        "ivHvRatio": rounded(found.iv / realised if found.iv and realised else None),
+        "impliedMove": rounded(found.move),
+        "putSkew": rounded(found.skew),
+        "putSkewStrike": found.skew_strike,
+    }
+
+
+def _rank(symbol: str, found: Implied | None, past: option_contracts.Past | None, gaps: Gaps) -> dict[str, Any]:
+    if past is None:
+        return {"ivRank": None, "ivRankDays": 0}
+    rank, days = past.rank(found.iv if found is not None else None)
+    if rank is None and found is not None and found.iv is not None:
+        gaps.add(
+            "ivRank",
+            f"not available: {days} of {option_contracts.LEAST_DAYS} days of its own history are stored",
+            symbol,
+        )
+    return {"ivRank": rounded(rank), "ivRankDays": days}
+
+
+VOLATILITY_GET = ToolSpec(
+    name="volatility_get",
+    description=(
+        "Volatilities of up to 10 symbols, a year, as fractions: hv20, hv60 (close to close), yangZhang20, hvRank (of "
+        "hv20 in hvRankSessions), iv (at the money, expiry nearest to 30 days), ivHvRatio (iv / hv20), ivRank (in the "
+        "desk's own stored history, null before it has 60 days), impliedMove (straddle / spot, to the expiry), putSkew "
+        "(iv of the put with a delta near -.25, less iv). null is unknown, with the reason in `missing`."
+    ),
+    hint="implied and realised volatility, their ratio and ranks, the implied move and the put skew; `symbols`.",
+    arguments=VolatilityArguments,
+    function=volatility_get,
+)
+
+
+LEAST_VOLUME, OVER_INTEREST = 100, 2.0
+OVER_USUAL = 2.0
+RULES = {
+    "contract": f"volume of {LEAST_VOLUME} or more, and at least {OVER_INTEREST:g} times the open interest",
+    "symbol": (
+        f"volume of all its puts, or calls, at least {OVER_USUAL:g} times the median of the days that the desk has "
+        f"stored, {option_contracts.LEAST_VOLUME_DAYS} or more"
+    ),
+    "expiries": f"{FIRST_DAY} to {LAST_DAY} days ahead",
+}
+
+
+class UnusualArguments(Arguments):
+    symbols: list[Symbol] = Field(min_length=1, max_length=10, description="1 to 10 tickers, all in one call")
+    limit: int = Field(10, ge=1, le=50, description="contracts a symbol")
+
+
+def options_unusual(context: ToolContext, arguments: UnusualArguments) -> dict[str, Any]:
+    """Return the contracts and symbols that a rule finds; a rule whose figures are not known is in `missing`."""
+    gaps, rate = Gaps(), context.settings.risk_free_rate
+    symbols, today = list(dict.fromkeys(arguments.symbols)), exchange_day(context.clock.now())
+    found = list(usable_chains(context, symbols, FIRST_DAY, LAST_DAY, gaps))
+    past = option_contracts.past(context.store, [one.chain for one in found])
+    contracts: list[dict[str, Any]] = []
+    totals = []
+    kept = []
+    for one in found:
+        mark = option_contracts.mark_of(one, _iv(one, rate))
+        kept.append(mark)
+        contracts += unusual_contracts(one, arguments.limit, gaps)
+        if mark.put_volume is None and mark.call_volume is None:
+            gaps.add("volume", f"not available: {one.chain.source} chains have none", one.chain.symbol)
+            continue
+        totals.append(_totals(mark, past[one.chain.symbol], gaps))
+    option_contracts.keep(context.store, kept)
+    inputs = [inputs_of(one.chain, rate, today) for one in found]
+    return payload(
+        context, gaps, available=bool(totals), rules=RULES, chains=inputs, volumes=totals, contracts=contracts
+    )
+
+
+def _iv(found: UsableChain, rate: float) -> float | None:
+    implied = implied_of(found, rate, Gaps())
+    return implied.iv if implied is not None else None
+
+
+def unusual_contracts(found: UsableChain, limit: int, gaps: Gaps) -> list[dict[str, Any]]:
+    """Return the contracts of a chain with the largest volume out of the ordinary, by the first of RULES."""
+    active = [row for row in found.rows if (row.volume or 0) >= LEAST_VOLUME]
+    unknown = [row for row in active if row.open_interest is None]
+    if unknown:
+        gaps.add("openInterest", f"not known of {len(unknown)} contracts with volume", found.chain.symbol)
+    over = [row for row in active if row.open_interest is not None and _is_over(row)]
+    over.sort(key=lambda row: -(row.volume or 0))
+    if len(over) > limit:
+        gaps.add("rows", f"{len(over)} contracts are unusual, {limit} are shown", found.chain.symbol)
+    return [_row(row, found) for row in over[:limit]]
+
+
+def _is_over(row: ChainRow) -> bool:
+    return (row.volume or 0) >= OVER_INTEREST * (row.open_interest or 0)
+
+
+def _row(row: ChainRow, found: UsableChain) -> dict[str, Any]:
+    contract, interest = row.contract, row.open_interest
+    return {
+        "contract": contract.symbol,
+        "kind": contract.kind,
+        "expiry": contract.expiry.isoformat(),
+        "dte": (contract.expiry - exchange_day(found.chain.at)).days,
+        "strike": float(contract.strike),
+        "fromSpot": rounded(float(contract.strike) / found.chain.spot - 1),
+        "volume": row.volume,
+        "openInterest": interest,
+        "volumeToInterest": rounded(row.volume / interest, 2) if row.volume is not None and interest else None,
+        "mid": rounded(mid_of(row)[0]),
+        "source": found.chain.source,
+    }
+
+
+def _totals(mark: OptionMark, past: option_contracts.Past, gaps: Gaps) -> dict[str, Any]:
+    shown: dict[str, Any] = {"symbol": mark.symbol, "source": mark.source}
+    for kind, volume, interest in (
+        ("put", mark.put_volume, mark.put_open_interest),
+        ("call", mark.call_volume, mark.call_open_interest),
+    ):
+        usual, days = past.usual_volume(kind)
+        if usual is None:
+            reason = f"not available: {days} of {option_contracts.LEAST_VOLUME_DAYS} days of its own history are stored"
+            gaps.add(f"usual {kind} volume", reason, mark.symbol)
+        ratio = volume / usual if volume is not None and usual else None
+        shown |= {
+            f"{kind}Volume": volume,
+            f"{kind}OpenInterest": interest,
+            f"{kind}VolumeToUsual": rounded(ratio, 2),
+            f"{kind}Unusual": ratio >= OVER_USUAL if ratio is not None else None,
+        }
+    calls, puts = mark.call_volume, mark.put_volume
+    return {**shown, "putCallRatio": rounded(puts / calls, 2) if puts is not None and calls else None}
+
+
+OPTIONS_UNUSUAL = ToolSpec(
+    name="options_unusual",
+    description=(
+        "Unusual option volume of up to 10 symbols, by the rules in `rules`: contracts whose volume is at least twice "
+        "their open interest, and puts or calls of a symbol against its own stored days. Volumes grow through the day; "
+        "null is unknown, with the reason in `missing`. Large volume has no direction by itself."
+    ),
+    hint="option volume against open interest and against its own past; `symbols`.",
+    arguments=UnusualArguments,
+    function=options_unusual,
+)

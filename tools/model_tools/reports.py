@@ -1,0 +1,119 @@
+"""The tool report_latest: the newest verdicts and reports of the desk itself, up to the market clock's now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from sqlmodel import Session, col, select
+
+from chordesk.models.answers import ReportStatus
+from chordesk.models.tables.runs import Report, Run, Verdict
+from chordesk.tools.model_tools.portfolio import store_of
+from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+
+Row = TypeVar("Row")
+_SUMMARY_CHARS = 600
+_RISKS = 5
+# Newest rows read for each symbol: enough for every role of the last runs.
+_ROWS_A_SYMBOL = 24
+
+
+class ReportArguments(Arguments):
+    symbols: Symbols
+
+
+def report_latest(context: ToolContext, arguments: ReportArguments) -> dict[str, Any]:
+    """Return the newest verdict and each role's newest completed report, of this account and market.
+
+    Rows of a run whose market time is after now are left out: in replay the database may hold later days. A run without
+    memory gets none.
+    """
+    gaps = Gaps()
+    if context.settings.memory == "off":
+        gaps.add("report", "this run goes without the memory of earlier ones (DESK_MEMORY=off)")
+        return payload(context, gaps, available=False, verdicts=[], reports=[])
+    with store_of(context).read() as session:
+        verdicts = _verdicts(session, context, arguments.symbols)
+        reports = _reports(session, context, arguments.symbols)
+    known = {row["symbol"] for row in (*verdicts, *reports)}
+    for symbol in arguments.symbols:
+        if symbol not in known:
+            gaps.add("report", "the desk has none up to now", symbol)
+    return payload(context, gaps, available=bool(known), verdicts=verdicts, reports=reports)
+
+
+def _verdicts(session: Session, context: ToolContext, symbols: list[str]) -> list[dict[str, Any]]:
+    found = session.exec(
+        select(Verdict, Run)
+        .join(Run, col(Run.id) == col(Verdict.run_id))
+        .where(*seen_runs(context.account, context.market.name, context.clock.now()), col(Verdict.symbol).in_(symbols))
+        .order_by(col(Run.market_now).desc(), col(Verdict.created_at).desc())
+        .limit(_ROWS_A_SYMBOL * len(symbols))
+    )
+    return [_verdict(verdict, run) for verdict, run in _first(found, lambda pair: pair[0].symbol)]
+
+
+def _reports(session: Session, context: ToolContext, symbols: list[str]) -> list[dict[str, Any]]:
+    found = session.exec(
+        select(Report)
+        .join(Run, col(Run.id) == col(Report.run_id))
+        .where(*seen_runs(context.account, context.market.name, context.clock.now()), col(Report.symbol).in_(symbols))
+        .where(Report.status == ReportStatus.COMPLETED, col(Report.market_at) <= context.clock.now())
+        .order_by(col(Report.market_at).desc(), col(Report.created_at).desc())
+        .limit(_ROWS_A_SYMBOL * len(symbols))
+    )
+    return [_report(row) for row in _first(found, lambda row: (row.symbol, row.role))]
+
+
+def seen_runs(account: Any, market: Any, now: Any) -> tuple[Any, ...]:
+    """Return conditions on Run: of an account and a market, and not later than now. Each argument is a value or a bind
+    parameter."""
+    return Run.account == account, Run.market == market, col(Run.market_now) <= now
+
+
+def _first(rows: Iterable[Row], key: Callable[[Row], Any]) -> list[Row]:
+    """Return the first row of each key, in the order of the keys."""
+    kept: dict[Any, Row] = {}
+    for row in rows:
+        kept.setdefault(key(row), row)
+    return [kept[one] for one in sorted(kept)]
+
+
+def _verdict(row: Verdict, run: Run) -> dict[str, Any]:
+    return {
+        "symbol": row.symbol,
+        "rating": row.rating,
+        "confidence": row.confidence,
+        "summary": row.summary[:_SUMMARY_CHARS],
+        "keyRisks": row.key_risks[:_RISKS],
+        "marketAt": run.market_now.isoformat(),
+        "runId": run.id,
+    }
+
+
+def _report(row: Report) -> dict[str, Any]:
+    return {
+        "symbol": row.symbol,
+        "role": row.role,
+        "verdict": row.verdict,
+        "confidence": row.confidence,
+        "summary": row.summary[:_SUMMARY_CHARS],
+        "keyRisks": row.key_risks[:_RISKS],
+        "author": row.author,
+        "marketAt": row.market_at.isoformat(),
+        "runId": row.run_id,
+    }
+
+
+REPORT_LATEST = ToolSpec(
+    name="report_latest",
+    description=(
+        "This desk's last answers on up to 150 symbols: the newest verdict, and each role's newest report with summary "
+        "and key risks."
+    ),
+    hint="what the desk reported on these names before; `symbols`.",
+    arguments=ReportArguments,
+    function=report_latest,
+    data=False,
+)

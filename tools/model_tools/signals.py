@@ -1,0 +1,182 @@
+"""signals_get and technicals_get: price figures for rules, and TA-Lib's indicators in more detail."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from chordesk.models.market import SymbolSignals, SymbolTechnicals
+from chordesk.tools import figures
+from chordesk.tools.decimals import rounded
+from chordesk.tools.figures import SESSIONS_A_YEAR, load_talib, rsi
+from chordesk.tools.history import histories, note_holes, note_lost
+from chordesk.tools.market.prices import History, lost_sessions
+from chordesk.tools.market.protocol import Floats, MarketData
+from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+
+_LONGEST_SIGNAL = 61  # sessions of the figure that looks back furthest, but the high
+# Of a list of so many symbols, what most have alike of these is stated once: it is a fifth of the answer.
+_MANY = 10
+_ALIKE = ("date", "sessions", "highSessions")
+
+
+class SignalsArguments(Arguments):
+    symbols: Symbols
+
+
+def symbol_signals(history: History, lost: bool = False) -> SymbolSignals:
+    """Return the signals of one symbol at its last bar; formulas and their sources are in tools/figures.py.
+
+    A figure of so many sessions is None where one of them is missing; the high says of how many it is. lost: the
+    market has no bar of the session before, of any name, so that there is no change of a day.
+    """
+    bars, spread = history.bars, history.spread
+    close, high = spread.close, bars.high[-figures.SESSIONS_A_YEAR :]
+    return SymbolSignals(
+        symbol=history.symbol,
+        date=bars.dates[-1],
+        close=round(float(close[-1]), 4),
+        sessions=len(bars.close),
+        momentum20=rounded(figures.momentum(close, 20)),
+        momentum60=rounded(figures.momentum(close, 60)),
+        rsi14=rounded(figures.rsi(history.run.close), 2),
+        from_high=rounded(figures.from_high(bars.close, high)),
+        high_sessions=len(high),
+        volatility20=rounded(figures.volatility(close)),
+        drawdown60=rounded(figures.drawdown(close)),
+        volume_ratio=rounded(figures.volume_ratio(spread.volume), 2),
+        gap=None if lost else rounded(figures.gap(spread.open, close)),
+        change=None if lost else rounded(figures.momentum(close, 1)),
+        sma20=rounded(figures.from_average(close, 20)),
+        sma50=rounded(figures.from_average(close, 50)),
+    )
+
+
+# The newest signals of each symbol, computed once a session and kept as long as their market lives.
+_KEPT: WeakKeyDictionary[MarketData, dict[str, tuple[dt.date, dict[str, Any]]]] = WeakKeyDictionary()
+
+
+def _signal_row(market: MarketData, history: History) -> dict[str, Any]:
+    rows = _KEPT.setdefault(market, {})
+    day, row = rows.get(history.symbol, (None, {}))
+    if day != history.bars.dates[-1]:
+        row = symbol_signals(history, bool(lost_sessions(market, 2))).model_dump(mode="json", by_alias=True)
+        rows[history.symbol] = history.bars.dates[-1], row
+    return row
+
+
+def signal_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> list[dict[str, Any]]:
+    """Return the signals of each symbol that has the market's latest session, as an answer has them."""
+    found = list(histories(context, symbols, gaps))
+    note_holes(found, gaps, _LONGEST_SIGNAL)
+    note_lost(context, gaps, _LONGEST_SIGNAL)
+    return [_signal_row(context.market, history) for history in found]
+
+
+def signals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, Any]:
+    gaps = Gaps()
+    rows = signal_rows(context, arguments.symbols, gaps)
+    if len(rows) < _MANY:
+        return payload(context, gaps, available=bool(rows), signals=rows)
+    each = {name: Counter(row[name] for row in rows).most_common(1)[0][0] for name in _ALIKE}
+    own = [{name: value for name, value in row.items() if (name, value) not in each.items()} for row in rows]
+    return payload(context, gaps, available=True, each=each, signals=own)
+
+
+SIGNALS_GET = ToolSpec(
+    name="signals_get",
+    description=(
+        "Daily figures of up to 150 symbols at the market's latest session: momentum20, momentum60, rsi14 (Wilder), "
+        "fromHigh (from the high of the last highSessions sessions, at most 252), volatility20 (annualised), "
+        "drawdown60, volumeRatio (to the 20 sessions before), gap, change, sma20, sma50 (close to its average). "
+        "Fractions, 0.05 is 5%; rsi14 is 0 to 100; null is unknown. A symbol without that session is in `missing`. "
+        "In a long list `each` is what all rows have that do not have their own."
+    ),
+    hint=(
+        "price figures for rules (momentum, RSI, distance from the high, realised volatility, drawdown, "
+        "volume ratio, gap); `symbols`."
+    ),
+    arguments=SignalsArguments,
+    function=signals_get,
+)
+
+
+# Long enough for the recursive indicators (EMA, RSI, ATR, ADX) to have forgotten where they began.
+_TECHNICAL_SESSIONS = 400
+_LONGEST_TECHNICAL = 200  # sessions of the figure that looks back furthest, but the extremes of a year
+
+
+def symbol_technicals(history: History) -> SymbolTechnicals:
+    """Return indicators at the last bar, with TA-Lib's definitions and usual periods; prices per share.
+
+    MACD 12, 26, 9; Bollinger bands of 20 closes and 2 standard deviations; Wilder's RSI, ATR and ADX of 14.
+    high252 and low252 are the extremes of exactly 252 sessions. All are of sessions without one missing among them.
+    """
+    bars = history.run
+    lib, close = load_talib(), bars.close
+    high, low = bars.high, bars.low
+    macd, macd_signal, _ = lib.MACD(close)
+    upper, _, lower = lib.BBANDS(close, timeperiod=20)
+    year = len(close) >= SESSIONS_A_YEAR
+    return SymbolTechnicals(
+        symbol=bars.symbol,
+        date=bars.dates[-1],
+        close=round(float(close[-1]), 4),
+        sma20=_last(lib.SMA(close, 20)),
+        sma50=_last(lib.SMA(close, 50)),
+        sma200=_last(lib.SMA(close, 200)),
+        ema12=_last(lib.EMA(close, 12)),
+        ema26=_last(lib.EMA(close, 26)),
+        macd=_last(macd),
+        macd_signal=_last(macd_signal),
+        rsi14=rounded(rsi(close), 3),
+        atr14=_last(lib.ATR(high, low, close, 14)),
+        bollinger_upper=_last(upper),
+        bollinger_lower=_last(lower),
+        adx14=_last(lib.ADX(high, low, close, 14)),
+        high252=rounded(float(np.max(high[-SESSIONS_A_YEAR:]))) if year else None,
+        low252=rounded(float(np.min(low[-SESSIONS_A_YEAR:]))) if year else None,
+    )
+
+
+def _last(values: Floats) -> float | None:
+    value = float(values[-1])
+    return round(value, 3) if math.isfinite(value) else None
+
+
+def technical_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> list[dict[str, Any]]:
+    """Return the indicators of each symbol that has the market's latest session, as an answer has them."""
+    found = list(histories(context, symbols, gaps, _TECHNICAL_SESSIONS))
+    note_holes(found, gaps, _LONGEST_TECHNICAL)
+    note_lost(context, gaps, SESSIONS_A_YEAR)
+    rows = [symbol_technicals(history).model_dump(mode="json", by_alias=True) for history in found]
+    short = sum(len(history.run.close) < SESSIONS_A_YEAR for history in found)
+    if short:
+        reason = f"{short} of {len(rows)} symbols have fewer than {SESSIONS_A_YEAR} sessions of history"
+        gaps.add("high252, low252", reason)
+    return rows
+
+
+def technicals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, Any]:
+    gaps = Gaps()
+    rows = technical_rows(context, arguments.symbols, gaps)
+    return payload(context, gaps, available=bool(rows), technicals=rows)
+
+
+TECHNICALS_GET = ToolSpec(
+    name="technicals_get",
+    description=(
+        "Indicators of up to 150 symbols at the last daily bar, in price units: sma20, sma50, sma200, ema12, ema26, "
+        "macd, macdSignal, atr14, Bollinger bands (20, 2), high252, low252; rsi14 and adx14 are 0 to 100; null is "
+        "unknown."
+    ),
+    hint="indicators in detail (moving averages, MACD, Bollinger bands, ATR, ADX); `symbols`.",
+    arguments=SignalsArguments,
+    function=technicals_get,
+)

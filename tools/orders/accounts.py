@@ -1,0 +1,260 @@
+"""The accounts of the database, what only an account's own broker can end, its equity marks, and the process that may
+submit."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from dataclasses import dataclass
+from decimal import Decimal
+
+from sqlalchemy import and_, exists, func, or_
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, col, select
+
+from chordesk.models.database.store import Store
+from chordesk.models.errors import FencedOff
+from chordesk.models.market import plain_name
+from chordesk.models.settings import Settings
+from chordesk.models.settings.running_desk import is_backtest
+from chordesk.models.states import ORDER_WORKING, TradingState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Account, EquityMark, Fill, Order, Position, Submitter, Trading
+from chordesk.models.tables.runs import Run
+from chordesk.tools.decimals import exact
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.factory import MarketKey, build_market, market_at
+from chordesk.tools.market.protocol import MarketData
+
+
+def account_names(session: Session, own: str) -> list[str]:
+    """Return `own` first, then every other account that has a row; without those of backtests, on which nothing is at
+    stake."""
+    names: set[str] = set()
+    for column in (Account.name, Submitter.account, Order.account, Trading.account):
+        names.update(session.exec(select(column).distinct()))
+    return [own, *sorted(name for name in names - {own} if not is_backtest(name))]
+
+
+def unfinished(session: Session, account: str, positions: bool) -> list[str]:
+    """Return what only the account's own broker can end, as text: its working orders and, if asked, its positions with
+    the orders that protect them."""
+    left = []
+    working = select(Order.id).where(col(Order.account) == account, col(Order.state).in_(ORDER_WORKING))
+    if not positions:
+        working = working.where(col(Order.protects).is_(None))
+    if ids := session.exec(working.order_by(col(Order.id))).all():
+        left.append(f"open orders {', '.join(ids)}")
+    if not positions:
+        return left
+    held = select(Position.symbol).where(col(Position.account) == account, col(Position.quantity) != 0)
+    if symbols := session.exec(held.order_by(col(Position.symbol))).all():
+        left.append(f"positions {', '.join(symbols)}")
+    return left
+
+
+def last_trade(session: Session, account: str) -> Order | None:
+    """Return the order that is last in market time, of those the broker works on or filled at least in part; None when
+    there is none. The account's books are as of its market time."""
+    traded = or_(col(Order.state).in_(ORDER_WORKING), exists().where(col(Fill.order_id) == col(Order.id)))
+    rows = select(Order).where(col(Order.account) == account, traded)
+    return session.exec(rows.order_by(col(Order.market_at).desc(), col(Order.id)).limit(1)).first()
+
+
+def books_day(session: Session, account: str) -> dt.date | None:
+    """Return the exchange's day to which the account's books have come: that of its last trade, or of a later session
+    in which an order that rested was filled; None without a trade."""
+    last = last_trade(session, account)
+    rests = or_(
+        col(Order.time_in_force) == "cls", and_(col(Order.time_in_force) == "gtc", col(Order.order_type) != "market")
+    )
+    filled = session.exec(
+        select(func.max(Fill.filled_at))
+        .join(Order, col(Order.id) == col(Fill.order_id))
+        .where(col(Order.account) == account, rests)
+    ).one()
+    moments = [moment for moment in (last.market_at if last else None, filled) if moment is not None]
+    return exchange_day(max(moments)) if moments else None
+
+
+def books_market(session: Session, account: str) -> MarketKey | None:
+    """Return the market of the account's last trade, on the day to which its books have come; None without a trade.
+    Raises UsageError when there is no such market any more."""
+    last = last_trade(session, account)
+    if last is None:
+        return None
+    run = session.get_one(Run, last.run_id)
+    key, day = market_at(run.market, run.market_now), books_day(session, account)
+    return key if key.day is None or day is None else key._replace(day=max(key.day, day))
+
+
+def account_market(store: Store, settings: Settings) -> MarketData:
+    """Return the settings' market, on the day to which the account's books have come where it replays one. Raises
+    SettingError or NotConfigured as the market does."""
+    with store.read() as session:
+        key = books_market(session, settings.account)
+    return build_market(settings, key if key is not None and plain_name(key.name) == settings.market else None)
+
+
+def halted_accounts(session: Session) -> list[Trading]:
+    """Return the rows of halted accounts by name."""
+    rows = select(Trading).where(col(Trading.state) == TradingState.HALTED.value)
+    return list(session.exec(rows.order_by(col(Trading.account))).all())
+
+
+@dataclass(frozen=True, slots=True)
+class EquityLevels:
+    """Levels that losses are measured from, in account currency. opening: equity at the last observation of the
+    session before, or at today's first where that session has none; since: which of the two, as words."""
+
+    opening: float | None
+    high_water: float | None
+    since: str = ""
+
+
+def equity_levels(
+    session: Session, account: str, equity: float | None, now: dt.datetime, previous: dt.date | None, *, keep: bool
+) -> EquityLevels:
+    """Return the levels of now's day, this observation included; `keep` writes them.
+
+    previous: the market's session before now's day, None when it is not known. Later days than now's, which a replay
+    that was set back has seen, do not count. The caller holds the account's row, so that two observations at once do
+    not both make the day's mark.
+    """
+    day = exchange_day(now)
+    mark = session.get(EquityMark, (account, day), populate_existing=True)
+    before = session.exec(
+        select(EquityMark)
+        .where(col(EquityMark.account) == account, col(EquityMark.day) < day)
+        .order_by(col(EquityMark.day).desc())
+        .limit(1)
+    ).first()
+    last = before.last if before is not None and before.day == previous else None
+    since = f"today's first mark, for the session before ({previous or 'not known'}) has none"
+    if last is not None:
+        since = f"the last mark of {previous}"
+    if mark is None and equity is None:
+        return EquityLevels(last, before.high_water if before else None, since)
+    known = [before.high_water] if before else []
+    if equity is not None:
+        known.append(equity)
+    if mark is None:
+        opening = known[-1] if last is None else last
+        mark = EquityMark(account=account, day=day, opening=opening, last=opening, high_water=opening)
+    marks = EquityLevels(mark.opening, max(mark.high_water, *known) if known else mark.high_water, since)
+    if keep and equity is not None:
+        mark.last, mark.high_water, mark.updated_at = equity, marks.high_water or equity, utcnow()
+        session.add(mark)
+        session.flush()
+    return marks
+
+
+def shift_marks(session: Session, account: str, by: Decimal) -> None:
+    """Move every mark by money that came or went without being earned or lost, such as a deposit or a withdrawal."""
+    for mark in session.exec(select(EquityMark).where(col(EquityMark.account) == account)):
+        mark.opening = float(exact(mark.opening) + by)
+        mark.last = float(exact(mark.last) + by)
+        mark.high_water = float(exact(mark.high_water) + by)
+        session.add(mark)
+
+
+# Fencing: one row an account names the only process that may submit. Tokens only grow, so an older holder is locked
+# out for good.
+
+UNOWNED = ""  # owner of a released account, which the next process may take
+
+
+def take(store: Store, account: str, owner: str) -> int:
+    """Make `owner` the only submitter for the account; return its token, one more than the last."""
+    with store.session() as session:
+        row = _row(session, account)
+        row.token, row.owner, row.taken_at = row.token + 1, owner, utcnow()
+        session.add(row)
+        return row.token
+
+
+def _row(session: Session, account: str) -> Submitter:
+    row = session.get(Submitter, account, with_for_update=True, populate_existing=True)
+    if row is not None:
+        return row
+    try:
+        with session.begin_nested():
+            row = Submitter(account=account, token=0, owner=UNOWNED)
+            session.add(row)
+    except IntegrityError:  # another process made it a moment ago
+        row = None
+    return row or session.get_one(Submitter, account, with_for_update=True, populate_existing=True)
+
+
+def require(session: Session, account: str, token: int) -> None:
+    """Raise FencedOff when another token than this is in force.
+
+    Called in the transaction that moves an order to `submitting`: the lock on the row keeps others from taking the
+    account between this check and the commit.
+    """
+    row = session.get(Submitter, account, with_for_update={"read": True}, populate_existing=True)
+    if row is None or row.token != token:
+        raise _fenced_off(account, token, row)
+
+
+def _fenced_off(account: str, token: int, row: Submitter | None) -> FencedOff:
+    now = (
+        f"{row.token}, taken by {row.owner or 'no process'} at {row.taken_at:%Y-%m-%d %H:%M:%S} UTC" if row else "none"
+    )
+    return FencedOff(f"token {token} of account {account} is no longer in force; the one that is: {now}")
+
+
+def release(session: Session, account: str, token: int | None = None) -> None:
+    """Let the next process take the account; the present holder has to take it anew. token: release that one only,
+    and leave the account alone when another is in force."""
+    row = session.get(Submitter, account, with_for_update=True, populate_existing=True)
+    if row is not None and token in (None, row.token):
+        row.token, row.owner, row.taken_at = row.token + 1, UNOWNED, utcnow()
+        session.add(row)
+
+
+class FencingLease:
+    """A process's right to submit for an account. It is taken with the first order, once: a process that was fenced
+    off takes it again only after the account was released."""
+
+    def __init__(self, store: Store, account: str, owner: str) -> None:
+        self.account = account
+        self.owner = owner
+        self._store = store
+        self._token: int | None = None
+        self._reconciled_at: float | None = None
+        self._off = False
+        self._lock = threading.Lock()
+
+    @property
+    def is_fenced_off(self) -> bool:
+        """Return whether another process held the account at this one's last attempt."""
+        return self._off
+
+    def acquire(self) -> int:
+        """Return this process's token, which is in force. Raises FencedOff when another process holds the account."""
+        with self._lock:
+            if self._token is None or not self._holds(self._token):
+                self._token = take(self._store, self.account, self.owner)
+                self._reconciled_at = None  # another process may have traded meanwhile
+            self._off = False
+            return self._token
+
+    def mark_reconciled(self) -> None:
+        """Note that the account was reconciled with its broker just now."""
+        self._reconciled_at = time.monotonic()
+
+    def seconds_since_reconciled(self) -> float | None:
+        """Return seconds since the account was reconciled under this lease; None when it never was."""
+        return None if self._reconciled_at is None else time.monotonic() - self._reconciled_at
+
+    def _holds(self, token: int) -> bool:
+        with self._store.read() as session:
+            row = session.get(Submitter, self.account)
+        if row is not None and row.token == token:
+            return True
+        if row is not None and row.owner == UNOWNED:
+            return False
+        self._off = True
+        raise _fenced_off(self.account, token, row)

@@ -1,0 +1,181 @@
+"""Approvals: the policy, a person's answer, and expiry without one."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from sqlmodel import Session, col, select
+
+from chordesk.models.errors import NotFound, OrderError, UsageError
+from chordesk.models.orders import DenialCode, Denied
+from chordesk.models.settings import Settings
+from chordesk.models.states import ApprovalState, OrderState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Approval, Order, Preview
+from chordesk.tools.decimals import exact, money
+from chordesk.tools.orders import audit, booking
+from chordesk.tools.orders.booking import advance, deny_order, load_order
+from chordesk.tools.risk import deny
+
+MANUAL, AUTO = "manual", "auto"
+DESK = "desk"  # author of approvals that close without a person
+
+
+def needs_person(settings: Settings, real_money: bool, notional: float) -> bool:
+    """Return whether an order of this size waits for a person. The policy `above:N` requires one for more than N in
+    account currency."""
+    policy = settings.approval or (MANUAL if real_money else AUTO)
+    if policy in (MANUAL, AUTO):
+        return policy == MANUAL
+    return exact(notional) > exact(float(policy.partition(":")[2]))
+
+
+def request_approval(session: Session, settings: Settings, order: Order, preview: Preview) -> Approval:
+    """Let a previewed order wait for a person, for as long as its preview is valid."""
+    advance(session, order, OrderState.APPROVAL_PENDING)
+    approval = Approval(
+        order_id=order.id,
+        payload_hash=preview.payload_hash,
+        notional=preview.notional,
+        state=ApprovalState.PENDING.value,
+        expires_at=preview.created_at + dt.timedelta(minutes=settings.preview_minutes),
+    )
+    session.add(approval)
+    session.flush()
+    booking.approval_asked(session, order, approval)
+    facts: dict[str, object] = {"payload_hash": approval.payload_hash, "notional": approval.notional}
+    facts |= {"order": order.id, "approval": approval.id, "expires_at": approval.expires_at.isoformat()}
+    audit.record(session, settings, "approval_asked", **facts)
+    return approval
+
+
+def pending(session: Session) -> Sequence[tuple[Approval, Order]]:
+    """Return approvals that wait for a person, with their orders, the oldest first."""
+    return session.exec(
+        select(Approval, Order)
+        .join(Order, col(Order.id) == col(Approval.order_id))
+        .where(
+            col(Approval.state) == ApprovalState.PENDING.value, col(Order.state) == OrderState.APPROVAL_PENDING.value
+        )
+        .order_by(col(Approval.asked_at), col(Order.ordinal))
+    ).all()
+
+
+def find(session: Session, id_: str) -> Approval:
+    """Return the approval with this id, or with this order's id; the beginning of either is enough. Raises
+    UsageError when several match, NotFound when none does."""
+    remedy = "`desk approvals` lists what waits"
+    if not id_ or not id_.replace("-", "").isalnum():
+        raise NotFound(f"{id_!r} is no approval's id", remedy=remedy)
+    rows = session.exec(
+        select(Approval).where(col(Approval.id).startswith(id_) | col(Approval.order_id).startswith(id_)).limit(2)
+    ).all()
+    if len(rows) == 1:
+        return rows[0]
+    if rows:
+        raise UsageError(f"more than one approval begins with {id_!r}", remedy=remedy)
+    raise NotFound(f"no approval begins with {id_!r}", remedy=remedy)
+
+
+def decide(session: Session, settings: Settings, id_: str, approve: bool, by: str, why: str | None) -> Approval:
+    """Write a person's answer and return the approval; its state is `expired` when the answer was too late.
+
+    Raises NotFound or UsageError for the id, OrderError for an order that no longer waits or whose preview has changed.
+    """
+    found = find(session, id_)
+    approval = session.get_one(Approval, found.id, with_for_update=True, populate_existing=True)
+    order = load_order(session, approval.order_id)
+    if approval.state != ApprovalState.PENDING or order.state != OrderState.APPROVAL_PENDING:
+        why = f", {order.denial_code}: {order.denial_reason}" if order.denial_code else ""
+        raise OrderError(
+            f"order {order.id} waits for no person: it is {order.state}{why}",
+            remedy="`desk approvals` lists what waits",
+        )
+    preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).one()
+    if preview.payload_hash != approval.payload_hash:
+        raise OrderError(
+            f"order {order.id} has changed since approval was requested",
+            remedy="deny it with `desk deny` and decide anew",
+        )
+    if approval.expires_at <= utcnow():
+        _expire(session, settings, approval, order)
+    elif approve:
+        advance(session, order, OrderState.APPROVED)
+        _close(session, settings, approval, order, ApprovalState.APPROVED, by, why)
+    else:
+        reason = f"{by} denied it" + (f": {why}" if why else "")
+        deny_order(session, order, deny(DenialCode.APPROVAL_DENIED, reason, "denied", "approved by a person"))
+        _close(session, settings, approval, order, ApprovalState.DENIED, by, why)
+    return approval
+
+
+def expire(session: Session, settings: Settings) -> list[str]:
+    """Deny orders whose approval expired without an answer; return their ids."""
+    rows = session.exec(
+        select(Approval, Order)
+        .join(Order, col(Order.id) == col(Approval.order_id))
+        .where(col(Approval.state) == ApprovalState.PENDING.value, col(Approval.expires_at) <= utcnow())
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    ).all()
+    for approval, order in rows:
+        _expire(session, settings, approval, order)
+    return [order.id for _, order in rows]
+
+
+def close_pending(session: Session, account: str, denied: Denied) -> dict[str, str]:
+    """Close every pending approval on the account's orders, which the caller denies for another reason and records;
+    return the approvals' ids by order.
+
+    Called before the orders are locked: a person's answer locks the two rows in that order too.
+    """
+    rows = session.exec(
+        select(Approval, Order)
+        .join(Order, col(Order.id) == col(Approval.order_id))
+        .where(col(Order.account) == account, col(Approval.state) == ApprovalState.PENDING.value)
+        .with_for_update(of=Approval)
+        .execution_options(populate_existing=True)
+    ).all()
+    for approval, order in rows:
+        _decided(session, approval, order, ApprovalState.DENIED, DESK, f"{denied.code}: {denied.reason}")
+    return {approval.order_id: approval.id for approval, _ in rows}
+
+
+def approved(session: Session, order_id: str) -> Approval | None:
+    """Return a person's approval of an order, if there is one."""
+    row = session.exec(select(Approval).where(col(Approval.order_id) == order_id)).first()
+    return row if row is not None and row.state == ApprovalState.APPROVED else None
+
+
+def _expire(session: Session, settings: Settings, approval: Approval, order: Order) -> None:
+    waited = approval.expires_at - approval.asked_at
+    minutes = f"{waited / dt.timedelta(minutes=1):.1f} min"
+    reason = f"no person answered for an order of {money(approval.notional)} within {minutes}; decide anew"
+    denied = deny(DenialCode.APPROVAL_EXPIRED, reason, "no answer", f"an answer in {minutes}")
+    if order.state == OrderState.APPROVAL_PENDING:  # else a halt that did not see the approval has denied it
+        deny_order(session, order, denied)
+    _close(session, settings, approval, order, ApprovalState.EXPIRED, None, None)
+
+
+def _close(
+    session: Session,
+    settings: Settings,
+    approval: Approval,
+    order: Order,
+    state: ApprovalState,
+    by: str | None,
+    why: str | None,
+) -> None:
+    _decided(session, approval, order, state, by, why)
+    kind = "approval_expired" if state is ApprovalState.EXPIRED else "approval_decided"
+    audit.record(session, settings, kind, order=approval.order_id, approval=approval.id, state=state, by=by, why=why)
+
+
+def _decided(
+    session: Session, approval: Approval, order: Order, state: ApprovalState, by: str | None, why: str | None
+) -> None:
+    approval.state, approval.decided_at, approval.decided_by, approval.why = state.value, utcnow(), by, why
+    session.add(approval)
+    session.flush()
+    booking.approval_answered(session, order, approval)

@@ -1,1 +1,0 @@
-"""The audit log: a hash chain of every decision, check, approval, submission and fill."""

@@ -1,0 +1,226 @@
+"""Booking: a broker's answer on an order becomes its state, its events, its fills, cash and positions, in one
+transaction."""
+
+from __future__ import annotations
+
+import uuid
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import update
+from sqlmodel import Session, col, select
+
+from chordesk.models import event_log
+from chordesk.models.contracts import legs_of
+from chordesk.models.errors import OrderError
+from chordesk.models.events import DESK, EventType, event
+from chordesk.models.orders import BrokerAnswer, BrokerFill, Denied
+from chordesk.models.settings import Settings
+from chordesk.models.states import ORDER_FINAL, ORDER_NEXT, ApprovalState, OrderState, TradingState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Approval, Fill, Order
+from chordesk.tools.decimals import exact, plain
+from chordesk.tools.ledger import apply_fill
+from chordesk.tools.orders import audit
+
+_LONGEST = 500
+
+
+def state(session: Session, order: Order, was: str | None) -> None:
+    """Write that an order was drafted (was: None) or has moved to its present state."""
+    moved = {"order": order.id, "state": order.state, "was": was, "account": order.account}
+    traded = {"symbol": order.contract or order.symbol, "action": order.action, "side": order.side}
+    denied = {"code": order.denial_code, "why": _short(order.denial_reason or order.message)}
+    facts: dict[str, Any] = {**moved, **traded, "quantity": order.quantity, **denied}
+    event_log.append(session, [event(EventType.ORDER_STATE, order.run_id, **facts)])
+
+
+def fill_event(session: Session, order: Order, row: Fill) -> None:
+    names = ("account", "symbol", "side", "quantity", "price")
+    facts: dict[str, Any] = {"order": order.id, "fill": row.id, **{name: getattr(row, name) for name in names}}
+    event_log.append(session, [event(EventType.ORDER_FILL, order.run_id, **facts)])
+
+
+def trading_changed(session: Session, account: str, state: TradingState, why: str, by: str) -> None:
+    """Write that an account was halted, set to reducing or resumed."""
+    envelope = event(EventType.ORDER_TRADING, DESK, account=account, state=state.value, why=_short(why), by=by)
+    event_log.append(session, [envelope])
+
+
+def approval_asked(session: Session, order: Order, approval: Approval) -> None:
+    asked = {"approval_id": approval.id, "kind": "order", "order": order.id, "symbol": order.contract or order.symbol}
+    facts: dict[str, Any] = {**asked, "notional": approval.notional, "expires_at": approval.expires_at.isoformat()}
+    event_log.append(session, [event(EventType.APPROVAL_ASKED, order.run_id, **facts)])
+
+
+def approval_answered(session: Session, order: Order, approval: Approval) -> None:
+    """Write that a person answered, or that the approval expired."""
+    expired = approval.state == ApprovalState.EXPIRED
+    kind = EventType.APPROVAL_EXPIRED if expired else EventType.APPROVAL_DECIDED
+    asked = {"approval_id": approval.id, "kind": "order", "order": order.id, "decision": approval.state}
+    facts: dict[str, Any] = {**asked, "by": approval.decided_by, "why": _short(approval.why)}
+    event_log.append(session, [event(kind, order.run_id, **facts)])
+
+
+def _short(text: str | None) -> str | None:
+    return text[:_LONGEST] if text is not None else None
+
+
+def load_order(session: Session, order_id: str) -> Order:
+    """Return the order's row. Raises OrderError when there is none."""
+    order = session.get(Order, order_id)
+    if order is None:
+        raise OrderError(f"there is no order {order_id!r}", remedy="process its decision first")
+    return order
+
+
+def lock_order(session: Session, order_id: str) -> Order:
+    """Return the order's row, locked until the end of the transaction. Raises OrderError when there is none."""
+    session.get(Order, order_id, with_for_update=True, populate_existing=True)
+    return load_order(session, order_id)
+
+
+def advance(session: Session, order: Order, to: OrderState, **changes: Any) -> None:
+    """Move an order to its next state, with other columns if named, and refresh `order`.
+
+    Raises OrderError when ORDER_NEXT does not lead there, or when the row is no longer in the state that `order` shows:
+    then another process moved it, and nothing is written.
+    """
+    was = OrderState(order.state)
+    if to not in ORDER_NEXT[was]:
+        following = ", ".join(sorted(ORDER_NEXT[was])) or "nothing: it is final"
+        raise OrderError(f"order {order.id} is {was} and cannot become {to}", remedy=f"what may follow: {following}")
+    moved = session.exec(
+        update(Order)
+        .where(col(Order.id) == order.id, col(Order.state) == was.value)
+        .values(state=to.value, updated_at=utcnow(), **changes)
+        .execution_options(synchronize_session=False)
+    )
+    if moved.rowcount != 1:
+        raise OrderError(f"order {order.id} is no longer {was}", remedy="another worker has it; read it again")
+    session.refresh(order)
+    state(session, order, was.value)
+
+
+def deny_order(session: Session, order: Order, denied: Denied) -> None:
+    """Close an order as denied, with the reason."""
+    advance(
+        session,
+        order,
+        OrderState.DENIED,
+        denial_code=denied.code.value,
+        denial_reason=denied.reason,
+        measured=denied.measured,
+        limit_text=denied.limit,
+    )
+
+
+Part = tuple[str, str, Decimal]  # symbol, side, shares or contracts
+
+
+def parts_of(order: Order) -> list[Part]:
+    """Return (symbol, side, quantity) of all that an order trades when it fills as a whole."""
+    units = exact(order.quantity or 0)
+    if not order.legs:
+        return [(order.contract or order.symbol, order.side or "", units)]
+    return [(leg.contract, leg.side, units * leg.ratio) for leg in legs_of(order.legs)]
+
+
+def whole_of(order: Order) -> Decimal:
+    """Return the shares or contracts of an order in all."""
+    return sum((quantity for _, _, quantity in parts_of(order)), Decimal(0))
+
+
+# The part of the order that the fills of an answer may be.
+_FILLS_OF = {
+    OrderState.SUBMITTED: "none",
+    OrderState.REJECTED: "none",
+    OrderState.PARTIALLY_FILLED: "part",
+    OrderState.CANCELLED: "none or part",
+    OrderState.EXPIRED: "none or part",
+    OrderState.FILLED: "all",
+}
+
+
+def book(session: Session, settings: Settings, order: Order, answer: BrokerAnswer) -> list[Fill]:
+    """Book the fills that are not booked yet and move the order's state; return the new fills.
+
+    An answer carries all fills of the order so far, so that the same answer twice changes nothing; an answer on a
+    working order with fewer fills than are booked is outdated and ignored. Raises OrderError when the answer
+    contradicts itself, or what is booked; then nothing is written.
+    """
+    to = OrderState(answer.status)
+    reported = sum((exact(fill.quantity) for fill in answer.fills), Decimal(0))
+    _require_consistent(order, to, reported)
+    booked = session.exec(select(Fill).where(col(Fill.order_id) == order.id)).all()
+    before = sum((exact(fill.quantity) for fill in booked), Decimal(0))
+    if reported < before and to not in ORDER_FINAL:
+        return []
+    known = {fill.id for fill in booked}
+    fresh = [row for row in _rows(order, answer.fills) if row.id not in known]
+    if before + sum((exact(row.quantity) for row in fresh), Decimal(0)) != reported:
+        raise _contradiction(order, f"fills {plain(reported)} that are not the {plain(before)} booked and new ones")
+    _move(session, settings, order, to, answer)
+    for row in fresh:
+        session.add(row)
+        fill_event(session, order, row)
+        apply_fill(session, order.account, row.symbol, row.side, _fill(row))
+        audit.record(session, settings, "fill", order=order.id, **_facts(row))
+    session.flush()
+    return fresh
+
+
+def _require_consistent(order: Order, to: OrderState, reported: Decimal) -> None:
+    whole = whole_of(order)
+    amount = (
+        "all" if reported == whole else "none" if reported == 0 else "part" if reported < whole else "more than all"
+    )
+    if amount not in _FILLS_OF[to].split(" or "):
+        raise _contradiction(order, f"{to} and fills {plain(reported)} of {plain(whole)}")
+
+
+def _contradiction(order: Order, what: str) -> OrderError:
+    remedy = f"compare the broker's own record; the order stays {order.state}"
+    return OrderError(f"the broker reports {what} on order {order.id}", remedy=remedy)
+
+
+def _move(session: Session, settings: Settings, order: Order, to: OrderState, answer: BrokerAnswer) -> None:
+    changes: dict[str, Any] = {
+        "broker_order_id": answer.broker_order_id or order.broker_order_id,
+        "message": answer.message or order.message,
+    }
+    if order.state != to:
+        advance(session, order, to, **changes)
+    elif all(getattr(order, name) == value for name, value in changes.items()):
+        return
+    else:
+        for name, value in changes.items():
+            setattr(order, name, value)
+        session.add(order)
+    audit.record(session, settings, "answer", order=order.id, state=to, **changes)
+
+
+def _rows(order: Order, fills: list[BrokerFill]) -> list[Fill]:
+    return [
+        Fill(
+            id=uuid.uuid5(uuid.UUID(order.id), f"fill/{fill.id if fill.id is not None else number}").hex,
+            order_id=order.id,
+            account=order.account,
+            symbol=fill.symbol or order.contract or order.symbol,
+            side=fill.side or order.side or "",
+            quantity=fill.quantity,
+            price=fill.price,
+            commission=fill.commission,
+            filled_at=fill.at,
+        )
+        for number, fill in enumerate(fills)
+    ]
+
+
+def _fill(row: Fill) -> BrokerFill:
+    return BrokerFill(quantity=row.quantity, price=row.price, commission=row.commission, at=row.filled_at)
+
+
+def _facts(row: Fill) -> dict[str, Any]:
+    names = ("id", "symbol", "side", "quantity", "price", "commission")
+    return {**{name: getattr(row, name) for name in names}, "filled_at": row.filled_at.isoformat()}

@@ -1,0 +1,356 @@
+"""The check of one order by the risk rules: its price and size, the account, other orders' reservations, the run's
+settings, and what each rule measured."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR
+
+from pydantic import TypeAdapter
+from sqlmodel import Session, col, func, select
+
+from chordesk.models.answers import Frozen, Instrument, Rating
+from chordesk.models.contracts import legs_of, multiplier_of
+from chordesk.models.errors import MarketError
+from chordesk.models.market import Quote
+from chordesk.models.orders import (
+    AccountView,
+    Cleared,
+    DenialCode,
+    Denied,
+    OrderTicket,
+    Reservation,
+    RiskContext,
+    RiskLimits,
+)
+from chordesk.models.settings import Settings
+from chordesk.models.settings.running_desk import ORDERS, snapshot
+from chordesk.models.states import TradingState
+from chordesk.models.tables.orders import Account, Order, OrderCheck, Position
+from chordesk.models.tables.runs import Candidate, Report, Run, Verdict, VerdictReport
+from chordesk.tools.decimals import exact, plain
+from chordesk.tools.ledger import account_view
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.prices import at_cost
+from chordesk.tools.orders import reservations
+from chordesk.tools.orders.accounts import books_day, equity_levels
+from chordesk.tools.orders.drafting import source_runs
+from chordesk.tools.orders.halting import trading_state
+from chordesk.tools.orders.snapshots import Snapshot
+from chordesk.tools.risk import (
+    bad_contract,
+    check,
+    deny,
+    exit_terms,
+    gross_quote,
+    halted,
+    limits_of,
+    net_price,
+    not_listed,
+    underlying_of,
+    unpriced,
+)
+from chordesk.tools.risk.check import Measured, measured
+from chordesk.tools.risk.codes import shown, variable_name
+
+
+class RuleAnswer(Frozen):
+    """One rule on one order. codes: those that it denies with; denied: its denial, None when the order passed; figure:
+    what it measured, None where it has no figure unless it denies; binds: False for a rule on entries, and an order
+    that only reduces."""
+
+    codes: list[DenialCode]
+    denied: Denied | None
+    figure: str | None
+    binds: bool
+
+
+class RecordedChecks(Frozen):
+    """The answers at a market time, in the order of the rules; none for an order without a price or size, which no
+    rule saw."""
+
+    at: dt.datetime
+    answers: list[RuleAnswer]
+
+
+_ANSWERS = TypeAdapter(list[RuleAnswer])
+
+
+def keep(session: Session, order_id: str, at: dt.datetime, found: Sequence[Measured]) -> None:
+    """Keep the answers in place of those of an earlier check, in the caller's transaction. at: market time."""
+    answers = [
+        RuleAnswer(codes=list(one.codes), denied=one.denied, figure=one.figure, binds=one.binds) for one in found
+    ]
+    session.merge(OrderCheck(order_id=order_id, market_at=at, answers=_ANSWERS.dump_python(answers, mode="json")))
+
+
+def kept(session: Session, order_id: str) -> RecordedChecks | None:
+    """Return an order's last answers; None for one that was not checked, or was before answers were kept."""
+    row = session.get(OrderCheck, order_id)
+    return None if row is None else RecordedChecks(at=row.market_at, answers=_ANSWERS.validate_python(row.answers))
+
+
+_ENTRIES = ("open", "add")
+
+
+@dataclass(frozen=True, slots=True)
+class SizedOrder:
+    """A cleared order: whole shares or contracts, and the price and quote of its checks.
+
+    note: why its terms are not those that were asked for. unpriced: why no price is known; then `price` is the average
+    cost of what it gives back, and a person decides.
+    """
+
+    ticket: OrderTicket
+    price: float
+    priced_at: dt.datetime
+    note: str | None = None
+    unpriced: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """A priced and sized order before its rules: their input, and the price and quote that it counts with.
+
+    note, unpriced: as of a SizedOrder.
+    """
+
+    ticket: OrderTicket
+    context: RiskContext
+    limits: RiskLimits
+    price: float
+    priced_at: dt.datetime
+    note: str | None
+    unpriced: str | None
+
+
+def evaluate(
+    session: Session,
+    order: Order,
+    snapshot: Snapshot,
+    settings: Settings,
+    market: str,
+    broker: str,
+    *,
+    dry: bool = False,
+) -> SizedOrder | Denied:
+    """Price an order, size it in whole shares or contracts, and run it through every rule.
+
+    The account's row is locked from here to the end of the transaction, so that two orders are never counted against
+    the same room, the day's equity mark is written, and what each rule measured is kept. With `dry` none of it happens,
+    for a caller that only asks.
+    """
+    found = assess(session, order, snapshot, settings, market, broker, dry=dry)
+    if not dry:
+        answers = () if isinstance(found, Denied) else measured(found.ticket, found.context, found.limits)
+        keep(session, order.id, snapshot.now, answers)
+    if isinstance(found, Denied):
+        return found
+    answer = check(found.ticket, found.context, found.limits)
+    if isinstance(answer, Cleared):
+        return SizedOrder(found.ticket, found.price, found.priced_at, found.note, found.unpriced)
+    return answer
+
+
+def assess(
+    session: Session,
+    order: Order,
+    snapshot: Snapshot,
+    settings: Settings,
+    market: str,
+    broker: str,
+    *,
+    dry: bool = False,
+) -> Assessment | Denied:
+    """Return the input of an order's rules, or the denial of an order that has no price or size. dry: as of
+    `evaluate`."""
+    if not dry:
+        session.get(Account, order.account, with_for_update=True)
+    limits, (trading, why) = limits_of(settings), trading_state(session, settings, order.account)
+    denied = _early_denial(order, snapshot, trading, why) or _denial_of_past_day(session, order, snapshot.now)
+    if denied is not None:
+        return denied
+    quote, why_unpriced = _last_price(session, order, snapshot)
+    if quote is None:
+        return unpriced(order.contract or order.symbol, why_unpriced or "")
+    price = max(quote.price, order.limit_price or 0.0, order.stop_price or 0.0)
+    if order.legs:
+        price = order.limit_price or 0.0
+    quantity = _whole_units(order, price)
+    if quantity < 1:
+        return _too_small(order, price, quantity)
+    context = _risk_context(session, order, snapshot, limits, market, broker, (trading, why), quote, keep=not dry)
+    context = context.model_copy(update={"unpriced": why_unpriced, "net": _net(order, snapshot, why_unpriced)})
+    ticket, note = exit_terms(ticket_of(order, quantity, snapshot.now), context, limits)
+    return Assessment(ticket, context, limits, price, quote.at, note, why_unpriced)
+
+
+def _last_price(session: Session, order: Order, snapshot: Snapshot) -> tuple[Quote | None, str | None]:
+    """Return the last price of what is traded, of whatever time. For so many shares or contracts to be given back
+    there is always an answer: while no price is known, what they cost on average, with the reason."""
+    traded, legs = order.contract or order.symbol, legs_of(order.legs)
+    try:
+        if legs:
+            return gross_quote(order.symbol, legs, {leg.contract: snapshot.quote(leg.contract) for leg in legs}), None
+        return snapshot.quote(traded), None
+    except MarketError as error:
+        why = str(error)
+    if legs and order.action not in _ENTRIES:
+        return at_cost(traded, order.limit_price or 0.0, snapshot.now), why
+    held = session.get(Position, (order.account, traded))
+    if held is None or order.quantity is None or order.action in _ENTRIES:
+        return None, why
+    return at_cost(traded, held.average_cost, snapshot.now), why
+
+
+def _net(order: Order, snapshot: Snapshot, unpriced: str | None) -> float | None:
+    """Return the net price of one unit of an order with legs; None without legs or without a price."""
+    legs = legs_of(order.legs)
+    if not legs or unpriced is not None:
+        return None
+    prices = {leg.contract: exact(snapshot.quote(leg.contract).price) for leg in legs}
+    return float(net_price(legs, prices, order.side or ""))
+
+
+def _early_denial(order: Order, snapshot: Snapshot, trading: TradingState, why: str) -> Denied | None:
+    """Return a denial that needs no price. The rules repeat it for orders that have one."""
+    if trading not in (TradingState.ACTIVE, TradingState.REDUCING):
+        return halted(trading, why, order.account)
+    if snapshot.listed(order.symbol) is False and order.action in _ENTRIES:
+        return not_listed(order.symbol, known=True)
+    if order.legs:
+        found = (bad_contract(order.symbol, leg.contract, snapshot.now, False) for leg in legs_of(order.legs))
+        return next((denied for denied in found if denied is not None), None)
+    if not order.contract:
+        return None
+    return bad_contract(order.symbol, order.contract, snapshot.now, order.action in _ENTRIES)
+
+
+def _denial_of_past_day(session: Session, order: Order, now: dt.datetime) -> Denied | None:
+    """Deny an order of a day before the account's last trade: what the account holds was not known on that day."""
+    day, today = books_day(session, order.account), exchange_day(now)
+    if day is None or day <= today:
+        return None
+    reason = f"account {order.account} has traded on {day}: {today} is over for it; a home of its own can trade on it"
+    return deny(DenialCode.MARKET_CLOSED, reason, f"{today}", f"{day} or later")
+
+
+def _whole_units(order: Order, price: float) -> int:
+    units = exact(order.notional or 0) / exact(price) if order.quantity is None else exact(order.quantity)
+    return int(units.to_integral_value(ROUND_FLOOR))
+
+
+def _too_small(order: Order, price: float, quantity: int) -> Denied:
+    unit = f"contract {order.contract}" if order.contract else f"share of {order.symbol}"
+    wanted = f"notional {plain(order.notional or 0)}" if order.quantity is None else f"{plain(order.quantity)} of it"
+    reason = f"{wanted} at {plain(price)} is less than one {unit}"
+    return deny(DenialCode.MALFORMED, reason, f"{quantity} whole", "at least 1 whole")
+
+
+def ticket_of(order: Order, quantity: float | None = None, placed_at: dt.datetime | None = None) -> OrderTicket:
+    names = ("account", "symbol", "action", "side", "order_type", "limit_price", "contract")
+    terms = ("stop_price", "trail_percent", "time_in_force")
+    fields = {name: getattr(order, name) for name in (*names, *terms)}
+    size = {"quantity": quantity if quantity is not None else order.quantity, "placed_at": placed_at or order.market_at}
+    multiplier = order.multiplier if order.legs else multiplier_of(order.contract or order.symbol)
+    more = {"order_id": order.id, "multiplier": multiplier, "legs": legs_of(order.legs)}
+    return OrderTicket.model_validate({**fields, **size, **more})
+
+
+def _risk_context(
+    session: Session,
+    order: Order,
+    snapshot: Snapshot,
+    limits: RiskLimits,
+    market: str,
+    broker: str,
+    trading: tuple[TradingState, str],
+    quote: Quote,
+    *,
+    keep: bool,
+) -> RiskContext:
+    runs = source_runs(session, order.run_id)
+    rating, instrument, verdict_at = _verdict_basis(session, order)
+    view = account_view(session, snapshot, order.account)
+    reserved = reservations.reservations_of(session, order, view, limits)
+    levels = equity_levels(session, order.account, view.equity, snapshot.now, snapshot.previous_session, keep=keep)
+    return RiskContext(
+        now=snapshot.now,
+        trading=trading[0],
+        trading_why=trading[1],
+        market_open=snapshot.market_open,
+        next_open=snapshot.next_open,
+        providers=tuple(run.provider for run in runs),
+        markets=(market, *(run.market for run in runs)),
+        broker=broker,
+        rating=rating,
+        verdict_at=verdict_at,
+        instrument=instrument,
+        listed=snapshot.listed(order.symbol),
+        quote=quote,
+        stated_notional=order.notional,
+        sectors={symbol: snapshot.sector(symbol) for symbol in _symbols(order, view, reserved)},
+        account=view,
+        day_opening=levels.opening,
+        day_opening_at=levels.since,
+        high_water=levels.high_water,
+        reservations=reserved,
+        last_order_at=reservations.last_order_at(session, order, snapshot.now, limits),
+        recent_orders=reservations.recent_orders(session, order),
+        orders_today=reservations.orders_today(session, order, snapshot.now),
+        rejections=reservations.rejections(session, order, snapshot.now, limits.max_consecutive_rejections),
+        open_order=reservations.open_order(session, order),
+        unresolved=reservations.unresolved(session, order),
+    )
+
+
+def _symbols(order: Order, view: AccountView, reserved: Iterable[Reservation]) -> set[str]:
+    held = {underlying_of(position.symbol) for position in view.positions}
+    return {order.symbol, *held, *(reservation.symbol for reservation in reserved)}
+
+
+def _verdict_basis(session: Session, order: Order) -> tuple[Rating | None, Instrument | None, dt.datetime | None]:
+    """Return the verdict's rating, the candidate's instrument, and the market time at which the verdict's run began,
+    or of its oldest report if that is of an earlier run."""
+    verdict = session.get(Verdict, order.verdict_id) if order.verdict_id else None
+    if verdict is None:
+        return None, None, None
+    candidate = session.get(Candidate, verdict.candidate_id)
+    run = session.get(Run, verdict.run_id)
+    instruments = {instrument.value: instrument for instrument in Instrument}
+    ratings = {rating.value: rating for rating in Rating}
+    instrument = instruments.get(candidate.instrument) if candidate else None
+    oldest = session.exec(
+        select(func.min(Report.market_at))
+        .join(VerdictReport, col(VerdictReport.report_id) == col(Report.id))
+        .where(VerdictReport.verdict_id == verdict.id)
+    ).one()
+    since = [at for at in (run.market_now if run else None, oldest) if at is not None]
+    return ratings.get(verdict.rating), instrument, min(since, default=None)
+
+
+# An order that only gives exposure back is bound by these alone: the limits are there for what adds it.
+_OF_EXITS = ("broker", "trader_live", "approval")
+
+
+def settings_denial(session: Session, settings: Settings, order: Order) -> Denied | None:
+    """Return a denial for an order of a run that was opened with another live switch, broker or limit than this process
+    has: neither the run's value nor this one may loosen the other. A run of a version before 0009 has none to compare.
+    """
+    kept = session.get_one(Run, order.run_id).settings
+    if kept is None:
+        return None
+    here = snapshot(settings)
+    names = _OF_EXITS if order.action in ("reduce", "close") else ORDERS
+    wrong = [name for name in names if name in kept and kept[name] != here[name]]
+    if not wrong:
+        return None
+    theirs, ours = _listed(kept, wrong), _listed(here, wrong)
+    reason = f"the run was opened with {theirs}, and the trade worker has {ours}; a new run has the desk's settings"
+    return deny(DenialCode.SETTINGS_DIFFER, reason, theirs, ours)
+
+
+def _listed(values: dict[str, object], names: list[str]) -> str:
+    return ", ".join(f"{variable_name(name)}={shown(values[name])}" for name in names)

@@ -1,1 +1,0 @@
-"""Checks before an order is sent: evaluation by the risk rules, preview and mandate."""

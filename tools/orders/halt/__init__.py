@@ -1,1 +1,0 @@
-"""The trading state of an account: running, reducing or halted."""

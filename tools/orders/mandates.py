@@ -1,0 +1,148 @@
+"""Mandates for brokers that move real money: verified here, never written; and the notional of an order that they
+bound."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from pydantic import ValidationError
+from sqlmodel import Session, col, func, select
+
+from chordesk.models.contracts import legs_of
+from chordesk.models.database.store import writes
+from chordesk.models.orders import DenialCode, Denied, MandateTerms, signed_bytes
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Fill, Mandate, Order, Preview
+from chordesk.tools.decimals import exact, money
+from chordesk.tools.risk import deny, unit_notional, worst_case
+
+
+def notional_of(order: Order, price: float) -> Decimal:
+    """Return quantity x the notional of one share or contract, in account currency; price: per share.
+
+    A sold option counts its strike, not its premium: that is what a person or a mandate lets the desk buy or sell
+    shares for. An order with legs counts its worst case. Positions do not count, so that the same order has the same
+    notional at any time.
+    """
+    if order.legs:
+        net = exact(order.limit_price or 0)
+        return worst_case(legs_of(order.legs), order.side or "", exact(order.quantity or 0), net)
+    traded = order.contract or order.symbol
+    return exact(order.quantity or 0) * unit_notional(traded, order.side or "", exact(price))
+
+
+CLOCK_TOLERANCE = dt.timedelta(minutes=2)  # a person's clock and a worker's may differ by as much
+PAYLOAD_KEY = "mandateVersion"  # in a preview's canonical text
+
+
+@dataclass(frozen=True, slots=True)
+class MandateUsage:
+    """Orders sent under a mandate so far, whatever their outcome. notional in account currency."""
+
+    orders: int
+    notional: Decimal
+
+
+def in_force(session: Session, settings: Settings, broker: str) -> MandateTerms | Denied:
+    """Return the newest mandate of a broker if it holds now, else the denial. Older ones never hold again."""
+    newest = select(Mandate).where(col(Mandate.broker) == broker).order_by(col(Mandate.version).desc()).limit(1)
+    if writes(session):
+        newest = newest.with_for_update(read=True)
+    row = session.exec(newest.execution_options(populate_existing=True)).first()
+    if row is None:
+        return _no_mandate(f"no mandate was ever armed for {broker}", "none")
+    if row.disarmed_at is not None:
+        by = f"{row.disarmed_by or 'a person'} at {row.disarmed_at:%Y-%m-%d %H:%M} UTC"
+        return _no_mandate(f"mandate {row.version} was disarmed by {by}", "disarmed")
+    terms = _verified(row, settings.mandate_public_key)
+    if isinstance(terms, Denied):
+        return terms
+    now = utcnow()
+    if now >= terms.expires_at:
+        return _no_mandate(f"mandate {terms.version} ended at {terms.expires_at:%Y-%m-%d %H:%M} UTC", "expired")
+    if now < terms.armed_at - CLOCK_TOLERANCE:
+        return _no_mandate(f"mandate {terms.version} begins at {terms.armed_at:%Y-%m-%d %H:%M} UTC", "not begun")
+    return terms
+
+
+def _verified(row: Mandate, public_key: str | None) -> MandateTerms | Denied:
+    if public_key is None:
+        return _no_mandate("DESK_MANDATE_PUBLIC_KEY is not set, so no mandate can be verified", "no public key")
+    try:
+        key = Ed25519PublicKey.from_public_bytes(base64.b64decode(public_key, validate=True))
+        key.verify(base64.b64decode(row.signature, validate=True), signed_bytes(row.document))
+    except (InvalidSignature, ValueError):
+        return _no_mandate(
+            f"mandate {row.version} is not signed by the key of DESK_MANDATE_PUBLIC_KEY", "bad signature"
+        )
+    try:
+        terms = MandateTerms.model_validate_json(row.document)
+    except ValidationError:
+        return _no_mandate(f"mandate {row.version} cannot be read by this version", "unreadable")
+    if (terms.version, terms.broker) != (row.version, row.broker):
+        reason = f"mandate {row.version} of {row.broker} holds the document of {terms.version} of {terms.broker}"
+        return _no_mandate(reason, "another's document")
+    return terms
+
+
+def _no_mandate(reason: str, measured: str) -> Denied:
+    return deny(DenialCode.NO_MANDATE, f"{reason}; a person arms one with `desk arm`", measured, "a valid mandate")
+
+
+def usage_of(session: Session, broker: str, version: int, besides: str | None = None) -> MandateUsage:
+    """Return what was sent under a mandate, at the price of the preview or of the dearest fill, whichever is higher;
+    `besides` is the id of an order that is not counted."""
+    rows = session.exec(
+        select(Order, Preview, func.max(Fill.price))
+        .join(Preview, col(Preview.order_id) == col(Order.id))
+        .join(Fill, col(Fill.order_id) == col(Order.id), isouter=True)
+        .where(col(Order.account) == broker, col(Order.fence).is_not(None), col(Order.id) != (besides or ""))
+        .where(col(Order.protects).is_(None))  # what closes a position was counted when it was opened
+        .group_by(col(Order.id), col(Preview.id))
+    ).all()
+    sent = [
+        _counted_notional(order, preview, dearest or 0.0)
+        for order, preview, dearest in rows
+        if json.loads(preview.payload).get(PAYLOAD_KEY) == version
+    ]
+    return MandateUsage(len(sent), sum(sent, Decimal(0)))
+
+
+def _counted_notional(order: Order, preview: Preview, price: float) -> Decimal:
+    """Return an order's share of a mandate: its quantity at the preview's price or this one, whichever is higher."""
+    return max(exact(preview.notional), notional_of(order, price))
+
+
+def check(session: Session, settings: Settings, order: Order, preview: Preview, price: float) -> Denied | None:
+    """Return the reason for which the mandate in force does not allow this order as previewed, None when it does.
+    price: the current one.
+
+    Called in the transaction that moves the order to `submitting`, for every broker with real money, so that a disarm
+    comes wholly before or after.
+    """
+    terms = in_force(session, settings, order.account)
+    if isinstance(terms, Denied):
+        return terms
+    if not terms.allows(order.symbol):
+        listed = ", ".join(terms.symbols)
+        return _exceeded(terms, f"{order.symbol} is not among its symbols", order.symbol, f"one of {listed}")
+    used = usage_of(session, order.account, terms.version, order.id)
+    if used.orders + 1 > terms.max_orders:
+        return _exceeded(terms, "its orders are used up", f"order {used.orders + 1}", f"at most {terms.max_orders}")
+    own = _counted_notional(order, preview, price)
+    total = used.notional + own
+    if total > terms.max_notional:
+        reason = f"{money(own)} more would be more than it allows"
+        return _exceeded(terms, reason, f"notional {money(total)} in all", f"at most {money(terms.max_notional)}")
+    return None
+
+
+def _exceeded(terms: MandateTerms, reason: str, measured: str, limit: str) -> Denied:
+    return deny(DenialCode.MANDATE_EXCEEDED, f"mandate {terms.version}: {reason}", measured, limit)

@@ -1,1 +1,0 @@
-"""Keeping positions protected: placing, moving and cancelling protective orders."""

@@ -1,1 +1,0 @@
-"""Order rows: their states, drafts, approvals, bookings and reservations."""

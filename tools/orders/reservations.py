@@ -1,0 +1,168 @@
+"""Reservations of the account's other orders, and counts of its recent ones, for the risk rules."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from decimal import Decimal
+from itertools import takewhile
+
+from sqlalchemy import ColumnElement, and_, exists, func, or_
+from sqlmodel import Session, col, select
+
+from chordesk.models.orders import AccountView, Reservation, RiskLimits
+from chordesk.models.states import ORDER_FINAL, ORDER_OPEN, ORDER_WORKING, OrderState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Fill, Order, Preview, Trading
+from chordesk.tools.decimals import exact
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.orders.booking import parts_of, whole_of
+from chordesk.tools.orders.snapshots import WAITING
+from chordesk.tools.risk import cash_needed, cover_of, opening_part, unit_exposure
+
+_ENDED = ORDER_FINAL - {OrderState.DENIED}
+_SENT = ORDER_WORKING | _ENDED
+_NO_ANSWER = (OrderState.SUBMITTING.value, OrderState.UNKNOWN.value)
+_MINUTE = dt.timedelta(minutes=1)
+
+
+def earlier(order: Order) -> ColumnElement[bool]:
+    """Return a condition for orders of the same decision that were cleared before this one and are not sent yet."""
+    return and_(
+        col(Order.decision_id) == order.decision_id,
+        col(Order.ordinal) < order.ordinal,
+        col(Order.state) == OrderState.PREVIEWED.value,
+    )
+
+
+def _others(order: Order) -> ColumnElement[bool]:
+    """Return a condition for the account's other orders. Protective ones do not count: they give way to every order
+    that sells what they hold, before it is sent."""
+    return and_(col(Order.account) == order.account, col(Order.id) != order.id, col(Order.protects).is_(None))
+
+
+def reservations_of(session: Session, order: Order, view: AccountView, limits: RiskLimits) -> tuple[Reservation, ...]:
+    """Return the reservations of orders that may still fill; each side of a symbol counts as if the other never
+    filled."""
+    rows = session.exec(
+        select(Order, Preview)
+        .join(Preview, col(Preview.order_id) == col(Order.id))
+        .where(_others(order), or_(col(Order.state).in_(ORDER_OPEN), earlier(order)))
+        .order_by(col(Order.created_at), col(Order.ordinal))
+    ).all()
+    booked = filled_quantities(session, [other.id for other, _ in rows])
+    held = {position.symbol: exact(position.quantity) for position in view.positions}
+    reserved: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    found = []
+    for other, preview in rows:
+        if other.legs:
+            found += _of_legs(other, preview, limits)
+            continue
+        traded, side = other.contract or other.symbol, other.side or ""
+        left = max(exact(other.quantity or 0) - booked.get(other.id, Decimal(0)), Decimal(0))
+        position = held.get(traded, Decimal(0)) + reserved[traded, side] * (1 if side == "buy" else -1)
+        opening, price = opening_part(position, side, left), exact(preview.price)
+        reserved[traded, side] += left
+        exposure, cash = opening * unit_exposure(traded, side, price), cash_needed(traded, side, opening, price, limits)
+        amounts = {"quantity": float(left), "exposure": float(exposure), "cash": float(cash)}
+        fields = {"traded": traded, "symbol": other.symbol, "side": side, **amounts}
+        found.append(Reservation.model_validate(fields))
+    return tuple(found)
+
+
+def _of_legs(order: Order, preview: Preview, limits: RiskLimits) -> list[Reservation]:
+    """Return the reservations of an order with legs, of the whole order while it works: its worst case stands on the
+    first leg."""
+    commission = whole_of(order) * exact(limits.commission_per_share)
+    found = []
+    for place, (traded, side, quantity) in enumerate(parts_of(order)):
+        worst = 0.0 if place else preview.notional
+        cash = 0.0 if place else float(exact(_cash_of(order)) + commission)
+        amounts = {"quantity": float(quantity), "exposure": worst, "cash": cash}
+        fields = {"traded": traded, "symbol": order.symbol, "side": side, **amounts, "whole": True}
+        found.append(Reservation.model_validate(fields))
+    return found
+
+
+def _cash_of(order: Order) -> float:
+    """Return the cash that an order with legs may need: what it pays, and what its written options need; shares cover
+    its calls."""
+    units, net = exact(order.quantity or 0), exact(order.limit_price or 0)
+    needs = cover_of({traded: quantity if side == "buy" else -quantity for traded, side, quantity in parts_of(order)})
+    return float(needs.cash + (units * net * exact(order.multiplier) if order.side == "buy" else 0))
+
+
+def filled_quantities(session: Session, ids: list[str]) -> dict[str, Decimal]:
+    """Return the filled shares or contracts of each order; no entry for none."""
+    found: defaultdict[str, Decimal] = defaultdict(Decimal)
+    for order_id, quantity in session.exec(
+        select(Fill.order_id, Fill.quantity).where(col(Fill.order_id).in_(ids))
+    ).all():
+        found[order_id] += exact(quantity)
+    return found
+
+
+def last_order_at(session: Session, order: Order, now: dt.datetime, limits: RiskLimits) -> dt.datetime | None:
+    """Return the market time of the last order on the symbol that the broker works on or filled at least in part, or
+    that was cleared earlier in this decision.
+
+    A replay can be set back to before orders of a later day: those that far ahead have not happened yet.
+    """
+    horizon = now + dt.timedelta(hours=limits.cooldown_hours)
+    sent = or_(col(Order.state).in_(ORDER_WORKING), exists().where(col(Fill.order_id) == col(Order.id)))
+    return session.exec(
+        select(func.max(Order.market_at))
+        .where(_others(order), col(Order.symbol) == order.symbol)
+        .where(or_(sent, earlier(order)), col(Order.market_at) <= horizon)
+    ).one()
+
+
+def recent_orders(session: Session, order: Order) -> int:
+    """Count orders of the account sent within the last minute of real time, and those of this decision that go
+    before."""
+    sent = and_(col(Order.state).in_(_SENT), func.coalesce(Order.sent_at, Order.updated_at) > (utcnow() - _MINUTE))
+    return _count(session, order, or_(sent, earlier(order)))
+
+
+def orders_today(session: Session, order: Order, now: dt.datetime) -> int:
+    """Count orders of the exchange's day that were sent or wait to be, and those of this decision that go before."""
+    start, end = _day(now)
+    today = and_(col(Order.market_at) >= start, col(Order.market_at) < end)
+    claimed = and_(col(Order.state).in_((*_SENT, *WAITING)), today)
+    return _count(session, order, or_(claimed, earlier(order)))
+
+
+def _count(session: Session, order: Order, which: ColumnElement[bool]) -> int:
+    return session.exec(select(func.count()).select_from(Order).where(_others(order), which)).one()
+
+
+def _day(now: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
+    start = now.astimezone(NEW_YORK).replace(hour=0, minute=0, second=0, microsecond=0)
+    return start, (start + dt.timedelta(days=1)).replace(hour=0)
+
+
+def rejections(session: Session, order: Order, now: dt.datetime, most: int) -> int:
+    """Count the day's last orders in a row that the broker refused, `most` at the most. A resume starts anew."""
+    start, end = _day(now)
+    which = [_others(order), col(Order.state).in_(_ENDED), col(Order.market_at) >= start, col(Order.market_at) < end]
+    trading = session.get(Trading, order.account)
+    if trading is not None:
+        which.append(col(Order.updated_at) > trading.since)
+    newest = select(Order.state).where(*which).order_by(col(Order.updated_at).desc(), col(Order.id)).limit(most)
+    return len(list(takewhile(lambda state: state == OrderState.REJECTED, session.exec(newest))))
+
+
+def open_order(session: Session, order: Order) -> str | None:
+    """Return the id of another open order on the same side of what this one trades. Orders of one decision do not
+    count as duplicates of each other until one is sent."""
+    together = and_(col(Order.decision_id) == order.decision_id, col(Order.state).in_(WAITING))
+    same = [_others(order), col(Order.symbol) == order.symbol, col(Order.state).in_(ORDER_OPEN), ~together]
+    own = {(traded, side) for traded, side, _ in parts_of(order)}
+    others = session.exec(select(Order).where(*same).order_by(col(Order.created_at)))
+    return next((row.id for row in others if own & {(traded, side) for traded, side, _ in parts_of(row)}), None)
+
+
+def unresolved(session: Session, order: Order) -> str | None:
+    """Return the id of an order on the symbol that was sent and whose outcome is not known."""
+    which = [_others(order), col(Order.symbol) == order.symbol, col(Order.state).in_(_NO_ANSWER)]
+    return session.exec(select(Order.id).where(*which).limit(1)).first()

@@ -1,0 +1,100 @@
+"""Market snapshots: quotes, listings and the clock for everything that a decision touches."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sqlmodel import Session, col, select
+
+from chordesk.models.contracts import legs_of, parse_contract
+from chordesk.models.errors import MarketError
+from chordesk.models.market import Listing, Quote
+from chordesk.models.states import ORDER_OPEN, OrderState
+from chordesk.models.tables.orders import Order, Position
+from chordesk.tools.market.prices import previous_session, quote_of
+from chordesk.tools.market.protocol import MarketClock, MarketData
+
+# Not sent yet, and on its way: it waits for a person, or for the next pass of the trade queue.
+WAITING = (OrderState.APPROVAL_PENDING.value, OrderState.APPROVED.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Quotes, listings and clock read once, outside any transaction: a transaction must not wait for a network.
+    listings: None for a symbol that the market does not carry; no entry where it did not answer. previous_session: the
+    last one before today."""
+
+    now: dt.datetime
+    market_open: bool | None
+    next_open: dt.datetime | None
+    quotes: Mapping[str, Quote]
+    reasons: Mapping[str, str]
+    listings: Mapping[str, Listing | None] = field(default_factory=dict)
+    previous_session: dt.date | None = None
+
+    def quote(self, symbol: str) -> Quote:
+        if symbol not in self.quotes:
+            raise MarketError(self.reasons.get(symbol, f"no quote of {symbol} was read"))
+        return self.quotes[symbol]
+
+    def listed(self, symbol: str) -> bool | None:
+        """Return whether the market carries the symbol; None when it did not answer."""
+        return self.listings[symbol] is not None if symbol in self.listings else None
+
+    def sector(self, symbol: str) -> str | None:
+        listing = self.listings.get(symbol)
+        return listing.sector if listing else None
+
+
+def symbols_of(session: Session, orders: Iterable[Order], account: str) -> set[str]:
+    """Return the symbols that a snapshot needs for these orders: their symbols and contracts, all positions, other
+    open orders, and the underlying of each contract."""
+    rows = list(orders)
+    found = {name for order in rows for name in (order.symbol, order.contract) if name}
+    found.update(leg.contract for order in rows for leg in legs_of(order.legs))
+    found.update(session.exec(select(Position.symbol).where(col(Position.account) == account)))
+    others = session.exec(select(Order).where(col(Order.account) == account, col(Order.state).in_(ORDER_OPEN)))
+    found.update(order.symbol for order in others)
+    contracts = (parse_contract(name) for name in found)
+    return found | {contract.underlying for contract in contracts if contract}
+
+
+def take_snapshot(market: MarketData, symbols: Iterable[str]) -> Snapshot:
+    """Read a snapshot. Its time is taken after all of it has been read: a live quote carries the moment of its
+    fetch, and would be later than a time taken before."""
+    found: dict[str, Quote] = {}
+    reasons: dict[str, str] = {}
+    listings: dict[str, Listing | None] = {}
+    for symbol in sorted(set(symbols)):
+        try:
+            found[symbol] = quote_of(market, symbol)
+        except MarketError as error:
+            reasons[symbol] = str(error)
+        if parse_contract(symbol) is None:
+            _list(market, symbol, listings)
+    now = market.clock.now()
+    quotes = {symbol: quote for symbol, quote in found.items() if quote.at <= now}
+    for symbol in found.keys() - quotes.keys():
+        reasons[symbol] = f"the quote of {symbol} is of {found[symbol].at.isoformat()}, later than now"
+    return Snapshot(now, *_session_times(market.clock), quotes, reasons, listings, previous_session(market))
+
+
+def _list(market: MarketData, symbol: str, listings: dict[str, Listing | None]) -> None:
+    try:
+        listings[symbol] = market.listing(symbol)
+    except MarketError as error:
+        if not error.retryable:
+            listings[symbol] = None
+
+
+def _session_times(clock: MarketClock) -> tuple[bool | None, dt.datetime | None]:
+    try:
+        is_open = clock.is_open()
+    except MarketError:
+        return None, None
+    try:
+        return is_open, None if is_open else clock.next_open()
+    except MarketError:
+        return is_open, None

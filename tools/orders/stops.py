@@ -1,0 +1,254 @@
+"""Stops: the one that a rule asks for, and the positions and protective orders of the books."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
+
+import numpy as np
+from sqlmodel import Session, col, select
+
+from chordesk.models.contracts import SHARES_PER_CONTRACT, legs_of, multiplier_of, parse_contract
+from chordesk.models.errors import MarketError
+from chordesk.models.order_terms import Protection, parse_protection
+from chordesk.models.states import ORDER_WORKING
+from chordesk.models.tables.orders import Fill, Order, Position
+from chordesk.tools.decimals import exact, money, plain
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.protocol import MarketData
+
+CENT, TICK = Decimal("0.01"), Decimal("0.0001")
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectiveStop:
+    """A protective order as it should be: it closes `quantity` shares of `symbol`.
+
+    reference: price that the percentage is measured from; trail_percent is None for a stop that stays where it is.
+    """
+
+    symbol: str
+    side: str
+    quantity: Decimal
+    stop_price: Decimal
+    reference: Decimal
+    trail_percent: float | None
+
+    @property
+    def order_type(self) -> str:
+        return "stop" if self.trail_percent is None else "trailing_stop"
+
+    def raised(self, stop: Decimal) -> ProtectiveStop:
+        """Return the stop at this price, unless its own is closer to the market."""
+        closer = max(stop, self.stop_price) if self.side == "sell" else min(stop, self.stop_price)
+        return replace(self, stop_price=closer)
+
+    def is_that_of(self, order: Order, left: Decimal) -> bool:
+        """Return whether a working order, of which so much is not filled yet, is this one. A trail has moved since it
+        was placed: only its percentage counts."""
+        same = (order.side, order.order_type, left) == (self.side, self.order_type, self.quantity)
+        if not same or self.trail_percent is not None:
+            return same and order.trail_percent == self.trail_percent
+        return exact(order.stop_price or 0) == self.stop_price
+
+
+def stop_for(rule: Protection, symbol: str, held: Decimal, free: Decimal, cost: Decimal) -> ProtectiveStop:
+    """Return the stop for so many free shares of a position (held: negative when short) at its average cost."""
+    side = "sell" if held > 0 else "buy"
+    trail = rule.percent if rule.kind == "trail" else None
+    return ProtectiveStop(symbol, side, free, stop_price(rule.percent, side, cost), cost, trail)
+
+
+def stop_price(percent: float, side: str, reference: Decimal) -> Decimal:
+    """Return a price so far from the reference, in whole cents (below 1, in 0.0001), never further away."""
+    share = exact(percent) / 100
+    price = reference * (1 - share if side == "sell" else 1 + share)
+    step = CENT if price >= 1 else TICK
+    return max(TICK, price.quantize(step, ROUND_CEILING if side == "sell" else ROUND_FLOOR))
+
+
+def trailed(market: MarketData, order: Order) -> Decimal:
+    """Return where an earlier trailing stop stands after the sessions since it was placed, as far as the market has
+    bars of them; it never falls back."""
+    started, share = exact(order.stop_price or 0), exact(order.trail_percent or 0) / 100
+    placed = exchange_day(order.market_at)
+    try:
+        bars = market.bars(order.symbol, (market.clock.now() - order.market_at).days + 2)
+    except MarketError:
+        return started
+    high, low = np.fmax(bars.high, bars.close), np.fmin(bars.low, bars.close)  # a market may have closes alone
+    later = [place for place, day in enumerate(bars.dates) if day > placed]
+    if order.side == "sell":
+        best = max((exact(float(high[place])) * (1 - share) for place in later), default=started)
+        return max(started, best)
+    return min(started, min((exact(float(low[place])) * (1 + share) for place in later), default=started))
+
+
+def preview_of(rule: str, action: str, side: str, quantity: Decimal, price: Decimal) -> Mapping[str, Any] | None:
+    """Return the protective order that a fill of an opening order at this price would get, for its preview; None where
+    it would get none."""
+    found = parse_protection(rule)
+    if found is None or action not in ("open", "add"):
+        return None
+    stop = stop_for(found, "", quantity if side == "buy" else -quantity, quantity, price)
+    trail = None if stop.trail_percent is None else plain(stop.trail_percent)
+    return {
+        "orderType": stop.order_type,
+        "quantity": plain(quantity),
+        "rule": rule,
+        "side": stop.side,
+        "stopPrice": plain(stop.stop_price),
+        "timeInForce": "gtc",
+        "trailPercent": trail,
+    }
+
+
+def preview_text(payload: str) -> str | None:
+    """Return the protective order that a preview's payload names, as text; None where it names none."""
+    try:
+        found = json.loads(payload)["protection"]
+    except (ValueError, TypeError, KeyError):
+        return None  # altered text, or one of an older version
+    if not found:
+        return None
+    start = "stop" if found["trailPercent"] is None else f"stop that trails by {found['trailPercent']} % from"
+    return f"{found['side']} {found['quantity']}, {start} {money(float(found['stopPrice']))}, {found['timeInForce']}"
+
+
+ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareHolding:
+    """Shares of one symbol. held: negative when short; free: whole ones that no other order closes and no written call
+    needs.
+
+    opened_by: id of the order that last opened or added to it, None where no order of the desk did; since: real time
+    from which it has not been flat.
+    """
+
+    symbol: str
+    held: Decimal
+    free: Decimal
+    cost: Decimal
+    opened_by: str | None
+    since: dt.datetime | None
+
+
+def working_protection(session: Session, account: str, symbol: str | None = None) -> list[Order]:
+    """Return protective orders that the broker works on, or may, the oldest first."""
+    which = [col(Order.account) == account, col(Order.protects).is_not(None), col(Order.state).in_(ORDER_WORKING)]
+    if symbol is not None:
+        which.append(col(Order.symbol) == symbol)
+    return list(session.exec(select(Order).where(*which).order_by(col(Order.created_at), col(Order.id))).all())
+
+
+def in_the_way(session: Session, order: Order) -> list[str]:
+    """Return ids of protective orders that hold shares which this order gives away, or calls that it writes would
+    need."""
+    side = "sell" if _calls_written(order) else None if order.contract or order.legs else order.side
+    found = working_protection(session, order.account, order.symbol)
+    return [row.id for row in found if row.id != order.id and row.side == side]
+
+
+def left_of(session: Session, order: Order) -> Decimal:
+    """Return how much of an order is not filled."""
+    quantities = session.exec(select(Fill.quantity).where(col(Fill.order_id) == order.id)).all()
+    filled = sum((exact(quantity) for quantity in quantities), ZERO)
+    return max(exact(order.quantity or 0) - filled, ZERO)
+
+
+def holdings(session: Session, account: str, symbol: str | None = None) -> list[ShareHolding]:
+    """Return the account's positions in shares, by symbol."""
+    which = [col(Position.account) == account]
+    if symbol is not None:
+        which.append(col(Position.symbol) == symbol)
+    rows = session.exec(select(Position).where(*which).order_by(col(Position.symbol))).all()
+    return [_holding(session, row) for row in rows if row.quantity and parse_contract(row.symbol) is None]
+
+
+def _holding(session: Session, row: Position) -> ShareHolding:
+    held = exact(row.quantity)
+    taken = _closing(session, row, "sell" if held > 0 else "buy") + _covering(session, row, held)
+    whole = (abs(held) - taken).to_integral_value(ROUND_FLOOR)
+    opened_by, since = _opening(session, row)
+    return ShareHolding(row.symbol, held, max(whole, ZERO), exact(row.average_cost), opened_by, since)
+
+
+def _closing(session: Session, row: Position, side: str) -> Decimal:
+    """Return shares that other working orders on this side may still take."""
+    orders = session.exec(
+        select(Order).where(
+            col(Order.account) == row.account,
+            col(Order.symbol) == row.symbol,
+            col(Order.contract).is_(None),
+            col(Order.side) == side,
+            col(Order.protects).is_(None),
+            col(Order.state).in_(ORDER_WORKING),
+        )
+    ).all()
+    return sum((left_of(session, order) for order in orders if not order.legs), ZERO)
+
+
+def _covering(session: Session, row: Position, held: Decimal) -> Decimal:
+    """Return shares that written calls need: those held, and those of working orders."""
+    if held <= 0:
+        return ZERO
+    needed = ZERO
+    for other in session.exec(select(Position).where(col(Position.account) == row.account)).all():
+        contract = parse_contract(other.symbol)
+        if contract is not None and (contract.underlying, contract.kind) == (row.symbol, "call"):
+            needed += max(-exact(other.quantity), ZERO) * exact(multiplier_of(other.symbol))
+    orders = session.exec(
+        select(Order).where(
+            col(Order.account) == row.account,
+            col(Order.symbol) == row.symbol,
+            col(Order.protects).is_(None),
+            col(Order.state).in_(ORDER_WORKING),
+        )
+    ).all()
+    for order in orders:
+        if calls := _calls_written(order):
+            # A leg counts in full until its order has ended.
+            units = exact(order.quantity or 0) if order.legs else left_of(session, order)
+            needed += units * calls * exact(SHARES_PER_CONTRACT)
+    return needed
+
+
+def _calls_written(order: Order) -> int:
+    """Return how many calls one unit of an order writes more than it buys: each may need 100 shares."""
+    if order.legs:
+        calls = (leg for leg in legs_of(order.legs) if (found := parse_contract(leg.contract)) and found.kind == "call")
+        return max(-sum(leg.signed for leg in calls), 0)
+    contract = parse_contract(order.contract or "")
+    written = order.side == "sell" and order.action in ("open", "add")
+    return int(written and contract is not None and contract.kind == "call")
+
+
+def _opening(session: Session, row: Position) -> tuple[str | None, dt.datetime | None]:
+    """Return the order of the last fill that opened or added to the position, and the time of the first since it was
+    flat."""
+    fills = session.exec(
+        select(Fill)
+        .where(col(Fill.account) == row.account, col(Fill.symbol) == row.symbol)
+        .order_by(col(Fill.created_at), col(Fill.id))
+    ).all()
+    moved = sum((_signed(fill) for fill in fills), ZERO)
+    running = exact(row.quantity) - moved  # what came without an order, by adoption or delivery
+    opened_by, since = None, None
+    for fill in fills:
+        before, running = running, running + _signed(fill)
+        if not running:
+            opened_by, since = None, None
+        elif before * running <= 0 or abs(running) > abs(before):
+            opened_by = fill.order_id
+            since = fill.created_at if since is None or before * running <= 0 else since
+    return opened_by, since
+
+
+def _signed(fill: Fill) -> Decimal:
+    return exact(fill.quantity) * (1 if fill.side == "buy" else -1)

@@ -1,1 +1,0 @@
-"""Protective stops: what one is, and the shares that it must cover."""

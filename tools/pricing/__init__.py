@@ -1,1 +1,0 @@
-"""Figures of options from numbers alone: prices, Greeks, volatilities, returns. Nothing here knows a market."""

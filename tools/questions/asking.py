@@ -1,0 +1,222 @@
+"""Questions as they are asked, each written once: the desk's own, and those that score verdicts."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import structlog
+from sqlalchemy import Select, bindparam, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlmodel import Session, col
+
+from chordesk.models.answers import Rating
+from chordesk.models.board import BeatsMedian, QuestionSource
+from chordesk.models.database.store import new_row
+from chordesk.models.errors import DeskError
+from chordesk.models.settings import Settings
+from chordesk.models.tables.board import Question, VerdictQuestion
+from chordesk.models.tables.columns import composed_once, new_id, utcnow
+from chordesk.models.tables.runs import Verdict
+from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.prices import no_current_price
+from chordesk.tools.market.protocol import MarketClock, MarketData
+from chordesk.tools.market.universe import NAMED, named_universe, universe_key, universe_of_rule, universe_text
+
+
+def question_row(**values: Any) -> Question:
+    """Return the row of an open question that no session tracks."""
+    defaults = {"id": new_id(), "created_at": utcnow(), "state": "open"}
+    return new_row(Question, **defaults, **values)
+
+
+def insert_absent(session: Session, rows: Sequence[Question]) -> None:
+    """Insert the rows in one statement; one that is there by its source, market and external id stays as it is."""
+    if rows:
+        session.connection().execute(_insert(session.get_bind().dialect.name), [row.model_dump() for row in rows])
+
+
+@composed_once
+def _insert(dialect: str) -> Any:
+    table = Question.__table__  # type: ignore[attr-defined]
+    key = ["source", "market", "external_id"]
+    return (sqlite if dialect == "sqlite" else postgresql).insert(table).on_conflict_do_nothing(index_elements=key)
+
+
+EVEN, EVEN_ODDS = 0.5, "even odds"
+# A question of a verdict is the same question; there is one row of both.
+RELATIVE = (QuestionSource.DESK, QuestionSource.VERDICT)
+_MOST_KEYS = 400  # parameters of one statement
+
+
+def desk_questions(
+    session: Session,
+    market: MarketData,
+    symbols: Sequence[str],
+    universe: str,
+    sessions: int,
+    *,
+    source: QuestionSource = QuestionSource.DESK,
+) -> list[Question]:
+    """Return the question of each symbol as of now, in their order; those that are not there yet are written. Raises
+    as `relative_questions`, which reads the market: where that can take long, call it before the transaction."""
+    return store_relative(session, relative_questions(market, symbols, universe, sessions, source=source))
+
+
+def relative_questions(
+    market: MarketData,
+    symbols: Sequence[str],
+    universe: str,
+    sessions: int,
+    *,
+    source: QuestionSource = QuestionSource.DESK,
+) -> list[Question]:
+    """Return the question of each symbol as of now, in their order, as rows for `store_relative`.
+
+    universe: as DESK_UNIVERSE names it. A symbol without a price of the market's latest session has no question:
+    `unaskable` gives the reason. Raises UsageError for what is no universe, MarketError when the market has no such
+    named one or the exchange's calendar ends before the questions close.
+    """
+    day, kept = base_day(market.clock), universe_of_rule(universe, market)
+    left_out = unaskable(market, symbols)
+    asked = [symbol for symbol in dict.fromkeys(symbols) if symbol not in left_out]
+    return [
+        _relative_row(market, BeatsMedian(symbol=one, universe=kept, day=day, sessions=sessions), source)
+        for one in asked
+    ]
+
+
+def store_relative(session: Session, rows: Sequence[Question]) -> list[Question]:
+    """Write the questions that are not there yet; return all of them as they are stored, in the same order."""
+    if not rows:
+        return []
+    market, keys = rows[0].market, [row.external_id for row in rows]
+    found = _stored_relative(session, market, keys)
+    if len(found) < len(rows):
+        insert_absent(session, [row for row in rows if row.external_id not in found])
+        found = _stored_relative(session, market, keys)
+    return [found[key] for key in keys]
+
+
+def unaskable(market: MarketData, symbols: Iterable[str]) -> dict[str, str]:
+    """Return why a question on a symbol could not be resolved, by symbol: it has no price to begin with."""
+    reasons = {symbol: no_current_price(market, symbol) for symbol in symbols}
+    return {symbol: reason for symbol, reason in reasons.items() if reason is not None}
+
+
+def base_day(clock: MarketClock) -> dt.date:
+    """Return the session that a question asked now begins with: the last one of which the bar is known or, while a
+    session is on, that session, so that nothing of the time asked about has passed."""
+    if clock.day is None and clock.is_open():
+        return exchange_day(clock.now())
+    return clock.session()
+
+
+def closing_of(rule: BeatsMedian) -> dt.datetime:
+    """Return the close of the last session that a rule counts. Raises MarketError when the calendar ends before."""
+    hours = exchange_hours()
+    return hours.close_of(hours.after(rule.day, rule.sessions))
+
+
+def external_id(rule: BeatsMedian) -> str:
+    """Return what distinguishes a relative question on its market."""
+    return f"{rule.symbol} {rule.day} +{rule.sessions} {universe_key(rule.universe)}"
+
+
+def _relative_row(market: MarketData, rule: BeatsMedian, source: QuestionSource) -> Question:
+    sessions = f"{rule.sessions} sessions" if rule.sessions > 1 else "session"
+    whole = universe_text(rule.universe, market)
+    return question_row(
+        source=source,
+        market=market.name,
+        external_id=external_id(rule),
+        text=f"Will {rule.symbol} beat {whole} median over the next {sessions} after {rule.day}?",
+        rule=rule.model_dump(mode="json"),
+        subjects=[rule.symbol],
+        opens_at=market.clock.now(),
+        closes_at=closing_of(rule),
+        baseline=EVEN,
+        baseline_source=EVEN_ODDS,
+        author="desk",
+    )
+
+
+def _stored_relative(session: Session, market: str, keys: Sequence[str]) -> dict[str, Question]:
+    """Return the relative questions of a market by external id; the older of two that are the same."""
+    found: dict[str, Question] = {}
+    for first in range(0, len(keys), _MOST_KEYS):
+        parameters = {"market": market, "keys": list(keys[first : first + _MOST_KEYS])}
+        for row in session.execute(_relative(), parameters).scalars():
+            found[row.external_id] = row
+    return found
+
+
+@composed_once
+def _relative() -> Select[Any]:
+    """Return the query of relative questions, the newest first. Parameters: market, keys."""
+    return (
+        select(Question)
+        .where(
+            col(Question.source).in_(RELATIVE),
+            col(Question.market) == bindparam("market"),
+            col(Question.external_id).in_(bindparam("keys", expanding=True)),
+        )
+        .order_by(col(Question.id).desc())
+    )
+
+
+log = structlog.get_logger(__name__)
+SCORED = (Rating.BUY, Rating.PASS)  # the others expect nothing
+
+
+def verdict_question(market: MarketData, settings: Settings, verdict: Verdict) -> Callable[[Session], None] | None:
+    """Return the writer of a verdict's question, for the transaction that writes the verdict; None for a rating that
+    expects nothing, and where there can be no question, which never fails a verdict.
+
+    It is the desk's own question on that symbol and day, over as many sessions, where that is there already.
+    """
+    if verdict.rating not in SCORED:
+        return None
+    rows, verdict_id = _verdict_rows(market, settings, verdict.symbol), verdict.id
+
+    def write(session: Session) -> None:
+        for question in store_relative(session, rows):
+            link = {"verdict_id": verdict_id, "question_id": question.id}
+            session.connection().execute(_insert_links(session.get_bind().dialect.name), link)
+
+    return write if rows else None
+
+
+def report_question(market: MarketData, settings: Settings, symbol: str) -> Callable[[Session], None] | None:
+    """Return the writer of the question by which a report is scored that no verdict need follow; None where there can
+    be none. It is the one of a verdict on that symbol and day."""
+    rows = _verdict_rows(market, settings, symbol)
+
+    def write(session: Session) -> None:
+        store_relative(session, rows)
+
+    return write if rows else None
+
+
+def _verdict_rows(market: MarketData, settings: Settings, symbol: str) -> list[Question]:
+    try:
+        universe = universe_of_verdicts(market, settings)
+        return relative_questions(market, [symbol], universe, settings.question_sessions, source=QuestionSource.VERDICT)
+    except DeskError as error:
+        log.warning("verdict.no_question", symbol=symbol, error=str(error))
+        return []
+
+
+def universe_of_verdicts(market: MarketData, settings: Settings) -> str:
+    """Return the universe that verdicts are measured against, whatever symbols their run was on: the market's named
+    one, else the desk's own."""
+    if settings.universe.strip().lower() in NAMED:
+        return settings.universe
+    return named_universe(market) or settings.universe
+
+
+@composed_once
+def _insert_links(dialect: str) -> Any:
+    table = VerdictQuestion.__table__  # type: ignore[attr-defined]
+    return (sqlite if dialect == "sqlite" else postgresql).insert(table).on_conflict_do_nothing()

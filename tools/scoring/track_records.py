@@ -1,0 +1,378 @@
+"""Track records of voices, lenses, validator roles, verdicts and tools, and what each voice may spend by its own."""
+
+from __future__ import annotations
+
+import datetime as dt
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, get_args
+
+import sqlalchemy
+from sqlmodel import Session, col, select
+
+from chordesk.models.analysis import Depth
+from chordesk.models.answers import ReportStatus
+from chordesk.models.board import QuestionSource, QuestionState, SignalState
+from chordesk.models.settings import Settings
+from chordesk.models.tables.board import EpisodeQuestion, Forecast, Question, Signal, VerdictQuestion
+from chordesk.models.tables.runs import Report, Run, ScreenHit, Turn, Verdict
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.questions.reading import known_column
+from chordesk.tools.scoring.statistics import CODE, DatedMean, ScoredForecast, alpha, mean_of
+from chordesk.tools.scoring.voices import BLIND, VoiceRecord, compute_shares, crowd, extinct, last_positions, plan_turns
+
+
+def voice_forecasts(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
+    """Return an account's forecasts of resolved questions, by time; source is the voice.
+
+    until: market time; a question whose outcome was known later is left out, so that a replay of an earlier day never
+    draws on it.
+    """
+    query = (
+        sqlalchemy.select(
+            col(Forecast.voice),
+            col(Forecast.question_id),
+            col(Forecast.market_at),
+            known_column(),
+            col(Forecast.probability),
+            col(Forecast.baseline),
+            col(Question.outcome),
+            col(Forecast.author),
+            col(Forecast.run_id),
+            col(Forecast.round),
+        )
+        .join(Question, col(Question.id) == col(Forecast.question_id))
+        .where(col(Forecast.account) == account, *resolved(until))
+        .order_by(col(Forecast.market_at), col(Forecast.round), col(Forecast.id))
+    )
+    return [ScoredForecast(*row) for row in session.execute(query)]
+
+
+def resolved(until: dt.datetime | None) -> tuple[sqlalchemy.ColumnElement[bool], ...]:
+    """Return the conditions of a question that has its outcome, known by `until`, market time."""
+    conditions = (col(Question.state) == QuestionState.RESOLVED, col(Question.outcome).is_not(None))
+    return conditions if until is None else (*conditions, known_column() <= until)
+
+
+def voice_records(forecasts: Iterable[ScoredForecast], voices: Iterable[str]) -> list[VoiceRecord]:
+    """Return the record of each of these voices, in their order: alpha of its last positions."""
+    own: dict[str, list[ScoredForecast]] = defaultdict(list)
+    for one in last_positions(forecasts):
+        own[one.source].append(one)
+    return [
+        VoiceRecord(voice, mean_of(own[voice], lambda one: alpha(one.probability, one.baseline, one.outcome)))
+        for voice in voices
+    ]
+
+
+def better_round(session: Session, account: str, until: dt.datetime | None = None) -> int:
+    """Return the round, 1 or 2, of which the mean forecast has the better record; 1 before there is one."""
+    found = crowd(voice_forecasts(session, account, until))
+    return found.better_round if found else BLIND
+
+
+# Probabilities of judgements that state none, such as a lens's hit or a BUY: from their own record up to that day.
+#
+# Each is scored by what its label turned out to be worth before: h hits of n, drawn to the baseline q by PRIOR
+# imagined
+# questions, (h + PRIOR q) / (n + PRIOR). Nothing later than the judgement enters, so the score is out of sample, and
+# a
+# label without a record is worth the baseline and earns nothing.
+
+PRIOR = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A judgement without a probability on a resolved question. label: what it was, such as BUY high; the rest as in
+    ScoredForecast."""
+
+    source: str
+    label: str
+    question: str
+    at: dt.datetime
+    known: dt.datetime
+    baseline: float
+    outcome: float
+    author: str = CODE
+    run: str = ""
+
+
+@dataclass(slots=True)
+class _Record:
+    hits: float = 0.0
+    n: int = 0
+    seen: set[str] = field(default_factory=set)
+
+    def add(self, one: Judgement) -> None:
+        """Count a question once, however often it was judged alike."""
+        if one.question not in self.seen:
+            self.seen.add(one.question)
+            self.hits += one.outcome
+            self.n += 1
+
+    def worth(self, baseline: float) -> float:
+        return min(1.0, (self.hits + PRIOR * baseline) / (self.n + PRIOR))
+
+
+def walked(judgements: Iterable[Judgement]) -> list[ScoredForecast]:
+    """Return each judgement as a forecast by the record of its source and label before it, in the order of time."""
+    records: dict[tuple[str, str], _Record] = defaultdict(_Record)
+    waiting: list[tuple[dt.datetime, int, Judgement]] = []
+    found = []
+    for place, one in enumerate(sorted(judgements, key=lambda one: one.at)):
+        while waiting and waiting[0][0] <= one.at:
+            known = heapq.heappop(waiting)[2]
+            records[known.source, known.label].add(known)
+        record = records[one.source, one.label]
+        found.append(_forecast(one, record.worth(one.baseline), record.n))
+        heapq.heappush(waiting, (one.known, place, one))
+    return found
+
+
+def rates(judgements: Iterable[Judgement]) -> dict[str, DatedMean]:
+    """Return by label the share of questions that came true, with its error by date, in the order of the labels."""
+    grouped: dict[str, list[ScoredForecast]] = defaultdict(list)
+    for one in judgements:
+        grouped[one.label].append(_forecast(one, one.baseline, 0))
+    means = {label: mean_of(group, lambda one: one.outcome) for label, group in sorted(grouped.items())}
+    return {label: mean for label, mean in means.items() if mean is not None}
+
+
+def _forecast(one: Judgement, probability: float, evidence: int) -> ScoredForecast:
+    return ScoredForecast(
+        one.source,
+        one.question,
+        one.at,
+        one.known,
+        probability,
+        one.baseline,
+        one.outcome,
+        one.author,
+        one.run,
+        label=one.label,
+        evidence=evidence,
+    )
+
+
+_OF_RUN = (col(Run.id), col(Run.market), col(Run.market_now))
+
+
+class _Asked(NamedTuple):
+    """Resolved questions of the desk: by run and symbol where a verdict names one, else by market, symbol and day."""
+
+    by_verdict: Mapping[tuple[str, str], Question]
+    by_day: Mapping[tuple[str, str, dt.date], Question]
+
+    def of(self, run: str, symbol: str, market: str, day: dt.date) -> Question | None:
+        """Return the question on a symbol of a run; None if none was asked."""
+        return self.by_verdict.get((run, symbol)) or self.by_day.get((market, symbol, day))
+
+
+def lens_judgements(session: Session, account: str, until: dt.datetime | None = None) -> list[Judgement]:
+    """Return an account's screen hits on symbols with a resolved question; source is the lens, label its confidence."""
+    query = (
+        sqlalchemy.select(
+            col(ScreenHit.lens), col(ScreenHit.confidence), col(ScreenHit.symbol), col(Turn.model), *_OF_RUN
+        )
+        .join(Run, col(Run.id) == col(ScreenHit.run_id))
+        .join(Turn, col(Turn.id) == col(ScreenHit.turn_id))
+        .where(col(Run.account) == account)
+        .order_by(col(Run.market_now), col(ScreenHit.id))
+    )
+    return _judgements(session, until, session.execute(query))
+
+
+def role_judgements(session: Session, account: str, until: dt.datetime | None = None) -> list[Judgement]:
+    """Return an account's completed reports alike; source is the role, label its stance and confidence."""
+    label = col(Report.verdict) + " " + col(Report.confidence)
+    query = (
+        sqlalchemy.select(col(Report.role), label, col(Report.symbol), col(Report.author), *_OF_RUN)
+        .join(Run, col(Run.id) == col(Report.run_id))
+        .where(
+            col(Run.account) == account,
+            col(Report.status) == ReportStatus.COMPLETED,
+            col(Report.verdict).is_not(None),
+            col(Report.confidence).is_not(None),
+        )
+        .order_by(col(Run.market_now), col(Report.id))
+    )
+    return _judgements(session, until, session.execute(query))
+
+
+def verdict_judgements(session: Session, account: str, until: dt.datetime | None = None) -> list[Judgement]:
+    """Return an account's verdicts alike; source is the rating, label rating and confidence, author the run's model."""
+    label = col(Verdict.rating) + " " + col(Verdict.confidence)
+    query = (
+        sqlalchemy.select(col(Verdict.rating), label, col(Verdict.symbol), col(Run.model), *_OF_RUN)
+        .join(Run, col(Run.id) == col(Verdict.run_id))
+        .where(col(Run.account) == account)
+        .order_by(col(Run.market_now), col(Verdict.id))
+    )
+    return _judgements(session, until, session.execute(query))
+
+
+def _judgements(session: Session, until: dt.datetime | None, rows: Iterable[Any]) -> list[Judgement]:
+    asked = _asked(session, until)
+    found = []
+    for source, label, symbol, author, run, market, at in rows:
+        question = asked.of(run, symbol, market, exchange_day(at))
+        if question is not None and question.baseline is not None and question.outcome is not None:
+            found.append(
+                Judgement(
+                    source,
+                    label,
+                    question.id,
+                    at,
+                    question.closes_at,
+                    question.baseline,
+                    question.outcome,
+                    author,
+                    run,
+                )
+            )
+    return found
+
+
+def _asked(session: Session, until: dt.datetime | None) -> _Asked:
+    verdicts = (
+        sqlalchemy.select(col(Verdict.run_id), col(Verdict.symbol), Question)
+        .join(VerdictQuestion, col(VerdictQuestion.verdict_id) == col(Verdict.id))
+        .join(Question, col(Question.id) == col(VerdictQuestion.question_id))
+        .where(*resolved(until))
+    )
+    own = (QuestionSource.DESK, QuestionSource.VERDICT)
+    rows = session.exec(select(Question).where(col(Question.source).in_(own), *resolved(until)).order_by(Question.id))
+    by_day = {
+        (question.market, question.rule["symbol"], dt.date.fromisoformat(question.rule["day"])): question
+        for question in rows
+        if question.rule.get("kind") == "beats_median"
+    }
+    by_verdict = {(run, symbol): question for run, symbol, question in session.execute(verdicts)}
+    return _Asked(by_verdict, by_day)
+
+
+class _OnBoard(NamedTuple):
+    """A resolved question on a run's board."""
+
+    id: str
+    names: frozenset[str]  # its label and its subjects
+    at: dt.datetime
+    known: dt.datetime
+    baseline: float
+    outcome: float
+
+
+def tool_forecasts(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
+    """Return what an account's signals implied for the questions of their boards, by time; source is the tool.
+
+    A signal on no subject implies nothing for any one question. until: as in `voice_forecasts`.
+    """
+    boards = _boards(session, account, until)
+    query = (
+        sqlalchemy.select(col(Signal.run_id), col(Signal.tool), col(Signal.subjects), col(Signal.implied))
+        .join(Run, col(Run.id) == col(Signal.run_id))
+        .where(col(Run.account) == account, col(Signal.state) == SignalState.LIVE, col(Signal.implied).is_not(None))
+        .order_by(col(Run.market_now), col(Run.id), col(Signal.label))
+    )
+    return [
+        ScoredForecast(tool, one.id, one.at, one.known, implied, one.baseline, one.outcome, CODE, run)
+        for run, tool, subjects, implied in session.execute(query)
+        for one in boards.get(run, ())
+        if not one.names.isdisjoint(subjects)
+    ]
+
+
+def _boards(session: Session, account: str, until: dt.datetime | None) -> dict[str, list[_OnBoard]]:
+    """Return the resolved questions of each board that have a baseline, in the order of their labels."""
+    baseline = sqlalchemy.func.coalesce(col(EpisodeQuestion.baseline), col(Question.baseline))
+    query = (
+        sqlalchemy.select(
+            col(Run.id),
+            col(Question.id),
+            col(EpisodeQuestion.label),
+            col(Question.subjects),
+            col(Run.market_now),
+            known_column(),
+            baseline,
+            col(Question.outcome),
+        )
+        .join(EpisodeQuestion, col(EpisodeQuestion.run_id) == col(Run.id))
+        .join(Question, col(Question.id) == col(EpisodeQuestion.question_id))
+        .where(col(Run.account) == account, baseline.is_not(None), *resolved(until))
+        .order_by(col(Run.id), col(EpisodeQuestion.label))
+    )
+    found: dict[str, list[_OnBoard]] = defaultdict(list)
+    for run, question, label, subjects, at, known, base, outcome in session.execute(query):
+        found[run].append(_OnBoard(question, frozenset({label, *subjects}), at, known, base, outcome))
+    return found
+
+
+_DEPTHS: tuple[Depth, ...] = get_args(Depth)
+
+
+@dataclass(frozen=True, slots=True)
+class VoicePlan:
+    """What a voice may spend. share: of all compute, 0 to 1; turns: what the share is worth; rounds: from the first on;
+    depth: of its turns; tier: place of its model in DESK_VOICE_MODELS, from 0, None where there are none."""
+
+    share: float
+    turns: int
+    rounds: int
+    depth: Depth
+    tier: int | None = None
+
+
+def voice_plans(
+    session: Session,
+    settings: Settings,
+    account: str,
+    voices: Sequence[str],
+    *,
+    rounds: int = 2,
+    until: dt.datetime | None = None,
+) -> dict[str, VoicePlan]:
+    """Return the plan of each voice that takes part, in their order; an extinct one has none.
+
+    until: market time of the episode; what closed later is unknown to it.
+    """
+    needed = settings.voice_compute == "skill" or settings.voice_extinction
+    forecasts = voice_forecasts(session, account, until) if needed else []
+    return plan_voices(voice_records(forecasts, dict.fromkeys(voices)), settings, rounds)
+
+
+def plan_voices(records: Sequence[VoiceRecord], settings: Settings, rounds: int) -> dict[str, VoicePlan]:
+    """Return the plans by voices' records, in their order."""
+    voices = [record.voice for record in records]
+    ending = extinct(records, voices) if settings.voice_extinction else set()
+    living = [record for record in records if record.voice not in ending]
+    known = living if settings.voice_compute == "skill" else [VoiceRecord(record.voice) for record in living]
+    shares = compute_shares(known)
+    turns = plan_turns(shares, list(shares), rounds)
+    tiers = tiers_of(shares, sum(bool(part.strip()) for part in settings.voice_models.split(";")))
+    return {
+        voice: VoicePlan(
+            share, turns[voice], min(rounds, turns[voice]), depth_of(turns[voice], rounds, settings), tiers[voice]
+        )
+        for voice, share in shares.items()
+    }
+
+
+def depth_of(turns: int, rounds: int, settings: Settings) -> Depth:
+    """Return the settings' depth, or the next deeper one for a voice with more turns than rounds: it spends them so."""
+    at = _DEPTHS.index(settings.depth) + (turns > rounds)
+    return _DEPTHS[min(at, len(_DEPTHS) - 1)]
+
+
+def tiers_of(shares: Mapping[str, float], tiers: int) -> dict[str, int | None]:
+    """Return each voice's tier, the first for the largest shares, in parts as equal as they can be.
+
+    Equal shares lie in one tier, that of the middle of their ranks, so without records all are in the middle one.
+    """
+    if tiers == 0:
+        return dict.fromkeys(shares)
+    ahead = {voice: sum(other > share + 1e-9 for other in shares.values()) for voice, share in shares.items()}
+    level = {voice: sum(abs(other - share) <= 1e-9 for other in shares.values()) for voice, share in shares.items()}
+    return {voice: (2 * ahead[voice] + level[voice] - 1) * tiers // (2 * len(shares)) for voice in shares}

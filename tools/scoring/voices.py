@@ -1,0 +1,247 @@
+"""Voices by their forecasts: their share of compute, their agreement against chance, and what a second round gains."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from chordesk.models.errors import UsageError
+from chordesk.tools.scoring.statistics import DatedMean, Score, ScoredForecast, brier, mean_of, score
+
+# Half a share never hangs on skill: with few outcomes it is mostly luck.
+EQUAL = 0.5
+# A mean alpha of .018 shows with 80 % power from here on (arXiv 2605.00420).
+LEAST_RESOLVED = 350
+LEAST_VOICES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceRecord:
+    """A voice with its alpha over resolved questions, by date; None before the first."""
+
+    voice: str
+    alpha: DatedMean | None = None
+
+    @property
+    def proven(self) -> float:
+        """Return the lower bound of alpha where it is above 0, else 0."""
+        lower = self.alpha.lower if self.alpha else None
+        return max(0.0, lower) if lower is not None else 0.0
+
+
+def compute_shares(records: Iterable[VoiceRecord]) -> dict[str, float]:
+    """Return each voice's share of compute, 1 together: half in equal parts, half by the lower bound of alpha.
+
+    While no lower bound is above 0, the second half is equal too.
+    """
+    known = list(records)
+    if not known:
+        return {}
+    total = sum(record.proven for record in known)
+    return {
+        record.voice: EQUAL / len(known) + (1 - EQUAL) * (record.proven / total if total > 0 else 1 / len(known))
+        for record in known
+    }
+
+
+def extinct(records: Iterable[VoiceRecord], alive: Iterable[str]) -> set[str]:
+    """Return the voices that end now: n of 350 or more and an upper bound of alpha below 0.
+
+    Worst upper bound first, and as many as leave three alive.
+    """
+    living = set(alive)
+    lost: list[tuple[float, str]] = []
+    for record in records:
+        upper = record.alpha.upper if record.alpha else None
+        if record.alpha and upper is not None and upper < 0 and record.alpha.n >= LEAST_RESOLVED:
+            lost.append((upper, record.voice))
+    ending = [voice for _, voice in sorted(lost) if voice in living]
+    return set(ending[: max(0, len(living) - LEAST_VOICES)])
+
+
+def plan_turns(shares: Mapping[str, float], voices: Sequence[str], rounds: int) -> dict[str, int]:
+    """Return each voice's turns, voices x rounds together and one at least.
+
+    One after another goes to the voice that lacks most of its share, on a draw to the earlier one. A voice without a
+    share gets the one turn.
+    """
+    if rounds < 1:
+        raise UsageError(f"{rounds} rounds", remedy="give 1 or more")
+    turns = dict.fromkeys(voices, 1)
+    weights = {voice: max(0.0, shares.get(voice, 0.0)) for voice in turns}
+    sum_of_weights = sum(weights.values())
+    total = len(turns) * rounds
+    for _ in range(total - len(turns)):
+        due = {voice: (weights[voice] / sum_of_weights if sum_of_weights else 1 / len(turns)) for voice in turns}
+        # Rounded, so that equal shares draw although their sums differ in the last bit.
+        turns[max(turns, key=lambda voice: round(due[voice] * total - turns[voice], 9))] += 1
+    return turns
+
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Voices on one side of a baseline. n: those that take a side; share: of the larger side; by_chance: that share's
+    mean over coin flips of n."""
+
+    n: int
+    share: float
+    by_chance: float
+
+    @property
+    def corrected(self) -> float | None:
+        """Return (C - E) / (1 - E): 0 by chance, 1 unanimous, below 0 for more division; None for a single voice."""
+        return (self.share - self.by_chance) / (1 - self.by_chance) if self.by_chance < 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class DiversityIdentity:
+    """(mean p - o)^2 = mean (p_i - o)^2 - V: the crowd, its voices on average, and what disagreement earns."""
+
+    crowd: float
+    voices: float
+    diversity: float
+
+
+def majority_by_chance(n: int) -> float:
+    """Return the mean share of the larger side of n coin flips; 1 for one."""
+    if n < 1:
+        raise UsageError(f"{n} voices have no majority", remedy="give 1 or more")
+    return float(sum(max(k, n - k) * math.comb(n, k) for k in range(n + 1)) / (n * 2**n))
+
+
+def agreement(forecasts: Iterable[float], baseline: float) -> Agreement | None:
+    """Return the agreement of forecasts above or below a baseline; one on it takes no side. None without a side."""
+    sides = [forecast > baseline for forecast in forecasts if forecast != baseline]
+    if not sides:
+        return None
+    return Agreement(len(sides), max(sum(sides), len(sides) - sum(sides)) / len(sides), majority_by_chance(len(sides)))
+
+
+def agreements(
+    forecasts: Mapping[str, float], factions: Mapping[str, str], baseline: float
+) -> tuple[Agreement | None, dict[str, Agreement | None]]:
+    """Return the agreement of all voices on a question and that within each faction; both are by voice."""
+    names = sorted({factions[voice] for voice in forecasts})
+    within = {name: [p for voice, p in forecasts.items() if factions[voice] == name] for name in names}
+    return (
+        agreement(forecasts.values(), baseline),
+        {name: agreement(members, baseline) for name, members in within.items()},
+    )
+
+
+def consensus(found: Iterable[Agreement | None]) -> float | None:
+    """Return (C - E) / (1 - E) over several questions, C and E as means over them; None where all are single voices."""
+    known = [one for one in found if one is not None]
+    room = sum(1 - one.by_chance for one in known)
+    return sum(one.share - one.by_chance for one in known) / room if room > 0 else None
+
+
+def diversity(forecasts: Sequence[float]) -> float:
+    """Return V = mean (p_i - mean p)^2, in squared probability."""
+    mean = math.fsum(forecasts) / len(forecasts)
+    return math.fsum((forecast - mean) ** 2 for forecast in forecasts) / len(forecasts)
+
+
+def effective_voices(n: int, correlation: float) -> float | None:
+    """Return n / (1 + (n - 1) r), r the mean correlation of errors; None for an r that no n voices can have."""
+    spread = 1 + (n - 1) * correlation
+    return n / spread if spread > 0 else None
+
+
+def error_correlation(errors: Floats) -> float | None:
+    """Return the mean correlation between voices from errors p - o, voices x questions, all known.
+
+    A voice that never changes its error has no correlation and is left out; None with fewer than two others or three
+    questions.
+    """
+    if errors.ndim != 2 or errors.shape[1] < 3:
+        return None
+    moving = errors[errors.std(axis=1) > 1e-12]
+    n = len(moving)
+    if n < 2:
+        return None
+    matrix = np.corrcoef(moving)
+    return float((matrix.sum() - n) / (n * (n - 1)))
+
+
+BLIND, INFORMED = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """The mean forecast of all voices on the same questions, blind and with all positions in view. gain: the fall of
+    its Brier score from one to the other."""
+
+    blind: Score
+    informed: Score
+    gain: DatedMean
+
+    @property
+    def better_round(self) -> int:
+        """Return the round with the lower Brier score; on a draw the blind one, whose voices are independent."""
+        return INFORMED if self.gain.mean > 0 else BLIND
+
+
+def last_positions(forecasts: Iterable[ScoredForecast]) -> list[ScoredForecast]:
+    """Return each voice's last forecast of a question in a run."""
+    last: dict[tuple[str, str, str], ScoredForecast] = {}
+    for one in sorted(forecasts, key=lambda one: one.round):
+        last[one.source, one.run, one.question] = one
+    return list(last.values())
+
+
+def revision_gain(forecasts: Iterable[ScoredForecast]) -> DatedMean | None:
+    """Return the mean fall of the Brier score from round 1 to round 2 of one voice, above 0 for a better second one;
+    None where it revised nothing."""
+    both: dict[tuple[str, str, str], dict[int, ScoredForecast]] = defaultdict(dict)
+    for one in forecasts:
+        both[one.source, one.run, one.question][one.round] = one
+    first = {key: rounds[BLIND] for key, rounds in both.items() if rounds.keys() >= {BLIND, INFORMED}}
+    return mean_of(
+        (both[key][INFORMED] for key in first),
+        lambda one: _points(first[one.source, one.run, one.question]) - _points(one),
+    )
+
+
+def crowd(forecasts: Sequence[ScoredForecast]) -> Crowd | None:
+    """Return the record of the mean forecast by round; None before a run with two rounds has a resolved question.
+
+    A voice that sat round 2 out keeps its position of round 1 in it.
+    """
+    revised = {one.run for one in forecasts if one.round == INFORMED}
+    held = [one for one in forecasts if one.run in revised]
+    blind = _pooled([one for one in held if one.round == BLIND], BLIND)
+    both = {(one.run, one.question) for one in blind}
+    informed = [one for one in _pooled(last_positions(held), INFORMED) if (one.run, one.question) in both]
+    gain = revision_gain([*blind, *informed])
+    scores = score(blind), score(informed)
+    if gain is None or scores[0] is None or scores[1] is None:
+        return None
+    return Crowd(scores[0], scores[1], gain)
+
+
+def _pooled(forecasts: Iterable[ScoredForecast], round_: int) -> list[ScoredForecast]:
+    grouped: dict[tuple[str, str], list[ScoredForecast]] = defaultdict(list)
+    for one in forecasts:
+        grouped[one.run, one.question].append(one)
+    return [
+        replace(
+            group[0],
+            source="crowd",
+            round=round_,
+            probability=min(1.0, math.fsum(one.probability for one in group) / len(group)),
+        )
+        for group in grouped.values()
+    ]
+
+
+def _points(one: ScoredForecast) -> float:
+    return brier(one.probability, one.outcome)

@@ -1,0 +1,266 @@
+"""JSON of venues over HTTP with limits of time, size and pace, its shapes checked strictly; errors name the venue."""
+
+from __future__ import annotations
+
+import datetime as dt
+import email.utils
+import math
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, TypeVar
+
+import httpx
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.models.urls import is_loopback
+from chordesk.tools.market.fetching import OutOfTime, Throttle, within
+
+
+class Pace:
+    """A throttle that also rests after a venue had too many requests: more of them make it worse."""
+
+    def __init__(self, per_second: float, burst: int) -> None:
+        self._throttle = Throttle(per_second, burst)
+        self._rest_until = 0.0
+        self._lock = threading.Lock()
+
+    def wait(self) -> None:
+        """Return when a request may be sent."""
+        self._throttle.wait()
+
+    def resting(self) -> float:
+        """Return the seconds for which no request may be sent."""
+        with self._lock:
+            return max(self._rest_until - time.monotonic(), 0.0)
+
+    def rest(self, seconds: float) -> None:
+        """Let no request be sent for so long."""
+        with self._lock:
+            self._rest_until = max(self._rest_until, time.monotonic() + seconds)
+
+
+@cache
+def pace_of(address: str, per_second: float, burst: int) -> Pace:
+    """Return the pace of an address, one a process."""
+    return Pace(per_second, burst)
+
+
+AGENT = "chordesk"
+REQUEST_SECONDS = 10.0
+MOST_BYTES = 8 * 2**20
+REST_SECONDS = 30.0  # after "too many requests" without a time to wait
+SHORT_SECONDS = 1.0  # before the one retry of such an answer
+Params = Mapping[str, str | int | float]
+
+
+class _TooManyRequests(Exception):
+    """An answer of status 429. seconds: to wait as it states, None where it states none."""
+
+    def __init__(self, seconds: float | None) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+
+class JsonClient:
+    """Requests to one address of a venue; threads may share it. venue: its name for people."""
+
+    def __init__(self, venue: str, base: str, pace: Pace, seconds: float = REQUEST_SECONDS) -> None:
+        self.venue = venue
+        self._base, self._pace, self._seconds = base.rstrip("/"), pace, seconds
+        address = httpx.URL(self._base)
+        # A proxy has no business between us and loopback. No redirect is followed: it would leave the address.
+        self._http = httpx.Client(
+            timeout=seconds,
+            headers={"User-Agent": AGENT, "Accept": "application/json"},
+            follow_redirects=False,
+            trust_env=not is_loopback(address.host),
+            verify=_tls() if address.scheme == "https" else False,
+        )
+
+    def get(self, path: str, params: Params | None = None) -> Any:
+        """Return the JSON of an answer. Raises MarketUnavailable, MarketError where the venue has no such thing."""
+        return self._ask(self._http.build_request("GET", self._base + path, params=params))
+
+    def post(self, path: str, body: Any) -> Any:
+        """Return the JSON of an answer to a question that is sent as a body. Raises as `get` does."""
+        return self._ask(self._http.build_request("POST", self._base + path, json=body))
+
+    def _ask(self, request: httpx.Request) -> Any:
+        """Return the answer, after one retry at most of one that asks us to wait, within the time limit."""
+        if (left := self._pace.resting()) > 0:
+            raise self._limited(left)
+        self._pace.wait()
+        until = time.monotonic() + self._seconds
+        try:
+            return self._once(request, self._seconds)
+        except _TooManyRequests as busy:
+            pause = SHORT_SECONDS if busy.seconds is None else busy.seconds
+            if time.monotonic() + pause >= until:
+                self._pace.rest(busy.seconds or REST_SECONDS)
+                raise self._limited(busy.seconds or REST_SECONDS) from None
+        time.sleep(pause)
+        try:
+            return self._once(request, max(until - time.monotonic(), 0.1))
+        except _TooManyRequests as busy:
+            self._pace.rest(busy.seconds or REST_SECONDS)
+            raise self._limited(busy.seconds or REST_SECONDS) from None
+
+    def _once(self, request: httpx.Request, seconds: float) -> Any:
+        try:
+            status, headers, body = within(seconds, lambda: self._sent(request), f"{self.venue}-request")
+        except OutOfTime as error:
+            raise MarketUnavailable(f"{self.venue} does not answer: {error}") from None
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            raise MarketUnavailable(f"{self.venue} does not answer: {_reason(error, seconds)}") from None
+        if status == 429:
+            raise _TooManyRequests(_seconds_of(headers.get("Retry-After")))
+        if status != 200:
+            raise self._refused(status, request)
+        return self._json(headers, body)
+
+    def _sent(self, request: httpx.Request) -> tuple[int, httpx.Headers, bytes]:
+        """Return status, headers and body. Raises MarketUnavailable for a body beyond the limit."""
+        response = self._http.send(request, stream=True)
+        try:
+            body = bytearray()
+            for part in response.iter_bytes():
+                body += part
+                if len(body) > MOST_BYTES:
+                    raise MarketUnavailable(f"{self.venue}'s answer is larger than {MOST_BYTES // 2**20} MB")
+            return response.status_code, response.headers, bytes(body)
+        finally:
+            response.close()
+
+    def _json(self, headers: httpx.Headers, body: bytes) -> Any:
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError:
+            kind = headers.get("Content-Type", "of no stated type").partition(";")[0]
+            start = body[:40].decode("utf-8", "replace")
+            raise MarketUnavailable(
+                f"{self.venue}'s answer could not be read: no whole JSON, but {kind} that begins {start!r}"
+            ) from None
+
+    def _refused(self, status: int, request: httpx.Request) -> MarketError | MarketUnavailable:
+        if status == 404:
+            return MarketError(f"{self.venue} has nothing at {request.url.path[:200]}")
+        if 400 <= status < 500 and status != 408:
+            return MarketError(f"{self.venue} refuses the request (HTTP {status}) for {request.url.path[:200]}")
+        return MarketUnavailable(f"{self.venue} does not answer: HTTP {status}")
+
+    def _limited(self, seconds: float) -> MarketUnavailable:
+        return MarketUnavailable(
+            f"{self.venue} limits our requests (HTTP 429)", remedy=f"try again in {max(round(seconds), 1)} s"
+        )
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Return the trust roots that all clients of a process share: loading them takes 0.1 s."""
+    return httpx.create_ssl_context()
+
+
+def _seconds_of(text: str | None) -> float | None:
+    """Return the seconds of a Retry-After, which is a number or a date; None for any other text."""
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            seconds = (email.utils.parsedate_to_datetime(text) - dt.datetime.now(dt.UTC)).total_seconds()
+        except (ValueError, TypeError):
+            return None
+    return max(seconds, 0.0) if seconds < 86_400 else None
+
+
+def _reason(error: Exception, seconds: float) -> str:
+    """Return the reason of a request without an answer; no address, which may be long."""
+    if isinstance(error, httpx.TimeoutException):
+        return f"no whole answer within {seconds:g} s"
+    if isinstance(error, httpx.RemoteProtocolError):
+        return "it ended before its end"
+    if isinstance(error, httpx.ConnectError):
+        return "no connection"
+    return type(error).__name__
+
+
+# Shapes of venues' answers, checked strictly: a number in place of a text is an answer that the venue does not
+# document, and nothing is read from it.
+
+T = TypeVar("T")
+_SHOWN = 60
+
+
+class Shape(BaseModel):
+    """The fields of an answer that the desk reads; others may come and go."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, allow_inf_nan=False)
+
+
+def _number_in_text(value: Any) -> float:
+    if not isinstance(value, str):
+        raise ValueError("documented as a text that holds a number")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError("is no finite number")
+    return number
+
+
+def _texts_in_text(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, str):
+        raise ValueError("documented as a text that holds a JSON list")
+    try:
+        found = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        raise ValueError("holds no JSON") from None
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise ValueError("documented as a JSON list of texts")
+    return tuple(found)
+
+
+def _moment_in_text(value: Any) -> dt.datetime:
+    if not isinstance(value, str):
+        raise ValueError("documented as a text that holds a time")
+    found = dt.datetime.fromisoformat(value)
+    return found.astimezone(dt.UTC) if found.tzinfo else found.replace(tzinfo=dt.UTC)
+
+
+def _moment_in_ms(value: Any) -> dt.datetime | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError("documented as a number of milliseconds")
+    try:
+        return dt.datetime.fromtimestamp(value / 1000, dt.UTC)
+    except (ValueError, OverflowError, OSError):
+        return None  # beyond the calendar: never
+
+
+NumberText = Annotated[float, BeforeValidator(_number_in_text)]
+PriceText = Annotated[float, BeforeValidator(_number_in_text), Field(ge=0, le=1)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+TextsText = Annotated[tuple[str, ...], BeforeValidator(_texts_in_text)]
+MomentText = Annotated[dt.datetime, BeforeValidator(_moment_in_text)]
+MomentMs = Annotated[dt.datetime | None, BeforeValidator(_moment_in_ms)]
+
+
+def read_as(shape: TypeAdapter[T], venue: str, answer: Any) -> T:
+    """Return an answer in its documented shape. Raises MarketUnavailable naming the venue and the first field that
+    differs."""
+    try:
+        return shape.validate_python(answer)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the answer"
+        given = repr(first["input"])
+        shown = given if len(given) <= _SHOWN else given[:_SHOWN] + "..."
+        raise unreadable(venue, place, f"{first['msg']}, and is {shown}") from None
+
+
+def unreadable(venue: str, field: str, reason: str) -> MarketUnavailable:
+    """Return the error of an answer that is not as documented."""
+    return MarketUnavailable(f"{venue}'s answer could not be read: {field}: {reason}")

@@ -1,0 +1,223 @@
+"""Kalshi's wire: what is public without a key. Documented at docs.kalshi.com."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import TypeAdapter
+
+from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.tools.venues.json_client import (
+    JsonClient,
+    MomentText,
+    NumberText,
+    Params,
+    PriceText,
+    Shape,
+    pace_of,
+    read_as,
+    unreadable,
+)
+from chordesk.tools.venues.markets import (
+    BookLevel,
+    EventBook,
+    FeeTerms,
+    FoundMarkets,
+    Outcome,
+    PricePoint,
+    VenueLookups,
+    VenueMarket,
+    VenueState,
+    looked_up,
+    price_between,
+)
+
+NAME, TITLE = "kalshi", "Kalshi"
+REQUESTS_A_SECOND, BURST = 10.0, 20
+FEE = FeeTerms(0.07, maker=0.0175, cents=True)
+_API = "/trade-api/v2"
+_PAGE, _PAGES = 500, 10
+SEARCH_SECONDS = 30.0  # after which no further page is asked for
+_BINARY = "binary"
+_RESOLVED = ("finalized", "settled")  # determined and amended can still change
+_HISTORY_MINUTES = 60
+
+
+class _Market(Shape):
+    ticker: str
+    event_ticker: str
+    status: str
+    result: str
+    title: str = ""
+    market_type: str = _BINARY
+    yes_sub_title: str = ""
+    yes_bid_dollars: PriceText | None = None
+    yes_ask_dollars: PriceText | None = None
+    yes_bid_size_fp: NumberText | None = None
+    yes_ask_size_fp: NumberText | None = None
+    volume_fp: NumberText | None = None
+    close_time: MomentText | None = None
+    settlement_value_dollars: PriceText | None = None
+    rules_primary: str = ""
+    rules_secondary: str = ""
+
+    @property
+    def question(self) -> str:
+        """The title, with what distinguishes the markets of one event."""
+        part = self.yes_sub_title
+        return f"{self.title} ({part})" if part and part.casefold() not in self.title.casefold() else self.title
+
+
+class _Page(Shape):
+    markets: list[_Market]
+    cursor: str | None = None
+
+
+class _One(Shape):
+    market: _Market
+
+
+class _Close(Shape):
+    close_dollars: PriceText | None = None
+
+
+class _Candle(Shape):
+    end_period_ts: int
+    yes_bid: _Close
+    yes_ask: _Close
+
+
+class _Candles(Shape):
+    candlesticks: list[_Candle]
+
+
+_PAGE_SHAPE, _ONE, _CANDLES = TypeAdapter(_Page), TypeAdapter(_One), TypeAdapter(_Candles)
+
+
+class Kalshi:
+    """EventVenue of Kalshi. It has no search: open markets are paged through, to a limit, and chosen by their titles.
+    Its order books want a key, so of a book only the best level is known."""
+
+    name = NAME
+
+    def __init__(self, base: str) -> None:
+        self._http = JsonClient(TITLE, base, pace_of(base, REQUESTS_A_SECOND, BURST))
+
+    def search(self, term: str, limit: int) -> FoundMarkets:
+        """Return open markets with each part of the term in their titles. Combinations of other markets are not
+        asked for."""
+        parts, now = term.casefold().split(), dt.datetime.now(dt.UTC)
+        found: list[VenueMarket] = []
+        left_out, cursor, until = 0, "", time.monotonic() + SEARCH_SECONDS
+        for _ in range(_PAGES):
+            asked: dict[str, str | int] = {"status": "open", "limit": _PAGE, "mve_filter": "exclude"}
+            if cursor:
+                asked["cursor"] = cursor
+            page = read_as(_PAGE_SHAPE, TITLE, self._get("/markets", asked))
+            meant = [row for row in page.markets if all(part in row.question.casefold() for part in parts)]
+            left_out += sum(row.market_type != _BINARY for row in meant)
+            found += [_market(row, now) for row in meant if row.market_type == _BINARY]
+            cursor = page.cursor or ""
+            if not cursor or len(found) > limit or time.monotonic() >= until:
+                break
+        return FoundMarkets(tuple(found[:limit]), left_out, whole=not cursor and len(found) <= limit)
+
+    def market(self, market_id: str) -> VenueMarket:
+        row = self._one(market_id)
+        if row.market_type != _BINARY:
+            raise MarketError(f"{TITLE}'s market {market_id} has other outcomes than yes and no: {row.market_type}")
+        return _market(row, dt.datetime.now(dt.UTC))
+
+    def resolutions(self, ids: Sequence[str]) -> VenueLookups:
+        return looked_up(self.market, ids)
+
+    def book(self, market: VenueMarket) -> EventBook | None:
+        """Return the best level of each side, with its size where that is stated."""
+        bids = _level(market.bid, market.bid_size)
+        asks = _level(market.ask, market.ask_size)
+        return EventBook(bids, asks, market.as_of, whole=False)
+
+    def history(self, market: VenueMarket, days: int) -> tuple[PricePoint, ...]:
+        """Return the midpoint at the end of each hour that had bid and ask."""
+        now = dt.datetime.now(dt.UTC)
+        series, ticker = (quote(part, safe="") for part in (market.id.partition("-")[0], market.id))
+        asked = {
+            "start_ts": int((now - dt.timedelta(days=days)).timestamp()),
+            "end_ts": int(now.timestamp()),
+            "period_interval": _HISTORY_MINUTES,
+        }
+        answer = self._get(f"/series/{series}/markets/{ticker}/candlesticks", asked)
+        points = []
+        for candle in read_as(_CANDLES, TITLE, answer).candlesticks:
+            price, _ = price_between(_bid(candle.yes_bid.close_dollars), _ask(candle.yes_ask.close_dollars))
+            if price is not None:
+                points.append(PricePoint(dt.datetime.fromtimestamp(candle.end_period_ts, dt.UTC), price))
+        return tuple(sorted(points, key=lambda point: point.at))
+
+    def _one(self, ticker: str) -> _Market:
+        """Return one market; those settled long ago are kept elsewhere."""
+        path = f"/markets/{quote(ticker, safe='')}"
+        try:
+            answer = self._get(path)
+        except MarketUnavailable:
+            raise
+        except MarketError:
+            answer = self._get(f"/historical{path}")
+        return read_as(_ONE, TITLE, answer).market
+
+    def _get(self, path: str, params: Params | None = None) -> Any:
+        return self._http.get(_API + path, params)
+
+
+def _market(row: _Market, now: dt.datetime) -> VenueMarket:
+    state: VenueState = "resolved" if row.status in _RESOLVED else "open" if row.status == "active" else "closed"
+    bid, ask = (_bid(row.yes_bid_dollars), _ask(row.yes_ask_dollars)) if state == "open" else (None, None)
+    probability, basis = price_between(bid, ask) if state == "open" else (None, state)
+    return VenueMarket(
+        venue=NAME,
+        id=row.ticker,
+        question=row.question or row.ticker,
+        url=f"https://kalshi.com/markets/{row.event_ticker.partition('-')[0].lower()}",
+        rules="\n".join(filter(None, (row.rules_primary, row.rules_secondary))),
+        state=state,
+        outcome=_outcome(row) if state == "resolved" else None,
+        closes_at=row.close_time,
+        probability=probability,
+        basis=basis,
+        bid=bid,
+        ask=ask,
+        volume=row.volume_fp,
+        as_of=now,
+        bid_size=row.yes_bid_size_fp,
+        ask_size=row.yes_ask_size_fp,
+        fee=FEE,
+    )
+
+
+def _outcome(row: _Market) -> Outcome:
+    """Return the outcome of a settled market. Raises MarketUnavailable for one that states none."""
+    if row.result in ("yes", "no"):
+        return 1.0 if row.result == "yes" else 0.0
+    if row.result == "void":
+        return "void"
+    if row.settlement_value_dollars is None:
+        raise unreadable(TITLE, "result", f"{row.result!r} of a settled market that states no settlement value")
+    return row.settlement_value_dollars
+
+
+def _bid(price: float | None) -> float | None:
+    """Return the best bid; nothing is bid at zero."""
+    return price or None
+
+
+def _ask(price: float | None) -> float | None:
+    """Return the best ask; at zero or one nothing is asked."""
+    return price if price and price < 1 else None
+
+
+def _level(price: float | None, size: float | None) -> tuple[BookLevel, ...]:
+    return (BookLevel(price, size),) if price is not None and size else ()

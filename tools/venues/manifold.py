@@ -1,0 +1,152 @@
+"""Manifold's wire: play money, a pool in place of a book. Documented at docs.manifold.markets/api."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from pydantic import TypeAdapter
+
+from chordesk.models.errors import MarketError
+from chordesk.tools.venues.json_client import (
+    JsonClient,
+    MomentMs,
+    Params,
+    Probability,
+    Shape,
+    pace_of,
+    read_as,
+    unreadable,
+)
+from chordesk.tools.venues.markets import (
+    NO_FEE,
+    EventBook,
+    FoundMarkets,
+    Outcome,
+    Pool,
+    PricePoint,
+    VenueLookups,
+    VenueMarket,
+    VenueState,
+    looked_up,
+)
+
+NAME, TITLE = "manifold", "Manifold"
+REQUESTS_A_SECOND, BURST = 8.0, 20  # 500 a minute are allowed
+_MOST, _BETS = 1000, 1000
+_BINARY = "BINARY"
+
+
+class _Market(Shape):
+    id: str
+    question: str
+    url: str
+    outcomeType: str
+    isResolved: bool
+    volume: float | None = None
+    probability: Probability | None = None
+    pool: dict[str, float] | None = None
+    p: Probability | None = None
+    closeTime: MomentMs | None = None
+    resolution: str | None = None
+    resolutionProbability: Probability | None = None
+    token: str | None = None
+    textDescription: str | None = None
+
+
+class _Bet(Shape):
+    createdTime: MomentMs
+    probAfter: Probability
+
+
+_MARKET, _MARKETS, _BETS_SHAPE = TypeAdapter(_Market), TypeAdapter(list[_Market]), TypeAdapter(list[_Bet])
+
+
+class Manifold:
+    """EventVenue of Manifold. Its prices are in mana, which buys nothing, unless a market's token is CASH."""
+
+    name = NAME
+
+    def __init__(self, base: str) -> None:
+        self._http = JsonClient(TITLE, base, pace_of(base, REQUESTS_A_SECOND, BURST))
+
+    def search(self, term: str, limit: int) -> FoundMarkets:
+        count = min(limit, _MOST)
+        asked: Params = {"term": term, "filter": "open", "contractType": _BINARY, "limit": count}
+        rows = read_as(_MARKETS, TITLE, self._http.get("/v0/search-markets", asked))
+        now = dt.datetime.now(dt.UTC)
+        binary = [row for row in rows if row.outcomeType == _BINARY]
+        found = tuple(_market(row, now) for row in binary[:limit])
+        return FoundMarkets(found, left_out=len(rows) - len(binary), whole=len(rows) < count)
+
+    def market(self, market_id: str) -> VenueMarket:
+        row = read_as(_MARKET, TITLE, self._http.get(f"/v0/market/{quote(market_id, safe='')}"))
+        if row.outcomeType != _BINARY:
+            raise MarketError(f"{TITLE}'s market {market_id} has other outcomes than YES and NO: {row.outcomeType}")
+        return _market(row, dt.datetime.now(dt.UTC))
+
+    def resolutions(self, ids: Sequence[str]) -> VenueLookups:
+        return looked_up(self.market, ids)
+
+    def book(self, market: VenueMarket) -> EventBook | None:
+        """Return None: its offers are those of the pool. People's limit orders would only add to them."""
+        return None
+
+    def history(self, market: VenueMarket, days: int) -> tuple[PricePoint, ...]:
+        """Return the probability after each of the newest bets, a thousand at most, within the last days."""
+        asked: Params = {"contractId": market.id, "limit": _BETS}
+        bets = read_as(_BETS_SHAPE, TITLE, self._http.get("/v0/bets", asked))
+        since = dt.datetime.now(dt.UTC) - dt.timedelta(days=days)
+        found = [PricePoint(bet.createdTime, bet.probAfter) for bet in bets if bet.createdTime is not None]
+        return tuple(sorted((point for point in found if point.at >= since), key=lambda point: point.at))
+
+
+def _market(row: _Market, now: dt.datetime) -> VenueMarket:
+    state: VenueState = "open"
+    if row.isResolved:
+        state = "resolved"
+    elif row.closeTime is not None and row.closeTime <= now:
+        state = "closed"
+    price = None if row.isResolved else row.probability
+    return VenueMarket(
+        venue=NAME,
+        id=row.id,
+        question=row.question,
+        url=row.url,
+        rules=row.textDescription or "",
+        state=state,
+        outcome=_outcome(row),
+        closes_at=row.closeTime,
+        probability=price,
+        basis="resolved" if row.isResolved else "no probability" if price is None else "the pool's probability",
+        bid=price,
+        ask=price,
+        volume=row.volume,
+        as_of=now,
+        fee=NO_FEE,
+        play_money=row.token != "CASH",
+        pool=_pool(row),
+    )
+
+
+def _pool(row: _Market) -> Pool | None:
+    sides = row.pool or {}
+    if row.p is None or not 0 < row.p < 1 or min(sides.get("YES", 0), sides.get("NO", 0)) <= 0:
+        return None
+    return Pool(sides["YES"], sides["NO"], row.p)
+
+
+def _outcome(row: _Market) -> Outcome | None:
+    """Return the outcome of a resolved market. Raises MarketUnavailable for a resolution that is not documented."""
+    if not row.isResolved:
+        return None
+    if row.resolution in ("YES", "NO"):
+        return 1.0 if row.resolution == "YES" else 0.0
+    if row.resolution == "CANCEL":
+        return "void"
+    if row.resolution != "MKT":
+        raise unreadable(TITLE, "resolution", f"{row.resolution!r} is none of YES, NO, MKT, CANCEL")
+    if row.resolutionProbability is None:
+        raise unreadable(TITLE, "resolutionProbability", "missing of a market resolved to MKT")
+    return row.resolutionProbability
