@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from chordesk.tasks.services.process_table import ProcessRecord
+from chordesk.tasks.services.supervision import ProcessRecord
 
 OWNER = "owner.json"
 UNNAMED_SECONDS = 60.0

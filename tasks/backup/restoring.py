@@ -26,7 +26,7 @@ from chordesk.models.tables.runs import Run
 from chordesk.tasks.backup import databases
 from chordesk.tasks.backup.making import AUDIT, BLOBS
 from chordesk.tasks.backup.places import DATABASES, BackupPlace, Manifest
-from chordesk.tasks.views.lineage import lineage
+from chordesk.tasks.reading.orders import lineage
 from chordesk.tools.orders import audit, halting
 from chordesk.tools.orders import halting as disarming
 from chordesk.tools.orders.accounts import account_names

@@ -17,10 +17,9 @@ from chordesk.models.settings.running_desk import is_up, standing_of
 from chordesk.models.settings.sources import Loaded
 from chordesk.models.settings.variables import RUNNING
 from chordesk.tasks.cli.output import emit, table, warn
-from chordesk.tasks.cli.render.standing import desk_line
-from chordesk.tasks.cli.shell import Json, checked
+from chordesk.tasks.cli.shell import Json, checked, desk_line
 from chordesk.tasks.engine.budgets import RULES
-from chordesk.tasks.views.overview.settings_view import describe, shown
+from chordesk.tasks.reading.setting_values import describe, shown
 
 commands = typer.Typer()
 

@@ -11,8 +11,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from chordesk.tasks.cli import stdout
-from chordesk.tasks.cli.services import ping
+from chordesk.tasks.cli import ping, stdout
 
 # Exit codes: 0 done, 1 the answer is no (a failed check or run), 2 wrong use or setting, 128+n stopped by signal n.
 WRONG_USE = 2
@@ -24,7 +23,7 @@ def main() -> None:
         if (asked := ping.asked(sys.argv[1:])) is not None:
             raise SystemExit(ping.ping(*asked))
         if sys.argv[1:] == ["--version"]:
-            from chordesk.tasks.cli.services import version
+            from chordesk.tasks.cli import version
 
             print(version.line())
             return

@@ -1,16 +1,18 @@
-"""Output of commands: tables for people, JSON for programs, errors with their remedy on stderr."""
+"""Output of commands: tables and indented text for people, JSON for programs, errors with their remedy on stderr."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
 from pydantic import BaseModel
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 
 from chordesk.models.errors import DeskError
@@ -91,3 +93,19 @@ def fail(error: DeskError, code: int) -> int:
     if error.remedy:
         err.print(f"[bold]remedy:[/] {escape(inert(error.remedy))}")
     return code
+
+
+@dataclass(frozen=True, slots=True)
+class Indented:
+    """Renderable moved to the right by some columns and wrapped there."""
+
+    content: RenderableType
+    columns: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        narrower = options.update_width(max(options.max_width - self.columns, 1))
+        for line in console.render_lines(self.content, narrower, pad=False):
+            yield Segment(" " * self.columns)
+            yield from line[:-1]
+            yield from (Segment(last.text.rstrip(), last.style) for last in line[-1:])
+            yield Segment.line()

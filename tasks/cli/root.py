@@ -1,4 +1,5 @@
-"""The command `desk` as Typer parses it: whole, or with as much of it as a command line needs."""
+"""The command `desk` as Typer parses it, whole or with as much of it as a command line needs, and the outline of its
+subcommands by module, so that its help loads none of them."""
 
 from __future__ import annotations
 
@@ -8,14 +9,159 @@ from typing import Annotated
 
 import typer
 
-from chordesk.tasks.cli.outline import MODULES
-from chordesk.tasks.cli.services.version import line
+from chordesk.tasks.cli.version import line
+
+# The subcommands of `desk --help` by panel, each with its module and the first sentence of its own help, so that
+# help loads none of them.
+PANELS: dict[str, dict[str, tuple[str, str]]] = {
+    "Run": {
+        "setup": (
+            "setup.command",
+            "Choose the model and the market, try them with one turn, and write them into `.env`.",
+        ),
+        "up": (
+            "up",
+            "Start Redis, the rulebook model, the workers, the schedule and Flower; Ctrl-C stops all of them.",
+        ),
+        "demo": (
+            "demo",
+            "Screen the S&P 500 on real prices, research, decide, analyse three, hold a round of voices; then "
+            "stop everything.",
+        ),
+        "screen": ("start", "Screen a universe, research the candidates, and let the trader decide."),
+        "research": (
+            "start",
+            "Research the symbols you name, or the account's holdings; the run ends with their verdicts.",
+        ),
+        "analyze": (
+            "start",
+            "Analyse symbols: chart, options, research, a synthesis by code, and a proposed put or covered call.",
+        ),
+        "trade": ("start", "Let the trader decide on the verdicts of an earlier run."),
+        "episode": (
+            "start",
+            "Hold an episode: harvest every tool's signals, let the voices forecast questions by them, and tally.",
+        ),
+        "backtest": (
+            "start",
+            "Let the whole desk play past sessions on an account of its own, and compare it with the universe itself.",
+        ),
+        "graph": (
+            "start",
+            "Play a LangGraph graph as durable work: each of its model calls is a turn, and it goes on where it was.",
+        ),
+        "tradingagents": (
+            "start",
+            "Play TradingAgents on symbols as durable work: a graph each on the run's market; its signal is a report.",
+        ),
+        "stop": (
+            "runs",
+            "Stop runs: interrupt their turns, submit none of their orders, and wait until nothing of them runs"
+            " any more.",
+        ),
+    },
+    "Look": {
+        "page": ("page", "Open the page; over SSH only print its link."),
+        "status": (
+            "health",
+            "Show workers, app-servers, queues, running turns, parked models, the oldest step and the last "
+            "sweep; exit code 1 when a part of the desk does not answer.",
+        ),
+        "watch": (
+            "runs",
+            "Show a run's past events, then its live ones; without a run, all live events of the desk.",
+        ),
+        "runs": ("runs", "List runs and show their results."),
+        "board": (
+            "runs",
+            "Show a run's board: signals, questions, forecasts with their citations, voices, and the tally.",
+        ),
+        "report": (
+            "reports",
+            "Make a report of a run, a day or a symbol: HTML with its charts in it, markdown or JSON.",
+        ),
+        "threads": ("threads", "Threads that roles keep from one run to the next."),
+        "questions": ("questions", "Questions that resolve: the desk's own, a person's, event markets'."),
+    },
+    "Decide": {
+        "approvals": (
+            "orders",
+            "List what waits for a person: orders, and what models ask for in the middle of a turn.",
+        ),
+        "approve": (
+            "orders",
+            "Let an order go to the broker, as it was previewed, or a model do what it asks for.",
+        ),
+        "deny": ("orders", "Refuse an order or a model's request."),
+        "halt": (
+            "halt",
+            "Stop trading of every account at once: no order is submitted any more, those that wait are denied;"
+            " open ones of this shell's broker are cancelled.",
+        ),
+        "resume": ("halt", "Let this shell's account trade again; others stay as they are."),
+        "orders": ("orders", "What was recommended, and what became of it."),
+        "audit": ("orders", "The log of every order: append-only, hash-chained, anchored."),
+        "risk": ("risk", "The rules that every order passes before it is sent."),
+        "reconcile": (
+            "reconcile",
+            "Compare positions, open orders, fills and cash with the broker; exit code 1 when they differ.",
+        ),
+        "arm": ("arm", "Sign a mandate: let a broker with real money take orders, within limits, for some hours."),
+        "disarm": ("arm", "Take a mandate back, at once."),
+        "mandate": ("arm", "Show the mandate in force and what is left of it; exit code 1 when there is none."),
+    },
+    "Measure": {
+        "scores": (
+            "scores",
+            "Show the scores of voices, tools, lenses, roles and verdicts over resolved questions.",
+        ),
+        "calibrate": (
+            "scores",
+            "Map verdicts' rating and confidence to the probability that they turned out to have, where there "
+            "is enough.",
+        ),
+    },
+    "Operate": {
+        "doctor": ("health", "Check everything the desk needs before it starts; exit code 1 when a check fails."),
+        "config": ("config", "Show every setting, its value, its owner and where it came from."),
+        "data": ("stored_data", "Own data: a folder of bars, headlines and chains."),
+        "db": ("stored_data", "The database and its migrations."),
+        "gc": (
+            "upkeep",
+            "Delete what is older than the settings keep: runs, events, rollouts, pictures; never what an order"
+            " or a score rests on. A desk at work does so by itself, and may go on meanwhile.",
+        ),
+        "backup": (
+            "upkeep",
+            "Back the desk up as of one point in time while it works: database, audit log, HALT file, pictures,"
+            " rollouts.",
+        ),
+        "restore": (
+            "upkeep",
+            "Restore a backup into an empty place and verify it; the desk there is halted until a person resumes it.",
+        ),
+        "notify": ("notify", "Notifications of people: send them, test the channels, show what was sent."),
+        "worker": ("processes", "Run one worker in the foreground."),
+        "beat": ("processes", "Run the schedule in the foreground; a second one waits for the lock of the first."),
+        "flower": ("processes", "Run Flower on loopback: a web page about the queues, and their metrics."),
+        "rulebook": (
+            "processes",
+            "Serve the rulebook model on loopback: fixed rules behind a Responses API, no model.",
+        ),
+        "ping": ("processes", "Check that a worker of this host answers; exit code 1 when none does."),
+    },
+    "Extend": {
+        "api": ("serving", "Serve the desk over HTTP: runs, threads, orders, approvals, stop, and live events."),
+        "mcp": ("serving", "Offer the desk's read tools over the Model Context Protocol; none submits an order."),
+    },
+}
+MODULES = {name: module for commands in PANELS.values() for name, (module, _) in commands.items()}
 
 
 def build(*modules: str) -> typer.Typer:
     """Return the command with the subcommands of these modules, or with all of them."""
     app = _root()
-    for module in modules or MODULES:
+    for module in modules or dict.fromkeys(MODULES.values()):
         app.add_typer(importlib.import_module(f"chordesk.tasks.cli.{module}").commands)
     return app
 
@@ -23,22 +169,21 @@ def build(*modules: str) -> typer.Typer:
 def outline() -> typer.Typer:
     """Return the command with the names and purposes of its subcommands and nothing behind them."""
     app = _root()
-    for commands in MODULES.values():
-        for name, purpose in commands.items():
-            app.command(name, help=purpose)(_nothing)
+    for panel, commands in PANELS.items():
+        for name, (_, purpose) in commands.items():
+            app.command(name, help=purpose, rich_help_panel=panel)(_nothing)
     return app
 
 
 def command_for(arguments: Sequence[str]) -> typer.Typer:
     """Return the command with what a command line needs; one that names no subcommand gets help or an error."""
     name = next((each for each in arguments if not each.startswith("-")), None)
-    module = next((module for module, commands in MODULES.items() if name in commands), None)
-    if module is None:
+    if name not in MODULES:
         return outline()
     from chordesk.tasks.worker import logs
 
     logs.quiet()  # a process that lives long sets its own
-    return build(module)
+    return build(MODULES[name])
 
 
 def _nothing() -> None:

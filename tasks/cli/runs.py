@@ -1,33 +1,71 @@
-"""`desk runs`: list past and present runs, and show one with its results and the lineage of its orders."""
+"""Commands about runs: `desk runs`, `desk board`, `desk watch` and `desk stop`."""
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from chordesk.tasks.cli.output import emit
-from chordesk.tasks.cli.render.attempts import attempts_report
-from chordesk.tasks.cli.render.conversations import conversations_report
-from chordesk.tasks.cli.render.lineage import lineage_report
-from chordesk.tasks.cli.render.results.board import voices_report
-from chordesk.tasks.cli.render.results.documents import document_line
-from chordesk.tasks.cli.render.results.grounding import grounding_report
-from chordesk.tasks.cli.render.runs import artifacts_report, progress_line, run_list, run_report
-from chordesk.tasks.cli.shell import Json, opened
-from chordesk.tasks.views import run_view
-from chordesk.tasks.views.history.listing import RunFilter, run_page
-from chordesk.tasks.views.lineage import lineage
-from chordesk.tasks.views.run_detail import RunDetail, detail
+from chordesk.models.database.store import Store
+from chordesk.models.errors import RedisDown, UsageError
+from chordesk.models.events import DESK, Envelope, EventType
+from chordesk.models.settings import Settings
+from chordesk.models.settings.running_desk import standing_of_run
+from chordesk.models.states import RunState
+from chordesk.tasks.cli.output import console, emit
+from chordesk.tasks.cli.shell import Json, opened, standing_line, whoami
+from chordesk.tasks.cli.show.desk_status import event_line
+from chordesk.tasks.cli.show.orders import lineage_report
+from chordesk.tasks.cli.show.results import board_report, grounding_report, voices_report
+from chordesk.tasks.cli.show.runs import (
+    artifacts_report,
+    attempts_report,
+    conversations_report,
+    document_line,
+    progress_line,
+    run_list,
+    run_report,
+)
+from chordesk.tasks.cli.start import INTERRUPTED
+from chordesk.tasks.events.feed import Feed
+from chordesk.tasks.reading import runs as run_view
+from chordesk.tasks.reading.boards import board_view
+from chordesk.tasks.reading.orders import lineage
+from chordesk.tasks.reading.run_details import RunDetail, detail
+from chordesk.tasks.reading.run_list import RunFilter, run_page
+from chordesk.tasks.reading.runs import find_run
+from chordesk.tasks.telemetry.commits import emitted
+from chordesk.tasks.worker.app import WorkerNotifier
+from chordesk.tasks.worker.stopping import Stop, stop_runs, unfinished
+from chordesk.tasks.workflows.episode.rounds import stop_voice
 
-commands = typer.Typer(name="runs", help="List runs and show their results.", no_args_is_help=True)
+commands = typer.Typer()
 
 
-@commands.command("list")
+@commands.command()
+def board(
+    run: Annotated[str, typer.Argument(help="The id of an episode, or of a screen with rounds, or its beginning.")],
+    as_json: Json = False,
+) -> None:
+    """Show a run's board: signals, questions, forecasts with their citations, voices, and the tally."""
+    store = opened()[1]
+    with store.read() as session:
+        found = board_view(session, find_run(session, run))
+    emit(found, board_report, as_json=as_json)
+
+
+runs_commands = typer.Typer(name="runs", help="List runs and show their results.", no_args_is_help=True)
+
+
+@runs_commands.command("list")
 def list_runs(
     limit: Annotated[int, typer.Option(help="How many, the newest first.", min=1, max=1000)] = 20,
     as_json: Json = False,
@@ -40,7 +78,7 @@ def list_runs(
     emit(runs, lambda found: run_list(found) if found else nothing, as_json=as_json)
 
 
-@commands.command()
+@runs_commands.command()
 def show(
     run: Annotated[str, typer.Argument(help="A run's id, or the beginning of it.")],
     symbol: Annotated[str | None, typer.Option("--lineage", help="Show the lineage of this symbol's orders.")] = None,
@@ -71,3 +109,133 @@ def _report(home: Path, run: RunDetail) -> RenderableType:
     ]
     first = () if run.progress.final else (Text(progress_line(run.progress)),)
     return Group(*first, *(part for part in parts if part is not None))
+
+
+WENT_WRONG = frozenset({RunState.FAILED, RunState.STOPPED})
+
+
+@commands.command()
+def watch(
+    run: Annotated[
+        str | None, typer.Argument(help="A run's id or the beginning of it; `desk` for events of no run.")
+    ] = None,
+    since: Annotated[int | None, typer.Option(help="Only events after this one; 0 is before the first.", min=0)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON envelope per line for programs.")] = False,
+) -> None:
+    """Show a run's past events, then its live ones; without a run, all live events of the desk."""
+    if run is None and since is not None:
+        raise UsageError("--since goes with a run", remedy="name the run: sequences are counted per run")
+    settings, store = opened()
+    try:
+        last = asyncio.run(_watch(store, settings, run, since or 0, as_json=as_json))
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        store.close()
+    failed = last is not None and last.payload.get("state") in WENT_WRONG
+    raise typer.Exit(1 if failed else 0)
+
+
+async def _watch(store: Store, settings: Settings, run: str | None, since: int, *, as_json: bool) -> Envelope | None:
+    """Print events until the run and its orders have ended; return the event with the run's outcome."""
+    out = console()
+    if run not in (None, DESK) and not as_json:
+        out.print(_standing(store, str(run)))
+        sys.stdout.flush()
+    address = settings.redis_url.get_secret_value() if settings.redis_url is not None else None
+    ended = None
+    async with Feed(store, address, settings) as feed, aclosing(_events(feed, store, run, since)) as events:
+        async for one in events:
+            if as_json:
+                sys.stdout.write(one.model_dump_json() + "\n")
+            else:
+                out.print(event_line(one, with_run=run is None), soft_wrap=True, highlight=False)
+            sys.stdout.flush()
+            if one.type is EventType.RUN_COMPLETED:
+                ended = one
+    return ended if run is not None else None
+
+
+def _standing(store: Store, run: str) -> Text:
+    with store.read() as session:
+        row = find_run(session, run)
+    return standing_line(standing_of_run(row.settings, row.account, row.model, row.market, row.market_now))
+
+
+def _events(feed: Feed, store: Store, run: str | None, since: int) -> AsyncGenerator[Envelope]:
+    if run is None:
+        return feed.follow_desk()
+    if run == DESK:
+        return feed.follow(DESK, since)
+    with store.read() as session:
+        return feed.follow(find_run(session, run).id, since)
+
+
+MARGIN_SECONDS = 6.0  # past a lease: what is held by a dead worker ends with its lease
+
+
+@commands.command()
+def stop(
+    runs: Annotated[list[str] | None, typer.Argument(help="Ids of runs, or the beginning of each.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every run that has not ended.")] = False,
+    voice: Annotated[
+        str | None, typer.Option(help="Only this voice of the run's board, such as weaver; the others go on.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Stop runs: interrupt their turns, submit none of their orders, and wait until nothing of them runs any more."""
+    if bool(runs) == every:
+        raise UsageError("name a run, or give --all", remedy="`desk runs list` shows the runs; --all stops every one")
+    settings, store = opened()
+    if voice is not None:
+        _stop_voice(settings, store, runs or [], voice, as_json=as_json)
+    with store.read() as session:
+        named = [find_run(session, run).id for run in runs or []]
+        ids = unfinished(session) if every else list(dict.fromkeys(named))
+    with emitted(settings, store, "stop"):
+        found = stop_runs(store, settings, ids, _notifier(settings), settings.lease_seconds + MARGIN_SECONDS)
+    emit(found, lambda _: "\n".join(map(describe, found)) or "no run is active", as_json=as_json)
+    raise typer.Exit(0 if all(each.over for each in found) else 1)
+
+
+def _stop_voice(settings: Settings, store: Store, runs: Sequence[str], voice: str, *, as_json: bool) -> NoReturn:
+    """Stop one voice of one run, and end the command."""
+    if len(runs) != 1:
+        raise UsageError("--voice goes with one run", remedy="name the run whose voice it is")
+    with store.read() as session:
+        run_id = find_run(session, runs[0]).id
+    notifier = WorkerNotifier(settings)
+    found = stop_voice(store, run_id, voice, whoami(), notifier.interrupt, settings.lease_seconds + MARGIN_SECONDS)
+    turns = ", ".join(f"turn {turn} of thread {thread}" for thread, turn in found.interrupted) or "no turn was running"
+    end = f"stopped after {found.seconds:.1f} s" if found.over else "is still held by its worker"
+    emit(found, lambda _: f"{voice} of run {run_id} {end}: {turns}", as_json=as_json)
+    raise typer.Exit(0 if found.over else 1)
+
+
+def describe(stop: Stop) -> str:
+    """Return the outcome for one run as a sentence."""
+    if stop.was == stop.state and stop.over:
+        return f"run {stop.run_id} had already ended: {stop.was}"
+    done = f"{stop.waiting} steps had not begun, {stop.interrupted} were interrupted"
+    if stop.over:
+        return f"run {stop.run_id} {stop.state} after {stop.seconds:.1f} s: {done}"
+    return (
+        f"run {stop.run_id} is still stopping after {stop.seconds:.1f} s: {stop.left} steps are still held by "
+        f"workers; it ends when their leases expire, see: desk runs show {stop.run_id}"
+    )
+
+
+def _notifier(settings: Settings) -> Callable[[list[str]], None]:
+    """Return a function that sends run ids to the workers; without Redis they find the mark in the database."""
+    notifier = WorkerNotifier(settings)
+
+    def notify(ids: list[str]) -> None:
+        try:
+            notifier.stop(ids)
+        except RedisDown as error:
+            typer.echo(f"{error.args[0]}; workers notice it within {settings.lease_seconds / 3:g} s", err=True)
+
+    return notify
+
+
+commands.add_typer(runs_commands)

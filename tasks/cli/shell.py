@@ -1,16 +1,19 @@
-"""Parts that commands share: the option --json, the settings with the open database, the person's name."""
+"""Parts that commands share: the option --json, the settings with the open database, the desk's standing in a line."""
 
 from __future__ import annotations
 
 import getpass
 import os
 import socket
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from chordesk.models.database.store import Store, require_current
 from chordesk.models.settings import Settings
+from chordesk.models.settings.running_desk import Standing
 from chordesk.models.settings.sources import Loaded, load, load_settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -45,3 +48,18 @@ def whoami() -> str:
     except (KeyError, OSError):  # a container's user without a name
         user = f"uid {os.getuid()}"
     return f"{user}@{socket.gethostname()}"
+
+
+def standing_line(standing: Standing) -> Text:
+    """Return the line; yellow where orders are sent, red where they move real money."""
+    style = "bold red" if standing.real_money else "bold yellow" if standing.live else ""
+    return Text(str(standing), style=style)
+
+
+def desk_line(standing: Standing, home: Path, *, running: bool, held: bool) -> Text:
+    """Return the line of a home's desk. running: the standing is a running desk's; without one it is this terminal's.
+    held: a `desk up` holds the home, also while it starts or ends."""
+    yet = " yet, one is starting or ending" if held else ""
+    none = f"no `desk up` runs on {home}{yet}; by this terminal's settings"
+    owner = f"the desk that runs on {home}" if running else none
+    return Text.assemble(f"{owner}: ", standing_line(standing))

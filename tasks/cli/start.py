@@ -1,36 +1,176 @@
-"""`desk screen`, `desk research`, `desk analyze`, `desk trade`: start a run and, by default, follow it to its end."""
+"""Commands that start a run of any kind (screen, research, analyze, trade, episode, backtest, graph, tradingagents) and
+by default follow it to its end."""
 
 from __future__ import annotations
 
+import datetime as dt
+import re
+import time
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, cast, get_args
 
+import orjson
 import typer
 from celery import Celery
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
 
-from chordesk.models.database.store import require_current
+from chordesk.agents.tradingagents.project import ANALYSTS, find_project, require_installed, require_request
+from chordesk.models.analysis import WRITES, AnalysisRequest, Depth, Strategy
+from chordesk.models.database.store import Store, require_current
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import LENSES
 from chordesk.models.settings.running_desk import Standing, standing_of_run
 from chordesk.models.states import RunState
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import desk_of, redis_url
-from chordesk.tasks.cli.live import follow
 from chordesk.tasks.cli.output import console, emit
-from chordesk.tasks.cli.parsing.analysis import analysis_depth, analysis_request
-from chordesk.tasks.cli.render import spending as render
-from chordesk.tasks.cli.render.runs import run_report
-from chordesk.tasks.cli.render.standing import standing_line
-from chordesk.tasks.cli.shell import Json, checked
+from chordesk.tasks.cli.shell import Json, checked, standing_line
+from chordesk.tasks.cli.show import amounts as render
+from chordesk.tasks.cli.show.runs import progress_line, progress_panel, run_report
+from chordesk.tasks.reading.outlook import Outlook, outlook
+from chordesk.tasks.reading.runs import Progress, find_run, progress, view
 from chordesk.tasks.redis_clients import wait_ready
-from chordesk.tasks.views.outlook import Outlook, outlook
-from chordesk.tasks.views.run_view import find_run, view
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.workflows.analyze import open_analysis
+from chordesk.tasks.workflows.backtest import open_backtest, resume_backtest
+from chordesk.tasks.workflows.episode.opening import open_episode
+from chordesk.tasks.workflows.graph import open_graphs, resume_graphs
 from chordesk.tasks.workflows.research import open_portfolio, open_research
 from chordesk.tasks.workflows.screen import open_screen
 from chordesk.tasks.workflows.trade import open_trade
+from chordesk.tasks.workflows.tradingagents.opening import DEPTH, open_tradingagents
+
+POLL_SECONDS = 0.4
+UNCLAIMED_SECONDS = 8.0
+UNCLAIMED = "no worker has started the run yet: is `desk up` or `desk worker` running?"
+
+
+def follow(store: Store, run_id: str, console: Console, *, quiet: bool = False) -> Progress:
+    """Show a run's progress and return it once the run has ended. Ctrl-C leaves the run going: it belongs to the
+    workers."""
+    if quiet:
+        return _wait(store, run_id, lambda seen: None)
+    # Colours may be forced on a pipe; a view that is drawn over itself needs a real terminal.
+    if console.is_terminal and not console.is_dumb_terminal and console.file.isatty():
+        with Live(console=console, refresh_per_second=4, transient=True) as live:
+            return _wait(store, run_id, lambda seen: live.update(_view(seen)))
+    lines = _Lines(console)
+    return _wait(store, run_id, lines.show)
+
+
+def _view(seen: Progress) -> RenderableType:
+    return Group(progress_panel(seen), Text(UNCLAIMED, style="yellow")) if _unclaimed(seen) else progress_panel(seen)
+
+
+def _unclaimed(seen: Progress) -> bool:
+    return not seen.begun and not seen.final and seen.seconds > UNCLAIMED_SECONDS
+
+
+class _Lines:
+    """Prints a line when something has changed, at most one a second."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = ""
+        self._at = 0.0
+        self._hinted = False
+
+    def show(self, seen: Progress) -> None:
+        if _unclaimed(seen) and not self._hinted:
+            self._hinted = True
+            self._console.print(UNCLAIMED, soft_wrap=True, highlight=False)
+        line = progress_line(seen)
+        now = time.monotonic()
+        if line != self._last and (seen.final or now - self._at >= 1.0):
+            self._last, self._at = line, now
+            self._console.print(f"{seen.seconds:6.1f} s  {line}", soft_wrap=True, highlight=False)
+
+
+def _wait(store: Store, run_id: str, show: Callable[[Progress], None]) -> Progress:
+    while True:
+        with store.read() as session:
+            seen = progress(session, run_id)
+        show(seen)
+        if seen.final:
+            return seen
+        time.sleep(POLL_SECONDS)
+
+
+_DAYS = re.compile(r"(\d{1,4})-(\d{1,4})")
+_MOST_DAYS, _MOST_CONTRACTS = 400, 1000
+
+
+def analysis_request(
+    strategy: str,
+    *,
+    max_delta: float | None = None,
+    min_roc: float | None = None,
+    dte: str | None = None,
+    contracts: int | None = None,
+    chart: bool = True,
+    research: bool = True,
+    orders: bool = True,
+) -> AnalysisRequest:
+    """Return the request of the options; None takes its default. min_roc: percent a week. Raises UsageError."""
+    chosen = _strategy(strategy)
+    if chosen not in WRITES and not (chart and research):
+        reason = f"the strategy {chosen} rests on chart and research alone, and one report decides nothing"
+        raise UsageError(reason, remedy="leave --no-chart and --no-research out")
+    given = {"--max-delta": max_delta, "--min-roc": min_roc, "--dte": dte, "--contracts": contracts}
+    if chosen not in WRITES and (extra := [name for name, value in given.items() if value is not None]):
+        reason = f"{' and '.join(extra)} is of a contract, and the strategy {chosen} writes none"
+        raise UsageError(reason, remedy=f"leave it out, or choose --strategy {' or '.join(WRITES)}")
+    found = {
+        "max_delta": _within("--max-delta", max_delta, 0.01, 1),
+        "min_weekly_roc": _share(_within("--min-roc", min_roc, 0, 100)),
+        "contracts": _within("--contracts", contracts, 1, _MOST_CONTRACTS),
+        **(_days(dte) if dte is not None else {}),
+    }
+    asked = {name: value for name, value in found.items() if value is not None}
+    return AnalysisRequest.model_validate(
+        {"strategy": chosen, "chart": chart, "research": research, "orders": orders, **asked}
+    )
+
+
+def analysis_depth(depth: str | None) -> Depth | None:
+    """Return a depth; None is that of the settings. Raises UsageError."""
+    if depth is not None and depth not in get_args(Depth):
+        raise UsageError(f"--depth {depth!r} is no depth", remedy=f"choose among {', '.join(get_args(Depth))}")
+    return cast("Depth | None", depth)
+
+
+def _strategy(text: str) -> Strategy:
+    if text not in get_args(Strategy):
+        raise UsageError(f"--strategy {text!r} is no strategy", remedy=f"choose among {', '.join(get_args(Strategy))}")
+    return cast(Strategy, text)
+
+
+def _within(name: str, value: float | None, least: float, most: float) -> float | None:
+    if value is not None and not least <= value <= most:  # a NaN, too
+        raise UsageError(f"{name} {value:g} is out of range", remedy=f"give {least:g} to {most:g}")
+    return value
+
+
+def _share(percent: float | None) -> float | None:
+    return percent / 100 if percent is not None else None
+
+
+def _days(text: str) -> dict[str, int]:
+    remedy = f"give the fewest and the most days to expiry, such as 14-45, 1 to {_MOST_DAYS}"
+    found = _DAYS.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"--dte {text!r} is no range of days", remedy=remedy)
+    first, last = int(found[1]), int(found[2])
+    if first > last:
+        raise UsageError(f"--dte {text} begins after its end", remedy=remedy)
+    if first < 1 or last > _MOST_DAYS:
+        raise UsageError(f"--dte {text} is out of range", remedy=remedy)
+    return {"min_days": first, "max_days": last}
+
 
 REDIS_SECONDS = 3.0
 INTERRUPTED = 130
@@ -177,3 +317,157 @@ def _outlook(app: Celery, run: Run) -> Outlook:
     desk = desk_of(app)
     with desk.store.read() as session:
         return outlook(session, desk.settings, run)
+
+
+@commands.command()
+def episode(
+    symbols: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Symbols to ask about; the candidates of the latest screen and the holdings by default, else what "
+            "moved most."
+        ),
+    ] = None,
+    questions: Annotated[
+        list[str] | None, typer.Option(help="Ids of open questions, by comma; the desk chooses them by default.")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="1 is blind; 2 by default, then all positions are shown.")] = None,
+    wait: Wait = True,
+    as_json: Json = False,
+) -> None:
+    """Hold an episode: harvest every tool's signals, let the voices forecast questions by them, and tally."""
+    app = connected()
+    run = open_episode(app, symbols or (), _parts(questions), rounds)
+    see(app, run, wait=wait, as_json=as_json)
+
+
+def _parts(named: list[str] | None) -> list[str]:
+    """Return ids given by comma. Raises UsageError where the option was given and has none."""
+    found = [part.strip() for item in named or [] for part in item.split(",") if part.strip()]
+    if named and not found:
+        raise UsageError("--questions names no question", remedy="leave it out, and the desk chooses them")
+    return found
+
+
+@commands.command()
+def backtest(
+    first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")] = None,
+    every: Annotated[int, typer.Option(help="Every so many-th session; 5 is one a week.")] = 1,
+    rounds: Annotated[int, typer.Option(help="Rounds of voices before the trader: 0, 1 or 2.")] = 0,
+    universe: Annotated[str | None, typer.Option(help="sp500, a file of symbols, or symbols by comma.")] = None,
+    memory: Annotated[
+        str, typer.Option(help="What a day repeats of earlier days: off (days in parallel) or on (in order).")
+    ] = "off",
+    resume: Annotated[str | None, typer.Option(help="A backtest to go on with, by its id.")] = None,
+    wait: Wait = True,
+    as_json: Json = False,
+) -> None:
+    """Let the whole desk play past sessions on an account of its own, and compare it with the universe itself."""
+    if resume is not None:
+        if first is not None or last is not None or universe is not None:
+            remedy = "its days and universe are those that it was begun with; leave --from, --to and --universe out"
+            raise UsageError("--resume goes on with a backtest as it is", remedy=remedy)
+        app = connected()
+        with desk_of(app).store.read() as session:
+            source = find_run(session, resume).id
+        return see(app, resume_backtest(app, source), wait=wait, as_json=as_json)
+    days = _session_day("--from", first), _session_day("--to", last)
+    if rounds not in (0, 1, 2):
+        raise UsageError(f"--rounds {rounds} is not a number of rounds", remedy="give 0, 1 or 2")
+    if memory not in ("on", "off"):
+        raise UsageError(f"--memory {memory!r} is neither on nor off", remedy="give --memory on or --memory off")
+    if universe is not None and not universe.strip():
+        raise UsageError("--universe is empty", remedy="give sp500, a file of symbols, or symbols by comma")
+    app = connected()
+    run = open_backtest(app, *days, every=every, rounds=rounds, universe=universe, memory=memory)
+    return see(app, run, wait=wait, as_json=as_json)
+
+
+def _session_day(name: str, given: str | None) -> dt.date:
+    if given is None:
+        raise UsageError(
+            f"{name} is missing", remedy="give the first and the last day: --from YYYY-MM-DD --to YYYY-MM-DD"
+        )
+    try:
+        return dt.date.fromisoformat(given)
+    except ValueError:
+        raise UsageError(f"{name} {given!r} is no day", remedy="write it as 2010-03-01") from None
+
+
+@commands.command()
+def graph(
+    factory: Annotated[str | None, typer.Argument(help="MODULE:FACTORY; the module is listed in DESK_GRAPHS.")] = None,
+    given: Annotated[
+        list[str] | None, typer.Option("--input", help="JSON object, or @FILE; repeat the option for a graph each.")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option(help="In place of both: a run, whose failed graphs go on where they were.")
+    ] = None,
+    wait: Wait = True,
+    as_json: Json = False,
+) -> None:
+    """Play a LangGraph graph as durable work: each of its model calls is a turn, and it goes on where it was."""
+    if resume is not None:
+        if factory or given:
+            raise UsageError("--resume goes with no factory and no --input", remedy="the run has both")
+        app = connected()
+        with desk_of(app).store.read() as session:
+            source = find_run(session, resume).id
+        see(app, resume_graphs(app, source), wait=wait, as_json=as_json)
+        return
+    if not (factory and given):
+        missing = "no --input is given" if factory else "no MODULE:FACTORY is given"
+        raise UsageError(missing, remedy="""write desk graph MODULE:FACTORY --input '{"n": 1}'""")
+    inputs = {str(number): _object(text) for number, text in enumerate(given, 1)}
+    app = connected()
+    see(app, open_graphs(app, factory, inputs), wait=wait, as_json=as_json)
+
+
+def _object(given: str) -> dict[str, Any]:
+    """Return the object of JSON or @FILE. Raises UsageError."""
+    text, place = given, "--input"
+    if given.startswith("@"):
+        place = f"--input {given}"
+        try:
+            text = Path(given[1:]).expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{place} cannot be read: {error}", remedy="name a file of JSON after @") from None
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        remedy = """give a JSON object, such as '{"ticker": "IBM"}', or @FILE"""
+        raise UsageError(f"{place} is no JSON: {error}", remedy=remedy) from None
+    if not isinstance(value, dict):
+        raise UsageError(f"{place} is no object but {text:.80}", remedy="""give a JSON object, such as '{"n": 1}'""")
+    return value
+
+
+@commands.command()
+def tradingagents(
+    tickers: Annotated[list[str], typer.Argument(help="The symbols to analyse, a graph each.")],
+    analysts: Annotated[
+        str, typer.Option(help="market, social, news, fundamentals, by comma; they follow each other so.")
+    ] = ",".join(ANALYSTS),
+    depth: Annotated[int, typer.Option(help="Rounds of each debate.")] = DEPTH,
+    date: Annotated[str | None, typer.Option(help="YYYY-MM-DD, a session of a market that replays.")] = None,
+    wait: Wait = True,
+    as_json: Json = False,
+) -> None:
+    """Play TradingAgents on symbols as durable work: a graph each on the run's market; its signal is a report."""
+    named = [part.strip() for part in analysts.split(",") if part.strip()]
+    require_request(named, depth)
+    day = _analysis_day(date)
+    require_installed()
+    app = connected()
+    find_project()  # whether it loads shows before a run is opened; it may change the environment by a .env of its own
+    see(app, open_tradingagents(app, tickers, named, depth, day), wait=wait, as_json=as_json)
+
+
+def _analysis_day(given: str | None) -> dt.date | None:
+    if given is None:
+        return None
+    try:
+        return dt.date.fromisoformat(given)
+    except ValueError:
+        raise UsageError(f"--date {given!r} is no date", remedy="write YYYY-MM-DD") from None

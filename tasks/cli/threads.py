@@ -11,8 +11,8 @@ import typer
 from chordesk.models.errors import CodexError
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.cli.output import emit, paragraph, print_line
-from chordesk.tasks.cli.render.threads import thread_list, thread_report
 from chordesk.tasks.cli.shell import Json, opened
+from chordesk.tasks.cli.show.desk_status import thread_list, thread_report
 from chordesk.tasks.threads import ask, find_thread, fork, registered, reset, threads, view
 
 NAME = "threads"  # of the home that forks are made in

@@ -1,4 +1,4 @@
-"""Checks, and their runner: all run at once, each with its own time limit."""
+"""Checks and their runner, each with its own time limit; and the checks of Redis and the database."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from redis.exceptions import RedisError
+
 from chordesk.agents.role_models import longest_turn
-from chordesk.models.errors import DeskError
+from chordesk.models.database import store
+from chordesk.models.errors import DeskError, RedisDown
 from chordesk.models.settings import Settings
-from chordesk.tasks.bootstrap import Desk
+from chordesk.models.urls import masked
+from chordesk.tasks.bootstrap import Desk, redis_url
+from chordesk.tasks.redis_clients import client
+from chordesk.tasks.services.plan import OLDEST_REDIS
 
 
 class CheckStatus(StrEnum):
@@ -93,3 +100,55 @@ def _outcome(name: str, seconds: float, future: Future[Check], began: float) -> 
     except Exception as error:
         detail, remedy = f"{type(error).__name__}: {error}", "this is unexpected; please report it"
     return Check(name, CheckStatus.FAIL, detail, remedy)
+
+
+REDIS_SECONDS = 3.0
+
+
+def redis_server(context: CheckContext) -> Check:
+    """Check that Redis answers, is new enough, never evicts and keeps its data on disk."""
+    if context.trouble is not None:
+        raise context.trouble
+    address = redis_url(context.settings)
+    try:
+        with closing(client(address, REDIS_SECONDS)) as redis:
+            info = {**redis.info("server"), **redis.info("memory"), **redis.info("persistence")}
+    except RedisError as error:
+        raise RedisDown(f"Redis at {masked(address)} does not answer: {error}") from None
+    return judge(address, info, context.embedded)
+
+
+def judge(address: str, info: dict[str, object], embedded: bool) -> Check:
+    version = str(info.get("redis_version", "0.0"))
+    name = f"Valkey {info['valkey_version']}" if "valkey_version" in info else f"Redis {version}"
+    found = f"{name} at {masked(address)}" + (", started for this check" if embedded else "")
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS:
+        return Check(
+            "redis", CheckStatus.FAIL, found, f"use Redis {'.'.join(map(str, OLDEST_REDIS))} or newer, or Valkey"
+        )
+    policy = info.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        return Check("redis", CheckStatus.WARN, f"{found}; it may evict ({policy})", "set maxmemory-policy noeviction")
+    if not info.get("aof_enabled"):
+        found = f"{found}; no append-only file: queued messages are lost if it stops"
+        return Check("redis", CheckStatus.WARN, found, "set appendonly yes and appendfsync everysec")
+    return Check("redis", CheckStatus.OK, found)
+
+
+def database(context: CheckContext) -> Check:
+    """Check that the database answers and has this version's schema."""
+    url = context.settings.database
+    if not_made(context):
+        return Check("database", CheckStatus.WARN, f"{masked(url)} does not exist yet", "`desk db upgrade` creates it")
+    revision, newest = store.current(url)
+    found = f"{masked(url)} at revision {revision or 'none'}"
+    if revision != newest:
+        return Check("database", CheckStatus.FAIL, f"{found}, this version needs {newest}", "run `desk db upgrade`")
+    return Check("database", CheckStatus.OK, found)
+
+
+def not_made(context: CheckContext) -> bool:
+    """Return True if the home's own database has no table yet, as before the first `desk up`."""
+    if context.settings.database_url is not None:
+        return False
+    return not (context.settings.home / "desk.db").exists() or store.current(context.settings.database)[0] is None

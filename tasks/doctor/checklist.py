@@ -10,7 +10,8 @@ from chordesk.models.errors import DeskError
 from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import Loaded
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.doctor import machine, model, notifications, research, safety, servers, services, trading
+from chordesk.tasks.doctor import check, machine, model, trading
+from chordesk.tasks.doctor import trading as safety
 from chordesk.tasks.doctor.check import CheckContext, CheckEntry
 from chordesk.tasks.services import plan
 from chordesk.tasks.services.stack import Stack
@@ -19,8 +20,8 @@ ALL = (
     CheckEntry("python", machine.python, 5),
     CheckEntry("codex binary", machine.binary, 20),
     CheckEntry("home", machine.home, 10),
-    CheckEntry("redis", services.redis_server, 10),
-    CheckEntry("database", services.database, 30),
+    CheckEntry("redis", check.redis_server, 10),
+    CheckEntry("database", check.database, 30),
     CheckEntry("market", trading.market, 60),
     CheckEntry("data", trading.data, 120),
     CheckEntry("broker", trading.broker, 60),
@@ -28,12 +29,12 @@ ALL = (
     CheckEntry("mandate", safety.mandate, 10),
     CheckEntry("protection", safety.protection, 10),
     CheckEntry("clock", trading.clock, 30),
-    CheckEntry("filings", research.filings, 30),
-    CheckEntry("pages", research.pages, 30),
-    CheckEntry("venues", research.venues, 10),
-    CheckEntry("notifications", notifications.notifications, 60),
+    CheckEntry("filings", machine.filings, 30),
+    CheckEntry("pages", machine.pages, 30),
+    CheckEntry("venues", machine.venues, 10),
+    CheckEntry("notifications", machine.notifications, 60),
     CheckEntry("tools", model.tools_shown, 60),
-    CheckEntry("server", servers.server, 600),
+    CheckEntry("server", model.server, 600),
     CheckEntry("model", model.model, 600, turn=True),  # after the server, where there is one
     CheckEntry("litellm", model.litellm, 200, turn=True),
 )

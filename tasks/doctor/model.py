@@ -1,23 +1,221 @@
-"""Checks of the model: one real turn of the provider, and exactly our tools in front of it."""
+"""Checks of the model: what its server can do, one real turn of the provider, and exactly our tools in front of it."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
+import orjson
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from chordesk.agents.gateway.facts import SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
+from chordesk.agents.gateway.probe import ask_server, look_at_endpoint
 from chordesk.agents.pulse import RAISE
-from chordesk.agents.role_models import LOCAL, models_in_use, role_models
+from chordesk.agents.role_models import LOCAL, local_url, models_in_use, models_of, role_models
 from chordesk.agents.roles import ROLES
+from chordesk.agents.rulebook.server import answer
 from chordesk.agents.runner import Assignment, RoleRun, Runner
 from chordesk.agents.subjects import screener_subject
 from chordesk.models.answers import Completed, Failed, Refused
-from chordesk.models.errors import BinaryMissing, LoginMissing, ModelMissing
+from chordesk.models.errors import BinaryMissing, DeskError, LoginMissing, ModelMissing, ServiceError
 from chordesk.models.settings import Settings
+from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
-from chordesk.tasks.doctor.mirror import request_mirror
-from chordesk.tasks.doctor.servers import facts_now, require_endpoint
+from chordesk.tasks.services.plan import LOOPBACK, free_ports
 from chordesk.tools.market.universe import resolve_universe
+
+ASK_SECONDS = 540.0  # for all models: a person waits, and gets to know more of a slow server than a turn would
+LEAST_SECONDS = 120.0  # for one model of several
+WIDTH = 11  # of a label
+_one = threading.Lock()  # the checks run at once, and a server may work on one turn at a time
+
+_ANSWERS: Mapping[SchemaWay, str] = {
+    "json_schema": "held to the JSON schema by the server (response_format)",
+    "forced_tool": "as arguments of a tool that the model is made to call",
+    "json_object": "JSON by the server's JSON mode, its schema in words, one repair",
+    "words": "the schema in words, one repair",
+}
+_TOOLS: Mapping[ToolWay, str] = {
+    "native": "the server's own tool calls",
+    "schema": "put into the answer's schema",
+}
+_BESIDE = {
+    True: "together",
+    False: "tools first; an answer that does not fit is asked for again with the schema",
+    None: "not found out",
+}
+
+
+def server(context: CheckContext) -> Check:
+    """Check what the server of each local model can do, or that an endpoint's URL has a Responses API."""
+    settings = context.settings
+    models, url = models_of(models_in_use(settings), LOCAL), local_url(settings)
+    if settings.provider == "endpoint":
+        require_endpoint(settings)
+    if not models or url is None:
+        detail = f"{masked(str(settings.provider_url))} has a Responses API" if settings.provider == "endpoint" else ""
+        return Check("server", CheckStatus.OK, detail or "no role uses a model server")
+    found = [facts_now(context, model, max(ASK_SECONDS / len(models), LEAST_SECONDS)) for model in models]
+    weak = dict.fromkeys(text for facts in found for text in weaknesses(facts, settings))
+    status = CheckStatus.WARN if weak else CheckStatus.OK
+    return Check("server", status, "\n\n".join(map(table, found)), "; ".join(weak))
+
+
+def require_endpoint(settings: Settings) -> None:
+    """Raise WrongApi, KeyRefused or ServerAway for a URL without a Responses API."""
+    key = settings.provider_key.get_secret_value() if settings.provider_key else None
+    asyncio.run(look_at_endpoint(str(settings.provider_url), key, settings.codex_ca_file))
+
+
+def facts_now(context: CheckContext, model: str, seconds: float = ASK_SECONDS) -> ServerFacts:
+    """Return the facts of a local model, which are asked for once in all checks of one call, and kept.
+
+    Raises ServerAway, KeyRefused, WrongApi, ModelMissing, ModelServerError, with the settings of this server named.
+    """
+    settings, url = context.settings, str(local_url(context.settings))
+    key = settings.provider_key if settings.provider == LOCAL else None
+    with _one:
+        kept = known_facts(settings.home, url, model)
+        if kept is not None and kept.asked_at >= context.began:
+            return kept
+        asked = ask_server(
+            url, key.get_secret_value() if key else None, model, seconds=seconds, ca_file=settings.codex_ca_file
+        )
+        try:
+            facts = asyncio.run(asked)
+        except DeskError as error:
+            error.remedy = settings_of_server(settings, error.remedy)
+            raise
+        keep_facts(settings.home, facts)
+        return facts
+
+
+def settings_of_server(settings: Settings, text: str) -> str:
+    """Return a remedy that names the settings of the local server, which are others beside another provider."""
+    if settings.provider == LOCAL:
+        return text
+    return text.replace("DESK_PROVIDER_URL", "DESK_LOCAL_URL").replace("DESK_MODEL", "DESK_ROLE_MODELS")
+
+
+def table(facts: ServerFacts) -> str:
+    """Return what a server can do as lines of a label and a finding, with the reason where one is given."""
+    program = facts.server if facts.server != "unknown" else "server of an unknown kind"
+    version = f" {facts.version}" if facts.version else ""
+    lines = [f"{facts.model} on {program}{version} at {masked(facts.url)}"]
+    lines += [f"{label:<{WIDTH}}{finding}" for label, finding in _findings(facts).items()]
+    return "\n".join(lines)
+
+
+def _findings(facts: ServerFacts) -> dict[str, str]:
+    why = facts.why
+    found = {
+        "answers": _with(_ANSWERS[facts.schema_way], why.get("schema_way")),
+        "tools": _with(_TOOLS[facts.tool_way], why.get("tool_way")),
+        "context": _with(_counted(facts.context, "token"), why.get("context")),
+        "at once": _with(_counted(facts.slots, "turn"), why.get("slots")),
+        "images": _with(_said(facts.images), why.get("images")),
+        "reasoning": "yes" if facts.reasoning else "none seen" if facts.reasoning is False else "not found out",
+        "streaming": _with(_said(facts.streaming), why.get("streaming")),
+        "usage": _with(_said(facts.usage), why.get("usage")),
+        "cache": _with(_said(facts.cached_tokens), why.get("cached_tokens")),
+        "reads": _with(_speed(facts.read_speed), why.get("read_speed")),
+        "writes": _with(_speed(facts.write_speed), why.get("write_speed")),
+    }
+    if facts.tool_way == "native":
+        several = _with(_said(facts.parallel_tools), why.get("parallel_tools"))
+        both = _with(_BESIDE[facts.beside], why.get("beside"))
+        found = {
+            "answers": found.pop("answers"),
+            "tools": found.pop("tools"),
+            "both": both,
+            "parallel": several,
+        } | found
+    return found | ({"model": why["model"]} if "model" in why else {})
+
+
+def weaknesses(facts: ServerFacts, settings: Settings) -> list[str]:
+    """Return what to do about each finding that makes answers worse or their limits blind."""
+    found = []
+    if facts.schema_way in ("json_object", "words"):
+        found.append("answers may not fit their schema: a server that enforces one is llama.cpp, Ollama or vLLM")
+    if facts.tool_way == "schema" and facts.schema_way != "json_schema":
+        found.append("choose a model whose chat template has tools")
+    if facts.context is None:
+        found.append("its context is unknown, and longer prompts may be cut without a word: see the server's own log")
+    if facts.streaming is False:
+        found.append("without a stream DESK_FIRST_TOKEN_SECONDS is the limit of a whole answer")
+    if facts.usage is False:
+        found.append("without usage no budget of tokens holds")
+    if "model" in facts.why:
+        found.append(settings_of_server(settings, f"set DESK_MODEL={facts.models[0]}, so that another one is noticed"))
+    if not facts.whole:
+        found.append("the server is slow: what was not found out is done in the way that needs the least of it")
+    return found
+
+
+def _with(finding: str, reason: str | None) -> str:
+    return f"{finding} ({reason})" if reason else finding
+
+
+def _said(fact: bool | None) -> str:
+    return "not found out" if fact is None else "yes" if fact else "no"
+
+
+def _counted(number: int | None, noun: str) -> str:
+    return "unknown" if number is None else f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _speed(speed: float | None) -> str:
+    return "unknown" if speed is None else f"{speed:,.1f} tokens a second"
+
+
+START_SECONDS = 10.0
+
+
+class RequestMirror:
+    """The server's base URL, and the tool names of every request it received."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://{LOOPBACK}:{port}/v1"
+        self.shown: list[list[str]] = []
+
+    async def respond(self, request: Request) -> Response:
+        body = await request.body()
+        tools = orjson.loads(body).get("tools") or []
+        self.shown.append([str(tool.get("name") or tool.get("type")) for tool in tools])
+        return Response(answer(body), media_type="text/event-stream")
+
+
+@contextmanager
+def request_mirror() -> Iterator[RequestMirror]:
+    """Yield a mirror that serves while the block runs. Raises ServiceError when it does not start."""
+    port = free_ports(1)[0]
+    mirror = RequestMirror(port)
+    app = Starlette(routes=[Route("/v1/responses", mirror.respond, methods=["POST"])])
+    config = uvicorn.Config(app, host=LOOPBACK, port=port, lifespan="off", ws="none", log_level="error")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, name="request-mirror", daemon=True)
+    thread.start()
+    until = time.monotonic() + START_SECONDS
+    while not server.started:
+        if time.monotonic() > until or not thread.is_alive():
+            raise ServiceError(f"no server could be started on {LOOPBACK}:{port}")
+        time.sleep(0.02)
+    try:
+        yield mirror
+    finally:
+        server.should_exit = True
+        thread.join(5)
+
 
 # The turn is a screener's, on a thread that is not kept.
 ROLE = replace(ROLES["screener_technical"], keeps_thread=False)

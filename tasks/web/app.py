@@ -1,58 +1,55 @@
-"""The FastAPI application: its routes, errors in one shape, and the guard around all of it."""
+"""The HTTP service: the FastAPI application with its routes and the guard around them, and the server with its socket,
+whose shutdown no reader of events can delay."""
 
 from __future__ import annotations
 
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import closing, suppress
 from typing import Any
 
+import uvicorn
 from fastapi import Depends, FastAPI
 from fastapi.security import HTTPBearer
 from pydantic.json_schema import models_json_schema
 
+from chordesk.models.database.store import require_current
+from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.events import Envelope
-from chordesk.tasks.web.context import ServiceContext
-from chordesk.tasks.web.fleet import fleet_of
+from chordesk.models.settings import Settings, running_desk
+from chordesk.models.urls import is_loopback
+from chordesk.tasks.bootstrap import Desk, redis_url
+from chordesk.tasks.events.feed import Feed
+from chordesk.tasks.services import plan
+from chordesk.tasks.web import programs
+from chordesk.tasks.web.context import ServiceContext, fleet_of
 from chordesk.tasks.web.idempotency import KeptAnswers
 from chordesk.tasks.web.page import assets
+from chordesk.tasks.web.page.sessions import Sessions
 from chordesk.tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
-from chordesk.tasks.web.programs import connection
-from chordesk.tasks.web.routes import (
-    accounts,
-    artifacts,
-    board,
-    desk,
-    events,
-    fleet,
-    orders,
-    questions,
-    runs,
-    scores,
-    session,
-    threads,
-    trading,
-)
-from chordesk.tasks.web.routes.history import course, reports, symbols, transcripts
-from chordesk.tasks.web.security import Guard, host_names
-from chordesk.tasks.web.tokens import Token
+from chordesk.tasks.web.routes import accounts, board, desk, events, orders, runs, threads
+from chordesk.tasks.web.security import MOST_BYTES, Guard, Token, host_names, token_of
+from chordesk.tasks.worker.app import WorkerNotifier
 
 VERSION = "1"  # of the interface
 ROUTERS = (
     desk.router,
-    fleet.router,
+    desk.fleet_router,
     accounts.router,
     runs.router,
-    course.router,
-    reports.router,
-    symbols.router,
-    scores.router,
-    artifacts.router,
+    runs.course_router,
+    runs.reports_router,
+    accounts.symbols_router,
+    board.scores_router,
+    runs.artifacts_router,
     board.router,
     threads.router,
-    transcripts.router,
     orders.router,
-    trading.router,
-    questions.router,
+    orders.trading_router,
+    board.questions_router,
     events.router,
-    session.router,
+    desk.session_router,
     assets.router,
 )
 
@@ -70,12 +67,12 @@ def create_app(context: ServiceContext, token: Token) -> FastAPI:
         responses={"default": {"model": Problem, "description": "The reason why the request failed."}},
     )
     app.state.context = context
-    app.state.program_token = connection.ProgramToken(token.value)
+    app.state.program_token = programs.ProgramToken(token.value)
     app.state.fleet = fleet_of(context)
     app.state.kept = KeptAnswers(context.settings)
     for router in ROUTERS:
         app.include_router(router)
-    app.include_router(connection.router)
+    app.include_router(programs.router)
     add_handlers(app, [route for router in ROUTERS for route in router.routes])
     app.add_middleware(Guard, hosts=host_names(context.settings), token=token.value, sessions=context.sessions)
     plain = app.openapi
@@ -95,3 +92,105 @@ def _described(schema: dict[str, Any]) -> dict[str, Any]:
     _, envelope = models_json_schema([(Envelope, "serialization")], ref_template="#/components/schemas/{model}")
     schema["components"]["schemas"].update(envelope["$defs"])
     return schema
+
+
+KEEP_ALIVE_SECONDS = 60
+STOP_SECONDS = 2
+GONE_SECONDS = 30.0  # without an acknowledgement of what was sent
+BACKLOG = 1024
+
+
+class ApiServer(uvicorn.Server):
+    """A server that announces its start, and on shutdown ends the event streams first: uvicorn waits for open
+    responses."""
+
+    def __init__(self, config: uvicorn.Config, context: ServiceContext, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._context, self._announce = context, announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._announce()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._context.feed.close()
+        await super().shutdown(sockets)
+        await self._context.sessions.close()
+
+
+def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *, watched: bool = False) -> None:
+    """Serve until SIGINT or SIGTERM. announce: called with the URL and the token's place once the server answers.
+    watched: serve metrics and health too, if a port is set for them.
+
+    Raises SettingError for an address that is not safe or a token's file that cannot be used, UsageError for an address
+    that cannot be bound, DatabaseDown and RedisDown when there is no desk here to serve.
+    """
+    require_safe(settings)
+    address = redis_url(settings)
+    require_current(settings.database)
+    plan.prepare_folders(settings.home)
+    token = token_of(settings)
+    desk = Desk(settings, "api")
+    with closing(desk), _listening(settings, port) as listening:
+        if watched:
+            desk.watch.serve("api")
+        context = ServiceContext(desk, Feed(desk.store, address, settings), WorkerNotifier(settings), Sessions(address))
+        config = uvicorn.Config(
+            create_app(context, token), lifespan="off", http="httptools", ws="websockets-sansio",
+            ws_max_size=MOST_BYTES, ws_per_message_deflate=False, access_log=False, log_config=None,
+            log_level="warning", proxy_headers=False, server_header=False, timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=STOP_SECONDS,
+        )  # fmt: skip
+        url = url_of(listening)
+
+        def started() -> None:
+            desk.watch.health.ready_by(lambda: None)
+            running_desk.write_api(settings.home, url)
+            announce(url, token.where)
+
+        ApiServer(config, context, started).run([listening])
+
+
+def _listening(settings: Settings, port: int) -> socket.socket:
+    """Return a listening socket. Where any port will do it is that of the last time, if it is free: the pages that are
+    still open there go on."""
+    if port == 0 and (last := running_desk.last_api_port(settings.home)):
+        with suppress(UsageError):
+            return bind(settings.api_host, last)
+    return bind(settings.api_host, port)
+
+
+def url_of(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def require_safe(settings: Settings) -> None:
+    """Raise SettingError when other machines could reach the service and no DESK_API_TOKEN is set."""
+    if not is_loopback(settings.api_host) and settings.api_token is None:
+        raise SettingError(
+            f"DESK_API_HOST={settings.api_host!r} lets other machines in, and DESK_API_TOKEN is not set",
+            remedy="set DESK_API_TOKEN as well, or leave DESK_API_HOST at 127.0.0.1",
+        )
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a listening socket; port 0 takes a free one. Raises UsageError when the address cannot be bound."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {host!r} port {port}: {error.strerror or error}",
+            remedy="set another DESK_API_PORT or DESK_API_HOST, or give --port; port 0 takes a free one",
+        ) from None
+    # Connections inherit it. asyncio sets it on sockets that it opens itself alone; without it an answer in two writes
+    # waits some 40 ms for the reader's delayed acknowledgement.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # A reader that closes is noticed at once. A machine that vanished acknowledges nothing: without this the kernel
+    # tries for a quarter of an hour, and the stream is read for as long. A stream sends at least every 5 s.
+    if sys.platform == "linux":
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(GONE_SECONDS * 1000))
+    return listening

@@ -1,19 +1,29 @@
-"""The parts of a desk that the routes share."""
+"""The parts of a desk that the routes share, and values that take long to read: workers and checks, as last asked."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Generic, TypeVar
 
+import structlog
 from fastapi import Depends, Request
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
+from chordesk.models.answers import Frozen
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import PUBLISHED, differing, snapshot, with_values
 from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.doctor.check import Check, CheckContext, run_checks
+from chordesk.tasks.doctor.checklist import ALL
 from chordesk.tasks.events.feed import Feed
+from chordesk.tasks.reading.desk_status import DeskStatus, WorkerRow, status
 from chordesk.tasks.web.page.sessions import Sessions
 from chordesk.tasks.worker.app import WorkerNotifier
 
@@ -70,3 +80,175 @@ def _context(request: Request) -> ServiceContext:
 
 
 Context = Annotated[ServiceContext, Depends(_context)]
+
+
+T = TypeVar("T")
+OLD = 10  # times as old as fresh is, what is known is no answer any more
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptValue(Generic[T]):
+    """What is known. age: seconds since its reading began, None like the value before the first reading has ended.
+    refreshing: it is being read again."""
+
+    age: float | None
+    refreshing: bool
+    value: T | None
+
+
+class Watch(Generic[T]):
+    """The value as it was last read. Threads may share it; whichever finds it older than `fresh` seconds has it read
+    again by a thread of its own, and none waits unless it asks to. A reading that fails is logged, and tried again with
+    the next look."""
+
+    def __init__(self, name: str, fresh: float, read: Callable[[], T]) -> None:
+        self._name, self._fresh, self._read = name, fresh, read
+        self._lock = threading.Lock()
+        self._known: tuple[float, T] | None = None
+        self._reading: Future[None] | None = None
+
+    def look(self, wait: float = 0.0) -> KeptValue[T]:
+        """Return what is known, and have it read again if it is not fresh; where nothing is known, or only what is much
+        older than that, wait so many seconds for it at most."""
+        with self._lock:
+            if self._is_stale() and self._reading is None:
+                self._reading = Future()
+                # A daemon: a reading that hangs must not keep the service from ending.
+                threading.Thread(target=self._refresh, args=[self._reading], name=self._name, daemon=True).start()
+            reading = self._reading if self._older_than(OLD * self._fresh) else None
+        if reading is not None and wait:
+            with suppress(TimeoutError):
+                reading.result(wait)
+        return self.known()
+
+    def known(self) -> KeptValue[T]:
+        """Return what is known, and have nothing read."""
+        with self._lock:
+            known, refreshing = self._known, self._reading is not None
+        return KeptValue(time.monotonic() - known[0] if known else None, refreshing, known[1] if known else None)
+
+    def _is_stale(self) -> bool:
+        return self._older_than(self._fresh)
+
+    def _older_than(self, seconds: float) -> bool:
+        return self._known is None or time.monotonic() - self._known[0] > seconds
+
+    def _refresh(self, done: Future[None]) -> None:
+        began = time.monotonic()
+        try:
+            found = self._read()
+            with self._lock:
+                self._known = began, found
+        except Exception:
+            log.exception("api.not_read", what=self._name)
+        finally:
+            with self._lock:
+                self._reading = None
+            done.set_result(None)
+
+
+STATUS_FRESH_SECONDS = 5.0
+DOCTOR_FRESH_SECONDS = 60.0
+DOCTOR_SECONDS = 10.0  # for each check; all run at once
+DEAR_FRESH_SECONDS = 3600.0
+# They start an app-server, load a library, ask a model, or read all prices: made when they are asked for, and then kept
+# for an hour.
+DEAR = ("data", "tools", "server", "model", "litellm")
+
+Age = Annotated[float | None, Field(ge=0, description="seconds since it was read; null before the first time")]
+
+
+class KeptStatus(Frozen):
+    """The state by part. refreshing: it is being read again; status: None before it was read for the first time."""
+
+    age: Age
+    refreshing: bool
+    status: DeskStatus | None
+
+
+class KeptWorkers(Frozen):
+    """The workers that answered when they were last asked; None before that. trouble: queues that none of them serves,
+    and why they could not be asked."""
+
+    age: Age
+    refreshing: bool
+    workers: list[WorkerRow] | None
+    turns_in_flight: int | None
+    trouble: dict[str, str]
+
+
+class KeptChecks(Frozen):
+    """The checks as they last ended, in the order of `desk doctor`; None before that. left_out: those of which nothing
+    is known yet, as they are made only on request."""
+
+    age: Age
+    refreshing: bool
+    checks: list[Check] | None
+    left_out: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What one service knows of its desk's processes and of its surroundings."""
+
+    status: Watch[DeskStatus]
+    doctor: Watch[list[Check]]
+    dear: Watch[list[Check]]
+
+    def checks(self, *, whole: bool) -> KeptChecks:
+        """Return the checks; with `whole` the dear ones are made as well where they are not known."""
+        quick = self.doctor.look(DOCTOR_SECONDS)
+        dear = self.dear.look(DOCTOR_SECONDS) if whole else self.dear.known()
+        found = {one.name: one for one in (*(quick.value or ()), *(dear.value or ()))}
+        return KeptChecks(
+            age=quick.age,
+            refreshing=quick.refreshing or dear.refreshing,
+            checks=[found[one.name] for one in ALL if one.name in found] if quick.value is not None else None,
+            left_out=[name for name in DEAR if name not in found],
+        )
+
+    def workers(self) -> KeptWorkers:
+        """Return the workers, without waiting for them."""
+        kept: KeptValue[DeskStatus] = self.status.look()
+        found = kept.value
+        parts = found.trouble.items() if found is not None else ()
+        return KeptWorkers(
+            age=kept.age,
+            refreshing=kept.refreshing,
+            workers=found.workers if found is not None else None,
+            turns_in_flight=found.turns_in_flight if found is not None else None,
+            trouble={part: why for part, why in parts if part not in ("redis", "database")},
+        )
+
+
+def fleet_of(context: ServiceContext) -> Fleet:
+    """Return the fleet of a service. Making one asks no worker and makes no check."""
+    return Fleet(
+        Watch("status", STATUS_FRESH_SECONDS, lambda: _status(context)),
+        Watch("doctor", DOCTOR_FRESH_SECONDS, lambda: _checks(context)),
+        Watch("dear", DEAR_FRESH_SECONDS, lambda: _dear(context)),
+    )
+
+
+def _status(context: ServiceContext) -> DeskStatus:
+    theirs = context.running_desk()
+    settings = theirs or context.settings
+    return status(settings, running=theirs is not None, app=context.notifier.app, store=context.store)
+
+
+def _checks(context: ServiceContext) -> list[Check]:
+    made = [replace(one, seconds=min(one.seconds, DOCTOR_SECONDS)) for one in ALL if one.name not in DEAR]
+    return run_checks(CheckContext(context.settings, context.desk), made)
+
+
+def _dear(context: ServiceContext) -> list[Check]:
+    return run_checks(CheckContext(context.settings, context.desk), [one for one in ALL if one.name in DEAR])
+
+
+def _fleet(request: Request) -> Fleet:
+    found: Fleet = request.app.state.fleet
+    return found
+
+
+FleetPart = Annotated[Fleet, Depends(_fleet)]

@@ -51,7 +51,7 @@ INCLUDE = (
     "chordesk.tasks.worker.trading",
     "chordesk.tasks.worker.maintenance",
     "chordesk.tasks.worker.control",
-    "chordesk.tasks.documents.writing",
+    "chordesk.tasks.reports.writing",
 )
 PASSES: dict[str, QueueName] = {"desk.maintain": "ops", "desk.orders": "trade", "desk.documents": "ops"}
 

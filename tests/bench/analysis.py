@@ -13,7 +13,7 @@ from chordesk.models.errors import MarketError
 from chordesk.models.states import StepKind
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.views.run_view import progress
+from chordesk.tasks.reading.runs import progress
 from chordesk.tasks.workflows.analyze import open_analysis
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.protocol import ChainSource, MarketData

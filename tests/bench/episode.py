@@ -12,7 +12,7 @@ from chordesk.models.states import StepKind
 from chordesk.models.tables.board import EpisodeQuestion
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.views.run_view import progress
+from chordesk.tasks.reading.runs import progress
 from chordesk.tasks.workflows.episode.opening import open_episode
 from tests.bench.names import priced
 from tests.bench.screen import calls_by_step, has_ended

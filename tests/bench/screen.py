@@ -11,7 +11,7 @@ from sqlmodel import Session, func, select
 from chordesk.models.states import RUN_FINAL, StepKind
 from chordesk.models.tables.runs import Report, Run, Step, ToolCall, Turn, Verdict
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.views.run_view import progress
+from chordesk.tasks.reading.runs import progress
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
 from tests.stack import processes, wait_for

@@ -23,12 +23,10 @@ STARTERS = {
     "chordesk.tasks.doctor.check.run_checks",
     "chordesk.tasks.doctor.machine",
     "chordesk.tasks.doctor.model",
-    "chordesk.tasks.doctor.research",
     "chordesk.tasks.services.plan",
-    "chordesk.tasks.services.redis",
     "chordesk.tasks.services.stack.Stack",
     "chordesk.tasks.services.supervision.Supervisor",
-    "chordesk.tasks.services.up.require_able",
+    "chordesk.tasks.services.stack.require_able",
 }  # fmt: skip
 EVENTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec")
 _refusing: list[bool] = []

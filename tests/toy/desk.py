@@ -15,9 +15,9 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.cli.render.runs import progress_line
-from chordesk.tasks.cli.services.processes import WorkerRole, worker_arguments
-from chordesk.tasks.views.run_view import progress, view
+from chordesk.tasks.cli.processes import WorkerRole, worker_arguments
+from chordesk.tasks.cli.show.runs import progress_line
+from chordesk.tasks.reading.runs import progress, view
 from chordesk.tasks.worker import celery_fixes, logs
 from chordesk.tasks.worker.app import create_app
 from tests.toy.workflow import open_toy, open_toys

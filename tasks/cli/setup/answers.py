@@ -1,24 +1,165 @@
-"""The choice: by the flags, and where they leave something open by the person at the terminal."""
+"""The choice by the flags, and where they leave something open by the person at the terminal, with the model servers
+that this machine has."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from chordesk.models.errors import KeyRefused, ModelMissing, UsageError, WrongApi
+from chordesk.models.errors import KeyRefused, ModelMissing, ServerAway, UsageError, WrongApi
 from chordesk.models.settings import Settings
 from chordesk.models.urls import masked
 from chordesk.tasks.cli.output import inert, print_line
-from chordesk.tasks.cli.setup.choice import MARKET, MODEL, PROVIDER, PROVIDERS, URL, Choice, Key
-from chordesk.tasks.cli.setup.flags import OPENAI, Flags, base_url, model_name
-from chordesk.tasks.cli.setup.keys import Before, key_for, typed_key
-from chordesk.tasks.cli.setup.person import Person
-from chordesk.tasks.services import model_servers
-from chordesk.tasks.services.model_servers import Access, Found
+from chordesk.tasks.cli.setup.choices import (
+    MARKET,
+    MODEL,
+    OPENAI,
+    PROVIDER,
+    PROVIDERS,
+    URL,
+    Before,
+    Choice,
+    Flags,
+    Key,
+    Person,
+    base_url,
+    key_for,
+    model_name,
+    typed_key,
+)
+
+if TYPE_CHECKING:
+    from chordesk.agents.gateway.wire import ModelServer
+
+USUAL: tuple[tuple[str, int], ...] = (("Ollama", 11434), ("llama.cpp", 8080), ("vLLM", 8000), ("LM Studio", 1234))
+OLLAMA_PORT = 11434
+LOOPBACK = "127.0.0.1"
+EVERYWHERE = ("", "0.0.0.0", "::")  # addresses that a server listens on, and that nobody can ask
+OLLAMA_HOST = "OLLAMA_HOST"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A base URL with what it takes to ask there. ca_file: PEM of trust roots in place of the system's."""
+
+    url: str
+    key: str | None = field(default=None, repr=False)
+    ca_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A model server. models: None where it lists none. needs_key: it says nothing without a key. name: of the program
+    that usually listens there."""
+
+    url: str
+    models: tuple[str, ...] | None = None
+    needs_key: bool = False
+    name: str = ""
+
+
+def usual_places(environ: Mapping[str, str]) -> list[Found]:
+    """Return where servers usually are on loopback, and before them where OLLAMA_HOST says that Ollama is."""
+    found = [Found(f"http://{LOOPBACK}:{port}/v1", name=name) for name, port in USUAL]
+    own = ollama_url(environ.get(OLLAMA_HOST, ""))
+    return found if own is None else [Found(own, name="Ollama"), *(each for each in found if each.url != own)]
+
+
+def ollama_url(host: str) -> str | None:
+    """Return the base URL of what OLLAMA_HOST names, as Ollama reads it; None where it names nothing that can be
+    asked."""
+    text = host.strip().strip("\"'")
+    scheme, _, rest = text.rpartition("://")
+    try:
+        parts = urlsplit(f"{scheme or 'http'}://{rest}")
+        port = parts.port or {"http": 80, "https": 443}.get(scheme, OLLAMA_PORT)
+    except ValueError:
+        return None
+    if not text or parts.scheme not in ("http", "https"):
+        return None
+    name = LOOPBACK if (parts.hostname or "") in EVERYWHERE else str(parts.hostname)
+    name = f"[{name}]" if ":" in name else name
+    return f"{parts.scheme}://{name}:{port}{parts.path.rstrip('/')}/v1"
+
+
+def find_servers(places: Sequence[Found]) -> list[Found]:
+    """Return the model servers that answer at these places."""
+    return asyncio.run(_find(places))
+
+
+def look_at_server(access: Access, *, responses: bool = False) -> Found:
+    """Return what answers at a URL, which gets /v1 where the server has its models there.
+
+    responses: a server with the Responses API alone will do. Raises ServerAway, KeyRefused, WrongApi.
+    """
+    return asyncio.run(_look(access, responses))
+
+
+def has_responses(access: Access) -> bool:
+    """Return whether a server has the Responses API. It is asked for no answer. Raises ServerAway."""
+    return asyncio.run(_has_responses(access))
+
+
+async def _find(places: Sequence[Found]) -> list[Found]:
+    answers = await asyncio.gather(*(_answers(each) for each in places))
+    return [each for each in answers if each is not None]
+
+
+async def _answers(place: Found) -> Found | None:
+    # Loaded here, and below: the HTTP library takes 0.3 s, and not every choice has use for it.
+    from chordesk.agents.gateway.look import rows_of
+    from chordesk.agents.gateway.wire import reaching
+
+    try:
+        async with reaching(place.url, None) as server:
+            page = await server.page(f"{server.url}/models")
+    except ServerAway:
+        return None
+    if (rows := rows_of(page)) is not None:
+        return Found(place.url, tuple(str(row["id"]) for row in rows), name=place.name)
+    return Found(place.url, needs_key=True, name=place.name) if isinstance(server.refusal(page), KeyRefused) else None
+
+
+async def _look(access: Access, responses: bool) -> Found:
+    from chordesk.agents.gateway.look import require_chat
+    from chordesk.agents.gateway.wire import reaching
+
+    async with reaching(access.url, access.key, access.ca_file) as server:
+        for url in (server.url,) if urlsplit(server.url).path else (f"{server.url}/v1", server.url):
+            if (models := await _models_at(server, url)) is not None:
+                return Found(url, models)
+        if not responses or not await _takes_responses(server):
+            await require_chat(server, await server.page(f"{server.url}/models"))
+    return Found(access.url)
+
+
+async def _models_at(server: ModelServer, url: str) -> tuple[str, ...] | None:
+    from chordesk.agents.gateway.look import rows_of
+
+    rows = rows_of(await server.page(f"{url}/models"))
+    return None if rows is None else tuple(str(row["id"]) for row in rows)
+
+
+async def _has_responses(access: Access) -> bool:
+    from chordesk.agents.gateway.wire import reaching
+
+    async with reaching(access.url, access.key, access.ca_file) as server:
+        return await _takes_responses(server)
+
+
+async def _takes_responses(server: ModelServer) -> bool:
+    from chordesk.agents.gateway.look import has_endpoint
+
+    page = await server.page(f"{server.url}/responses", {})
+    return page.kind == "text/event-stream" or has_endpoint(page)
+
 
 MARKETS: Mapping[str, str] = {
     "replay": "real daily prices of 2009 and 2010; no network",
@@ -37,7 +178,7 @@ def decide(flags: Flags, before: Before, person: Person) -> Choice:
     if provider is None:
         if not person.terminal:
             raise UsageError(f"--provider {NO_TERMINAL}", remedy=f"add --provider, one of: {', '.join(PROVIDERS)}")
-        servers = model_servers.find(model_servers.usual_places(os.environ))
+        servers = find_servers(usual_places(os.environ))
         provider = _provider(before, person, servers)
         replace(flags, provider=provider).check()
     if provider == "rulebook":
@@ -74,7 +215,7 @@ def _endpoint(flags: Flags, before: Before, person: Person) -> Choice:
     url = base_url(flags.url) if flags.url is not None else person.ask("Base URL", "--url", known or OPENAI, base_url)
     found, key = _reached(flags, before, person, url, hosted=True)
     provider = "endpoint"
-    if flags.look and not model_servers.has_responses(_access(before, found.url, key)):
+    if flags.look and not has_responses(_access(before, found.url, key)):
         reason = f"{masked(found.url)} has no Responses API"
         if flags.provider is not None:
             raise WrongApi(reason, remedy="give --provider local, which asks it by chat completions")
@@ -86,7 +227,7 @@ def _endpoint(flags: Flags, before: Before, person: Person) -> Choice:
 def _local(flags: Flags, before: Before, person: Person, servers: Sequence[Found]) -> Choice:
     url = flags.url
     if url is None:
-        servers = servers or model_servers.find(model_servers.usual_places(os.environ))
+        servers = servers or find_servers(usual_places(os.environ))
         if not person.terminal:
             here = ", ".join(each.url for each in servers) or "no model server"
             raise UsageError(f"--url {NO_TERMINAL}", remedy=f"add --url; found here: {here}")
@@ -102,8 +243,8 @@ def _taken(flags: Flags, before: Before, person: Person, servers: Sequence[Found
     """Return what the person takes of the servers found: a server and its model, None for one that has yet to be named.
     None: another server."""
     if not servers:
-        ports = ", ".join(f"{port} ({name})" for name, port in model_servers.USUAL)
-        print_line(f"no model server answers on {model_servers.LOOPBACK} at {ports}")
+        ports = ", ".join(f"{port} ({name})" for name, port in USUAL)
+        print_line(f"no model server answers on {LOOPBACK} at {ports}")
         return None
     offers: list[tuple[Found, str | None]] = []
     for each in servers:
@@ -129,7 +270,7 @@ def _reached(flags: Flags, before: Before, person: Person, url: str, *, hosted: 
         return Found(url), key
     while True:
         try:
-            return model_servers.look(_access(before, url, key), responses=hosted), key
+            return look_at_server(_access(before, url, key), responses=hosted), key
         except KeyRefused as refused:
             if not person.terminal or flags.key_env or flags.key_file:
                 raise KeyRefused(str(refused.args[0]), remedy="give the right one by --key-env or --key-file") from None
@@ -167,7 +308,7 @@ def _of_list(model: str, found: Found) -> str:
         return model
     close = get_close_matches(model, found.models, 1)
     remedy = f"take {close[0]}, or another of them" if close else "take one of them"
-    if urlsplit(found.url).port == model_servers.OLLAMA_PORT:
+    if urlsplit(found.url).port == OLLAMA_PORT:
         remedy += f", or fetch it: `ollama pull {model}`"
     raise ModelMissing(f"{masked(found.url)} has no model {model!r}; it has {_listed(found.models)}", remedy=remedy)
 

@@ -1,22 +1,261 @@
-"""`desk setup`: asks what the user has, tries it with one turn, and writes it into `.env`."""
+"""`desk setup`: asks what the user has, tries it with one turn, and writes it into `.env`, where every other line and
+comment stays as it is."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
+from urllib.parse import urlsplit
 
 import typer
+from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 
 from chordesk.models.errors import CodexError, ServiceError, UsageError
-from chordesk.tasks.cli.output import fail, print_line, relative, warn
+from chordesk.models.files import replacing
+from chordesk.models.settings.running_desk import is_up
+from chordesk.models.settings.sources import Loaded, load
+from chordesk.models.urls import HIDDEN, is_loopback, masked
+from chordesk.tasks.cli.output import fail, inert, print_line, relative, warn
 from chordesk.tasks.cli.setup.answers import NO_TERMINAL, decide, market
-from chordesk.tasks.cli.setup.choice import OURS, Choice
-from chordesk.tasks.cli.setup.flags import Flags
-from chordesk.tasks.cli.setup.keys import Before
-from chordesk.tasks.cli.setup.person import Person
-from chordesk.tasks.cli.setup.plan import Plan, changes_shown, planned, settings_of, to_know
-from chordesk.tasks.services import env_file, signals
+from chordesk.tasks.cli.setup.choices import KEY, KEY_FILE, OURS, SECRETS, SERVED, URL, Before, Choice, Flags, Person
+from chordesk.tasks.services import signals
+
+ENV_FILE = ".env"
+_BYTE_ORDER_MARK = "\ufeff"
+_PLAIN = re.compile(r"[\w./:@+~-]+", re.ASCII)
+# A line with a value, as python-dotenv reads it: what stands before the value, the value, a comment, the line's end.
+_LINE = re.compile(
+    r"""(\s*(?:export[^\S\r\n]+)?[^=\r\n]+?=(?:[^\S\r\n]+(?=[^\s\#]))?)"""
+    r"""(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\r\n]*?)([^\S\r\n]+\#[^\r\n]*)?[^\S\r\n]*(\r\n|\n|\r|\Z)""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+class Change(NamedTuple):
+    """A variable that gets another value. None: it is not set."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+def find_env_file(folder: Path) -> Path:
+    """Return the file that a desk started in this folder reads: the nearest one upward; else where one would be."""
+    return next(
+        (each / ENV_FILE for each in (folder, *folder.parents) if (each / ENV_FILE).is_file()), folder / ENV_FILE
+    )
+
+
+def read_env_file(path: Path) -> str:
+    """Return the file's text, empty where there is none. Raises UsageError for one that cannot be changed safely."""
+    remedy = "name another file by --env, or move this one away"
+    try:
+        if path.is_symlink():
+            raise UsageError(
+                f"{path} is a link to {path.resolve()}", remedy=f"name the file itself: --env {path.resolve()}"
+            )
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path} is not a regular file", remedy=remedy)
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", remedy=remedy) from None
+    except UnicodeDecodeError as error:
+        reason = f"{path} is no UTF-8 text: byte {error.start} cannot be read"
+        raise UsageError(reason, remedy="save it as UTF-8, or name another file by --env") from None
+    if "\0" in text:
+        raise UsageError(f"{path} is no text: there is a zero byte in it", remedy=remedy)
+    return text
+
+
+def values(text: str) -> dict[str, str | None]:
+    """Return the variables as the desk reads them."""
+    return dotenv_values(stream=StringIO(text), interpolate=False)
+
+
+def unread(text: str) -> list[int]:
+    """Return the numbers of lines that are no NAME=VALUE, which no desk reads."""
+    found = (each for each in parse_stream(StringIO(text)) if each.error)
+    return [each.original.line + len(re.match(r"\s*", each.original.string)[0].splitlines()) for each in found]  # type: ignore[index]
+
+
+def changed(text: str, wanted: Mapping[str, str | None]) -> str:
+    """Return the text with these values; None takes a variable out. What has its value already stays as it is.
+
+    Raises UsageError when the text cannot hold them, as after a quote that is not closed.
+    """
+    before = values(text)
+    todo = {name: value for name, value in wanted.items() if (before.get(name) or None) != value}
+    mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
+    found = mark + "".join(_lines(text, todo))
+    end = "\r\n" if "\r\n" in text else "\n"
+    new = "".join(f"{name}={_quoted(value)}{end}" for name, value in todo.items() if value and name not in before)
+    found += end if new and found.strip(mark) and not found.endswith(("\n", "\r")) else ""
+    found += new
+    if not _holds(values(found), {**before, **todo}):
+        raise UsageError("the values cannot be written into the .env", remedy="close the quotes of its last lines")
+    return found
+
+
+def _holds(found: Mapping[str, str | None], wanted: Mapping[str, str | None]) -> bool:
+    return {name: value for name, value in found.items() if value} == {
+        name: value for name, value in wanted.items() if value
+    }
+
+
+def _lines(text: str, todo: Mapping[str, str | None]) -> Iterator[str]:
+    """Yield the text's lines. Of a variable that is there twice the last one counts, so that one is changed."""
+    bindings = list(parse_stream(StringIO(text)))
+    last = {each.key: place for place, each in enumerate(bindings)}
+    for place, each in enumerate(bindings):
+        whole = each.original.string
+        if each.key is None or each.key not in todo:
+            yield whole
+        elif (value := todo[each.key]) is None:
+            yield _space(whole)
+        else:
+            yield whole if place != last[each.key] else _with_value(each.key, whole, value)
+
+
+def _with_value(name: str, line: str, value: str) -> str:
+    if (parts := _LINE.fullmatch(line)) is None:  # such as NAME without a value
+        return f"{_space(line)}{name}={_quoted(value)}\n"
+    return f"{parts[1]}{_quoted(value)}{parts[2] or ''}{parts[3]}"
+
+
+def _space(line: str) -> str:
+    """Return the empty lines before a variable, which the parser takes for a part of it."""
+    found = re.match(r"(?:[^\S\r\n]*(?:\r\n|\n|\r))*", line)
+    return found[0] if found else ""
+
+
+def _quoted(value: str) -> str:
+    if _PLAIN.fullmatch(value):
+        return value
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def changes(before: str, after: str) -> list[Change]:
+    """Return what differs between two texts, in the order of the variables' names in the second one."""
+    old, new = values(before), values(after)
+    names = [*new, *(name for name in old if name not in new)]
+    return [Change(name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
+
+
+def write_env_file(path: Path, text: str) -> None:
+    """Replace the file at once, with the owner and the rights that it has; a new one is its owner's alone. Raises
+    UsageError."""
+    try:
+        known = path.stat() if path.exists() else None
+        with replacing(path) as file:
+            if known is not None:
+                os.fchmod(file.fileno(), stat.S_IMODE(known.st_mode))
+                with suppress(PermissionError):
+                    os.fchown(file.fileno(), known.st_uid, known.st_gid)
+            file.write(text.encode())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}", remedy="name another file by --env") from None
+
+
+def write_secret(path: Path, secret: str) -> None:
+    """Write a secret into a file that its owner alone may read. Raises UsageError."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replacing(path) as file:  # made with access for its owner alone
+            file.write(f"{secret}\n".encode())
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}", remedy="set DESK_HOME to a folder you may write"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A choice, and the file's text before and after it. loaded: the settings of a desk that reads the file, whatever
+    this shell sets."""
+
+    path: Path
+    before: str
+    after: str
+    choice: Choice
+    loaded: Loaded
+
+    @property
+    def changes(self) -> list[Change]:
+        return changes(self.before, self.after)
+
+    def write(self) -> None:
+        """Write the key into its file, then the file. Raises UsageError."""
+        key = self.choice.key
+        if key.kept and key.path is not None and key.text is not None:
+            write_secret(key.path, key.text)
+        if self.changes:
+            write_env_file(self.path, self.after)
+
+
+def planned(path: Path, before: str, choice: Choice) -> Plan:
+    """Return the plan of a choice. Raises UsageError, and SettingError where other settings contradict it."""
+    after = changed(before, choice.variables())
+    return Plan(path, before, after, choice, settings_of(choice.trial(values(after))))
+
+
+def settings_of(dotenv: Mapping[str, str | None]) -> Loaded:
+    """Return the settings of a desk that has these variables in its `.env`, without what this shell sets of those that
+    setup chooses. Raises SettingError."""
+    environ = {name: value for name, value in os.environ.items() if name not in OURS}
+    return load(environ, join=False, dotenv=dotenv)
+
+
+def changes_shown(plan: Plan) -> list[str]:
+    """Return what changes in the file, line by line, without secrets."""
+    lines = [f"{relative(plan.path)}{'' if plan.before else ' (new)'}:"]
+    for each in plan.changes:
+        lines += [f"  - {each.name}={_shown(each.name, each.before)}"] if each.before else []
+        lines += [f"  + {each.name}={_shown(each.name, each.after)}"] if each.after else []
+    rest = [name for name in values(plan.before) if name not in {each.name for each in plan.changes}]
+    return [*lines, f"  {', '.join(rest)}: as before"] if rest else lines
+
+
+def _shown(name: str, value: str | None) -> str:
+    if name in SECRETS:
+        return HIDDEN
+    return inert(masked(value or "") if name == URL else value or "")
+
+
+def to_know(plan: Plan, cwd: Path) -> Iterator[str]:
+    """Yield warnings about what else decides the settings of a desk."""
+    found, choice = values(plan.after), plan.choice
+    for name in OURS:
+        given = os.environ.get(name)
+        if not given or given == found.get(name) or (name == KEY and given == choice.key.text):
+            continue
+        if name not in (KEY, KEY_FILE) or choice.provider in SERVED:
+            shown = f"{name}={_shown(name, given)}"
+            yield f"{shown} is set in this shell and goes before {plan.path.name}: `unset {name}`"
+    origin = plan.loaded.origins.get("provider_key")
+    if choice.provider in SERVED and choice.key.text is None and origin is not None:
+        yield f"{choice.url} is sent the key of {origin.key} (from {origin.source})"
+    if choice.provider == "local" and choice.key.text and not is_loopback(urlsplit(choice.url or "").hostname or ""):
+        yield f"{masked(choice.url or '')} counts as local, without a price: what it charges is in no figure"
+    own = choice.key.path if not choice.key.kept else None
+    if own is not None and own.stat().st_mode & 0o077:
+        yield f"others may read {own}: `chmod 600 {own}`"
+    if plan.path.name != ENV_FILE:
+        yield f"no desk reads {plan.path} by itself: it reads {ENV_FILE}, and its environment"
+    elif find_env_file(cwd) != plan.path:
+        yield f"a desk reads {plan.path} where it is started in {plan.path.parent} or below it"
+    if is_up(home := plan.loaded.settings.home):
+        yield f"a `desk up` runs on {home} and keeps the settings that it has: stop it and start it again"
+
 
 FAILED = 1
 LEFT = 130
@@ -51,7 +290,7 @@ def setup(
     fails, and then nothing is written.
     """
     flags = Flags(provider, url, model, key_env, key_file, no_key, market_name, look=not no_try)
-    path = (env.expanduser().absolute() if env is not None else env_file.find(Path.cwd())).absolute()
+    path = (env.expanduser().absolute() if env is not None else find_env_file(Path.cwd())).absolute()
     with signals.raised():
         try:
             code = _set_up(flags, path, Person(), yes=yes)
@@ -64,9 +303,9 @@ def setup(
 
 def _set_up(flags: Flags, path: Path, person: Person, *, yes: bool) -> int:
     """Return the exit code. Raises UsageError and SettingError for wrong input."""
-    text = env_file.read(path)
-    variables = env_file.values(text)
-    warn(f"{path}, line {number}: no NAME=VALUE, so that no desk reads it" for number in env_file.unread(text))
+    text = read_env_file(path)
+    variables = values(text)
+    warn(f"{path}, line {number}: no NAME=VALUE, so that no desk reads it" for number in unread(text))
     others = {name: value for name, value in variables.items() if name not in OURS}
     before = Before(variables, settings_of(others).settings)
     try:
@@ -109,9 +348,7 @@ def _decided(flags: Flags, before: Before, person: Person) -> Choice:
 
 def _works(plan: Plan, person: Person) -> bool:
     """Try the choice, print what came of it and what a screen takes, and return whether it works."""
-    from chordesk.tasks.cli.setup.login import ensure_login
-    from chordesk.tasks.cli.setup.outlook import screen_lines
-    from chordesk.tasks.cli.setup.trial import tried
+    from chordesk.tasks.cli.setup.trial import ensure_login, screen_lines, tried
 
     settings = plan.loaded.settings
     try:

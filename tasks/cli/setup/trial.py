@@ -1,21 +1,34 @@
-"""The try of a choice, by the doctor's checks: what its server can do, and one real turn."""
+"""The try of a choice: the Codex login, what its server can do, one real turn, and what a screen would take."""
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 
 from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
-from chordesk.models.errors import DeskError
+from chordesk.agents.role_models import LOCAL, RoleModel, role_models
+from chordesk.agents.roles import ROLES
+from chordesk.models.database.store import Store, current
+from chordesk.models.errors import DeskError, LoginMissing
+from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE, prices
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.cli.output import console, inert, print_line
+from chordesk.tasks.cli.setup.choices import Person
+from chordesk.tasks.cli.show import amounts
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
-from chordesk.tasks.doctor.mirror import request_mirror
-from chordesk.tasks.doctor.model import model
-from chordesk.tasks.doctor.servers import server
+from chordesk.tasks.doctor.model import model, request_mirror, server
+from chordesk.tasks.engine.budgets import RULES
+from chordesk.tasks.engine.kinds import turns_of
+from chordesk.tasks.reading.outlook import TurnTokens, assumed_tokens, local_times, past_tokens, seconds_of
+from chordesk.tasks.workflows.screen import screen_params
+from chordesk.tools.market.universe import resolve_universe
 
 UNEXPECTED = "this is unexpected; please report it"
 SERVER, TURN = "asking the server what it can do for the model", "trying the model with one turn"
@@ -56,3 +69,88 @@ def _result(check: Callable[[CheckContext], Check], context: CheckContext) -> Ch
         raise
     except Exception as error:
         return Check("", CheckStatus.FAIL, f"{type(error).__name__}: {error}", UNEXPECTED)
+
+
+def ensure_login(settings: Settings, person: Person) -> None:
+    """Let the person log in where the provider needs it and there is no login. Raises LoginMissing."""
+    # Loaded here: it takes seconds, in which the questions would wait.
+    from chordesk.tasks.bootstrap import login_command, require_login
+
+    try:
+        return require_login(settings)
+    except LoginMissing as missing:
+        command, own = login_command(settings)
+        shown = shlex.join([command[0], *command[3:]])
+        reason, remedy = str(missing.args[0]), f"run `{shown}`, or `desk setup` at a terminal, which offers it"
+        print_line(reason)
+        if not (person.terminal and person.agrees("Log in now? It shows a code to type in at any browser", True)):
+            raise LoginMissing(reason, remedy=remedy) from None
+    Path(own["CODEX_HOME"]).mkdir(mode=0o700, parents=True, exist_ok=True)
+    subprocess.run(command, env={**os.environ, **own}, check=False)  # it says itself what goes wrong
+    try:
+        require_login(settings)
+    except LoginMissing as missing:
+        raise LoginMissing(f"{missing.args[0]}: the login did not succeed", remedy=remedy) from None
+
+
+Past = Mapping[tuple[str, str], TurnTokens]
+WAVES = 4  # of turns that wait for each other: screeners, quick, the other roles, trader
+
+
+def screen_lines(settings: Settings, seconds: float | None) -> list[str]:
+    """Return lines about a screen. What turns of this desk took is known from its database, if there is one. seconds:
+    of the turn that was tried, None where none was."""
+    models = {role: model for role, model in role_models(settings).items() if model.provider(settings) != RULES}
+    if not models:
+        return ["a screen takes seconds and costs nothing: rules are no model"]
+    try:
+        symbols = resolve_universe(settings.universe, Desk(settings, "setup", records=False).market)
+        turns = turns_of("screen", screen_params(settings, symbols), settings)
+        past = _past(settings)
+    except DeskError as error:
+        return [f"what a screen takes is not known: {error}"]
+    local = local_times(settings, turns, past)
+    lines = [f"a screen of {settings.universe} ({len(symbols)} symbols):", *_models(settings, models, turns, past)]
+    if not local and seconds is not None:
+        lines.append(f"at least {amounts.span(WAVES * seconds)}, where each turn takes as long as the one just tried")
+    allowed = settings.run_deadline_minutes * 60
+    return lines + amounts.times(local) + amounts.too_long(seconds_of(local), allowed)
+
+
+def _past(settings: Settings) -> Past:
+    """Return the tokens of the turns that this desk had; none without a database, or with one of another version."""
+    if settings.database.startswith("sqlite") and not (settings.home / "desk.db").exists():
+        return {}
+    found, newest = current(settings.database)
+    if found != newest:
+        return {}
+    with Store(settings.database).read() as session:
+        return past_tokens(session)
+
+
+def _models(settings: Settings, models: Mapping[str, RoleModel], turns: Mapping[str, int], past: Past) -> Iterator[str]:
+    """Yield a line for each model: its turns, tokens and price."""
+    for each in dict.fromkeys(models.values()):
+        counts = {role: count for role, count in turns.items() if role in ROLES and models.get(role) == each and count}
+        if not counts:
+            continue
+        label = each.label(settings)
+        tokens = {role: past.get((label, role)) or assumed_tokens(ROLES[role], settings) for role in counts}
+        read = round(sum(tokens[role].read * count for role, count in counts.items()))
+        written = round(sum(tokens[role].written * count for role, count in counts.items()))
+        assumed = "" if all((label, role) in past for role in counts) else ", as assumed before the first one"
+        number = sum(counts.values())
+        what = (
+            f"at most {number} turn{'' if number == 1 else 's'}, {read:,} tokens read and {written:,} written{assumed}"
+        )
+        yield f"{label}: {what}; {_money(settings, each, read, written)}"
+
+
+def _money(settings: Settings, model: RoleModel, read: int, written: int) -> str:
+    if model.runtime == LOCAL:
+        return NO_PRICE
+    if (price := prices(settings.prices).get(model.model)) is None:
+        return "price unknown: set DESK_PRICES"
+    listed = f", by the prices of {AS_OF}" if price == LISTED.get(model.model) else ""
+    usd = f"about {price.of(read, 0, written):,.2f} USD{listed}"
+    return f"paid by the plan of the login; over the API {usd}" if model.provider(settings) == "codex" else usd

@@ -18,12 +18,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.urls import is_loopback
-from chordesk.tasks.services import folders
+from chordesk.tasks.services import plan
+from chordesk.tasks.web.app import KEEP_ALIVE_SECONDS, STOP_SECONDS, bind, url_of
 from chordesk.tasks.web.mcp.protocol import protocol_server
 from chordesk.tasks.web.problems import answer, problem
-from chordesk.tasks.web.security import Guard, host_names
-from chordesk.tasks.web.serving import KEEP_ALIVE_SECONDS, STOP_SECONDS, bind, url_of
-from chordesk.tasks.web.tokens import token_of
+from chordesk.tasks.web.security import Guard, host_names, token_of
 from chordesk.tools.registry import Toolset
 
 PATH = "/mcp"
@@ -53,7 +52,7 @@ def serve_http(settings: Settings, toolset: Toolset, address: str, announce: Cal
             remedy="set DESK_API_TOKEN as well, or listen on 127.0.0.1",
         )
     here = settings.model_copy(update={"api_host": host})
-    folders.prepare(settings.home)
+    plan.prepare_folders(settings.home)
     token = token_of(settings)
     with _bound(host, port) as listening:
         config = uvicorn.Config(

@@ -1,13 +1,20 @@
-"""The server of the Model Context Protocol: the tools that there are, and a call's answer as text and picture."""
+"""The server of the Model Context Protocol: the tools, a call's answer, and messages over standard input and output."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import importlib.metadata
-from typing import Any
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import redirect_stdout
+from typing import Any, BinaryIO
 
 from mcp import types
 from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
 
 from chordesk.tools.registry import ToolAnswer, Toolset, ToolSpec
 
@@ -53,3 +60,72 @@ def _version() -> str:
         return importlib.metadata.version("chordesk")
     except importlib.metadata.PackageNotFoundError:  # run from its folder
         return "0"
+
+
+MOST_BYTES = 4 * 1024 * 1024  # of a line, as the HTTP server's of a body
+
+
+def serve_stdio(toolset: Toolset) -> None:
+    """Serve until standard input ends or the reader leaves. Standard output has messages alone: what else is printed
+    goes to standard error."""
+    output = sys.stdout.buffer
+    with redirect_stdout(sys.stderr):
+        asyncio.run(_serve(toolset, output))
+
+
+async def _serve(toolset: Toolset, output: BinaryIO) -> None:
+    server = protocol_server(toolset)
+    try:
+        async with stdio_server(_Lines(), _Output(output)) as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+    except BaseExceptionGroup as group:
+        _raise_first(group)
+
+
+def _raise_first(group: BaseExceptionGroup[BaseException]) -> None:
+    """Raise what ended the server, by itself; return where that is a reader that left."""
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    if not isinstance(first, BrokenPipeError):
+        raise first from None
+
+
+class _Lines:
+    """The lines of standard input. A thread of its own reads them: one of a pool would hold up the end of this process
+    until there is a next line."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        # The stream of sys.stdin is locked while somebody reads, and the interpreter's end wants that lock.
+        self._input = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+        threading.Thread(target=self._read, name="stdin", daemon=True).start()
+
+    def _read(self) -> None:
+        try:
+            while line := self._input.readline(MOST_BYTES):
+                self._hand_over(line.decode("utf-8", errors="replace"))
+            self._hand_over(None)
+        except RuntimeError:  # the loop has ended
+            return
+
+    def _hand_over(self, line: str | None) -> None:
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        while (line := await self._queue.get()) is not None:
+            yield line
+
+
+class _Output:
+    """Standard output. Written by the loop itself: a reader that is slow would hold up nothing but its own answers."""
+
+    def __init__(self, output: BinaryIO) -> None:
+        self._output = output
+
+    async def write(self, text: str) -> None:
+        self._output.write(text.encode())
+
+    async def flush(self) -> None:
+        self._output.flush()

@@ -1,4 +1,4 @@
-"""Routes of a run's board: its signals, forecasts and tally, and the stop of one voice."""
+"""Routes of boards, questions and scores."""
 
 from __future__ import annotations
 
@@ -8,13 +8,29 @@ from typing import Any
 import structlog
 from fastapi import APIRouter, Response
 
+from chordesk.models.board import QuestionSource, QuestionState
 from chordesk.models.errors import UsageError
-from chordesk.tasks.views.board.board_view import BoardView, TallyView, board_view, tally_of
-from chordesk.tasks.views.run_view import find_run
+from chordesk.models.tables.board import Question
+from chordesk.tasks.reading.boards import BoardView, TallyView, board_view, tally_of
+from chordesk.tasks.reading.runs import find_run
+from chordesk.tasks.reading.scores import ScoreBoard, ScoreKind, question_view, scores
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
-from chordesk.tasks.web.schemas import Id, InterruptedTurn, StoppedVoice, StopRequest, Ticker
+from chordesk.tasks.web.schemas import (
+    Id,
+    IdFilter,
+    InterruptedTurn,
+    Limit,
+    Offset,
+    QuestionDetail,
+    StoppedVoice,
+    StopRequest,
+    TextFilter,
+    Ticker,
+)
+from chordesk.tasks.web.security import JsonRoute
 from chordesk.tasks.workflows.episode.rounds import stop_voice
+from chordesk.tools.questions.reading import find_question, list_questions
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["board"], route_class=WriteRoute)
@@ -56,3 +72,45 @@ def stop_one_voice(context: Context, run_id: Id, voice: Ticker, asked: StopReque
     response.status_code = HTTPStatus.OK if stopped.over else HTTPStatus.ACCEPTED
     turns = [InterruptedTurn(thread=thread, turn=turn) for thread, turn in stopped.interrupted]
     return StoppedVoice(run_id=found, voice=voice, interrupted=turns, over=stopped.over)
+
+
+questions_router = APIRouter(tags=["questions"], route_class=JsonRoute)
+
+
+@questions_router.get("/questions")
+def questions(
+    context: Context,
+    state: QuestionState | None = None,
+    source: QuestionSource | None = None,
+    about: IdFilter = None,
+    limit: Limit = 20,
+    offset: Offset = 0,
+) -> list[Question]:
+    """List questions: open ones first, what closes soonest at the top, then the newest outcomes. about: a symbol."""
+    with context.store.read() as session:
+        subject = about.upper() if about else None
+        rows = list_questions(session, state=state, source=source, subject=subject, limit=limit, offset=offset)
+        return list(rows)
+
+
+@questions_router.get("/questions/{question_id}")
+def question(context: Context, question_id: Id) -> QuestionDetail:
+    """Show a question: its rule, its times, its outcome with the evidence, and what it scores."""
+    with context.store.read() as session:
+        return QuestionDetail.model_validate(question_view(session, find_question(session, question_id)))
+
+
+scores_router = APIRouter(tags=["scores"], route_class=JsonRoute)
+
+
+@scores_router.get("/scores")
+def show(
+    context: Context, kind: ScoreKind | None = None, name: TextFilter = None, account: TextFilter = None
+) -> ScoreBoard:
+    """Show the scores of an account's voices, tools, lenses, roles and verdicts over resolved questions, by default the
+    desk's own account; of one kind or, with its name, of one source alone."""
+    if name is not None and kind is None:
+        raise UsageError("a name was given without its kind", remedy="give kind too, such as kind=voice")
+    settings = context.settings
+    with context.store.read() as session:
+        return scores(session, account or settings.account, settings.model_cutoffs, kind, name)

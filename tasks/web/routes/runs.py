@@ -1,4 +1,4 @@
-"""Routes of runs: their progress, results and turns, and a stop."""
+"""Routes of runs: progress, results, turns and a stop; their course, pictures, reports and verdicts."""
 
 from __future__ import annotations
 
@@ -6,20 +6,33 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 import structlog
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import AfterValidator
+from sqlmodel import select
 
-from chordesk.models.errors import RedisDown
+from chordesk.models.database.artifacts import path_in_home, removed_at, stored
+from chordesk.models.errors import NotFound, RedisDown
 from chordesk.models.states import RunState
-from chordesk.models.tables.runs import Run, Turn
+from chordesk.models.tables.runs import Artifact, Run, Turn
 from chordesk.tasks.engine import kinds
-from chordesk.tasks.views.history.listing import RunFilter, RunRow, run_page
-from chordesk.tasks.views.lineage import lineage
-from chordesk.tasks.views.run_detail import RunDetail, detail
-from chordesk.tasks.views.run_view import CandidateRow, candidates, find_run
+from chordesk.tasks.reading.candidates import CandidateTable, Funnel, candidate_table, funnel
+from chordesk.tasks.reading.orders import lineage
+from chordesk.tasks.reading.reports import (
+    ReportDetail,
+    ReportRow,
+    VerdictDetail,
+    list_reports,
+    report_detail,
+    verdict_detail,
+)
+from chordesk.tasks.reading.run_details import RunDetail, Timeline, detail, timeline
+from chordesk.tasks.reading.run_list import RunComparison, RunFilter, RunRow, comparison, run_page
+from chordesk.tasks.reading.runs import CandidateRow, candidates, find_run
+from chordesk.tasks.reports.documents import run_document
+from chordesk.tasks.reports.formats import MEDIA_TYPES, Format, policy, rendered
+from chordesk.tasks.reports.schema import RunDocument
 from chordesk.tasks.web.context import Context, ServiceContext
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
-from chordesk.tasks.web.reads import find_turn, tool_calls, turns, verdicts
 from chordesk.tasks.web.schemas import (
     AnalyzeRequest,
     DayFilter,
@@ -38,7 +51,12 @@ from chordesk.tasks.web.schemas import (
     TradeRequest,
     TurnDetail,
     VerdictRow,
+    find_turn,
+    tool_calls,
+    turns,
+    verdicts,
 )
+from chordesk.tasks.web.security import JsonRoute
 from chordesk.tasks.worker.stopping import Stop, stop_runs
 from chordesk.tasks.workflows.analyze import open_analysis
 from chordesk.tasks.workflows.episode.opening import open_episode
@@ -193,3 +211,120 @@ def _notify_workers(context: ServiceContext, run_ids: list[str]) -> None:
         context.notifier.stop(run_ids)
     except RedisDown as error:
         log.warning("api.workers_not_notified", error=str(error.args[0]))
+
+
+artifacts_router = APIRouter(tags=["runs"])
+
+Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the bytes")]
+
+
+@artifacts_router.get(
+    "/artifacts/{digest}",
+    response_class=Response,
+    responses={200: {"content": {"image/png": {}}, "description": "The bytes of the picture."}},
+)
+def artifact(context: Context, digest: Digest) -> Response:
+    """Show a picture that a tool gave to a turn."""
+    with context.store.read() as session:
+        kind = session.exec(select(Artifact.kind).where(Artifact.digest == digest).limit(1)).first()
+    if kind is None:
+        raise NotFound(f"there is no artifact {digest}", remedy="a run lists its artifacts with their digests")
+    data = stored(context.settings.home, digest, kind)
+    if data is None and (at := removed_at(context.settings.home, path_in_home(digest, kind))) is not None:
+        remedy = "pictures are kept for DESK_KEEP_ARTIFACT_DAYS after their run; its row and figures stay"
+        raise NotFound(f"the file of artifact {digest} was removed on {at:%Y-%m-%d}", remedy=remedy)
+    if data is None:
+        remedy = "it is in the data folder of the worker that ran the turn"
+        raise NotFound(f"the file of artifact {digest} is not here, or not as it was", remedy=remedy)
+    return Response(data, media_type=kind)
+
+
+# Routes of a run's course: its timeline, its funnel, the table of its candidates, what differs from another, and its
+# report as a file.
+
+course_router = APIRouter(tags=["runs"], route_class=JsonRoute)
+
+
+@course_router.get("/runs/{run_id}/timeline")
+def run_timeline(context: Context, run_id: Id) -> Timeline:
+    """Show each step of a run with its attempts, workers, waits and turns, and those that have not begun."""
+    with context.store.read() as session:
+        return timeline(session, find_run(session, run_id))
+
+
+@course_router.get("/runs/{run_id}/funnel")
+def run_funnel(context: Context, run_id: Id) -> Funnel:
+    """Show a run's universe, hits, candidates, verdicts, orders and fills, each with the ids behind its count."""
+    with context.store.read() as session:
+        return funnel(session, find_run(session, run_id))
+
+
+@course_router.get("/runs/{run_id}/table")
+def run_table(context: Context, run_id: Id) -> CandidateTable:
+    """Show a run's candidates with one cell a role, the verdict with the rule that decided it, and the orders."""
+    with context.store.read() as session:
+        return candidate_table(session, find_run(session, run_id))
+
+
+@course_router.get("/runs/{run_id}/compare/{other_id}")
+def compare(context: Context, run_id: Id, other_id: Id) -> RunComparison:
+    """Compare a run with another one of its kind: candidates, verdicts, tokens and money, settings."""
+    with context.store.read() as session:
+        return comparison(session, context.settings, find_run(session, run_id), find_run(session, other_id))
+
+
+_FILE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": RunDocument,
+        "content": {"text/html": {}, "text/markdown": {}},
+        "description": "The report, as a file to keep.",
+    }
+}
+
+
+@course_router.get("/runs/{run_id}/report", response_class=Response, responses=_FILE)
+def run_report(context: Context, run_id: Id, format: Format = "html") -> Response:
+    """Make the report of a run: HTML with its charts in it, markdown or JSON, as `desk report` does."""
+    with context.store.read() as session:
+        found = find_run(session, run_id).id
+    made = run_document(context.desk, found)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{made.title.replace(" ", "-")}.{format}"',
+        "Content-Security-Policy": f"{policy()}; frame-ancestors 'none'",
+    }
+    text = rendered(made, format)
+    return Response(text, media_type=MEDIA_TYPES[format], headers=headers)
+
+
+reports_router = APIRouter(tags=["reports"], route_class=JsonRoute)
+
+
+@reports_router.get("/reports")
+def reports(
+    context: Context,
+    run: IdFilter = None,
+    symbol: IdFilter = None,
+    role: TextFilter = None,
+    limit: Limit = 20,
+    offset: Offset = 0,
+) -> list[ReportRow]:
+    """List reports without their answers, the newest first."""
+    with context.store.read() as session:
+        run_id = find_run(session, run).id if run else None
+        name = symbol.upper() if symbol else None
+        return list_reports(session, limit, offset, run_id=run_id, symbol=name, role=role)
+
+
+@reports_router.get("/reports/{report_id}")
+def report(context: Context, report_id: Id) -> ReportDetail:
+    """Show a report: its structured answer, each figure with the tool call that it comes from, its turn and thread, and
+    the verdicts that count it."""
+    with context.store.read() as session:
+        return report_detail(session, report_id)
+
+
+@reports_router.get("/verdicts/{verdict_id}")
+def verdict(context: Context, verdict_id: Id) -> VerdictDetail:
+    """Show a verdict: the rule that decided it, the reports that it rests on, what was missing, and its orders."""
+    with context.store.read() as session:
+        return verdict_detail(session, verdict_id)

@@ -13,7 +13,7 @@ import httpx
 
 from chordesk.agents.rulebook.cases import MAX_CALLS
 from chordesk.agents.rulebook.server import build_server
-from chordesk.tasks.web.serving import bind
+from chordesk.tasks.web.app import bind
 from tests.patience import PATIENCE
 
 Tools = Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]

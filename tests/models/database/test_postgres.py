@@ -23,8 +23,8 @@ from chordesk.models.errors import DatabaseDown
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.orders import Account, Order
 from chordesk.models.tables.runs import Run, Turn
-from chordesk.tasks.views.lineage import lineage
-from chordesk.tasks.views.run_view import find_run, progress, view
+from chordesk.tasks.reading.orders import lineage
+from chordesk.tasks.reading.runs import find_run, progress, view
 from chordesk.tasks.workflows.research import open_research
 from tests.builders import MARKET_NOW, a_report, a_run, a_step, a_turn
 from tests.models.database.writers import cash_after

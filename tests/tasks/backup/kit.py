@@ -22,7 +22,7 @@ from chordesk.models.tables.runtime import Rollout
 from chordesk.tasks.backup.making import Made, backup
 from chordesk.tasks.backup.places import MANIFEST_NAME, Manifest, file_of
 from chordesk.tasks.backup.restoring import Restored, restore
-from chordesk.tasks.cli.orders import arming
+from chordesk.tasks.cli import arming
 from chordesk.tools.orders import audit, halting
 from tests.builders import a_run, a_step, a_turn
 from tests.databases import make_database

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from chordesk.models.errors import UsageError
 from chordesk.tasks.cli.output import fail, table
-from chordesk.tasks.services.programs import desk_command
+from chordesk.tasks.services.plan import desk_command
 from tests import zygote
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk, environment

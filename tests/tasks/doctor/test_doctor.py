@@ -15,7 +15,7 @@ from chordesk.models.database import store
 from chordesk.models.errors import LoginMissing, ModelMissing, RedisDown
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.doctor import machine, model, services, trading
+from chordesk.tasks.doctor import check, machine, model, trading
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, run_checks
 from chordesk.tasks.doctor.checklist import ALL
 from chordesk.tools.ledger import ensure_account
@@ -142,12 +142,12 @@ def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_a_database_of_another_revision_fails(tmp_path: Path) -> None:
     context = check_context(tmp_path)
-    assert services.database(context).status is CheckStatus.WARN
+    assert check.database(context).status is CheckStatus.WARN
     store.upgrade(context.settings.database)
-    assert services.database(context).status is CheckStatus.OK
+    assert check.database(context).status is CheckStatus.OK
     with context.desk.store.session() as session:
         session.connection().exec_driver_sql("update alembic_version set version_num = 'older'")
-    found = services.database(context)
+    found = check.database(context)
     assert (found.status, found.remedy) == (CheckStatus.FAIL, "run `desk db upgrade`")
 
 
@@ -181,11 +181,11 @@ def test_a_check_that_hangs_or_breaks_is_a_failed_check(tmp_path: Path) -> None:
 def test_an_eviction_policy_or_an_old_server_is_noticed() -> None:
     good = {"redis_version": "7.2.4", "maxmemory_policy": "noeviction", "aof_enabled": 1}
     url = "redis://:secret@127.0.0.1:6379/0"
-    assert services.judge(url, good, False).status is CheckStatus.OK
-    assert services.judge(url, {**good, "redis_version": "6.0.16"}, False).status is CheckStatus.FAIL
-    assert services.judge(url, {**good, "maxmemory_policy": "allkeys-lru"}, False).status is CheckStatus.WARN
-    assert services.judge(url, {**good, "aof_enabled": 0}, False).status is CheckStatus.WARN
-    assert "secret" not in services.judge(url, good, False).detail
+    assert check.judge(url, good, False).status is CheckStatus.OK
+    assert check.judge(url, {**good, "redis_version": "6.0.16"}, False).status is CheckStatus.FAIL
+    assert check.judge(url, {**good, "maxmemory_policy": "allkeys-lru"}, False).status is CheckStatus.WARN
+    assert check.judge(url, {**good, "aof_enabled": 0}, False).status is CheckStatus.WARN
+    assert "secret" not in check.judge(url, good, False).detail
 
 
 def test_the_turn_of_the_model_check_is_the_screeners() -> None:

@@ -12,9 +12,9 @@ from chordesk.models.database.store import Store
 from chordesk.models.notifications import NotificationState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.notifications import Notification, NotificationChannel
-from chordesk.tasks.cli.render.status import status_report
+from chordesk.tasks.cli.show.desk_status import status_report
 from chordesk.tasks.doctor.check import CheckStatus
-from chordesk.tasks.views.status import status
+from chordesk.tasks.reading.desk_status import status
 from tests.databases import make_database
 from tests.tasks.doctor.test_doctor import check_context, one
 

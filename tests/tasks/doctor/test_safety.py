@@ -16,11 +16,12 @@ from chordesk.models.market import Quote
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import AuditAnchor, Position
 from chordesk.tasks import bootstrap
-from chordesk.tasks.cli.orders import arming
-from chordesk.tasks.cli.render.status import status_report
-from chordesk.tasks.doctor import safety, trading
+from chordesk.tasks.cli import arming
+from chordesk.tasks.cli.show.desk_status import status_report
+from chordesk.tasks.doctor import trading
+from chordesk.tasks.doctor import trading as safety
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
-from chordesk.tasks.views.status import status
+from chordesk.tasks.reading.desk_status import status
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.audit import log_path, record

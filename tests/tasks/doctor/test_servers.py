@@ -11,7 +11,7 @@ import pytest
 from chordesk.agents.gateway.facts import known_facts
 from chordesk.agents.pulse import RAISE
 from chordesk.models.errors import KeyRefused
-from chordesk.tasks.doctor import model, servers
+from chordesk.tasks.doctor import model
 from chordesk.tasks.doctor.check import Check, CheckEntry, CheckStatus, run_checks
 from chordesk.tasks.engine.policy import POLICY
 from tests.fakes.local_server import HTML, Abilities, Body, LocalServer, Pace, Reply, Says
@@ -29,7 +29,7 @@ def checked(home: Path, server: LocalServer, name: str = "server", **settings: A
 def labelled(check: Check) -> dict[str, str]:
     """Return the findings of a table by their labels."""
     lines = check.detail.splitlines()[1:]
-    return {line[: servers.WIDTH].strip(): line[servers.WIDTH :] for line in lines}
+    return {line[: model.WIDTH].strip(): line[model.WIDTH :] for line in lines}
 
 
 def test_without_a_model_server_there_is_nothing_to_ask(tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_weak_ways_are_warnings_with_their_reasons(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_too_slow_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers, "ASK_SECONDS", 1.0)
-    monkeypatch.setattr(servers, "LEAST_SECONDS", 1.0)
+    monkeypatch.setattr(model, "ASK_SECONDS", 1.0)
+    monkeypatch.setattr(model, "LEAST_SECONDS", 1.0)
     with LocalServer(pace=Pace(first=30, heartbeat=0.2)) as server:
         found = checked(tmp_path, server)
     assert found.status is CheckStatus.WARN
@@ -138,10 +138,10 @@ def test_a_role_of_a_local_server_beside_another_provider(tmp_path: Path) -> Non
 def test_a_server_is_asked_once_in_all_checks(tmp_path: Path) -> None:
     with LocalServer() as server:
         context = check_context(tmp_path, provider="local", provider_url=server.url, model="small")
-        entries = [CheckEntry(str(place), servers.server, 240) for place in range(3)]
+        entries = [CheckEntry(str(place), model.server, 240) for place in range(3)]
         assert {check.status for check in run_checks(context, entries)} == {CheckStatus.OK}
         calls = len(server.chats())
-        assert servers.server(context).status is CheckStatus.OK
+        assert model.server(context).status is CheckStatus.OK
         assert len(server.chats()) == calls
         checked(tmp_path, server)
         assert len(server.chats()) == 2 * calls
@@ -211,7 +211,7 @@ def test_a_turn_that_a_limit_ended_names_what_to_set(
 ) -> None:
     with LocalServer() as server:
         context = check_context(tmp_path, provider="local", provider_url=server.url, model="small", **limits)
-        servers.facts_now(context, "small")
+        model.facts_now(context, "small")
         server.policy = habit
         found = one("model", context)
     assert found.status is CheckStatus.FAIL

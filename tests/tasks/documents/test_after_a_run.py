@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.documents.schema.documents import RunDocument
-from chordesk.tasks.views.history.documents import WrittenDocument, written_document
+from chordesk.tasks.reading.run_details import WrittenDocument, written_document
+from chordesk.tasks.reports.schema import RunDocument
 from chordesk.tasks.workflows.research import open_research
 from tests.stack import processes, wait_for
 from tests.tasks.documents.reading import read

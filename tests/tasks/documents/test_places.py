@@ -10,8 +10,8 @@ import fsspec
 import pytest
 
 from chordesk.models.errors import SettingError, UsageError
-from chordesk.tasks.documents.places import OutputPlace, require_place
-from chordesk.tasks.documents.rendering.formats import is_own
+from chordesk.tasks.reports.files import OutputPlace, require_place
+from chordesk.tasks.reports.formats import is_own
 
 OWN = "<!-- chordesk.report 1 -->\n# A run\n"
 

@@ -13,10 +13,10 @@ from chordesk.models.states import DocumentState, RunKind, RunState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, RunDocumentCopy
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.cli.render.results.documents import document_line
-from chordesk.tasks.documents import record
-from chordesk.tasks.documents.writing import write_due
-from chordesk.tasks.views.history.documents import WrittenDocument, written_document
+from chordesk.tasks.cli.show.runs import document_line
+from chordesk.tasks.reading.run_details import WrittenDocument, written_document
+from chordesk.tasks.reports import writing
+from chordesk.tasks.reports.writing import write_due
 from chordesk.tasks.worker.schedule import beat_schedule
 from tests.builders import a_run
 
@@ -75,7 +75,7 @@ def test_without_a_place_nothing_is_written_or_scheduled(desk: Desk, writer: Des
 
 
 def test_old_runs_and_the_days_of_a_backtest_are_left_alone(writer: Desk, place: Path) -> None:
-    ended(writer, finished_at=utcnow() - record.CATCH_UP - dt.timedelta(hours=1))
+    ended(writer, finished_at=utcnow() - writing.CATCH_UP - dt.timedelta(hours=1))
     ended(writer, account=f"{BACKTEST}x")
     assert write_due(writer) == NOTHING
     whole = ended(writer, account=f"{BACKTEST}x", kind=RunKind.BACKTEST)
@@ -112,12 +112,12 @@ def test_a_failure_is_recorded_and_tried_again_and_the_run_stays_as_it_is(writer
 def test_it_is_given_up_at_last(writer: Desk, place: Path) -> None:
     place.write_text("in the way")
     run_id = ended(writer)
-    for _ in range(record.MOST_TRIES):
+    for _ in range(writing.MOST_TRIES):
         assert write_due(writer) == {"written": 0, "failed": 1}
         make_due(writer, run_id)
     assert write_due(writer) == NOTHING
     found = seen(writer, run_id)
-    assert (found.state, found.tries, found.next_try) == (DocumentState.FAILED, record.MOST_TRIES, None)
+    assert (found.state, found.tries, found.next_try) == (DocumentState.FAILED, writing.MOST_TRIES, None)
     line = document_line(found)
     assert line is not None
     assert line.plain.endswith("given up")
@@ -126,13 +126,13 @@ def test_it_is_given_up_at_last(writer: Desk, place: Path) -> None:
 def test_one_process_at_a_time_has_a_report_and_a_lost_one_loses_it(writer: Desk) -> None:
     run_id, now = ended(writer), utcnow()
     with writer.store.session() as session:
-        record.add_ended(session, "x", now)
-        record.add_ended(session, "x", now)
-        assert record.claim(session, run_id, now)
-        assert not record.claim(session, run_id, now)
-        assert record.due(session, now, 10) == []
-        assert record.claim(session, run_id, now + record.HELD)
+        writing.add_ended(session, "x", now)
+        writing.add_ended(session, "x", now)
+        assert writing.claim_report(session, run_id, now)
+        assert not writing.claim_report(session, run_id, now)
+        assert writing.due_runs(session, now, 10) == []
+        assert writing.claim_report(session, run_id, now + writing.HELD)
 
 
 def test_pauses_double_up_to_an_hour() -> None:
-    assert [record.pause(tries) for tries in (1, 2, 3, 12)] == [10.0, 20.0, 40.0, 3600.0]
+    assert [writing.pause(tries) for tries in (1, 2, 3, 12)] == [10.0, 20.0, 40.0, 3600.0]

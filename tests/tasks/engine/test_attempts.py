@@ -10,10 +10,10 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import LeaseLost
 from chordesk.models.states import AttemptEnd, RunState, StepState
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.cli.render.attempts import MOST_STEPS, attempts_report
+from chordesk.tasks.cli.show.runs import MOST_STEPS, attempts_report
 from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.policy import ALONE_AFTER, LOSSES, MOST_LOSSES
-from chordesk.tasks.views.attempts import attempts
+from chordesk.tasks.reading.run_details import attempts
 from tests.tasks.engine.steps import ago, change, claimed, get, lose, opened, report, tried
 
 LOST = "its worker was lost"

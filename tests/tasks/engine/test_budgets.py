@@ -9,11 +9,11 @@ from sqlmodel import Session
 
 from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.cli.render import spending
-from chordesk.tasks.documents.rendering import figures
+from chordesk.tasks.cli.show import amounts
 from chordesk.tasks.engine.budgets import BudgetUse, Cost, cost_of, used_up
 from chordesk.tasks.engine.summary import summarise
-from chordesk.tasks.views.outlook import outlook
+from chordesk.tasks.reading.outlook import outlook
+from chordesk.tasks.reports import figures
 from tests.builders import a_run, a_step, a_turn
 
 
@@ -41,7 +41,7 @@ def test_an_estimate_is_of_each_model_at_its_price(session: Session, settings: S
     spend(session, other, "gpt-5.5", 7, 7, 7)
     found = cost_of(session, settings, run.id)
     assert found == Cost(usd=2.5 + 0.25 + 0.3 + 2.0 + 2.0)
-    assert spending.cost(found) == "about 7.05 USD"
+    assert amounts.cost(found) == "about 7.05 USD"
 
 
 def test_a_cost_that_the_runtime_knows_comes_before_the_price_list(session: Session, settings: Settings) -> None:
@@ -61,9 +61,9 @@ def test_an_unknown_price_is_named_and_is_no_zero(session: Session, settings: Se
     spend(session, run, "someones-own", 1_000_000, 0, 1_000_000)
     found = cost_of(session, settings, run.id)
     assert found == Cost(unpriced=["someones-own"])
-    assert spending.cost(found) == "the price of someones-own is unknown (DESK_PRICES)"
+    assert amounts.cost(found) == "the price of someones-own is unknown (DESK_PRICES)"
     spend(session, run, "tiny", 1_000_000, 0, 0)
-    assert spending.cost(cost_of(session, settings, run.id)).startswith("at least 1.00 USD; the price of someones-own")
+    assert amounts.cost(cost_of(session, settings, run.id)).startswith("at least 1.00 USD; the price of someones-own")
 
 
 def test_turns_without_counts_are_counted(session: Session, settings: Settings) -> None:
@@ -72,7 +72,7 @@ def test_turns_without_counts_are_counted(session: Session, settings: Settings) 
     found = cost_of(session, settings, run.id)
     assert found == Cost(uncounted=1)
     spend(session, run, "tiny", 1_000_000, 0, 0)
-    assert spending.cost(cost_of(session, settings, run.id)) == (
+    assert amounts.cost(cost_of(session, settings, run.id)) == (
         "at least 1.00 USD; the provider counted no tokens of 1 turns"
     )
     assert summarise(session, run, settings)["tokens"] == 1_000_000
@@ -80,11 +80,11 @@ def test_turns_without_counts_are_counted(session: Session, settings: Settings) 
 
 def test_rules_have_no_price(session: Session, settings: Settings) -> None:
     run = a_run(session)
-    assert spending.cost(cost_of(session, settings, run.id)) == "none yet"
+    assert amounts.cost(cost_of(session, settings, run.id)) == "none yet"
     spend(session, run, None, 1_000_000, 0, 1_000)
     found = cost_of(session, settings, run.id)
     assert found == Cost(rules=True)
-    assert spending.cost(found) == "no price for rules, which are no model"
+    assert amounts.cost(found) == "no price for rules, which are no model"
 
 
 def test_local_models_cost_nothing_and_are_never_unknown(session: Session, settings: Settings) -> None:
@@ -97,18 +97,18 @@ def test_local_models_cost_nothing_and_are_never_unknown(session: Session, setti
         )  # fmt: skip
     found = cost_of(session, settings, run.id)
     assert found == Cost(usd=0.0, local=True)
-    assert spending.cost(found) == "local, no price"
+    assert amounts.cost(found) == "local, no price"
     assert figures.cost(found) == "none: local, no price"
     spend(session, run, "tiny", 1_000_000, 0, 0)
-    assert spending.cost(cost_of(session, settings, run.id)) == "about 1.00 USD; local, no price"
+    assert amounts.cost(cost_of(session, settings, run.id)) == "about 1.00 USD; local, no price"
     spend(session, run, "own", 1_000_000, 0, 0)
     mixed = cost_of(session, settings, run.id)
-    assert spending.cost(mixed) == "at least 1.00 USD; the price of own is unknown (DESK_PRICES); local, no price"
+    assert amounts.cost(mixed) == "at least 1.00 USD; the price of own is unknown (DESK_PRICES); local, no price"
     named = {"provider": "local", "provider_url": "http://127.0.0.1:11434/v1", "model": "gpt-5.5"}
     local = settings.model_copy(update=named)
     begun = outlook(session, local, a_run(session, kind="trade"))
     assert begun.prices == {"local:gpt-5.5": "local, no price"}, "whatever it is called"
-    assert spending.outlook(begun)[1] == "prices: local:gpt-5.5: local, no price"
+    assert amounts.outlook(begun)[1] == "prices: local:gpt-5.5: local, no price"
 
 
 def reason(use: BudgetUse | None) -> str | None:
@@ -136,29 +136,29 @@ def test_a_run_has_a_budget_without_setting_one(session: Session, settings: Sett
 def test_a_run_begins_with_its_budgets_and_prices(session: Session, settings: Settings) -> None:
     first = a_run(session)
     spend(session, first, "tiny", 1_000_000, 0, 0)
-    assert spending.outlook(outlook(session, settings, first)) == [
+    assert amounts.outlook(outlook(session, settings, first)) == [
         "budgets: 3,000,000 tokens a run, 1,000,000 used (DESK_BUDGET_RUN_TOKENS), "
         "30,000,000 tokens a UTC day, 1,000,000 used (DESK_BUDGET_DAY_TOKENS)",
         "prices: gpt-5.5: 5 input, 0.5 cached, 30 output, USD a million tokens (listed June 2026)",
     ]
     first.summary, first.finished_at = summarise(session, first, settings), first.created_at
     session.flush()
-    lines = spending.outlook(outlook(session, settings.model_copy(update={"model": "own"}), a_run(session)))
+    lines = amounts.outlook(outlook(session, settings.model_copy(update={"model": "own"}), a_run(session)))
     assert lines[1:] == [
         "prices: own: unknown (DESK_PRICES)",
         f"the last {first.kind} used 1,000,000 tokens, cost: about 1.00 USD",
     ]
     offline = settings.model_copy(update={"provider": "rulebook"})
-    assert spending.outlook(outlook(session, offline, a_run(session)))[1] == "prices: none, rules are no model"
+    assert amounts.outlook(outlook(session, offline, a_run(session)))[1] == "prices: none, rules are no model"
 
 
 def test_a_summary_names_its_tools_and_lenses(session: Session, settings: Settings) -> None:
-    assert spending.figures({"tokens": 1}) == [], "of a version before"
+    assert amounts.figures({"tokens": 1}) == [], "of a version before"
     run = a_run(session)
     spend(session, run, "tiny", 1_000_000, 0, 0)
     summary = summarise(session, run, settings)
     shown = {**summary, "lenses": {"technical": 2, "catalyst": 0}, "tools": {"signals_get": 7, "news_list": 1}}
-    assert spending.figures(shown) == [
+    assert amounts.figures(shown) == [
         "cost: about 1.00 USD",
         "budgets: 1,000,000 of 3,000,000 tokens of the run, 1,000,000 of 30,000,000 tokens of the UTC day",
         "hits by lens: technical 2, catalyst 0",

@@ -27,7 +27,7 @@ from chordesk.models.events import (
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import RuntimeConversation, RuntimeItem, RuntimeTurn
 from chordesk.tasks.events.recorder import EventBuffer, Recorder
-from chordesk.tasks.views.conversations import conversations
+from chordesk.tasks.reading.run_details import conversations
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.events.kit import Undone, a_note, sequences

@@ -12,8 +12,7 @@ import pytest
 
 from chordesk.models.settings.sources import load
 from chordesk.tasks.services import plan
-from chordesk.tasks.services.plan import Plan
-from chordesk.tasks.services.programs import Choice
+from chordesk.tasks.services.plan import Choice, Plan
 from tests.patience import PATIENCE
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("DESK_", "TRADER_", "AUTONOMOUS_"))}

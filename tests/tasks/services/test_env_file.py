@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tasks.services import env_file
-from chordesk.tasks.services.env_file import Change, changed, changes, values
+from chordesk.tasks.cli.setup import command
+from chordesk.tasks.cli.setup.command import Change, changed, changes, values
 
 MINE = """# my desk
 export DESK_PROVIDER=codex   # the plan of the firm
@@ -35,7 +35,7 @@ def test_single_values_change_and_all_else_stays() -> None:
         Change("DESK_PROVIDER_URL", None, "http://127.0.0.1:1/v1"),
         Change("DESK_MODEL", "gpt-5.5", None),
     ]
-    assert env_file.unread(MINE) == [5]
+    assert command.unread(MINE) == [5]
 
 
 def test_a_value_that_is_there_already_changes_nothing() -> None:
@@ -95,29 +95,29 @@ def test_whatever_the_file_other_variables_stay_and_a_second_time_changes_nothin
 
 def test_a_file_that_cannot_be_changed_safely_is_refused(tmp_path: Path) -> None:
     path = tmp_path / ".env"
-    assert env_file.read(path) == ""
+    assert command.read_env_file(path) == ""
     path.mkdir()
     with pytest.raises(UsageError, match="not a regular file"):
-        env_file.read(path)
+        command.read_env_file(path)
     (tmp_path / "link").symlink_to(tmp_path / "own")
     with pytest.raises(UsageError, match=f"is a link to {tmp_path / 'own'}.*--env"):
-        env_file.read(tmp_path / "link")
+        command.read_env_file(tmp_path / "link")
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="not a regular file"):
-        env_file.read(tmp_path / "pipe")
+        command.read_env_file(tmp_path / "pipe")
     for content, why in ((b"\xff\xfe", "no UTF-8 text"), (b"A=\0", "zero byte")):
         (tmp_path / "broken").write_bytes(content)
         with pytest.raises(UsageError, match=why):
-            env_file.read(tmp_path / "broken")
+            command.read_env_file(tmp_path / "broken")
 
 
 def test_the_file_of_a_folder_is_the_nearest_one_upward(tmp_path: Path) -> None:
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
     (tmp_path / ".env").touch()
-    assert env_file.find(inner) == tmp_path / ".env"
+    assert command.find_env_file(inner) == tmp_path / ".env"
     (inner / ".env").touch()
-    assert env_file.find(inner) == inner / ".env"
+    assert command.find_env_file(inner) == inner / ".env"
 
 
 def test_a_new_file_and_a_secret_are_for_their_owner_alone_and_a_known_one_keeps_its_rights(tmp_path: Path) -> None:
@@ -125,12 +125,12 @@ def test_a_new_file_and_a_secret_are_for_their_owner_alone_and_a_known_one_keeps
     known.touch(0o640)
     known.chmod(0o640)
     for path in (new, known):
-        env_file.write(path, "A=1\r\n")
+        command.write_env_file(path, "A=1\r\n")
         assert path.read_bytes() == b"A=1\r\n"
-    env_file.write_secret(secret, "sk-1")
+    command.write_secret(secret, "sk-1")
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (new, known, secret, secret.parent)]
     assert modes == [0o600, 0o640, 0o600, 0o700]
     assert secret.read_text() == "sk-1\n"
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be written"):
-        env_file.write(tmp_path / "file" / ".env", "")
+        command.write_env_file(tmp_path / "file" / ".env", "")

@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 
 from chordesk.models.errors import KeyRefused, ServerAway, WrongApi
-from chordesk.tasks.services import model_servers
-from chordesk.tasks.services.model_servers import Access, Found, find, has_responses, look, ollama_url, usual_places
+from chordesk.tasks.cli.setup import answers
+from chordesk.tasks.cli.setup.answers import (
+    Access,
+    Found,
+    find_servers,
+    has_responses,
+    look_at_server,
+    ollama_url,
+    usual_places,
+)
 from chordesk.tasks.services.plan import free_ports
 from tests.fakes.local_server import HTML, LocalServer, Raw
 from tests.fakes.responses import FakeResponses, Status
@@ -51,8 +59,8 @@ def test_of_the_usual_places_those_are_shown_where_a_model_server_answers(monkey
             server._page = lambda _path, _body, reply=reply: reply
         ports = [int(each.root.rpartition(":")[2]) for each in (good, page, locked)]
         places = [("Ollama", ports[0]), ("llama.cpp", ports[1]), ("vLLM", ports[2]), ("LM Studio", free_ports(1)[0])]
-        monkeypatch.setattr(model_servers, "USUAL", places)
-        assert find(usual_places({})) == [
+        monkeypatch.setattr(answers, "USUAL", places)
+        assert find_servers(usual_places({})) == [
             Found(good.url, ("a", "b"), name="Ollama"),
             Found(locked.url, needs_key=True, name="vLLM"),
         ]
@@ -61,7 +69,7 @@ def test_of_the_usual_places_those_are_shown_where_a_model_server_answers(monkey
 def test_a_url_without_its_path_gets_it_where_the_server_has_its_models_there() -> None:
     with LocalServer(kind="ollama", models=["a"]) as server:
         server._page = _only_under_v1(server)
-        assert look(Access(server.root)) == look(Access(server.url)) == Found(server.url, ("a",))
+        assert look_at_server(Access(server.root)) == look_at_server(Access(server.url)) == Found(server.url, ("a",))
 
 
 def _only_under_v1(server: LocalServer):
@@ -83,18 +91,18 @@ def test_what_is_no_model_server_is_named(reply: Raw | Status, error: type[Excep
     with LocalServer(lambda _body: reply) as server:
         server._page = lambda _path, _body: reply
         with pytest.raises(error, match=words) as raised:
-            look(Access(server.url, "sk-abcdef123456"))
+            look_at_server(Access(server.url, "sk-abcdef123456"))
     assert "abcdef" not in str(raised.value)
 
 
 def test_a_port_where_nothing_listens_is_named() -> None:
     url = f"http://127.0.0.1:{free_ports(1)[0]}/v1"
     with pytest.raises(ServerAway, match=f"at {url} cannot be reached"):
-        look(Access(url))
+        look_at_server(Access(url))
 
 
 def test_a_responses_api_is_told_from_chat_completions() -> None:
     with FakeResponses() as endpoint, LocalServer() as server:
         assert has_responses(Access(endpoint.url))
         assert not has_responses(Access(server.url))
-        assert look(Access(endpoint.url), responses=True) == Found(endpoint.url, ())
+        assert look_at_server(Access(endpoint.url), responses=True) == Found(endpoint.url, ())

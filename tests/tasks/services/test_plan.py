@@ -16,12 +16,11 @@ from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import PUBLISHED, is_up, lock_path, snapshot
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks.cli.services.api import api
-from chordesk.tasks.cli.services.processes import WorkerRole, forget_credentials
+from chordesk.tasks.cli.processes import WorkerRole, forget_credentials
+from chordesk.tasks.cli.serving import api
 from chordesk.tasks.engine.kinds import WORKER_QUEUES
-from chordesk.tasks.services import folders
-from chordesk.tasks.services.plan import LOOPBACK, PORTS, Plan, free_ports, is_free
-from chordesk.tasks.services.programs import MOST_WORKERS, Choice
+from chordesk.tasks.services import plan
+from chordesk.tasks.services.plan import LOOPBACK, MOST_WORKERS, PORTS, Choice, Plan, free_ports, is_free
 from chordesk.tasks.services.supervision import configuration
 
 WHOLE = ["redis", "rulebook", "research", "ops", "trade", "beat", "flower"]
@@ -183,16 +182,16 @@ def test_a_path_that_the_supervisor_would_cut_is_refused(make_plan: Callable[...
 def test_a_home_that_cannot_be_made_names_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="DESK_HOME"):
-        folders.prepare(tmp_path / "file" / "home")
+        plan.prepare_folders(tmp_path / "file" / "home")
 
 
 def test_a_look_whether_a_desk_is_up_does_not_keep_one_from_starting(tmp_path: Path) -> None:
-    where = folders.prepare(tmp_path)
+    where = plan.prepare_folders(tmp_path)
     looking = lock_path(tmp_path).open("a+")
     fcntl.flock(looking, fcntl.LOCK_SH)
     ended = threading.Timer(0.1, looking.close)
     ended.start()
-    with folders.only_one(where):
+    with plan.only_one(where):
         assert is_up(tmp_path)
     ended.join()
     assert not is_up(tmp_path)
@@ -202,11 +201,11 @@ def test_a_socket_folder_that_others_can_read_is_refused(tmp_path: Path, monkeyp
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "shared"))
     (tmp_path / "shared").mkdir()
     deep = tmp_path / ("x" * 120)
-    made = folders.prepare(deep)
+    made = plan.prepare_folders(deep)
     assert made.sockets.parent == tmp_path / "shared"
     made.sockets.chmod(0o755)
     with pytest.raises(UsageError, match="private folder"):
-        folders.prepare(deep)
+        plan.prepare_folders(deep)
 
 
 def test_the_brokers_credentials_reach_the_worker_that_sends_orders_alone(make_plan: Callable[..., Plan]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from chordesk.models.errors import BinaryMissing, LoginMissing, SettingError
 from chordesk.models.settings import Settings
-from chordesk.tasks.services.up import require_able
+from chordesk.tasks.services.stack import require_able
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk, environment
 

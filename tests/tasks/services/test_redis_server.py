@@ -9,8 +9,8 @@ import redis
 
 from chordesk.models.errors import RedisDown, SettingError
 from chordesk.tasks.redis_clients import wait_ready
-from chordesk.tasks.services import redis as embedded
-from chordesk.tasks.services.redis import socket_url
+from chordesk.tasks.services import plan as embedded
+from chordesk.tasks.services.plan import socket_url
 
 
 def server(folder: Path, name: str, output: str) -> Path:
@@ -21,23 +21,23 @@ def server(folder: Path, name: str, output: str) -> Path:
 
 
 def test_without_one_on_the_path_the_wheel_brings_it(tmp_path: Path) -> None:
-    found = embedded.find_server(str(tmp_path))
+    found = embedded.find_redis(str(tmp_path))
     assert found.origin == "wheel"
     assert found.version >= (7, 2, 0)
 
 
 def test_one_on_the_path_comes_first_and_valkey_before_redis(tmp_path: Path) -> None:
     server(tmp_path, "redis-server", "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64")
-    assert embedded.find_server(str(tmp_path)).version == (7, 0, 15)
+    assert embedded.find_redis(str(tmp_path)).version == (7, 0, 15)
     mine = server(tmp_path, "valkey-server", "Valkey server v=8.1.0 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64")
-    found = embedded.find_server(str(tmp_path))
+    found = embedded.find_redis(str(tmp_path))
     assert (found.path, found.origin) == (mine, "PATH")
 
 
 @pytest.mark.parametrize("output", ["Redis server v=6.0.16 sha=00000000:0", "something else"])
 def test_one_that_is_too_old_or_unknown_is_passed_over(tmp_path: Path, output: str) -> None:
     server(tmp_path, "redis-server", output)
-    assert embedded.find_server(str(tmp_path)).origin == "wheel"
+    assert embedded.find_redis(str(tmp_path)).origin == "wheel"
 
 
 def test_an_unanswered_address_is_redis_down_with_the_remedy(tmp_path: Path) -> None:

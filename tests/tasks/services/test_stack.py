@@ -21,9 +21,8 @@ from chordesk.models.errors import ServiceError, UsageError
 from chordesk.models.settings import running_desk as running
 from chordesk.models.settings.running_desk import services_path
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks.services import start_wait
-from chordesk.tasks.services.plan import Plan
-from chordesk.tasks.services.programs import Program
+from chordesk.tasks.services import supervision
+from chordesk.tasks.services.plan import Plan, Program
 from chordesk.tasks.services.stack import AGAIN, Stack
 from chordesk.tasks.services.supervision import log_file
 from tests.patience import PATIENCE
@@ -192,7 +191,7 @@ BUSY = "while True: pass"
 def test_a_late_worker_is_waited_for_while_it_works_and_named(
     make_plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(start_wait, "NOTICE_SECONDS", 0.1)
+    monkeypatch.setattr(supervision, "NOTICE_SECONDS", 0.1)
     made = with_programs(make_plan(DESK_PROVIDER="codex"), program("slow", BUSY))
     lines: list[str] = []
     alone = f"waiting for slow (log {made.folders.logs / 'slow.log'}): "  # the other programs are up
@@ -222,7 +221,7 @@ def test_the_wait_for_a_late_worker_ends(
     standstill: float,
     why: str,
 ) -> None:
-    monkeypatch.setattr(start_wait, "STANDSTILL_SECONDS", standstill)
+    monkeypatch.setattr(supervision, "STANDSTILL_SECONDS", standstill)
     made = with_programs(make_plan(**environ), program("slow", code))
     made = replace(made, programs=tuple(one for one in made.programs if one.name == "slow"), urls={})
     seen: list[int] = []

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from chordesk.tasks.services.plan import Plan
-from chordesk.tasks.services.programs import Program, redis_server
+from chordesk.tasks.services.plan import Plan, Program, redis_server
 from chordesk.tasks.services.supervision import Supervisor, log_file
 from tests.patience import PATIENCE
 from tests.tasks.services.conftest import gone

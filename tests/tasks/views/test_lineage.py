@@ -12,10 +12,10 @@ from sqlmodel import Session, col, delete, select
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.orders import Preview
 from chordesk.models.tables.runs import Artifact, Run, Step, ToolCall, Turn, VerdictReport
-from chordesk.tasks.cli.render.lineage import lineage_report
-from chordesk.tasks.cli.render.runs import artifacts_report
-from chordesk.tasks.views.artifacts import artifacts
-from chordesk.tasks.views.lineage import lineage
+from chordesk.tasks.cli.show.orders import lineage_report
+from chordesk.tasks.cli.show.runs import artifacts_report
+from chordesk.tasks.reading.orders import lineage
+from chordesk.tasks.reading.run_details import artifacts
 from tests.builders import a_candidate, a_run, a_turn
 from tests.tasks.cli.render.console import rendered
 from tests.tasks.views.chain import Chain, a_trade

@@ -14,9 +14,9 @@ from chordesk.agents.prompting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, small
 from chordesk.agents.roles import ROLES
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Position
-from chordesk.tasks.cli.render import spending
+from chordesk.tasks.cli.show import amounts
 from chordesk.tasks.engine.kinds import turns_of
-from chordesk.tasks.views.outlook import (
+from chordesk.tasks.reading.outlook import (
     ASSUMED_WRITTEN,
     LocalTime,
     TurnTokens,
@@ -52,7 +52,7 @@ def test_the_time_is_what_is_read_and_written_at_the_measured_speed(settings: Se
     (found,) = local_times(settings, {"quick": 6, "risk": 3}, past)
     assert (found.read, found.written, found.turns, found.at_once) == (36_000, 6_000, 9, 1)
     assert found.seconds == 36_000 / 300 + 6_000 / 25 == 360.0
-    assert spending.times([found]) == [
+    assert amounts.times([found]) == [
         "local:qwen3:8b: about 6 min for at most 9 turns "
         "(1 at once, 25 tokens/s written, 300 read; measured 2026-11-24)"
     ]
@@ -78,7 +78,7 @@ def test_a_speed_that_was_not_measured_is_unknown(settings: Settings) -> None:
             known(settings, write_speed=None, context=None)
         (found,) = local_times(settings, {"quick": 2}, past)
         assert (found.seconds, found.measured, seconds_of([found])) == (None, None, None)
-        assert spending.times([found]) == [
+        assert amounts.times([found]) == [
             f"local:qwen3:8b: time unknown for at most 2 turns (1 at once): {why}",
             f"local:qwen3:8b: {asked}",
         ]
@@ -92,7 +92,7 @@ def test_what_is_not_known_of_a_role_is_assumed_and_said_to_be(settings: Setting
     assert assumed_tokens(lens, settings) == (prompt + 131 * SYMBOL_DATA, ASSUMED_WRITTEN)
     (found,) = local_times(settings, {"quick": 1, "risk": 1}, {(LABEL, "risk"): TurnTokens(1, 1)})
     assert found.assumed == ["quick"]
-    assert spending.times([found])[0].endswith(
+    assert amounts.times([found])[0].endswith(
         "; tokens are assumed, without reasoning, for roles that have had no turn: quick"
     )
 
@@ -139,7 +139,7 @@ def test_a_small_context_makes_more_and_smaller_turns_of_a_screen(settings: Sett
     (found,) = local_times(settings, turns, {})
     assert found.symbols is not None
     assert -(-262 // found.symbols) >= turns["screener_technical"]
-    assert f"{found.symbols} symbols a screener's turn, for its context has 8,192 tokens" in spending.times([found])[1]
+    assert f"{found.symbols} symbols a screener's turn, for its context has 8,192 tokens" in amounts.times([found])[1]
     (note, *_) = smaller(settings.lenses, settings)
     assert "symbols a turn in place of 131 (DESK_SHARD_SIZE), for the context of local:qwen3:8b has no room" in note
     known(settings)
@@ -170,7 +170,7 @@ def test_a_run_that_takes_longer_than_it_may_says_what_to_set(session: Session, 
     assert past == {(LABEL, "quick"): TurnTokens(3_000, 2_500), (LABEL, "risk"): TurnTokens(30_000, 5_000)}
     found = outlook(session, settings, run)
     assert found.seconds == 10 * (3_000 / 300 + 2_500 / 25 + 30_000 / 300 + 5_000 / 25) == 4_100.0
-    lines = spending.outlook(found)
+    lines = amounts.outlook(found)
     assert lines[-2].startswith("local:qwen3:8b: about 68 min for at most 20 turns (1 at once, ")
     assert lines[-1] == (
         "that is longer than a run may take, 60 min: set DESK_RUN_DEADLINE_MINUTES=110, or give it less to do; it ends "
@@ -192,7 +192,7 @@ def test_a_screen_counts_its_holdings(session: Session, settings: Settings) -> N
     ("seconds", "text"), [(0.2, "1 s"), (89, "89 s"), (91, "2 min"), (2_520, "42 min"), (9_000, "2.5 h")]
 )
 def test_times_as_people_say_them(seconds: float, text: str) -> None:
-    assert spending.span(seconds) == text
+    assert amounts.span(seconds) == text
 
 
 def test_an_outlook_is_json(session: Session, settings: Settings) -> None:

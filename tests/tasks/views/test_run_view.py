@@ -6,7 +6,7 @@ import pytest
 from sqlmodel import Session
 
 from chordesk.models.errors import UsageError
-from chordesk.tasks.views.run_view import find_run
+from chordesk.tasks.reading.runs import find_run
 from tests.tasks.views.chain import Chain
 
 

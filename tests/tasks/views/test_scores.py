@@ -9,10 +9,10 @@ from sqlmodel import Session
 from chordesk.models.errors import NotFound
 from chordesk.models.tables.board import KarmaEntry, VerdictQuestion
 from chordesk.models.tables.runs import Run, Verdict
-from chordesk.tasks.cli.render.results.scores import odds_report, score_report
-from chordesk.tasks.cli.render.runs import run_report
-from chordesk.tasks.views.run_view import view
-from chordesk.tasks.views.scores import ScoreBoard, scores
+from chordesk.tasks.cli.show.questions import odds_report, score_report
+from chordesk.tasks.cli.show.runs import run_report
+from chordesk.tasks.reading.runs import view
+from chordesk.tasks.reading.scores import ScoreBoard, scores
 from chordesk.tools.scoring.verdict_calibration import store_odds, verdict_odds
 from tests.builders import a_candidate, a_report, a_step, a_turn
 from tests.tasks.cli.render.console import rendered

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chordesk.models.events import Domain, EventType, event
-from chordesk.tasks.web.event_filter import EventFilter
+from chordesk.tasks.web.routes.events import EventFilter
 
 
 def test_a_filter_lets_types_domains_and_runs_pass_and_leaves_texts_out() -> None:

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from chordesk.models.settings import Settings
+from chordesk.tasks.web.app import GONE_SECONDS, bind
 from chordesk.tasks.web.security import host_names
-from chordesk.tasks.web.serving import GONE_SECONDS, bind
 from tests import zygote
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, free_port, processes, wait_for
@@ -215,7 +215,7 @@ def test_the_command_does_not_load_the_web_framework(tmp_path: Path) -> None:
         timeout=PATIENCE,
     )  # fmt: skip
     modules = imported(done.stderr)
-    assert "chordesk.tasks.cli.services.processes" in modules  # which that command's module imports
+    assert "chordesk.tasks.cli.processes" in modules  # which that command's module imports
     assert [name for name in modules if name.startswith(HEAVY)] == []
 
 

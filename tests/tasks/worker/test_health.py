@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.tasks.cli.services import ping
+from chordesk.tasks.cli import ping
 from chordesk.tasks.telemetry.health import ProcessHealth
 from chordesk.tasks.worker import sockets
 from chordesk.tasks.worker.control import HealthSocket

@@ -14,8 +14,8 @@ from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.cli import start
-from chordesk.tasks.views.lineage import lineage
-from chordesk.tasks.views.run_view import find_run
+from chordesk.tasks.reading.orders import lineage
+from chordesk.tasks.reading.runs import find_run
 from chordesk.tools.ledger import ensure_account
 from tests.builders import MARKET_NOW
 from tests.fakes.responses import Status, Text

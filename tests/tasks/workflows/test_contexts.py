@@ -20,7 +20,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.views.outlook import outlook
+from chordesk.tasks.reading.outlook import outlook
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.workflows.analyze import open_analysis
 from chordesk.tasks.workflows.episode.opening import open_episode

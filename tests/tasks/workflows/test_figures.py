@@ -19,9 +19,9 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, StepState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Candidate, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
-from chordesk.tasks.cli.live import UNCLAIMED, UNCLAIMED_SECONDS, _Lines, _unclaimed
+from chordesk.tasks.cli.start import UNCLAIMED, UNCLAIMED_SECONDS, _Lines, _unclaimed
 from chordesk.tasks.engine.summary import summarise
-from chordesk.tasks.views.run_view import NO_VERDICT, progress, view
+from chordesk.tasks.reading.runs import NO_VERDICT, progress, view
 from tests.builders import a_candidate, a_run, a_step, a_turn
 from tests.databases import make_database
 from tests.examples import examples

@@ -17,7 +17,7 @@ from chordesk.models.tables.runs import Report, Run, Step, Turn, Verdict, Verdic
 from chordesk.models.tables.runtime import RoleSchedule
 from chordesk.tasks.bootstrap import desk_of, redis_url
 from chordesk.tasks.engine.kinds import QUEUES, task_name
-from chordesk.tasks.views.run_view import view
+from chordesk.tasks.reading.runs import view
 from chordesk.tasks.workflows.research import open_portfolio
 from chordesk.tools.ledger import ensure_account
 from tests.builders import MARKET_NOW

@@ -13,8 +13,8 @@ from chordesk.models.orders import DenialCode, OrderOutcome
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order, Preview
 from chordesk.tasks.approvals import WaitingOrder, waiting
-from chordesk.tasks.cli.render.orders import size_of
-from chordesk.tasks.cli.render.sizes import units_text
+from chordesk.tasks.cli.show.amounts import units_text
+from chordesk.tasks.cli.show.orders import size_of
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.flow import maintain_orders
 from chordesk.tools.orders.reconciliation import reconcile

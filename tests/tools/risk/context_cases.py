@@ -15,7 +15,7 @@ from chordesk.models.orders import DenialCode, OrderOutcome
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.states import OrderState, RunState
 from chordesk.models.tables.orders import Approval, Order, Preview
-from chordesk.tasks.cli.orders import arming
+from chordesk.tasks.cli import arming
 from chordesk.tools.orders import approvals, halting
 from chordesk.tools.orders.flow import maintain_orders, outcome
 from tests.fakes.alpaca import Alpaca

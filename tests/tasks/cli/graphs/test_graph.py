@@ -26,7 +26,7 @@ def test_wrong_inputs_are_named(given: str, named: str, tmp_path: Path, monkeypa
     (tmp_path / "list.json").write_text("[1, 2]", encoding="utf-8")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
     text = given.replace("{folder}", str(tmp_path))
-    found = CliRunner().invoke(build("graphs.graph"), ["graph", "a:b", "--input", text])
+    found = CliRunner().invoke(build("start"), ["graph", "a:b", "--input", text])
     assert isinstance(found.exception, UsageError), found.output
     assert named in found.exception.args[0]
     assert found.exception.remedy
@@ -42,7 +42,7 @@ def test_wrong_inputs_are_named(given: str, named: str, tmp_path: Path, monkeypa
     ],
 )
 def test_a_factory_and_an_input_go_together_or_a_run(arguments: list[str], named: str) -> None:
-    found = CliRunner().invoke(build("graphs.graph"), arguments)
+    found = CliRunner().invoke(build("start"), arguments)
     assert isinstance(found.exception, UsageError), found.output
     assert named in found.exception.args[0]
     assert found.exception.remedy

@@ -27,7 +27,7 @@ def test_wrong_arguments_are_named(
 ) -> None:
     monkeypatch.setenv("DESK_HOME", str(tmp_path / "none"))
     monkeypatch.setitem(sys.modules, "tradingagents", None)  # Python's own mark of a module that is not there
-    found = CliRunner().invoke(build("graphs.tradingagents"), ["tradingagents", "IBM", *given])
+    found = CliRunner().invoke(build("start"), ["tradingagents", "IBM", *given])
     assert isinstance(found.exception, UsageError), found.output
     assert named in found.exception.args[0]
     assert found.exception.remedy

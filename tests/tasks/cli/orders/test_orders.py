@@ -20,8 +20,8 @@ from chordesk.models.states import ApprovalState, OrderState, StepKind, StepStat
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Fill, Order, Preview
 from chordesk.models.tables.runs import Candidate, CandidateHit, Report, Run, ScreenHit, Verdict, VerdictReport
-from chordesk.tasks.cli.render.orders import order_history, order_list, order_report
-from chordesk.tasks.views.order_view import find_order, list_orders, order_view
+from chordesk.tasks.cli.show.orders import order_history, order_list, order_report
+from chordesk.tasks.reading.orders import find_order, list_orders, order_view
 from chordesk.tools.orders.audit import log_path, record
 from chordesk.tools.orders.audit_reading import check_logs, entries_of
 from tests.builders import MARKET_NOW, a_step, a_turn

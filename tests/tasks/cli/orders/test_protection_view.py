@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.tasks.cli.render.orders import terms_text
+from chordesk.tasks.cli.show.orders import terms_text
 
 NONE: dict[str, Any] = {"limit_price": None, "stop_price": None, "trail_percent": None, "time_in_force": "day"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.errors import UsageError
-from chordesk.tasks.cli.parsing.analysis import analysis_depth, analysis_request
+from chordesk.tasks.cli.start import analysis_depth, analysis_request
 
 
 def test_options_that_are_not_given_have_their_defaults() -> None:

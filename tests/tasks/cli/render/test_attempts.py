@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
-from chordesk.tasks.cli.render.attempts import attempts_report
-from chordesk.tasks.views.attempts import AttemptRow
+from chordesk.tasks.cli.show.runs import attempts_report
+from chordesk.tasks.reading.run_details import AttemptRow
 from tests.tasks.cli.render.console import rendered
 
 AT = dt.datetime(2026, 11, 20, 12, 0, tzinfo=dt.UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 from chordesk.models.events import DESK, EventType, event
-from chordesk.tasks.cli.render.events import VALUE_CHARS, event_line
+from chordesk.tasks.cli.show.desk_status import VALUE_CHARS, event_line
 
 AT = dt.datetime(2026, 11, 20, 12, 0, 5, tzinfo=dt.UTC)
 

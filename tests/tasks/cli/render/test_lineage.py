@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlmodel import Session
 
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.cli.render.lineage import lineage_report
-from chordesk.tasks.views.lineage import lineage
+from chordesk.tasks.cli.show.orders import lineage_report
+from chordesk.tasks.reading.orders import lineage
 from tests.builders import a_candidate, a_run
 from tests.tasks.cli.render.console import rendered
 from tests.tasks.views.chain import Chain

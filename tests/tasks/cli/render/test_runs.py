@@ -9,8 +9,8 @@ from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run, Turn, Verdict
 from chordesk.tasks.cli.output import paragraph
-from chordesk.tasks.cli.render.runs import COLUMNS, progress_line, progress_panel, run_report
-from chordesk.tasks.views.run_view import progress, view
+from chordesk.tasks.cli.show.runs import COLUMNS, progress_line, progress_panel, run_report
+from chordesk.tasks.reading.runs import progress, view
 from tests.builders import a_run
 from tests.tasks.cli.render.console import rendered
 from tests.tasks.views.chain import Chain

@@ -8,11 +8,11 @@ from sqlmodel import Session
 
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.cli.render.lineage import lineage_report
-from chordesk.tasks.cli.render.runs import _action
-from chordesk.tasks.cli.render.sizes import size_text
-from chordesk.tasks.views.lineage import lineage
-from chordesk.tasks.views.run_view import ActionRow
+from chordesk.tasks.cli.show.amounts import size_text
+from chordesk.tasks.cli.show.orders import lineage_report
+from chordesk.tasks.cli.show.runs import _action
+from chordesk.tasks.reading.orders import lineage
+from chordesk.tasks.reading.runs import ActionRow
 from tests.tasks.views.chain import a_chain
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import running_desk
-from chordesk.tasks.cli.services.page import _person, link, opens_here
+from chordesk.tasks.cli.page import _person, link, opens_here
 
 
 def test_no_browser_is_opened_where_a_person_would_not_see_it() -> None:

@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chordesk.tasks.cli.services.up import change
-from chordesk.tasks.services.programs import desk_command
+from chordesk.tasks.cli.up import change
+from chordesk.tasks.services.plan import desk_command
 from chordesk.tasks.services.supervision import Process
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk, environment

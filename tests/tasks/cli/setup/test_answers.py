@@ -13,12 +13,9 @@ from typer.testing import CliRunner
 
 from chordesk.models.errors import KeyRefused, ModelMissing, ServerAway, UsageError, WrongApi
 from chordesk.models.settings import Settings
+from chordesk.tasks.cli.setup import answers
 from chordesk.tasks.cli.setup.answers import decide, market
-from chordesk.tasks.cli.setup.choice import OURS, Choice, Key, key_path
-from chordesk.tasks.cli.setup.flags import Flags, base_url
-from chordesk.tasks.cli.setup.keys import Before
-from chordesk.tasks.cli.setup.person import Person
-from chordesk.tasks.services import model_servers
+from chordesk.tasks.cli.setup.choices import OURS, Before, Choice, Flags, Key, Person, base_url, key_path
 from chordesk.tasks.services.plan import free_ports
 from tests.fakes.local_server import HTML, LocalServer
 from tests.fakes.responses import FakeResponses, Seen, Status
@@ -29,7 +26,7 @@ SECRET = "sk-of-nobody-1234"
 @pytest.fixture(autouse=True)
 def _no_servers_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """No server that may really be on this machine."""
-    monkeypatch.setattr(model_servers, "USUAL", ())
+    monkeypatch.setattr(answers, "USUAL", ())
     for name in ("OLLAMA_HOST", *OURS):
         monkeypatch.delenv(name, raising=False)
 
@@ -198,7 +195,7 @@ def test_a_person_takes_a_model_that_was_found_by_its_number(
     before: Callable[..., Before], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with LocalServer(kind="ollama", models=["a", "b"]) as ollama, LocalServer(model="c") as other:
-        monkeypatch.setattr(model_servers, "USUAL", [("llama.cpp", int(other.root.rpartition(":")[2]))])
+        monkeypatch.setattr(answers, "USUAL", [("llama.cpp", int(other.root.rpartition(":")[2]))])
         monkeypatch.setenv("OLLAMA_HOST", ollama.root.removeprefix("http://"))
         typed = Typed("7", "3", "2")
         assert typed(lambda person: decide(Flags(), before(), person)) == Choice("local", ollama.url, "b")

@@ -10,8 +10,8 @@ import pytest
 from chordesk.models.errors import LoginMissing
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import login_command
-from chordesk.tasks.cli.setup.login import ensure_login
-from chordesk.tasks.cli.setup.person import Person
+from chordesk.tasks.cli.setup.choices import Person
+from chordesk.tasks.cli.setup.trial import ensure_login
 from tests.tasks.cli.setup.test_answers import Typed
 
 # In place of the binary: what it does of `login`, once the person has typed the code into a browser.

@@ -11,7 +11,7 @@ import pytest
 from chordesk.agents.gateway.facts import ServerFacts, keep_facts
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
-from chordesk.tasks.cli.setup.outlook import screen_lines
+from chordesk.tasks.cli.setup.trial import screen_lines
 from tests.builders import a_run, a_step, a_turn
 
 URL = "http://127.0.0.1:11434/v1"

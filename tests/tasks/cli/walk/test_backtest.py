@@ -14,7 +14,7 @@ DAYS = ("--from", "2010-03-01", "--to", "2010-03-05")
 
 
 def refused(*arguments: str) -> UsageError:
-    found = CliRunner().invoke(build("walk.backtest"), ["backtest", *arguments])
+    found = CliRunner().invoke(build("start"), ["backtest", *arguments])
     assert isinstance(found.exception, UsageError), found.output
     return found.exception
 

@@ -9,8 +9,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Run, Verdict
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.documents.building.day import day_document
-from chordesk.tasks.documents.building.run import run_document
+from chordesk.tasks.reports.documents import day_document, run_document
 from chordesk.tools.market.clock import NEW_YORK
 from chordesk.tools.orders import booking
 from tests.browser.hostile import a_hostile_run

@@ -11,11 +11,8 @@ from chordesk.models.states import RunKind, RunState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import BacktestSession
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.documents.building.day import day_document
-from chordesk.tasks.documents.building.run import run_document
-from chordesk.tasks.documents.building.symbol import symbol_document
-from chordesk.tasks.documents.rendering.html import html
-from chordesk.tasks.documents.rendering.markdown import markdown
+from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
+from chordesk.tasks.reports.formats import html, markdown
 from tests.browser.hostile import MARKUP, SHOWN, a_hostile_run
 from tests.builders import a_run
 from tests.tasks.documents.reading import Read, read

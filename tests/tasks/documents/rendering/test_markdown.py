@@ -10,11 +10,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.documents.building.day import day_document
-from chordesk.tasks.documents.building.run import run_document
-from chordesk.tasks.documents.building.symbol import symbol_document
-from chordesk.tasks.documents.rendering.markdown import markdown
-from chordesk.tasks.documents.text import marked
+from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
+from chordesk.tasks.reports.figures import marked
+from chordesk.tasks.reports.formats import markdown
 from tests.browser.hostile import MARKUP, SYMBOL, a_hostile_run
 from tests.tasks.views.chain import Chain
 

@@ -7,13 +7,10 @@ import json
 from pathlib import Path
 
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.documents.building.day import day_document
-from chordesk.tasks.documents.building.run import run_document
-from chordesk.tasks.documents.building.symbol import symbol_document
-from chordesk.tasks.documents.files import write_run
-from chordesk.tasks.documents.rendering.formats import rendered
-from chordesk.tasks.documents.schema.documents import DayDocument, RunDocument, SymbolDocument
-from chordesk.tasks.documents.schema.dossier import SymbolFile
+from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
+from chordesk.tasks.reports.files import write_run
+from chordesk.tasks.reports.formats import rendered
+from chordesk.tasks.reports.schema import DayDocument, RunDocument, SymbolDocument, SymbolFile
 from tests.browser.hostile import a_hostile_run
 from tests.tasks.views.chain import Chain
 

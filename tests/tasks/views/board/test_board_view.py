@@ -11,10 +11,9 @@ from chordesk.models.errors import UsageError
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
 from chordesk.models.tables.board import EpisodeQuestion, Forecast, Question, Signal, SignalCitation
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.cli.render.results.board import board_report
-from chordesk.tasks.views.board.board_view import board_view
-from chordesk.tasks.views.board.voices import voice_rows
-from chordesk.tasks.views.lineage import lineage
+from chordesk.tasks.cli.show.results import board_report
+from chordesk.tasks.reading.boards import board_view, voice_rows
+from chordesk.tasks.reading.orders import lineage
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 from tests.tasks.cli.render.console import rendered
 

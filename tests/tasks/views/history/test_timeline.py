@@ -9,7 +9,7 @@ from sqlmodel import Session
 from chordesk.models.states import AttemptEnd, RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Attempt
-from chordesk.tasks.views.history.timeline import timeline
+from chordesk.tasks.reading.run_details import timeline
 from tests.builders import a_run, a_step, a_turn
 
 NOW = utcnow()

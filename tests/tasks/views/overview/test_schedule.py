@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from chordesk.models.settings import Settings
-from chordesk.tasks.views.overview.schedule import next_runs
+from chordesk.tasks.reading.overview import next_runs
 from chordesk.tools.market.clock import NEW_YORK
 
 # A Wednesday; Thursday is Thanksgiving, Friday a session.

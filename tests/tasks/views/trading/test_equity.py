@@ -6,7 +6,7 @@ import datetime as dt
 
 from chordesk.models.database.store import Store
 from chordesk.models.tables.orders import EquityMark
-from chordesk.tasks.views.trading.equity import equity_curve, equity_now
+from chordesk.tasks.reading.accounts import equity_curve, equity_now
 
 DAY = dt.date(2010, 8, 12)
 

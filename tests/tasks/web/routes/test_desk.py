@@ -12,7 +12,7 @@ from sqlmodel import Session
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import EquityMark
-from chordesk.tasks.web.fleet import STATUS_FRESH_SECONDS
+from chordesk.tasks.web.context import STATUS_FRESH_SECONDS
 from chordesk.tools.market.clock import exchange_hours
 from tests.builders import a_run, a_step
 from tests.stack import wait_for

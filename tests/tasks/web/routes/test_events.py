@@ -19,7 +19,7 @@ from chordesk.models.events import Envelope, EventType, event
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tasks import approvals
-from chordesk.tasks.web.stream import EventStream, frame
+from chordesk.tasks.web.routes.events import EventStream, frame
 from tests.builders import a_run
 from tests.patience import PATIENCE
 from tests.stack import wait_for

@@ -15,9 +15,9 @@ from chordesk.models.states import AttemptEnd, RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.cli.render.results.graphs import graphs_report
+from chordesk.tasks.cli.show.runs import graphs_report
 from chordesk.tasks.engine import graph
-from chordesk.tasks.views.run_view import view
+from chordesk.tasks.reading.runs import view
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.graph import play_chapter, resume_graphs
 from chordesk.tasks.workflows.graphs import chapters

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.views.scores import scores
+from chordesk.tasks.reading.scores import scores
 from chordesk.tasks.workflows.tradingagents.chapter import outcome_of, past_of
 from chordesk.tools.questions.resolving import resolve_due
 from tests.fakes.responses import Refusal, Reply

@@ -14,7 +14,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.orders import MandateTerms
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Account
-from chordesk.tasks.cli.orders import arming
+from chordesk.tasks.cli import arming
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.audit import record
 from chordesk.tools.orders.audit_reading import check_logs

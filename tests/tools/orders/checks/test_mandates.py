@@ -24,7 +24,7 @@ from chordesk.models.states import OrderState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Fill, Mandate, Order, Preview
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.cli.orders import arming
+from chordesk.tasks.cli import arming
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.audit import log_path
 from chordesk.tools.orders.mandates import PAYLOAD_KEY, MandateUsage, check, in_force, usage_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from chordesk.tasks.cli.orders import arming
+from chordesk.tasks.cli import arming
 from chordesk.tools.orders import halting
 from chordesk.tools.orders import halting as disarming
 from chordesk.tools.orders.protection import Unprotected, unprotected

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from chordesk.models.analysis import AnalysisCheck
-from chordesk.tasks.cli.render.results.analyses import analyses_report
-from chordesk.tasks.views.analyses import AnalysisOrder, AnalysisRow, AnalystText
+from chordesk.tasks.cli.show.results import analyses_report
+from chordesk.tasks.reading.reports import AnalysisOrder, AnalysisRow, AnalystText
 from tests.agents.synthesis.kit import PUT, options
 from tests.tasks.cli.render.console import rendered
 

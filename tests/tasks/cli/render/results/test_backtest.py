@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from chordesk.tasks.cli.render.results.backtest import backtest_report
-from chordesk.tasks.views.backtests import BacktestView, SessionRow
+from chordesk.tasks.cli.show.results import backtest_report
+from chordesk.tasks.reading.runs import BacktestView, SessionRow
 from tests.tasks.cli.render.console import rendered
 
 DAY = dt.date(2010, 6, 29)

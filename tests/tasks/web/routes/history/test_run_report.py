@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chordesk.tasks.documents.schema.documents import RunDocument
+from chordesk.tasks.reports.schema import RunDocument
 from tests.tasks.documents.reading import read
 from tests.tasks.web.routes.history.conftest import Screened
 from tests.tasks.web.test_security import problem

@@ -1,1 +1,0 @@
-"""Commands about the board: episodes, questions, voices and their scores."""

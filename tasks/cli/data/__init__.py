@@ -1,1 +1,0 @@
-"""Commands on folders of own data."""

@@ -1,1 +1,0 @@
-"""The command that makes reports of runs, days and symbols."""

@@ -1,1 +1,0 @@
-"""Commands that play graphs of LangGraph."""

@@ -1,0 +1,66 @@
+"""The desk's health: `desk status` shows what runs now, `desk doctor` checks everything before a start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from chordesk.models.settings.running_desk import is_up, standing_of
+from chordesk.tasks.cli.output import emit, inert, table, warn
+from chordesk.tasks.cli.shell import Json, checked, desk_line
+from chordesk.tasks.cli.show.desk_status import status_report
+from chordesk.tasks.doctor.check import Check, CheckStatus, run_checks
+from chordesk.tasks.doctor.checklist import ALL, admitted
+from chordesk.tasks.reading.desk_status import status
+from chordesk.tasks.services import signals
+
+NO_ANSWER = 1
+
+commands = typer.Typer()
+
+
+@commands.command("status")
+def show(as_json: Json = False) -> None:
+    """Show workers, app-servers, queues, running turns, parked models, the oldest step and the last sweep; exit code 1
+    when a part of the desk does not answer."""
+    loaded = checked()
+    found = status(loaded.settings, running=loaded.running)
+    emit(found, status_report, as_json=as_json)
+    if found.trouble:
+        raise typer.Exit(NO_ANSWER)
+
+
+COLOURS = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.FAIL: "bold red"}
+FAILED = 1
+
+
+@commands.command()
+def doctor(as_json: Json = False) -> None:
+    """Check everything the desk needs before it starts; exit code 1 when a check fails."""
+    loaded = checked()
+    warn(loaded.warnings)
+    with signals.raised(), admitted(loaded, os.environ, Path.cwd()) as context:
+        checks = run_checks(context, ALL)
+    settings, running = loaded.settings, loaded.running
+    standing = standing_of(settings)
+    plain = {"model": standing.model, "running": running, "standing": standing, "checks": checks}
+    line = desk_line(standing, settings.home, running=running, held=is_up(settings.home))
+    emit(plain, lambda _: Group(line, _report(checks, standing.model)), as_json=as_json)
+    if any(each.status is CheckStatus.FAIL for each in checks):
+        raise typer.Exit(FAILED)
+
+
+def _report(checks: Sequence[Check], model: str) -> RenderableType:
+    made = table(("Check", "Status", "Found"), [])
+    for each in checks:
+        found = Text(inert(each.detail))
+        if each.remedy:
+            found.append(f"\nremedy: {inert(each.remedy)}", style="bold")
+        made.add_row(each.name, Text(each.status.value, style=COLOURS[each.status]), found)
+    counts = ", ".join(f"{sum(each.status is status for each in checks)} {status}" for status in CheckStatus)
+    return Group(made, Text(f"{counts}; the model is {model}"))

@@ -1,1 +1,0 @@
-"""`desk notify` and its subcommands."""

@@ -1,0 +1,142 @@
+"""`desk notify` with its subcommands: the process that sends, the test of channels, and the record."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, nullcontext
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from chordesk.models.database.store import Store, require_current
+from chordesk.models.notifications import NoticeKind, NotificationState
+from chordesk.models.settings import Settings
+from chordesk.tasks.cli.output import emit, paragraph, print_line, table
+from chordesk.tasks.cli.processes import forget_credentials
+from chordesk.tasks.cli.shell import Json, checked, opened
+from chordesk.tasks.notifications import channels, checking, messages
+from chordesk.tasks.notifications.checking import Trial
+from chordesk.tasks.notifications.messages import ChannelRow, NotificationsState, Sent
+from chordesk.tasks.services import signals
+from chordesk.tasks.worker import logs
+
+NOTHING = "nothing was sent yet"
+NO_CHANNEL = "no process has sent yet: set DESK_NOTIFY_CHANNELS and start `desk up`, or `desk notify run`"
+
+
+def list_(
+    channel: Annotated[str | None, typer.Option(help="To this channel.")] = None,
+    limit: Annotated[int, typer.Option(help="How many.", min=1, max=1000)] = 20,
+    as_json: Json = False,
+) -> None:
+    """List messages, the newest first: what was sent, waits, was merged into another one, or was given up."""
+    with opened()[1].read() as session:
+        rows = messages.sent(session, limit, channel)
+    emit(rows, lambda _: _messages(rows) if rows else NOTHING, as_json=as_json)
+
+
+def overview(as_json: Json = False) -> None:
+    """Show the channels as the process that sends has them, without their URLs, and how each one stands."""
+    with opened()[1].read() as session:
+        found = messages.state(session)
+    emit(found, lambda _: _overview(found) if found.channels else NO_CHANNEL, as_json=as_json)
+
+
+def _messages(rows: list[Sent]) -> RenderableType:
+    columns = ("When (UTC)", "Channel", "State", "Attempts", "Message")
+    return table(columns, [_message(row) for row in rows])
+
+
+def _message(row: Sent) -> tuple[str, ...]:
+    state = f"{row.state} ({row.held})" if row.held else row.state
+    text = paragraph(f"{row.title.removeprefix('Desk: ')}. {row.text}", 160)
+    failed = f" [{paragraph(row.error, 120)}]" if row.error and row.state != NotificationState.SENT else ""
+    when = row.sent_at or row.created_at
+    return f"{when:%Y-%m-%d %H:%M:%S}", row.channel, state, str(row.attempts), f"{text}{failed}"
+
+
+def _overview(found: NotificationsState) -> RenderableType:
+    columns = ("Channel", "Service", "Kinds", "Quiet", "Waiting", "Sent (24 h)", "Given up (24 h)", "Last sent (UTC)")
+    rows = table(columns, [_channel(one) for one in found.channels])
+    failing = [Text(f"{one.name}: {paragraph(one.error)}", style="yellow") for one in found.channels if one.error]
+    line = "a process sends" if found.sending else "no process sends: start `desk up`, or `desk notify run`"
+    return Group(rows, *failing, Text(line, style="" if found.sending else "yellow"))
+
+
+def _channel(one: ChannelRow) -> tuple[str, ...]:
+    kinds = "all" if len(one.kinds) == len(NoticeKind) else ", ".join(one.kinds)
+    last = f"{one.last_sent_at:%Y-%m-%d %H:%M:%S}" if one.last_sent_at is not None else ""
+    counts = (str(one.waiting), str(one.sent), str(one.given_up))
+    return (one.name, one.service, kinds, one.quiet or "", *counts, last)
+
+
+if TYPE_CHECKING:
+    from chordesk.tasks.notifications.sender import Sender
+
+NOT_SENT = 1
+Name = Annotated[str | None, typer.Argument(metavar="CHANNEL", help="One channel; all of them by default.")]
+
+HELP = "Notifications of people: send them, test the channels, show what was sent."
+commands = typer.Typer(name="notify", help=HELP, no_args_is_help=True)
+commands.command("list")(list_)
+commands.command("channels")(overview)
+
+
+@commands.command()
+def run() -> None:
+    """Send notifications in the foreground; a second process waits until the first one ends."""
+    forget_credentials()
+    settings = checked().settings
+    logs.configure(settings)
+    found = channels.channels(settings)
+    # Loaded here: no other process has use for the library.
+    from chordesk.tasks.notifications.sender import Sender
+    from chordesk.tasks.notifications.wire import wires
+
+    made = wires(found)
+    require_current(settings.database)
+    owner = f"notify@{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    names = ", ".join(f"{name} ({wire.service})" for name, wire in made.items())
+    stop = threading.Event()
+    with closing(Store(settings.database)) as store:
+        sender = Sender(store, settings, made, owner)
+        with _watched(settings, store, sender, owner, stop), ThreadPoolExecutor(1, "notify") as pool, signals.raised():
+            print_line(f"sending to {names}")
+            # Not in this thread: a stop signal must not end a transaction in the middle.
+            sending = pool.submit(sender.run, stop)
+            try:
+                sending.result()
+            finally:
+                stop.set()
+
+
+def _watched(
+    settings: Settings, store: Store, sender: Sender, owner: str, stop: threading.Event
+) -> AbstractContextManager[None]:
+    """Return a block with metrics and health, if a port is set for them."""
+    if not settings.metrics_port:
+        return nullcontext()
+    from chordesk.tasks.cli.notify_metrics import watched  # it loads the client library
+
+    return watched(settings, store, sender, owner, stop)
+
+
+@commands.command("test")
+def try_out(channel: Name = None, as_json: Json = False) -> None:
+    """Send a test message to each channel and print what it answered; exit code 1 when one did not take it."""
+    settings = checked().settings
+    some = channels.chosen(channels.channels(settings), channel)
+    found = checking.try_out(some)
+    emit(found, lambda rows: table(("Channel", "Service", "Answer"), [_row(one) for one in rows]), as_json=as_json)
+    if not all(one.sent for one in found):
+        raise typer.Exit(NOT_SENT)
+
+
+def _row(one: Trial) -> tuple[str, str, str]:
+    return one.channel, one.service, "sent" if one.sent else f"not sent: {one.error}"

@@ -1,0 +1,282 @@
+"""Commands about orders: their list, the answers that they wait for, and the audit log."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.states import ApprovalState, OrderState
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, answer, waiting
+from chordesk.tasks.cli.output import console, emit, inert, print_json, print_line, table
+from chordesk.tasks.cli.shell import Json, opened, whoami
+from chordesk.tasks.cli.show.amounts import legs_text
+from chordesk.tasks.cli.show.orders import log_table, order_history, order_list, order_report
+from chordesk.tasks.reading.orders import find_order, list_orders, order_view
+from chordesk.tasks.reading.runs import find_run
+from chordesk.tasks.worker.app import WorkerNotifier
+from chordesk.tools.decimals import money, plain
+from chordesk.tools.orders.audit_reading import CheckedChain, check_logs, entries_of
+
+# Before each line that the model wrote, so that none can look like the desk's own.
+_MARGIN = "  | "
+
+
+def request_text(row: WaitingRequest) -> str:
+    """Return the whole request as some lines of text."""
+    minutes = (row.expires_at - utcnow()) / dt.timedelta(minutes=1)
+    left = f"{minutes:.0f} minutes left" if minutes > 0 else "expired"
+    head = f"request {row.approval}  {row.role} asks for {row.kind}, run {row.run_id}, {left}"
+    return "\n".join((head, *(_MARGIN + line for line in _quoted(_DETAILS[row.kind](row.detail)))))
+
+
+def _quoted(parts: Iterator[str]) -> Iterator[str]:
+    for part in parts:
+        yield from inert(part).splitlines()
+
+
+def _command(detail: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{detail['command']}"
+    yield f"in {detail['cwd']}"
+    yield from _others(detail, "reason", "permissions", "network")
+
+
+def _file_change(detail: Mapping[str, Any]) -> Iterator[str]:
+    for change in detail["changes"]:
+        yield f"{change['change']} {change['path']}"
+        yield change["diff"]
+    yield from _others(detail, "reason", "root")
+
+
+def _permissions(detail: Mapping[str, Any]) -> Iterator[str]:
+    yield orjson.dumps(detail["permissions"]).decode()
+    yield from _others(detail, "cwd", "reason")
+
+
+def _user_input(detail: Mapping[str, Any]) -> Iterator[str]:
+    for question in detail["questions"]:
+        options = f" ({', '.join(question['options'])})" if question["options"] else ""
+        yield f"{question['id']}: {question['question']}{options}"
+
+
+def _others(detail: Mapping[str, Any], *names: str) -> Iterator[str]:
+    for name in names:
+        value = detail.get(name)
+        if value is not None:
+            yield f"{name}: {value if isinstance(value, str) else orjson.dumps(value).decode()}"
+
+
+_DETAILS: Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
+    "command": _command,
+    "file_change": _file_change,
+    "permissions": _permissions,
+    "user_input": _user_input,
+}
+
+
+COLUMNS = ("order", "symbol", "side", "quantity", "notional", "asked (UTC)", "minutes left", "payload hash")
+TOO_LATE = 1
+
+Id = Annotated[str, typer.Argument(help="Id of the order, of its approval or of the request, or its beginning.")]
+commands = typer.Typer()
+
+
+@commands.command("approvals")
+def listing(as_json: Json = False) -> None:
+    """List what waits for a person: orders, and what models ask for in the middle of a turn."""
+    with opened()[1].read() as session:
+        rows = waiting(session)
+    if as_json:
+        print_json([row.model_dump() for row in rows])
+        return
+    orders = [row for row in rows if isinstance(row, WaitingOrder)]
+    if not rows:
+        print_line("nothing waits for approval")
+    if orders:
+        console().print(table(COLUMNS, [_row(row) for row in orders]))
+    for row in rows:
+        if isinstance(row, WaitingRequest):
+            print_line(request_text(row))
+
+
+@commands.command()
+def approve(
+    id_: Id,
+    why: Annotated[str | None, typer.Option(help="A reason for the record.")] = None,
+    answers: Annotated[list[str] | None, typer.Option("--answer", help="To a model's question: ID=TEXT.")] = None,
+) -> None:
+    """Let an order go to the broker, as it was previewed, or a model do what it asks for."""
+    _decide(id_, True, why, _by_question(answers or []))
+
+
+@commands.command()
+def deny(id_: Id, why: Annotated[str, typer.Option(help="The reason, for the record.")]) -> None:
+    """Refuse an order or a model's request."""
+    _decide(id_, False, why, {})
+
+
+def _by_question(answers: list[str]) -> dict[str, list[str]]:
+    """Return answers by question id. Raises UsageError."""
+    found: dict[str, list[str]] = {}
+    for given in answers:
+        question, parted, text = given.partition("=")
+        if not parted or not text:
+            raise UsageError(f"{given!r} is no answer", remedy="give ID=TEXT; `desk approvals` shows the questions")
+        found.setdefault(question, []).append(text)
+    return found
+
+
+def _decide(id_: str, yes: bool, why: str | None, answers: dict[str, list[str]]) -> None:
+    settings, store = opened()
+    notify = WorkerNotifier(settings).trade
+    found = answer(store, settings, notify, id_, approve=yes, by=whoami(), why=why, answers=answers)
+    if found.state is ApprovalState.EXPIRED:
+        print_line(found.too_late)
+        raise typer.Exit(TOO_LATE)
+    print_line(f"{found.subject} {found.state} by {found.by}")
+    if yes and found.order is not None:
+        when = "now" if found.notified else f"within {settings.orders_seconds:g} s of its worker being reachable"
+        print_line(f"the trade queue submits it {when}; see: desk orders show {found.order}")
+
+
+def _row(row: WaitingOrder) -> tuple[str, ...]:
+    left = (row.expires_at - utcnow()) / dt.timedelta(minutes=1)
+    return (
+        row.order,
+        f"{row.symbol}: {legs_text(row.legs)}" if row.legs else row.contract or row.symbol,
+        row.side or "",
+        plain(row.quantity or 0),
+        money(row.notional),
+        f"{row.asked_at:%Y-%m-%d %H:%M}",
+        f"{left:.0f}" if left > 0 else "expired",
+        row.payload_hash[:12],
+    )
+
+
+orders_commands = typer.Typer(name="orders", help="What was recommended, and what became of it.", no_args_is_help=True)
+
+
+@orders_commands.command("list")
+def list_(
+    run: Annotated[str | None, typer.Option(help="Of this run: its id, or the beginning of it.")] = None,
+    symbol: Annotated[str | None, typer.Option(help="On this symbol.")] = None,
+    state: Annotated[OrderState | None, typer.Option(help="In this state.")] = None,
+    limit: Annotated[int, typer.Option(help="How many, the newest first.", min=1, max=1000)] = 20,
+    as_json: Json = False,
+) -> None:
+    """List orders, the newest first."""
+    with opened()[1].read() as session:
+        run_id = find_run(session, run).id if run else None
+        ticker = symbol.strip().upper() if symbol else None
+        rows = list_orders(session, run_id, ticker, state.value if state else None, limit)
+    plain = [{**order.model_dump(), "notional_previewed": p.notional if p else None} for order, p in rows]
+    nothing = "no such orders; every trading action of a decision makes one"
+    emit(plain, lambda _: order_list(rows) if rows else nothing, as_json=as_json)
+
+
+@orders_commands.command()
+def show(
+    order: Annotated[str, typer.Argument(help="An order's id, or the beginning of it.")],
+    as_json: Json = False,
+) -> None:
+    """Show an order as it stands: size, checks, preview, approval, fills, and what it rests on."""
+    settings, store = opened()
+    with store.read() as session:
+        found = order_view(session, find_order(session, order))
+    entries = entries_of(check_logs(store, settings), found["order"]["id"])
+    emit({**found, "log": entries}, lambda _: order_report(found, len(entries), settings.home), as_json=as_json)
+
+
+NOT_WHOLE = 1
+MOST_PROBLEMS = 20
+With = Annotated[
+    list[Path] | None, typer.Option("--with", help="A copy of another data folder's audit.jsonl.", dir_okay=False)
+]
+
+audit_commands = typer.Typer(
+    name="audit", help="The log of every order: append-only, hash-chained, anchored.", no_args_is_help=True
+)
+
+
+@audit_commands.command()
+def verify(also: With = None, as_json: Json = False) -> None:
+    """Find any line that was altered, is missing or was cut off; exit code 1 if there is one."""
+    checked = _check(*opened(), also)
+    if as_json:
+        print_json([_plain(one) for one in checked])
+    else:
+        _print_checks(checked)
+    if not all(one.whole for one in checked):
+        raise typer.Exit(NOT_WHOLE)
+
+
+@audit_commands.command("show")
+def show_log(
+    order: Annotated[str | None, typer.Option(help="Show the history of this order: its id, or its beginning.")] = None,
+    last: Annotated[int, typer.Option(help="Without --order: how many lines, the newest last.", min=1)] = 20,
+    also: With = None,
+    as_json: Json = False,
+) -> None:
+    """Show an order's history from the screener's hit on, or the last lines of the log."""
+    settings, store = opened()
+    checked = _check(settings, store, also)
+    if order is not None:
+        with store.read() as session:
+            found = order_view(session, find_order(session, order))
+        entries = entries_of(checked, found["order"]["id"])
+        emit({**found, "log": entries}, lambda _: order_history(found, entries), as_json=as_json)
+    else:
+        lines = sorted((line for one in checked for line in one.reading.entries), key=lambda line: (line.at, line.n))
+        emit(lines[-last:], log_table, as_json=as_json)
+    if not all(one.whole for one in checked):
+        typer.echo("the log is not whole, see: desk audit verify", err=True)
+
+
+def _check(settings: Settings, store: Store, also: list[Path] | None) -> list[CheckedChain]:
+    try:
+        return check_logs(store, settings, also or [])
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename} cannot be read: {error.strerror}", remedy="give the path of a log"
+        ) from None
+
+
+def _print_checks(checked: list[CheckedChain]) -> None:
+    if not checked:
+        typer.echo("nothing is on record yet")
+    for one in checked:
+        state = "whole" if one.whole else "NOT WHOLE"
+        typer.echo(f"{one.file or one.place}: {one.count} lines anchored, {state} (chain {one.chain[:12]})")
+        for problem in one.reading.problems[:MOST_PROBLEMS]:
+            typer.echo(f"  {problem}")
+        if len(one.reading.problems) > MOST_PROBLEMS:
+            typer.echo(f"  and {len(one.reading.problems) - MOST_PROBLEMS} more (--json has them)")
+        if one.reading.abandoned:
+            typer.echo(f"  {one.reading.abandoned} lines struck out: their transactions did not commit")
+        if one.reading.beyond:
+            typer.echo(f"  {one.reading.beyond} lines beyond the anchor: not committed, or just being written")
+
+
+def _plain(one: CheckedChain) -> dict[str, Any]:
+    return {
+        "chain": one.chain,
+        "place": one.place,
+        "file": str(one.file) if one.file else None,
+        "lines": one.count,
+        "whole": one.whole,
+        "problems": one.reading.problems,
+        "abandoned": one.reading.abandoned,
+        "beyond": one.reading.beyond,
+    }
+
+
+commands.add_typer(orders_commands)
+commands.add_typer(audit_commands)

@@ -1,1 +1,0 @@
-"""Commands about orders, approvals, mandates, the audit log and the kill switch."""

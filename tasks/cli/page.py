@@ -1,0 +1,121 @@
+"""`desk page`: the desk in a browser, opened with a link that works once."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import sys
+import time
+import webbrowser
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings, running_desk
+from chordesk.tasks.bootstrap import redis_url
+from chordesk.tasks.cli.output import print_line
+from chordesk.tasks.cli.processes import forget_credentials
+from chordesk.tasks.cli.shell import checked
+from chordesk.tasks.services import signals
+from chordesk.tasks.web.page import sessions
+from chordesk.tasks.worker import logs
+
+ANSWERS_SECONDS = 30.0
+PAUSE_SECONDS = 0.1
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
+UNKNOWN = "desk"
+_PERSON = re.compile(r"\w[\w .,'@+-]{0,79}")
+
+commands = typer.Typer()
+
+
+@commands.command()
+def page(
+    at: Annotated[str, typer.Argument(help="View to open, as after the # of its address: /runs/RUN.")] = "/",
+    by: Annotated[str | None, typer.Option(help="Your name, for the record; the login's by default.")] = None,
+    url: Annotated[str | None, typer.Option(help="Address of the service, where it runs on another machine.")] = None,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link.")] = False,
+    end_sessions: Annotated[bool, typer.Option("--end-sessions", help="End every session of the page.")] = False,
+) -> None:
+    """Open the page; over SSH only print its link.
+
+    Without a running service this command serves it until Ctrl-C.
+    """
+    settings = checked().settings
+    if end_sessions:
+        sessions.end_all(redis_url(settings))
+        print_line("every session of the page has ended")
+        return
+    person, way = _person(by), at if at.startswith("/") else f"/{at}"
+    found = running_desk.read_api(settings.home)
+    if url is None and (found is None or not found[1]):
+        _serve(settings, person, way, no_open)
+        return
+    _show(settings, url or (found[0] if found else ""), person, way, no_open)
+
+
+def offer(settings: Settings) -> None:
+    """Print the link to the page of a desk that was just started, and open it, once its service answers. Raises
+    UsageError when it does not."""
+    until = time.monotonic() + ANSWERS_SECONDS
+    while (found := running_desk.read_api(settings.home)) is None or not found[1]:
+        if time.monotonic() > until:
+            raise UsageError(
+                f"the page's service does not answer within {ANSWERS_SECONDS:.0f} s", remedy="see its log, api.log"
+            )
+        time.sleep(PAUSE_SECONDS)
+    _show(settings, found[0], _person(None), "/", no_open=False)
+    print_line("another link, for another browser or later: `desk page`")
+
+
+def opens_here(environ: Mapping[str, str], platform: str) -> bool:
+    """Return whether a browser that is started here would be seen: not over SSH, and only where there is a display."""
+    if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"):
+        return False
+    return platform in ("darwin", "win32") or bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
+
+
+def link(url: str, code: str, way: str) -> str:
+    """Return the link that logs in with a code and opens a view. The fragment is in no request and in no log."""
+    for everywhere, here in EVERYWHERE.items():
+        url = url.replace(f"//{everywhere}:", f"//{here}:")
+    return f"{url.rstrip('/')}/#{code}{way if way != '/' else ''}"
+
+
+def _show(settings: Settings, url: str, person: str, way: str, no_open: bool) -> None:
+    made = link(url, sessions.new_code(redis_url(settings), person), way)
+    print_line(f"the page: {made}")
+    print_line(f"the link works once, for {sessions.CODE_SECONDS} s")
+    if not no_open and opens_here(os.environ, sys.platform):
+        webbrowser.open(made)
+
+
+def _serve(settings: Settings, person: str, way: str, no_open: bool) -> None:
+    # Loaded here: to make a link for a service that runs needs no web framework.
+    from chordesk.tasks.web.app import serve
+
+    forget_credentials()
+    logs.configure(settings)
+
+    def announce(url: str, _token_at: str) -> None:
+        print_line(f"no service ran for {settings.home}: serving it on {url} until Ctrl-C")
+        _show(settings, url, person, way, no_open)
+
+    with signals.raised():
+        serve(settings, settings.api_port, announce)
+
+
+def _person(given: str | None) -> str:
+    """Return the name that the record gets. Raises UsageError for one that it cannot take."""
+    if given is not None and not _PERSON.fullmatch(given):
+        raise UsageError(f"--by {given!r} is no name", remedy="use letters, digits, spaces and . , ' @ + -")
+    if given is not None:
+        return given
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        return UNKNOWN  # a container's user may have no name
+    return name if _PERSON.fullmatch(name) else UNKNOWN

@@ -1,1 +1,0 @@
-"""Options of commands as what they mean; one that is wrong raises UsageError, which names it."""

@@ -1,0 +1,160 @@
+"""`desk worker`, `desk beat`, `desk flower`, `desk rulebook`: the processes that `desk up` or a fleet runs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from chordesk.agents.rulebook.server import build_server
+from chordesk.models.settings import Settings
+from chordesk.models.settings.variables import both_forms
+from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.cli.ping import ping as local_ping
+from chordesk.tasks.cli.shell import checked
+from chordesk.tasks.engine.kinds import WORKER_QUEUES
+from chordesk.tasks.redis_clients import wait_ready
+from chordesk.tasks.services import plan
+from chordesk.tasks.services.plan import LOOPBACK, free_ports
+from chordesk.tasks.worker import celery_fixes as celery_command
+from chordesk.tasks.worker import logs
+from chordesk.tasks.worker.app import create_app, node_name
+from chordesk.tasks.worker.schedule import run_beat
+
+OPS_SLOTS = 8
+REDIS_SECONDS = 10.0
+SCHEDULER = "chordesk.tasks.worker.scheduler:WatchedScheduler"
+commands = typer.Typer()
+
+
+class WorkerRole(StrEnum):
+    """The queues a worker serves."""
+
+    RESEARCH = "research"
+    OPS = "ops"
+    TRADE = "trade"
+    ALL = "all"
+
+
+@commands.command()
+def worker(
+    role: Annotated[WorkerRole, typer.Argument(help="The queues to serve.")] = WorkerRole.ALL,
+    concurrency: Annotated[int | None, typer.Option(help="Tasks at once; by default the role's.", min=1)] = None,
+    name: Annotated[str | None, typer.Option(help="Name of this worker, unique on its host.")] = None,
+) -> None:
+    """Run one worker in the foreground."""
+    forget_credentials(WORKER_QUEUES[role])
+    settings = _configured(own_switch=_sends_orders(WORKER_QUEUES[role]))
+    called = name or default_name(role)
+    turns = role in (WorkerRole.RESEARCH, WorkerRole.ALL)
+    app = create_app(settings, called, warm=role is not WorkerRole.OPS, turns=turns)
+    desk_of(app).telemetry.check()
+    if settings.metrics_port:
+        from chordesk.tasks.worker.gauges import watch_worker
+
+        watch_worker(desk_of(app), role)
+    raise typer.Exit(celery_command.run_celery(app, worker_arguments(settings, role, concurrency, called)))
+
+
+def forget_credentials(queues: str = "") -> None:
+    """Remove the broker's credentials from the environment unless this worker sends orders, so that agents never see
+    them."""
+    if not _sends_orders(queues):
+        for variable in both_forms(Settings.CREDENTIALS):
+            os.environ.pop(variable, None)
+
+
+def _sends_orders(queues: str) -> bool:
+    return "trade" in queues.split(",")
+
+
+def default_name(role: WorkerRole) -> str:
+    """Return a name unique among the copies of a fleet: each container has a host name of its own."""
+    return f"{role}-{socket.gethostname().partition('.')[0]}"
+
+
+@commands.command()
+def ping(
+    role: Annotated[WorkerRole, typer.Argument(help="The worker's role.")],
+    name: Annotated[
+        str | None, typer.Option(help="Its name; else any whose name begins with the role, as those of `desk up` do.")
+    ] = None,
+) -> None:
+    """Check that a worker of this host answers; exit code 1 when none does."""
+    raise typer.Exit(local_ping(role, name))
+
+
+def _configured(*, own_switch: bool = False) -> Settings:
+    """Return this process's settings. own_switch: the live switch is its own environment's alone."""
+    settings = checked(own_switch=own_switch).settings
+    logs.configure(settings)
+    return settings
+
+
+def worker_arguments(settings: Settings, role: WorkerRole, concurrency: int | None, name: str) -> list[str]:
+    """Return the arguments of Celery's worker command."""
+    # A task that waits here for a turn is withheld from other workers.
+    turns = min(settings.worker_threads, settings.codex_turns)
+    slots = {WorkerRole.OPS: OPS_SLOTS, WorkerRole.TRADE: 1, WorkerRole.ALL: turns + OPS_SLOTS}.get(role, turns)
+    # Trades of one account are never concurrent, whatever the option.
+    count = 1 if role is WorkerRole.TRADE else concurrency or slots
+    return [
+        "worker",
+        *("-Q", WORKER_QUEUES[role], "-P", "threads", "-c", str(count), "-n", node_name(name)),
+        *("-E", "--without-mingle", "--without-gossip", "-l", settings.log_level),
+    ]
+
+
+@commands.command()
+def beat() -> None:
+    """Run the schedule in the foreground; a second one waits for the lock of the first."""
+    settings = _configured()
+    app = create_app(settings, "beat")
+    desk_of(app).watch.serve("beat")
+    wait_ready(redis_url(settings), REDIS_SECONDS)  # the schedule is there; redbeat's error is a traceback
+    raise typer.Exit(run_beat(app, ["beat", "-S", SCHEDULER, "-l", settings.log_level]))
+
+
+@commands.command()
+def flower(
+    port: Annotated[int | None, typer.Option(help="Port; the setting's or a free one.", min=1, max=65535)] = None,
+    address: Annotated[
+        str,
+        typer.Option(help="Address; metrics and health ask for no login, so use another only inside a container."),
+    ] = LOOPBACK,
+) -> None:
+    """Run Flower on loopback: a web page about the queues, and their metrics."""
+    settings = _configured()
+    plan.prepare_folders(settings.home)  # its state is kept there
+    app = create_app(settings, "flower")
+    chosen = port or settings.flower_port or free_ports(1)[0]
+    if settings.flower_auth is not None:
+        os.environ["FLOWER_BASIC_AUTH"] = settings.flower_auth.get_secret_value()  # an argument would be seen in ps
+    raise typer.Exit(celery_command.run_celery(app, flower_arguments(settings, address, chosen)))
+
+
+def flower_arguments(settings: Settings, address: str, port: int) -> list[str]:
+    """Return the arguments of Flower's command; its state is kept in the home."""
+    return [
+        "flower",
+        f"--address={address}",
+        f"--port={port}",
+        "--persistent=True",
+        f"--db={settings.home / 'flower'}",
+        "--state_save_interval=10000",
+        f"--logging={settings.log_level.lower()}",
+    ]
+
+
+@commands.command()
+def rulebook(
+    port: Annotated[int, typer.Option(help="Port on loopback.", min=1, max=65535)],
+    latency: Annotated[float | None, typer.Option(help="Seconds added to each answer.", min=0)] = None,
+) -> None:
+    """Serve the rulebook model on loopback: fixed rules behind a Responses API, no model."""
+    settings = _configured()
+    seconds = settings.rulebook_latency_seconds if latency is None else latency
+    build_server(port=port, latency_seconds=seconds).run()

@@ -1,1 +1,0 @@
-"""Results of runs of one kind alone, as a terminal shows them."""

@@ -1,1 +1,0 @@
-"""Commands about what the desk keeps: `desk gc`, `desk backup`, `desk restore`."""

@@ -1,1 +1,0 @@
-"""Commands that start processes or check on them."""

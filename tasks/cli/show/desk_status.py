@@ -1,0 +1,250 @@
+"""The desk on a terminal: its status, its events and its threads. Pure: data in, rich renderables out."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from chordesk.models.events import DESK, Domain, Envelope
+from chordesk.models.settings.running_desk import Standing
+from chordesk.models.states import TradingState
+from chordesk.tasks.cli.output import inert, paragraph, table
+from chordesk.tasks.cli.shell import desk_line, standing_line
+from chordesk.tasks.cli.show.amounts import tokens
+from chordesk.tasks.cli.show.runs import PHASES, SHORT_ID
+from chordesk.tasks.notifications.messages import NotificationsState
+from chordesk.tasks.reading.desk_status import DatabaseState, DeskStatus, RedisState, WorkerRow
+from chordesk.tasks.threads import ThreadRow, ThreadView, TurnLine
+from chordesk.tasks.worker.schedule import BeatState
+from chordesk.tools.market.clock import NEW_YORK
+from chordesk.tools.risk.codes import shown
+
+SWEEP_LATE_SECONDS = 30.0
+
+
+def status_report(found: DeskStatus) -> RenderableType:
+    """Return the status: the desk's standing, then the parts that do not answer, then the others."""
+    parts: list[RenderableType] = [desk_line(found.standing, found.home, running=found.running, held=found.held)]
+    if found.database is not None and found.database.trading is not TradingState.ACTIVE:
+        parts.append(_not_trading(found.standing.account, found.database))
+    parts += [Text(f"{part}: no answer ({paragraph(why)})", style="yellow") for part, why in found.trouble.items()]
+    if found.workers:
+        parts += _workers(found.workers, found.turns_in_flight)
+    if found.redis is not None:
+        parts += ["", *_redis(found.redis)]
+    if found.database is not None:
+        parts += ["", *_database(found.database)]
+    return Group(*parts)
+
+
+def _workers(workers: list[WorkerRow], turns: int) -> list[RenderableType]:
+    rows = [(one.node, str(one.pid), str(one.steps_held), f"{one.rss_mb:.0f} MB") for one in workers]
+    parts: list[RenderableType] = [table(("Worker", "Pid", "Steps", "Memory"), rows)]
+    parts += [Text(f"{one.node}: {paragraph(one.trouble)}", style="yellow") for one in workers if one.trouble]
+    parts += [_own(one, one.standing) for one in workers if one.standing is not None and one.differs]
+    servers = [
+        (one.node, server.kind, str(server.pid), _age(server.age), f"{server.in_flight}", f"{server.turns}",
+         f"{server.rss_mb:.0f} MB")
+        for one in workers
+        for server in one.app_servers
+    ]  # fmt: skip
+    if servers:
+        columns = ("App-server of", "Threads", "Pid", "Age", "In flight", "Turns", "Memory")
+        parts += ["", table(columns, servers)]
+    return [*parts, Text(f"turns in flight: {turns}")]
+
+
+def _not_trading(account: str, found: DatabaseState) -> Text:
+    """Return why an account sends nothing, or gives exposure back alone, whatever the live switch is."""
+    state = "is halted" if found.trading is TradingState.HALTED else "gives exposure back only"
+    return Text(f"account {account} {state}: {paragraph(found.why)}; `desk resume` lets it trade", style="bold yellow")
+
+
+def _own(one: WorkerRow, standing: Standing) -> Text:
+    """Return a line about a worker with other settings than this terminal's, which no `desk up` gave to both."""
+    values = ", ".join(f"{name}={shown(value)}" for name, value in one.differs.items())
+    return Text.assemble(f"{one.node} has other settings: ", standing_line(standing), (f"; {values}", "yellow"))
+
+
+def _redis(found: RedisState) -> list[RenderableType]:
+    parts: list[RenderableType] = [Text(f"queued: {_tally(found.queued)}; held by workers: {found.held}")]
+    if found.places:
+        parts.append(Text(f"places taken: {_tally(found.places)}"))
+    if found.waiting:
+        parts.append(Text(f"turns that wait for a place: {_tally(found.waiting)}"))
+    parts += [
+        Text(f"parked: {one.model} for {one.seconds:.0f} s ({paragraph(one.reason)})", style="yellow")
+        for one in found.parked
+    ]
+    return [*parts, _beat(found.beat)]
+
+
+def _beat(found: BeatState) -> Text:
+    if not found.running:
+        return Text("no beat runs: nothing is swept or scheduled; `desk up` starts one", style="yellow")
+    due = ", ".join(f"{one.name} {one.next.astimezone(NEW_YORK):%a %H:%M}" for one in found.entries)
+    return Text(f"scheduled, New York time: {due or 'nothing'}")
+
+
+def _database(found: DatabaseState) -> list[RenderableType]:
+    parts: list[RenderableType] = [Text(f"runs: {_tally(found.runs)}; steps: {_tally(found.steps)}")]
+    if found.phases:
+        slow = ", ".join(f"{count} {PHASES.get(phase, phase)}" for phase, count in found.phases.items())
+        parts.append(Text(f"turns that take long: {slow}"))
+    if (step := found.oldest) is not None:
+        name = " ".join(part for part in (step.kind, step.role, step.subject) if part)
+        held = f" on {step.owner.partition(':')[0]}" if step.owner else ""
+        parts.append(
+            Text(
+                f"oldest unfinished step: {name}, {step.state}{held} for {_age(step.seconds)}, attempt {step.attempt} "
+                f"of {step.max_attempts}, run {step.run_id[:SHORT_ID]}"
+            )
+        )
+        if step.error:
+            parts.append(Text(f"  last failure: {paragraph(step.error)}", style="yellow"))
+    last = found.sweep
+    if last.seconds is None:
+        parts.append(Text("last sweep: none yet; is beat running?", style="yellow"))
+    else:
+        late = last.seconds > SWEEP_LATE_SECONDS
+        hint = "; is beat running?" if late else ""
+        style = "yellow" if late else ""
+        parts.append(Text(f"last sweep: {last.seconds:.1f} s ago, {_tally(last.found)}{hint}", style=style))
+    parts += [
+        Text(f"without a stop: {one.quantity:g} {one.symbol} ({paragraph(one.why)})", style="yellow")
+        for one in found.unprotected
+    ]
+    return [*parts, *_notifications(found.notifications)]
+
+
+def _notifications(found: NotificationsState) -> list[RenderableType]:
+    """Return what is wrong with notifications; nothing while each channel takes them."""
+    if not found.channels:
+        return []
+    parts: list[RenderableType] = []
+    if not found.sending:
+        parts.append(Text(f"notifications: no process sends; {found.untaken} events wait", style="yellow"))
+    for one in found.channels:
+        if one.given_up or one.error:
+            why = f" ({paragraph(one.error)})" if one.error else ""
+            counts = f"{one.waiting} wait, {one.given_up} given up in 24 h"
+            parts.append(Text(f"notifications to {one.name}: {counts}{why}", style="yellow"))
+    return parts
+
+
+def _tally(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
+
+
+def _age(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+_COLOURS = {
+    Domain.RUN: "bold",
+    Domain.THREAD: "dim",
+    Domain.TURN: "cyan",
+    Domain.ITEM: "dim",
+    Domain.TOOL: "blue",
+    Domain.STATUS: "",
+    Domain.ORDER: "green",
+    Domain.APPROVAL: "yellow",
+    Domain.ARTIFACT: "blue",
+}
+_ILL = ("failed", "refused", "interrupted", "error", "expired")
+# Fields that identify the subject come first, whatever order the payload has.
+_FIRST = ("role", "kind", "subject", "symbol", "state", "outcome", "decision", "tool", "status", "type")
+# Ids that only programs need; --json has them.
+_LEFT_OUT = frozenset({"step", "order", "fill", "owner"})
+RUN_CHARS, VALUE_CHARS = 14, 90
+
+
+def event_line(one: Envelope, *, with_run: bool) -> Text:
+    """Return local time, sequence, type and payload in a line. with_run: add the run's id, for several runs' events."""
+    colour = "red" if one.type.value.endswith(_ILL) else _COLOURS[one.domain]
+    which = f"{one.run_id if one.run_id == DESK else one.run_id[:RUN_CHARS]:<{RUN_CHARS}}  " if with_run else ""
+    return Text.assemble(
+        (f"{one.occurred_at.astimezone():%H:%M:%S}  ", "dim"),
+        which,
+        (f"{one.sequence if one.sequence is not None else '':>5}  ", "dim"),
+        (f"{one.type.value:<18}", colour),
+        inert(_payload(one.payload)),
+    )
+
+
+def _payload(payload: dict[str, Any]) -> str:
+    names = [name for name in _FIRST if name in payload]
+    names += [name for name in payload if name not in _FIRST and name not in _LEFT_OUT]
+    values = ((name, _value(payload[name])) for name in names)
+    return " ".join(text if name in _FIRST else f"{name}={text}" for name, text in values if text)
+
+
+def _value(value: Any) -> str:
+    if value is None or value == "" or value == []:
+        return ""
+    text = " ".join(str(value).split())
+    return text if len(text) <= VALUE_CHARS else text[: VALUE_CHARS - 1] + "…"
+
+
+LINE = 100  # characters of a message's first line
+
+
+def thread_list(rows: Sequence[ThreadRow]) -> Table:
+    columns = ("Thread", "Role", "Subject", "State", "Turns", "Gen.", "Used (UTC)", "Why")
+    return table(columns, [_listed(row) for row in rows])
+
+
+def thread_report(view: ThreadView) -> RenderableType:
+    thread = view.thread
+    head = [
+        f"thread {thread.thread_id} of {thread.role}, {_state(thread)}",
+        f"subject {thread.subject}",
+        f"model {thread.model} | started {_when(thread.created_at)} | {thread.reason}"
+        + (f" | owner {thread.owner}" if thread.owner else ""),
+    ]
+    if thread.parent_id is not None:
+        head.append(f"forked from {thread.parent_id}" + (f" before {thread.before_turn}" if thread.before_turn else ""))
+    if view.forks:
+        head.append(f"forks {', '.join(view.forks)}")
+    if view.missing is not None:
+        head.append(f"prompts are not shown: {view.missing}")
+    lines = [Text(paragraph(one, 300), overflow="fold") for one in head]
+    return Group(*lines, Text(), *(_turn(line) for line in view.turns))
+
+
+def _turn(line: TurnLine) -> Text:
+    seconds = f"{line.seconds:.1f} s" if line.seconds is not None else "time unknown"
+    run = f"run {line.run_id}" if line.run_id is not None else "no run"
+    when = _when(line.started_at) if line.started_at is not None else "?"
+    head = f"{line.ordinal:>3}  {when}  {line.role}  {run}  {seconds}  {tokens(line.tokens)}  {line.outcome}"
+    text = [f"     > {paragraph(line.prompt, LINE)}" if line.prompt else "     > (prompt not kept)"]
+    text.append(f"     < {paragraph(line.answer, LINE)}" if line.answer else "     < (no answer)")
+    return Text("\n".join([head, *text]))
+
+
+def _listed(row: ThreadRow) -> tuple[str, ...]:
+    used = row.updated_at or row.created_at
+    turns = "" if row.turns is None else str(row.turns)
+    generation = "" if row.generation is None else str(row.generation)
+    # The end of an id is distinctive: its beginning is its time.
+    return (
+        row.thread_id[-SHORT_ID:], row.role, row.subject.rpartition("/")[2], _state(row), turns, generation,
+        _when(used), row.reason,
+    )  # fmt: skip
+
+
+def _state(row: ThreadRow) -> str:
+    if row.busy:
+        return "busy"
+    return "current" if row.current else "past"
+
+
+def _when(at: dt.datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M}"

@@ -1,0 +1,345 @@
+"""Questions on a terminal: lists, resolutions, imports, pairs, positions, and scores over those that resolved."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from chordesk.models.tables.board import Question
+from chordesk.tasks.cli.output import paragraph, table
+from chordesk.tasks.cli.show.runs import SHORT_ID
+from chordesk.tasks.reading.scores import KINDS, BucketRow, MeanRow, PartRow, ScoreBoard, ScoreRow
+from chordesk.tools.event_positions import MOST_HEAT, EventLedger, HeldEvent
+from chordesk.tools.questions.importing import ImportReport
+from chordesk.tools.questions.resolving import NotedLine, ResolveReport
+from chordesk.tools.scoring.verdict_calibration import LEAST_DATES, VerdictOdds
+from chordesk.tools.scoring.voices import LEAST_RESOLVED
+from chordesk.tools.venues.pairs import Comparison, PairedQuestions, PairSurvey
+
+# Of an id, enough to be the only one that begins so among thousands of the same millisecond.
+SHORT_QUESTION = 20
+MOST_LINES = 10  # of one kind; --json has all
+_NEW_YORK = ZoneInfo("America/New_York")
+_STYLES = {"resolved": "green", "void": "yellow"}
+Row = Mapping[str, Any]
+
+
+def question_list(rows: Sequence[Question]) -> Table:
+    """Return a table with one line a question; ids are cut to what `desk questions show` needs."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for name in ("Question", "Source", "Closes", "Baseline", "State"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("Text", no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        table.add_row(
+            row.id[:SHORT_QUESTION],
+            row.source,
+            _time(row.closes_at),
+            _probability(row.baseline),
+            Text(state_text(row.model_dump()), style=_STYLES.get(row.state, "")),
+            paragraph(row.text),
+        )
+    return table
+
+
+def state_text(row: Row) -> str:
+    """Return a question's state with its outcome, and a mark where there is a note on it."""
+    outcome = f" {row['outcome']:g}" if row["outcome"] is not None else ""
+    return f"{row['state']}{outcome}{'*' if row['note'] else ''}"
+
+
+def question_report(found: Row) -> RenderableType:
+    """Return a question with its rule, its outcome and the evidence, and what it scores."""
+    row = found["question"]
+    lines = [Text.assemble(("question ", "bold"), f"{row['id']}: ", (state_text(row), _STYLES.get(row["state"], "")))]
+    lines.append(Text(paragraph(row["text"])))
+    lines.append(Text(f"asked by {paragraph(row['author'])}, {row['source']}{_of_market(row)}"))
+    lines.append(Text(f"open from {_time(row['opens_at'])} to {_time(row['closes_at'])} New York"))
+    lines.append(Text(f"baseline {_probability(row['baseline'])}, {paragraph(row['baseline_source'])}"))
+    lines.append(Text(f"rule: {_rule(row['rule'])}"))
+    lines += [Text(f"page: {paragraph(row['url'])}")] if row["url"] else []
+    lines += [Text(f"note: {paragraph(row['note'])}", style="yellow")] if row["note"] else []
+    lines += [*_outcome(row), *_scored(found)]
+    return Group(*lines)
+
+
+def _of_market(row: Row) -> str:
+    return f", resolved from bars of the {row['market']} market" if row["market"] else ""
+
+
+def _rule(rule: Row) -> str:
+    if rule["kind"] == "beats_median":
+        whole = paragraph(rule["universe"], 60)
+        return (
+            f"yes when the return of {rule['symbol']} from the close of {rule['day']}, {rule['sessions']} sessions on, "
+            f"is above the median of {whole}; half when it equals it"
+        )
+    if rule["kind"] == "venue":
+        return f"the outcome that {rule['venue']} gives its market {paragraph(rule['id'])}"
+    return "the outcome that a person enters"
+
+
+def _outcome(row: Row) -> Iterator[Text]:
+    if row["resolved_at"] is None:
+        return
+    what = "void" if row["outcome"] is None else f"outcome {row['outcome']:g}"
+    yield Text(f"{what}, by {paragraph(row['resolved_by'])} at {row['resolved_at']:%Y-%m-%d %H:%M:%S} UTC")
+    for name, value in (row["evidence"] or {}).items():
+        yield Text(f"  {name}: {_shown(value)}", style="dim")
+
+
+def _scored(found: Row) -> Iterator[Text]:
+    for row in found["verdicts"]:
+        yield Text(f"verdict {row['rating']} ({row['confidence']}) of run {row['run_id'][:SHORT_ID]}")
+    for row in found["forecasts"][:MOST_LINES]:
+        yield Text(
+            f"forecast {_probability(row['probability'])} of {row['voice']}, round {row['round']}, "
+            f"{_time(row['market_at'])}, run {row['run_id'][:SHORT_ID]}: {paragraph(row['because'], 120)}"
+        )
+    if (more := len(found["forecasts"]) - MOST_LINES) > 0:
+        yield Text(f"  and {more} more forecasts (--json has them)")
+    for row in found["positions"]:
+        ended = f", paid {row['payout']:g}" if row["payout"] is not None else ""
+        yield Text(f"play money: {row['shares']:g} shares of {row['side']} for {row['cost']:g}{ended}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items())
+    if isinstance(value, list):
+        return "; ".join(map(_shown, value))
+    return paragraph(str(value))
+
+
+def resolve_report(report: ResolveReport) -> RenderableType:
+    """Return what came of each question that was due."""
+    resolved = [f"{_ended(row.outcome):>4}  {row.id}  {paragraph(row.text)}" for row in report.resolved]
+    lines = [
+        f"{report.market} at {_time(report.as_of)} New York: {len(report.resolved)} resolved, "
+        f"{len(report.waiting)} past their deadline and still open",
+        *_most(resolved),
+        *_most(_noted("open", report.waiting)),
+        *_most(_noted("kept", report.changed)),
+    ]
+    if report.late:
+        lines.append(f"booked for this account on {report.late} that had ended before")
+    return Group(*(Text(line) for line in lines))
+
+
+def _ended(outcome: float | None) -> str:
+    return "void" if outcome is None else f"{outcome:g}"
+
+
+def _noted(what: str, rows: Iterable[NotedLine]) -> list[str]:
+    return [f"{what}  {row.id}  {paragraph(row.text)}: {paragraph(row.note)}" for row in rows]
+
+
+def _most(lines: Sequence[str]) -> list[str]:
+    more = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], *([f"and {more} more (--json has them)"] if more > 0 else [])]
+
+
+def import_report(report: ImportReport) -> RenderableType:
+    """Return what came of each of a venue's markets, and what was left out."""
+    lines = [f"{report.venue}: {len(report.questions)} questions"]
+    for row in report.questions:
+        price = _probability(row.baseline) if row.baseline is not None else "not forecast"
+        closes = f"closes {_time(row.closes_at)}"
+        lines.append(f"{row.came:<9}  {row.id}  {price}, {paragraph(row.source)}, {closes}: {paragraph(row.text)}")
+    lines += [f"left out: {count} {why}" for why, count in report.left_out.items()]
+    if report.unpriced:
+        lines.append(f"{report.unpriced} without a price are not forecast until they have one")
+    if not report.whole:
+        lines.append("the venue has more; --limit asks for them")
+    return Group(*(Text(line) for line in lines))
+
+
+def _probability(value: float | None) -> str:
+    return f"{value:.3f}" if value is not None else "-"
+
+
+def _time(moment: dt.datetime) -> str:
+    return f"{moment.astimezone(_NEW_YORK):%Y-%m-%d %H:%M}"
+
+
+_PAIR_TITLE = 100
+
+
+def pairs_report(found: Sequence[PairedQuestions]) -> str:
+    """Return each pair with its questions."""
+    if not found:
+        return "No pairs. `desk questions pairs --suggest` looks for likely ones among the open questions of venues."
+    return "\n\n".join(pair_line(one) for one in found)
+
+
+def pair_line(paired: PairedQuestions) -> str:
+    """Return a pair: its state, and a line for each question."""
+    return "\n".join(_lines(paired))
+
+
+def survey_report(survey: PairSurvey) -> str:
+    """Return each pair with how it differs now, and why others were not compared."""
+    parts = ["\n".join([*_lines(one.paired), f"  {_difference(one.comparison)}"]) for one in survey.compared]
+    parts += [f"{pair}: {paragraph(reason)}" for pair, reason in survey.failed.items()]
+    return "\n\n".join(parts) or pairs_report([])
+
+
+def _lines(paired: PairedQuestions) -> Iterable[str]:
+    row = paired.pair
+    decided = f" by {paragraph(row.decided_by)} on {row.decided_at:%Y-%m-%d}" if row.decided_at else ""
+    inverse = ", one the inverse of the other" if row.inverse else ""
+    why = f": {paragraph(row.why)}" if row.why else ""
+    yield f"{row.state}{decided}{inverse}{why} (titles {row.score:.0f} % alike)"
+    for question in (paired.first, paired.second):
+        yield _question(question)
+
+
+def _question(question: Question) -> str:
+    text = paragraph(question.text, _PAIR_TITLE)
+    return f"  {question.id}  {question.source:<10}  closes {question.closes_at:%Y-%m-%d %H:%M}  {text}"
+
+
+def _difference(comparison: Comparison) -> str:
+    gap = "no price on a side" if comparison.gap is None else f"gap {comparison.gap:+.3f}"
+    sure = f", confidence {comparison.confidence:.2f}" if comparison.confidence is not None else ""
+    return f"{comparison.kind}, {gap}: {comparison.basis}{sure}"
+
+
+_POSITION_COLUMNS = ("Opened", "Venue", "Question", "Side", "Believed", "Shares", "Price", "Fee", "Cost", "Paid out")
+_POSITION_TITLE = 60
+
+
+def ledger_report(ledger: EventLedger) -> RenderableType:
+    """Return the bankroll and a row for each position."""
+    share = ledger.staked / ledger.bankroll if ledger.bankroll > 0 else 1.0
+    head = (
+        f"Account {ledger.account}: play money of {ledger.bankroll:,.2f}, {ledger.start:,.2f} at the start and "
+        f"{ledger.realised:+,.2f} realised; {ledger.staked:,.2f} staked, {share:.0%} of at most {MOST_HEAT:.0%}."
+    )
+    if not ledger.positions:
+        return Group(Text(head), Text("No event position."))
+    return Group(Text(head), "", table(_POSITION_COLUMNS, (_row(held) for held in ledger.positions)))
+
+
+def _row(held: HeldEvent) -> tuple[str, ...]:
+    position = held.position
+    return (
+        f"{position.opened_at:%Y-%m-%d}",
+        held.question.source,
+        paragraph(held.question.text, _POSITION_TITLE),
+        position.side,
+        f"{position.probability:.3f}",
+        f"{position.shares:,.2f}",
+        f"{position.price:.3f}",
+        f"{position.fee:.2f}",
+        f"{position.cost:.2f}",
+        "open" if position.payout is None else f"{position.payout:.2f}",
+    )
+
+
+_TITLES = {
+    "voice": "Voices, by their last position",
+    "tool": "Tools, by what their signals implied",
+    "lens": "Lenses, by their record up to each day",
+    "role": "Roles, by their record up to each day",
+    "rating": "Verdicts, by their record up to each day",
+}
+_SCORE_COLUMNS = ("Questions", "Dates", "Brier", "Log", "Alpha")
+
+
+def score_report(board: ScoreBoard, *, in_detail: bool = False) -> RenderableType:
+    """Return the scores by kind, or all that is known of a single source."""
+    states = ", ".join(f"{count} {state}" for state, count in board.questions.items()) or "none yet"
+    head = [Text(f"Account {board.account}. Questions: {states}.")]
+    if not board.rows:
+        return Group(*head, Text("No forecast of a resolved question to score yet."))
+    parts: list[RenderableType] = [*head]
+    for kind in KINDS:
+        if rows := [row for row in board.rows if row.kind == kind]:
+            parts += ["", _table(_TITLES[kind], "Name", ((row.name, row) for row in rows))]
+    if board.crowd:
+        parts += ["", _table("All voices together, same questions", "Round", _named(board.crowd.rounds))]
+        parts.append(Text(f"Round 2 gained {_signed(board.crowd.gain)}; round {board.crowd.better_round} is used."))
+    if in_detail:
+        parts += [part for row in board.rows for part in _detail(row)]
+    parts += [
+        "",
+        Text(f"Alpha is against the baseline, above 0 is skill; .018 shows from {LEAST_RESOLVED} questions on."),
+    ]
+    return Group(*parts)
+
+
+def odds_report(found: Sequence[VerdictOdds], least: int) -> RenderableType:
+    """Return a line for each model, rating and confidence: its probability, or how far it is from enough."""
+    if not found:
+        return Text(f"not enough: 0 of {least} resolved questions on verdicts")
+    return Group(*(Text(f"{one.author}: {one.rating} {one.confidence}: {_odds(one, least)}") for one in found))
+
+
+def _odds(one: VerdictOdds, least: int) -> str:
+    left_out = f"; {one.contaminated} before the model's cutoff left out" if one.contaminated else ""
+    if one.probability is None or one.low is None or one.high is None:
+        return f"not enough: {one.n} of {least} resolved questions, {one.dates} of {LEAST_DATES} dates{left_out}"
+    interval = f"{one.low:.0%} to {one.high:.0%}"
+    return f"{one.probability:.0%} beat the median ({interval}), {one.n} questions on {one.dates} dates{left_out}"
+
+
+def _named(parts: Iterable[PartRow]) -> Iterable[tuple[str, PartRow]]:
+    return ((part.name, part) for part in parts)
+
+
+def _table(title: str, first: str, rows: Iterable[tuple[str, ScoreRow | PartRow]]) -> Table:
+    cells = [(name, str(row.brier.n), str(row.brier.dates), *_points(row)) for name, row in rows]
+    return table((first, *_SCORE_COLUMNS), cells, title=title)
+
+
+def _points(row: ScoreRow | PartRow) -> tuple[str, str, str]:
+    if isinstance(row, ScoreRow) and row.unrecorded == row.forecasts:
+        return "-", "-", "no record yet"
+    return f"{row.brier.mean:.4f}", f"{row.log.mean:.3f}", _signed(row.alpha)
+
+
+def _detail(row: ScoreRow) -> Iterable[RenderableType]:
+    if row.karma:
+        yield Text(f"\nKarma: conduct {row.karma.conduct:+.1f}, skill {row.karma.skill:+.1f}")
+    if row.rounds:
+        yield ""
+        yield _table("By round", "Round", _named(row.rounds))
+    if row.revision:
+        yield Text(f"Round 2 gained {_signed(row.revision)} over {row.revision.n} questions.")
+    yield ""
+    yield _table("By the model's cutoff", "Side", _named(row.sides))
+    if row.labels:
+        yield ""
+        yield _table("By judgement", "Judgement", _named(row.labels))
+        cells = [(one.name, str(one.rate.n), str(one.rate.dates), _share(one.rate)) for one in row.labels]
+        yield ""
+        yield table(("Judgement", "Questions", "Dates", "Came true"), cells)
+    if row.unrecorded:
+        yield Text(f"{row.unrecorded} of {row.forecasts} came before their label had a record: worth the baseline.")
+    buckets = [
+        (f"{one.low:.0%}-{one.high:.0%}", str(one.n), f"{one.forecast:.1%}", f"{one.rate:.1%}", _interval(one))
+        for one in row.calibration
+    ]
+    yield ""
+    yield table(("Forecast", "Questions", "Mean", "Came true", "95 %"), buckets, title="Calibration")
+
+
+def _interval(one: BucketRow) -> str:
+    return f"{one.least:.0%} to {one.most:.0%}"
+
+
+def _signed(found: MeanRow) -> str:
+    return f"{found.mean:+.4f} ± {found.error:.4f}" if found.error is not None else f"{found.mean:+.4f}, no error yet"
+
+
+def _share(found: MeanRow) -> str:
+    return f"{found.mean:.1%} ± {found.error:.1%}" if found.error is not None else f"{found.mean:.1%}, no error yet"

@@ -1,0 +1,410 @@
+"""Results of runs on a terminal: analyses, portfolio research, backtests, boards, and where figures of reports came
+from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from chordesk.agents.grounding.report import Grounding
+from chordesk.models.analysis import WRITES, break_even_texts
+from chordesk.models.database.artifacts import removal_note
+from chordesk.tasks.cli.output import Indented, inert, paragraph, table
+from chordesk.tasks.cli.show.amounts import count_text
+from chordesk.tasks.reading.boards import (
+    BoardView,
+    ShownCitation,
+    ShownForecast,
+    ShownQuestion,
+    ShownSignal,
+    TallyView,
+    VoiceRow,
+)
+from chordesk.tasks.reading.reports import AnalysisRow, AnalystText, GroundedReport
+from chordesk.tasks.reading.runs import BacktestView, SessionRow
+from chordesk.tasks.workflows.portfolio import ExecutedRole, HoldingResult, PortfolioResearchResult, SkippedRole, signed
+
+MOST_RISKS = 4
+_STYLES = {"select": "green", "reject": "red", "incomplete": "magenta"}
+_CHECK_STATES = {"ok": "green", "warn": "yellow", "fail": "red", "unknown": "magenta"}
+_ORDERS = {"filled": "green", "previewed": "cyan", "denied": "yellow", "rejected": "red"}
+
+
+def analyses_report(rows: Sequence[AnalysisRow], home: Path | None = None) -> RenderableType:
+    """Return all that a person wants to know of each analysis. home: the data folder of this shell, which
+    its pictures are in; a worker on another machine has its own."""
+    return Group(*(line for row in rows for line in _analysis(row, home)))
+
+
+def _analysis(row: AnalysisRow, home: Path | None) -> Iterable[RenderableType]:
+    yield Text.assemble(
+        (f"\n{row.symbol} ", "bold"),
+        f"{row.strategy}: ",
+        (row.recommendation, _STYLES[row.recommendation]),
+        f", verdict {row.rating}, {row.confidence} confidence",
+    )
+    for reason in row.reasons:
+        yield _in(paragraph(reason))
+        if reason.startswith("research: no_data"):
+            yield _in(_without_research(row.strategy), "dim")
+    if row.recommendation == "select" and (contract := row.figures.get("contract")):
+        yield from map(_in, _contract(contract))
+    for check in row.checks:
+        yield Indented(Text.assemble((f"{check.state:<8}", _CHECK_STATES[check.state]), paragraph(check.text)), 2)
+    for risk in row.key_risks[:MOST_RISKS]:
+        yield _in(f"risk: {paragraph(risk)}")
+    if row.picture is not None:
+        # From the first column on: a path just fits a line, and one that is wrapped cannot be copied.
+        yield Text(f"  chart, in {home or 'the data folder'}:\n{row.picture}")
+        if (note := removal_note(home, row.picture)) is not None:
+            yield _in(note, "dim")
+    for text in row.texts:
+        yield _in(_own_text(text), "dim")
+    if row.headline is not None:
+        yield _in(f"{row.author}: {paragraph(row.headline)} {paragraph(row.summary)}")
+    yield from _order(row)
+
+
+def _without_research(strategy: str) -> str:
+    if strategy in WRITES:
+        return "--no-research analyses without it; a verdict is then at most CAUTION"
+    return f"{strategy} needs a market with sources of research, such as yahoo: docs/research.md"
+
+
+def _in(text: str, style: str = "") -> RenderableType:
+    return Indented(Text(text, style=style), 2)
+
+
+def _contract(found: Mapping[str, Any]) -> Iterable[str]:
+    """Return lines with the figures of a contract; one that is not known is left out."""
+    yield f"sell {found['contract']}: strike {found['best_strike']:g}, expires {found['best_expiration']}"
+    rows = (
+        (("bid", "bid {:.2f}"), ("ask", "ask {:.2f}"), ("premium", "mid {:.2f} a share"), ("dte", "{} days")),
+        (
+            ("roc", "return {:.2%}"),
+            ("weekly_roc", "{:.2%} a week"),
+            ("annualized_roc", "{:.1%} a year"),
+            *break_even_texts(found["contract"]),
+        ),
+        (
+            ("delta", "delta {:.3f}"),
+            ("theta", "theta {:.3f} a day"),
+            ("vega", "vega {:.3f}"),
+            ("iv", "implied volatility {:.1%}"),
+            ("iv_hv_ratio", "at the money {:.2f} of realised"),
+        ),
+    )
+    for names in rows:
+        known = [text.format(found[name]) for name, text in names if found.get(name) is not None]
+        if known:
+            yield ", ".join(known)
+
+
+def _own_text(text: AnalystText) -> str:
+    if text.status != "completed":
+        return f"{text.role} {text.status}: {paragraph(text.reason)}"
+    return f"{text.role} {text.verdict} ({text.confidence}), by {text.author}: “{paragraph(text.summary)}”"
+
+
+def _order(row: AnalysisRow) -> Iterable[RenderableType]:
+    if (order := row.order) is None:
+        return
+    size = " ".join(part for part in (order.side, count_text(order.quantity or 0), row.contract) if part)
+    limit = f" at {order.limit_price:.2f}" if order.limit_price is not None else ""
+    yield Indented(Text.assemble(f"order {size}{limit}: ", (order.state, _ORDERS.get(order.state, ""))), 2)
+    for why in (order.suppressed, order.message):
+        if why:
+            yield Indented(Text(paragraph(why), style="yellow"), 4)
+
+
+# A year has 250; the first and the last ones show how it went, and --json has all of them.
+_MOST_ROWS = 24
+
+
+def backtest_report(found: BacktestView) -> RenderableType:
+    """Return the whole report of a backtest, as far as it has come."""
+    parts: list[RenderableType] = [_head(found), _sessions(found.rows)]
+    missing = [row for row in found.rows if row.state == "missing"]
+    parts += [Text(f"missing {row.day}: {inert(row.reason or 'unknown')}", style="yellow") for row in missing]
+    parts += [Text(note, style="yellow") for row in found.rows for note in _prices(row)]
+    if found.result and found.result.get("sessions"):
+        parts += ["", *_result(found.result)]
+    return Group(*parts)
+
+
+def _head(found: BacktestView) -> Text:
+    order = "screens in parallel, traders in order" if found.parallel else "days in order"
+    resumed = f", resumed from {found.resumed}" if found.resumed else ""
+    return Text.assemble(("Backtest ", "bold"), f"{len(found.rows)} of {found.sessions} sessions, {order}{resumed}")
+
+
+def _sessions(rows: Sequence[SessionRow]) -> RenderableType:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for name in ("Session", "Equity", "Cash", "Exposure", "Traded", "Orders", "Verdicts"):
+        table.add_column(name, justify="left" if name in ("Session", "Orders", "Verdicts") else "right")
+    shown = [*rows] if len(rows) <= _MOST_ROWS else [*rows[: _MOST_ROWS // 2], None, *rows[-_MOST_ROWS // 2 :]]
+    for row in shown:
+        table.add_row(*(_cells(row) if row is not None else ["..."] * 7))
+    return table
+
+
+def _prices(row: SessionRow) -> list[str]:
+    """Return which positions of a session have no price of that session."""
+    cases = (("at a close of an earlier session", row.stale), ("without a price", row.unpriced))
+    return [f"{row.day}: {', '.join(map(inert, names))} {what}" for what, names in cases if names]
+
+
+def _cells(row: SessionRow) -> list[str]:
+    return [
+        f"{row.day}",
+        _money(row.equity),
+        _money(row.cash),
+        f"{row.exposure:.0%}" if row.exposure is not None else "-",
+        _money(row.traded),
+        _counts(row.orders),
+        _counts(row.verdicts),
+    ]
+
+
+def _result(result: Mapping[str, Any]) -> list[RenderableType]:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for name in ("", "Desk", "Universe held", "Equal weight"):
+        table.add_column(name, justify="left" if not name else "right")
+    for title, key in (("return", "returns"), ("drawdown", "drawdown")):
+        table.add_row(title, *(_share(result[key][name]) for name in ("desk", "held", "equal_weight")))
+    turnover, exposure = result.get("turnover"), result.get("exposure")
+    turned = f"{turnover:.2f} times its equity" if turnover is not None else "unknown"
+    lines: list[RenderableType] = [
+        table,
+        Text(f"turnover {turned}; mean exposure {_share(exposure)}; costs {result['costs']}"),
+        Text(f"{result['turns']:,} turns, {result['tokens']:,} tokens"),
+        "",
+        Text(f"Share of names that {result['question'].replace('beats', 'beat')}", style="bold"),
+        _rates([*result["ratings"], *result["lenses"], *result["roles"]]),
+    ]
+    lines += [Text(_voice(row)) for row in result["voices"]]
+    lines += [Text(note, style="dim") for note in _unscored(result)]
+    return [*lines, "", Text(result["conclusion"], style="bold")]
+
+
+def _rates(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for name in ("Claim", "n", "Dates", "Share", "95 %", "Error by date"):
+        table.add_column(name, justify="left" if name == "Claim" else "right")
+    for row in rows:
+        bounds = f"{row['low']:.0%}-{row['high']:.0%}" if row["n"] else "-"
+        error = _share(row["error"]) if row["error"] is not None else "-"
+        table.add_row(row["group"], str(row["n"]), str(row["dates"]), _share(row["share"]), bounds, error)
+    return table
+
+
+def _voice(row: Mapping[str, Any]) -> str:
+    error = f" +- {row['error']:.4f}" if row["error"] is not None else ""
+    return (
+        f"{row['voice']}: Brier {row['brier']:.3f}, alpha {row['alpha']:+.4f}{error} over {row['questions']} questions"
+    )
+
+
+def _unscored(result: Mapping[str, Any]) -> list[str]:
+    """Return what of the voices has no score, and why. A result of an earlier version states no rounds."""
+    if waiting := result.get("forecasts_waiting"):
+        return [f"voices: {waiting} forecasts without a score, whose questions had no outcome by the last session"]
+    if result["voices"]:
+        return []
+    return ["voices: they forecast nothing" if result.get("rounds") else "voices: none took part (--rounds lets them)"]
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _money(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:,.0f}"
+
+
+def _counts(found: Mapping[str, int]) -> str:
+    return " ".join(f"{name}:{count}" for name, count in found.items()) or "-"
+
+
+_VOICE_STATES = {"live": "green", "offline": "red", "dormant": "dim"}
+
+
+def board_report(found: BoardView) -> RenderableType:
+    """Return all of a board. What voices, tools and venues wrote cannot steer the terminal."""
+    parts: list[RenderableType] = [Text(f"Board of run {found.run_id}, {found.state}", style="bold")]
+    parts += [Text("\nSignals", style="bold"), *(line for row in found.signals for line in _signal(row))]
+    parts += [Text("\nQuestions", style="bold"), *(line for row in found.questions for line in _question(row))]
+    for number in sorted({row.round for row in found.forecasts}):
+        parts.append(Text(f"\nForecasts of round {number}", style="bold"))
+        parts += [line for row in found.forecasts if row.round == number for line in _forecast(row)]
+    if found.positions:
+        parts += [Text("\nPlay money", style="bold")]
+        parts += [
+            Text(f"  {one.question} {one.side}: {one.shares:g} shares at {one.price:.2f}, cost {one.cost:.2f}")
+            for one in found.positions
+        ]
+    if (voices := voices_report(found.voices)) is not None:
+        parts += ["", voices]
+    if found.tally is not None:
+        parts += ["", tally_report(found.tally)]
+    return Group(*parts)
+
+
+def tally_report(found: TallyView) -> RenderableType:
+    """Return the content of a tally, as it was written."""
+    return Text(inert(found.content).rstrip())
+
+
+def voices_report(rows: Sequence[VoiceRow]) -> RenderableType | None:
+    """Return each voice in each round with its conversation and what came of it; None without any."""
+    if not rows:
+        return None
+    cells = [
+        (
+            str(row.round),
+            row.voice,
+            "running" if row.running else row.status or row.state,
+            str(row.forecasts),
+            row.thread or "-",
+            row.turn or "-",
+        )
+        for row in rows
+    ]
+    whole = table(("Round", "Voice", "State", "Forecasts", "Thread", "Turn"), cells)
+    reasons = [
+        Text(f"  {row.voice}, round {row.round}: {paragraph(why)}", style="dim")
+        for row in rows
+        for why in (*([row.reason] if row.reason else []), *row.left_out)
+    ]
+    return Group(Text("Voices", style="bold"), whole, *reasons)
+
+
+def _signal(row: ShownSignal) -> Iterable[RenderableType]:
+    confidence = f", confidence {row.confidence:.2f}" if row.confidence is not None else ""
+    yield Text.assemble(
+        f"  {inert(row.label)} ",
+        (row.state.value, _VOICE_STATES.get(row.state.value, "")),
+        f" {row.direction}{confidence}, of {row.owner}" if row.state.value == "live" else "",
+    )
+    yield Indented(Text(paragraph(row.headline)), 4)
+
+
+def _question(row: ShownQuestion) -> Iterable[RenderableType]:
+    baseline = f"{row.baseline:.0%}" if row.baseline is not None else "none, not forecast"
+    outcome = f", outcome {row.outcome:g}" if row.outcome is not None else ""
+    yield Text(f"  {row.label} {paragraph(row.text)}")
+    yield Indented(Text(f"baseline {baseline}, closes {row.closes_at:%Y-%m-%d}, {row.state}{outcome}", style="dim"), 4)
+
+
+def _forecast(row: ShownForecast) -> Iterable[RenderableType]:
+    chain = f", chain {' + '.join(map(inert, row.chain))}" if row.chain else ""
+    yield Text(f"  {row.question} {row.voice}: {row.probability:.1%}, stake {row.stake:.2f}{chain}")
+    yield Indented(Text(paragraph(row.because), style="dim"), 4)
+    for one in row.citations:
+        yield Indented(_citation(one), 4)
+
+
+def _citation(one: ShownCitation) -> Text:
+    counts = "not judged yet" if one.counts is None else "counts" if one.counts else "void"
+    style = "green" if one.counts else "dim" if one.counts is None else "yellow"
+    why = f" ({paragraph(one.reason)})" if one.reason else ""
+    return Text.assemble(f"{inert(one.label)} {one.stance} ", (counts, style), f"{why}: {paragraph(one.claim)}")
+
+
+_NEW_YORK = ZoneInfo("America/New_York")
+
+
+def portfolio_research(result: PortfolioResearchResult) -> RenderableType:
+    ran = sum(len(one.executed_roles_with_reasons) for one in result.holdings)
+    skipped = sum(len(one.skipped_roles) for one in result.holdings)
+    parts: list[RenderableType] = [
+        Text.assemble(("Portfolio research: ", "bold"), f"roles run {ran}, skipped {skipped}")
+    ]
+    for one in result.holdings:
+        parts += _holding(one)
+    return Group(*parts)
+
+
+def _holding(one: HoldingResult) -> Iterable[RenderableType]:
+    price = "not known" if one.price is None else f"{one.price:,.2f}"
+    yield Text(f"  {one.symbol:<7}price {price}, unrealized {signed(one.unrealized)}")
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(style="dim", no_wrap=True, width=8)
+    grid.add_column()
+    for place, ran in enumerate(one.executed_roles_with_reasons):
+        grid.add_row("" if place else "ran", Text(_ran(ran)))
+    for place, role in enumerate(one.skipped_roles):
+        grid.add_row("" if place else "skipped", Text(_skipped(role), style="dim"))
+    for place, gap in enumerate(one.missing):
+        grid.add_row("" if place else "missing", Text(f"{inert(gap)}: no role becomes due by it", style="yellow"))
+    yield Padding(grid, (0, 0, 0, 9), expand=False)
+
+
+def _ran(role: ExecutedRole) -> str:
+    return f"{role.role} ({role.why}): {role.verdict or role.status}"
+
+
+def _skipped(role: SkippedRole) -> str:
+    due = role.due_at.astimezone(_NEW_YORK)
+    return f"{role.role}: due {due:%Y-%m-%d %H:%M %Z}; {inert(role.why)}"
+
+
+_MOST_FIGURES = 8
+_MOST_REPORTS = 40
+_MOST_CITATIONS = 12
+
+
+def grounding_report(rows: Sequence[GroundedReport]) -> RenderableType | None:
+    """Return the share of figures with a source, over all reports and of each that lacks some; None without any."""
+    figures, supported = (sum(getattr(row.grounding, name) for row in rows) for name in ("figures", "supported"))
+    if not figures:
+        return None
+    share = f"{supported} of {figures} figures have a source ({supported / figures:.1%})"
+    parts = [Text.assemble(("Grounding ", "bold"), f"of {len(rows)} reports: {share}")]
+    lacking = [row for row in rows if row.grounding.supported < row.grounding.figures]
+    parts += [Text(_report_line(row), style="yellow") for row in lacking[:_MOST_REPORTS]]
+    if len(lacking) > _MOST_REPORTS:
+        parts.append(Text(f"  and {len(lacking) - _MOST_REPORTS} more reports (--json has them)", style="dim"))
+    return Group(*parts)
+
+
+def _report_line(row: GroundedReport) -> str:
+    found = row.grounding
+    capped = f", {row.claimed} confidence capped to {row.confidence}" if row.confidence != row.claimed else ""
+    stance = f", {row.claimed_verdict} counts as {row.verdict}" if row.verdict != row.claimed_verdict else ""
+    return f"  {inert(row.symbol)} {row.role}: {found.share or 0:.0%}{capped}{stance}; no source: {_unsupported(found)}"
+
+
+def _unsupported(found: Grounding) -> str:
+    shown = ", ".join(paragraph(one.figure, 24) for one in found.unsupported[:_MOST_FIGURES])
+    more = found.figures - found.supported - min(len(found.unsupported), _MOST_FIGURES)
+    return f"{shown} and {more} more" if more else shown
+
+
+def citation_lines(found: Mapping[str, Any] | None) -> Iterable[str]:
+    """Yield a line for each figure of a report with its source, then one with the figures that have none."""
+    if found is None or not found["figures"]:
+        return
+    grounding = Grounding.model_validate(found)
+    for one in grounding.citations[:_MOST_CITATIONS]:
+        place = f"call {one.call}, {one.tool} {one.path}" if one.call is not None else f"question {one.path}"
+        how = (
+            f" ({one.operation}, with {one.other_path})"
+            if one.other_path
+            else f" ({one.operation})"
+            if one.operation
+            else ""
+        )
+        yield paragraph(f"{one.figure}: {place} = {one.value}{how}")
+    if len(grounding.citations) > _MOST_CITATIONS:
+        yield f"and {grounding.supported - _MOST_CITATIONS} more with a source (--json has them)"
+    if grounding.supported < grounding.figures:
+        yield f"no source: {_unsupported(grounding)}"

@@ -1,0 +1,430 @@
+"""Terminal output of runs: progress, the closing table, the actions. Pure: data in, rich renderables out.
+
+Everything fits 80 columns. A model's text is cut to a few lines; all of it is in --json.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import orjson
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from chordesk.models.database.artifacts import removal_note
+from chordesk.models.states import DocumentState, OrderState, RunKind, RunState, StepKind
+from chordesk.tasks.cli.output import Indented, inert, paragraph
+from chordesk.tasks.cli.shell import standing_line
+from chordesk.tasks.cli.show import amounts
+from chordesk.tasks.cli.show.amounts import count_text, units_text
+from chordesk.tasks.cli.show.results import analyses_report, backtest_report, portfolio_research, tally_report
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.reading.orders import by_code
+from chordesk.tasks.reading.run_details import ArtifactRow, AttemptRow, ConversationRow, WrittenDocument
+from chordesk.tasks.reading.run_list import RunRow
+from chordesk.tasks.reading.runs import ActionRow, CandidateRow, Portfolio, Progress, RunView
+from chordesk.tasks.workflows.graph import GraphRow
+
+MOST_CHARS = 1200  # --json has the whole output
+
+
+def graphs_report(rows: Sequence[GraphRow]) -> RenderableType:
+    """Return a paragraph for each graph: its state, its chapters and turns, and what it came to."""
+    return Group(*(part for row in rows for part in _graph(row)))
+
+
+def _graph(row: GraphRow) -> list[Text]:
+    chapters = f"{row.chapters} chapter{'s' if row.chapters != 1 else ''}"
+    lines = [Text(f"graph {inert(row.graph)}: {row.state}, {chapters}, {row.turns} turns", style="bold")]
+    if row.reason:
+        lines.append(Text(inert(row.reason), style="yellow"))
+    if (signal := _signal(row.output)) is not None:
+        return [*lines, *signal]
+    if row.output is not None:
+        text = orjson.dumps(row.output, option=orjson.OPT_INDENT_2).decode()
+        cut = f"{text[:MOST_CHARS]} ... ({len(text):,} characters; --json has all)" if len(text) > MOST_CHARS else text
+        lines.append(Text(inert(cut)))
+    return lines
+
+
+def _signal(output: Any) -> list[Text] | None:
+    """Return the lines of a signal, which has a rating and the desk's stance for it; None for another output."""
+    if not isinstance(output, dict) or not {"rating", "verdict", "confidence", "summary"} <= output.keys():
+        return None
+    head = f"{output['rating']}: {output['verdict']}, confidence {output['confidence']}"
+    found = [Text(inert(head)), Text(inert(str(output["summary"])[:MOST_CHARS]))]
+    ends = (("target", output.get("priceTarget")), ("horizon", output.get("timeHorizon")))
+    return [*found, *(Text(inert(f"{name} {text}"), style="dim") for name, text in ends if text)]
+
+
+COLUMNS = ("Symbol", "Screeners", "Hit conf.", "Verdict", "Conf.", "Tools", "Tokens")
+SHORT_ID = 16
+_NEW_YORK = ZoneInfo("America/New_York")
+_MOST_ARTIFACTS = 12
+_COLOURS = {
+    "BUY": "green",
+    "HOLD": "cyan",
+    "CAUTION": "yellow",
+    "PASS": "red",
+    "INSUFFICIENT": "magenta",
+    "filled": "green",
+    "previewed": "cyan",
+    "denied": "yellow",
+    "rejected": "red",
+    "failed": "red",
+    "partial": "yellow",
+    "stopping": "yellow",
+    "stopped": "yellow",
+    "done": "green",
+}
+_GROUPS = (("entry", "Entry"), ("exit", "Exit"), ("monitor", "Monitor"))
+
+
+def _titled(seen: Progress) -> list[tuple[str, int, int]]:
+    """Title, ended steps and all steps of each kind that has a title, in the order of a run."""
+    return [(spec.title, *seen.steps[spec.kind]) for spec in kinds.steps() if spec.title and spec.kind in seen.steps]
+
+
+def progress_line(seen: Progress) -> str:
+    """Return the progress as one plain line, which piped output prints whenever it changes."""
+    phases = [f"{title} {done}/{total}" for title, done, total in _titled(seen)]
+    if (left := seconds_left(seen)) is not None:
+        return f"{' | '.join(phases)} | about {_span(left)} left | turns {seen.turns} | tokens {seen.tokens}"
+    candidates = " ".join(f"{name}:{count}" for name, count in seen.candidates.items()) or "none yet"
+    parts = [" | ".join(phases) or "queued", *([f"candidates {candidates}"] if _has_candidates(seen) else [])]
+    turns = f"turns {seen.turns} (+{in_flight(seen)})"
+    return " | ".join([*parts, turns, f"tokens {seen.tokens}"])
+
+
+PHASES = {
+    "waiting": "waiting for a first token",
+    "reasoning": "reasoning",
+    "writing": "writing",
+    "tools": "waiting for a tool",
+}
+
+
+def in_flight(seen: Progress) -> str:
+    """Return the turns in flight; those that take long by what they do."""
+    slow = ", ".join(f"{count} {PHASES.get(phase, phase)}" for phase, count in seen.phases.items())
+    return f"{seen.turns_in_flight} in flight" + (f": {slow}" if slow else "")
+
+
+def _has_candidates(seen: Progress) -> bool:
+    """Return whether there are candidates, or may be some later: an episode has none, nor has a run of graphs."""
+    return bool(seen.candidates) or seen.kind not in (RunKind.EPISODE, RunKind.GRAPH)
+
+
+def seconds_left(seen: Progress) -> float | None:
+    """Return how long a backtest will still take, at its pace so far; None for another run, or before its first
+    session."""
+    done, total = seen.steps.get(StepKind.BACKTEST_SESSION, (0, 0))
+    return seen.seconds / done * (total - done) if done else None
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def progress_panel(seen: Progress) -> RenderableType:
+    """Return phases, candidates by state, turns in flight, tokens and elapsed time, for a view that is redrawn."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for title, done, total in _titled(seen):
+        table.add_row(title, Text.assemble(_bar(done, total), f" {done}/{total}"))
+    left = seconds_left(seen)
+    if left is not None:
+        table.add_row("left", f"about {_span(left)}")
+    elif _has_candidates(seen):
+        table.add_row("candidates", _phases(seen.candidates))
+    table.add_row("turns", f"{seen.turns} done, {in_flight(seen)}")
+    table.add_row("tokens", f"{seen.tokens:,}")
+    table.add_row("elapsed", f"{seen.seconds:.1f} s" if seen.begun else f"{seen.seconds:.1f} s, not started yet")
+    title = f"{seen.kind} {seen.run_id[:SHORT_ID]} {seen.state}"
+    return Panel(table, title=title, subtitle=seen.model, title_align="left", subtitle_align="left", width=78)
+
+
+def _bar(done: int, total: int, width: int = 28) -> Text:
+    filled = int(width * done / total) if total else 0
+    return Text.assemble(("█" * filled, "green"), ("░" * (width - filled), "dim"))
+
+
+def _phases(candidates: dict[str, int]) -> Text:
+    parts = [(f"{name} {count}  ", _COLOURS.get(name, "")) for name, count in candidates.items()]
+    return Text.assemble(*parts) if parts else Text("none yet")
+
+
+def run_list(runs: Sequence[RunRow]) -> Table:
+    """Return one line per run; ids are cut to what `desk runs show` needs."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+    for name in ("Run", "Kind", "State"):
+        table.add_column(name, no_wrap=True)
+    for name in ("Started (UTC)", "Market", "Model", "Verdicts"):
+        table.add_column(name)
+    for run in runs:
+        table.add_row(
+            run.id[:SHORT_ID],
+            run.kind,
+            Text(run.state, style=_COLOURS.get(run.state, "")),
+            f"{run.created_at:%Y-%m-%d %H:%M}",
+            f"{run.market} {run.market_now:%Y-%m-%d}",
+            Text(run.model),
+            _tally((run.summary or {}).get("verdicts", {}), "-"),
+        )
+    return table
+
+
+def run_report(run: RunView, home: Path | None = None) -> RenderableType:
+    """Return the whole report of a run, as far as it has come. home: the data folder of this shell, which its pictures
+    are in; without it their paths are relative."""
+    # Why a run came to nothing is the first thing to know of it.
+    failed = [Text(paragraph(run.notes[0]), style="red")] if run.state == RunState.FAILED and run.notes else []
+    parts: list[RenderableType] = [*failed, _headline(run), *(Text(line) for line in amounts.figures(run.summary))]
+    if run.candidates:
+        parts += ["", _candidates(run)]
+    parts += [Text(f"missing {line}", style="dim") for line in _missing(run.candidates)]
+    parts += [Text(f"note: {paragraph(note)}", style="dim") for note in run.notes[len(failed) :]]
+    if run.portfolio_research:
+        parts += ["", portfolio_research(run.portfolio_research)]
+    if run.backtest:
+        parts += ["", backtest_report(run.backtest)]
+    if run.graphs:
+        parts += ["", graphs_report(run.graphs)]
+    if run.analyses:
+        parts.append(analyses_report(run.analyses, home))
+    if run.episode:
+        parts += ["", tally_report(run.episode)]
+    if run.decision:
+        parts += [
+            "",
+            Text.assemble((f"{_decider(run)}: ", "bold"), f"{run.decision}. {paragraph(run.reasoning)}"),
+        ]
+        parts += _actions(run.actions)
+    if run.decision and run.summary:
+        parts += ["", _gate(run)]
+    parts += [Text(line, style="yellow") for line in _waiting(run.actions)]
+    if run.portfolio:
+        parts += ["", _portfolio(run, run.portfolio)]
+    return Group(*parts)
+
+
+def artifacts_report(rows: Sequence[ArtifactRow], home: Path) -> RenderableType | None:
+    """Return the subject, role, tool and file of each picture of a run, None without any.
+
+    home: the data folder of this shell; a worker on another machine has its own.
+    """
+    if not rows:
+        return None
+    parts = [Text.assemble(("Pictures ", "bold"), f"in the data folder, {home}:")]
+    for row in rows[:_MOST_ARTIFACTS]:
+        parts.append(Text(f"  {inert(row.subject)} {row.role}: {row.tool}, {row.size / 1024:.0f} KB\n{row.path}"))
+        if (note := removal_note(home, row.path)) is not None:
+            parts.append(Text(f"  {note}", style="dim"))
+    if len(rows) > _MOST_ARTIFACTS:
+        parts.append(Text(f"  and {len(rows) - _MOST_ARTIFACTS} more (--json has them)", style="dim"))
+    return Group(*parts)
+
+
+def _headline(run: RunView) -> Text:
+    figures = run.summary
+    seconds = f" in {figures['seconds']:.1f} s" if figures else ""
+    spent = f"{figures['turns']} turns, {figures['tokens']:,} tokens, " if figures else ""
+    now = run.market_now.astimezone(_NEW_YORK)
+    return Text.assemble(
+        ("Run ", "bold"),
+        run.run_id,
+        f": {run.kind} ",
+        (run.state, _COLOURS.get(run.state, "")),
+        f"{seconds}\n{spent}model {run.model}{_role_models(run)}\n",
+        f"{run.market} market at {now:%Y-%m-%d %H:%M %Z}, account {run.account}\n",
+        standing_line(run.standing),
+    )
+
+
+def _decider(run: RunView) -> str:
+    return f"Trader ({run.decided_by})" if not by_code(run.decided_by) else f"Orders ({run.decided_by})"
+
+
+def _role_models(run: RunView) -> str:
+    """Return the models of roles that have one of their own, each with its roles."""
+    roles: dict[str, list[str]] = {}
+    for role, model in run.role_models.items():
+        roles.setdefault(model, []).append(role)
+    return "".join(f"; {model} for {', '.join(names)}" for model, names in roles.items())
+
+
+def _candidates(run: RunView) -> Table:
+    of = f" of run {run.source_run[:SHORT_ID]}" if run.source_run else ""
+    table = Table(title=f"Verdicts{of}, model {run.judged_by}", title_justify="left", title_style="dim")
+    table.box, table.header_style = box.ROUNDED, "bold"
+    for place, name in enumerate(COLUMNS):
+        table.add_column(name, no_wrap=name != "Screeners", justify="right" if place > 4 else "left")
+    for row in run.candidates:
+        verdict = Text(row.verdict or "-", style=_COLOURS.get(row.verdict or "", ""))
+        screeners = ", ".join(row.screeners) or row.origin
+        screened = row.confidence or "-"
+        judged, spent = _judged(row), (str(sum(row.tools.values())), _count(row.tokens))
+        table.add_row(row.symbol, screeners, screened, verdict, judged, *spent)
+    return table
+
+
+def _judged(row: CandidateRow) -> str:
+    """Return a verdict's confidence, and the probability that it turned out to have."""
+    odds = f" {row.verdict_probability:.0%}" if row.verdict_probability is not None else ""
+    return f"{row.verdict_confidence or '-'}{odds}"
+
+
+def _count(tokens: int | None) -> str:
+    return f"{tokens:,}" if tokens is not None else "?"
+
+
+def _missing(rows: Sequence[CandidateRow]) -> Iterable[str]:
+    """Return the reports that verdicts lack, each reason once with its count."""
+    counts = Counter(paragraph(entry) for row in rows for entry in row.missing)
+    judged = sum(row.verdict is not None for row in rows)
+    return (f"{entry}: {count} of {judged} verdicts" for entry, count in counts.most_common())
+
+
+def _actions(actions: Sequence[ActionRow]) -> Iterable[RenderableType]:
+    for key, title in _GROUPS:
+        rows = [row for row in actions if row.group == key]
+        if rows:
+            yield Text(f"\n{title}", style="bold")
+        for row in rows:
+            yield from _action(row)
+
+
+def _action(row: ActionRow) -> Iterable[RenderableType]:
+    parts = [f"  {paragraph(row.symbol):<7}{row.action:<7}"]
+    if size := _size(row):
+        parts.append(f"{size}, ")
+    yield Text.assemble(*parts, f"{row.confidence} confidence", *_state(row))
+    if row.suppressed:
+        yield Indented(Text(f"suppressed: {paragraph(row.suppressed)}", style="yellow"), 9)
+    if row.protection:
+        yield Indented(Text(f"a fill is protected: {row.protection}"), 9)
+    yield Indented(Text(paragraph(row.reasoning), style="dim"), 9)
+
+
+def _state(row: ActionRow) -> Iterable[str | tuple[str, str]]:
+    if row.state:
+        yield ", "
+        yield row.state, _COLOURS.get(row.state, "")
+
+
+def _size(row: ActionRow) -> str:
+    if row.action in ("hold", "watch"):
+        return ""
+    quantity = paragraph(units_text(row.quantity, row.contract, row.legs)) if row.quantity is not None else ""
+    notional = f"{row.notional:,.0f} notional" if row.notional is not None else ""
+    return " ".join(part for part in (row.side or "", quantity or notional) if part)
+
+
+def _gate(run: RunView) -> Text:
+    orders = run.summary.get("orders", {})
+    if run.summary.get("live"):
+        gate = f"TRADER_LIVE=1, cleared orders go to the {run.account} account"
+    else:
+        gate = "live trading is off (TRADER_LIVE is not 1); previews are stored, nothing was submitted"
+    return Text.assemble(("Gate: ", "bold"), f"{gate}: {_tally(orders, 'no orders')}")
+
+
+def _waiting(actions: Sequence[ActionRow]) -> Iterable[str]:
+    """Return the command that lets each order go which waits for a person."""
+    for row in actions:
+        if row.state == OrderState.APPROVAL_PENDING and row.order_id is not None:
+            yield f"{paragraph(row.symbol)} waits for you: desk approve {row.order_id}"
+
+
+def _portfolio(run: RunView, found: Portfolio) -> RenderableType:
+    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+    table.add_column("  Symbol")
+    table.add_column("Shares", justify="right")
+    table.add_column("Average cost", justify="right")
+    for row in found.positions:
+        table.add_row(f"  {row.symbol}", count_text(row.quantity), f"{row.average_cost:,.2f}")
+    head = Text.assemble(("Portfolio ", "bold"), f"of account {run.account} after the run: cash {found.cash:,.2f}")
+    return Group(head, table) if found.positions else Group(head, Text("  no positions"))
+
+
+def _tally(counts: dict[str, int], nothing: str) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or nothing
+
+
+MOST_STEPS = 12
+_ATTEMPT_COLOURS = {"done": "green", "running": "cyan", "again": "yellow", "lost": "magenta", "failed": "red"}
+
+
+def attempts_report(rows: Sequence[AttemptRow]) -> RenderableType | None:
+    """Return None when every step ended well at its first attempt; the whole list is in --json."""
+    by_step = [list(group) for _, group in groupby(rows, key=lambda row: row.step_id)]
+    shown = [group for group in by_step if not all(row.went_well for row in group)]
+    if not shown:
+        return None
+    counts = Counter(row.outcome for row in rows)
+    tally = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+    parts: list[RenderableType] = [Text.assemble(("Attempts ", "bold"), f"that did not go well, of {tally}")]
+    for group in shown[:MOST_STEPS]:
+        first = group[0]
+        name = " ".join(part for part in (first.kind, first.role, first.subject) if part)
+        parts.append(Text(f"  {name}"))
+        parts += [Indented(_attempt_line(row), 4) for row in group]
+    if len(shown) > MOST_STEPS:
+        parts.append(Text(f"  and {len(shown) - MOST_STEPS} more steps (--json has them)", style="dim"))
+    return Group(*parts)
+
+
+def _attempt_line(row: AttemptRow) -> Text:
+    reason = f": {paragraph(row.reason)}" if row.reason else ""
+    return Text.assemble(
+        f"{row.attempt} of {row.max_attempts}  ",
+        (row.outcome, _ATTEMPT_COLOURS.get(row.outcome, "")),
+        f" after {row.seconds:.1f} s on {row.owner.partition(':')[0]}{reason}",
+    )
+
+
+MOST_CONVERSATIONS = 12
+
+
+def conversations_report(rows: Sequence[ConversationRow]) -> RenderableType | None:
+    """Return None when there were none; the whole list is in --json."""
+    if not rows:
+        return None
+    running = [row for row in rows if row.active_turn_id is not None and row.closed_at is None]
+    shown = running + [row for row in rows if row.kept and row not in running]
+    threads = len({row.thread_id for row in rows})
+    tally = f"{len(rows)} in {threads} threads, {len(running)} with a turn that runs now"
+    parts: list[RenderableType] = [Text.assemble(("Conversations ", "bold"), tally)]
+    parts += [_conversation_line(row) for row in shown[:MOST_CONVERSATIONS]]
+    if len(shown) > MOST_CONVERSATIONS:
+        parts.append(Text(f"  and {len(shown) - MOST_CONVERSATIONS} more (--json has them)", style="dim"))
+    return Group(*parts)
+
+
+def _conversation_line(row: ConversationRow) -> Text:
+    name = inert(" ".join(part for part in (row.role, row.subject) if part))
+    turn = f", turn {row.active_turn_id}" if row.active_turn_id is not None else ""
+    return Text.assemble(f"  {name}  ", (f"{row.thread_reason}  ", "dim"), f"thread {row.thread_id}{turn}")
+
+
+def document_line(found: WrittenDocument | None) -> Text | None:
+    """Return the place of the report, or why it is not there; None where there is to be none."""
+    if found is None:
+        return None
+    if found.state == DocumentState.WRITTEN:
+        return Text.assemble(("Report ", "bold"), inert(found.place))
+    if found.error is None:
+        return Text.assemble(("Report ", "bold"), f"due at {inert(found.place)}")
+    again = f"; tried again {found.next_try:%H:%M:%S} UTC" if found.next_try is not None else "; given up"
+    why = f"not written after {found.tries} tries: {inert(found.error)}{again}"
+    return Text.assemble(("Report ", "bold"), (why, "yellow"))

@@ -1,0 +1,105 @@
+"""`desk up`: the embedded services and the workers, in the foreground until stopped."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from chordesk.models.settings.running_desk import standing_of
+from chordesk.models.settings.sources import load
+from chordesk.models.urls import masked
+from chordesk.tasks.cli import page
+from chordesk.tasks.cli.output import console, print_line, relative, table, warn
+from chordesk.tasks.cli.shell import standing_line
+from chordesk.tasks.services import plan, signals
+from chordesk.tasks.services.plan import Choice, Plan
+from chordesk.tasks.services.stack import Stack, desk_stack
+from chordesk.tasks.services.supervision import Process, log_file
+
+WATCH_SECONDS = 1.0
+REVIVE_SECONDS = 15.0
+
+commands = typer.Typer()
+
+
+@commands.command()
+def up(
+    workers: Annotated[int, typer.Option(help="Research workers.", min=1, max=32)] = 1,
+    beat: Annotated[bool, typer.Option(help="Start the schedule.")] = True,
+    flower: Annotated[bool, typer.Option(help="Start Flower, the queue's web page.")] = True,
+    api: Annotated[bool, typer.Option("--api", help="Start the service for programs (`desk api`) as well.")] = False,
+    with_page: Annotated[bool, typer.Option("--page", help="Serve the page too (as --api), and open it.")] = False,
+) -> None:
+    """Start Redis, the rulebook model, the workers, the schedule and Flower; Ctrl-C stops all of them."""
+    out = console()
+    loaded = load(join=False)
+    warn(loaded.warnings)
+    made = plan.make(loaded, os.environ, Path.cwd(), Choice(workers, beat, flower, api or with_page))
+    with signals.raised():
+        try:
+            out.print(f"starting the desk on {made.folders.home} ...", highlight=False)
+            out.print(standing_line(standing_of(made.settings)))
+            with desk_stack(made, print_line) as stack:
+                show(out, stack)
+                if with_page:
+                    page.offer(made.settings)
+                _watch(out, stack)
+        except signals.StopRequested as stop:
+            out.print(f"stopped ({stop})")
+
+
+def show(out: Console, stack: Stack) -> None:
+    """Print the programs with their states, addresses and logs."""
+    made = stack.plan
+    if stack.left_over:
+        out.print(f"ended {len(stack.left_over)} processes that an earlier run had left")
+    where = {program.name: program.where for program in made.programs}
+    rows = [
+        (each.name, each.state.lower(), str(each.pid), where[each.name], relative(log_file(each.name, made.folders)))
+        for each in stack.poll()
+    ]
+    out.print(table(("Program", "State", "Pid", "Where", "Log"), [*_outside(made), *rows]))
+    out.print(standing_line(standing_of(made.settings)))
+    out.print("Ctrl-C stops all", highlight=False)
+
+
+def _outside(made: Plan) -> list[tuple[str, str, str, str, str]]:
+    """Return a row for a Redis that is used but not started here."""
+    given = made.settings.redis_url
+    if "redis_url" in made.urls or given is None:
+        return []
+    return [("redis", "outside", "", masked(given.get_secret_value()), "")]
+
+
+def _watch(out: Console, stack: Stack) -> None:
+    """Report programs that died or came back, and restart those that supervisord gave up on, until a signal comes."""
+    before = {each.name: each for each in stack.poll()}
+    running = {name: each.pid for name, each in before.items()}
+    revived = time.monotonic()
+    while True:
+        time.sleep(WATCH_SECONDS)
+        now = {each.name: each for each in stack.poll()}
+        for name, each in now.items():
+            line = change(running[name], before[name], each)
+            if line:
+                out.print(line, highlight=False, markup=False)
+            if each.state == "RUNNING":
+                running[name] = each.pid
+        before = now
+        if time.monotonic() - revived > REVIVE_SECONDS:
+            revived = time.monotonic()
+            stack.revive()
+
+
+def change(running: int, before: Process, now: Process) -> str | None:
+    """Return a line about a program that died, gave up or came back. running: the pid with which it last ran."""
+    if now.state == "RUNNING":
+        return f"{now.name}: running again as process {now.pid}" if now.pid != running else None
+    if now.state != before.state and now.state != "STARTING":
+        return f"{now.name}: {now.state.lower()} ({now.message})"
+    return None

@@ -1,0 +1,210 @@
+"""Upkeep of stored data: `desk gc`, `desk backup` and `desk restore`."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import SecretStr
+from rich.console import Group, RenderableType
+
+from chordesk.models.database.store import Store, free_bytes, require_current, vacuum
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.running_desk import is_up
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.backup.making import Made
+from chordesk.tasks.backup.making import backup as back_up
+from chordesk.tasks.backup.restoring import Restored
+from chordesk.tasks.backup.restoring import restore as bring_back
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.cli.output import emit, print_line, table, warn
+from chordesk.tasks.cli.shell import Json, opened, whoami
+from chordesk.tasks.cli.version import version
+from chordesk.tasks.retention import collection
+from chordesk.tasks.retention.amounts import Amounts, Sizes, measure, total
+from chordesk.tasks.retention.policy import policy_of
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def bytes_text(count: int) -> str:
+    """Return a number of bytes with three digits in decimal units: 950 B, 1.23 kB, 45.6 MB."""
+    size, place = float(count), 0
+    while abs(size) >= 999.5 and place < len(_UNITS) - 1:
+        size, place = size / 1000, place + 1
+    return f"{count} B" if place == 0 else f"{size:.3g} {_UNITS[place]}"
+
+
+def amounts_table(amounts: Amounts, *, dry_run: bool) -> RenderableType:
+    """Return what went, or would go, by table, the largest first."""
+    if not amounts:
+        return "nothing is due"
+    rows = [
+        (name, f"{one.rows:,}", bytes_text(one.bytes))
+        for name, one in sorted(amounts.items(), key=lambda item: (-item[1].bytes, item[0]))
+    ]
+    whole = total(amounts.values())
+    rows.append(("all", f"{whole.rows:,}", bytes_text(whole.bytes)))
+    return table(("kind", "would go" if dry_run else "deleted", "content"), rows)
+
+
+def sizes_tables(found: Sizes) -> RenderableType:
+    """Return the size of one of each kind, and that of each table."""
+    units = [
+        (one.name, f"{one.count:,}", bytes_text(one.each) if one.each is not None else "none to measure", one.note)
+        for one in found.units
+    ]
+    rows = [
+        (one.name, f"{one.rows:,}", bytes_text(one.bytes), bytes_text(one.stored) if one.stored is not None else "")
+        for one in found.tables
+        if one.rows
+    ]
+    database = bytes_text(found.database) if found.database is not None else "not reported by the database"
+    return Group(
+        table(("one", "measured on", "bytes", "which"), units),
+        "",
+        table(("table", "rows", "content", "with indexes"), rows),
+        f"database in all: {database}",
+    )
+
+
+GC = "gc"
+
+commands = typer.Typer()
+
+
+@commands.command()
+def gc(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would go, and change nothing.")] = False,
+    older_than: Annotated[
+        float | None, typer.Option(help="Days, in place of every age of the settings; at least 1.", min=1)
+    ] = None,
+    sizes: Annotated[
+        bool, typer.Option("--sizes", help="Measure the database and the pictures instead: bytes of each kind.")
+    ] = False,
+    give_back: Annotated[
+        bool, typer.Option("--vacuum", help="Then give free space of SQLite's file back to the disk; the desk is down.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete what is older than the settings keep: runs, events, rollouts, pictures; never what an order or a score
+    rests on. A desk at work does so by itself, and may go on meanwhile."""
+    settings, store = opened()
+    if sizes:
+        found = measure(store, settings.home)
+        emit(found, lambda _: sizes_tables(found), as_json=as_json)
+        return
+    if give_back and not dry_run:
+        _require_vacuum(settings, store)
+    age = dt.timedelta(days=older_than) if older_than is not None else None
+    policy = policy_of(settings, utcnow(), age)
+    with contextlib.closing(Desk(settings, GC, records=False)) as desk:
+        done = collection.due(desk, policy) if dry_run else collection.collect(desk, policy)
+    emit(done, lambda _: amounts_table(done.amounts, dry_run=dry_run), as_json=as_json)
+    warn(f"not looked at: {text}" for text in done.skipped)
+    if not dry_run and not as_json:
+        _report_space(store, give_back)
+
+
+def _require_vacuum(settings: Settings, store: Store) -> None:
+    if not store.is_sqlite:
+        raise UsageError(
+            "--vacuum is for SQLite; Postgres's autovacuum makes the space of deleted rows free for new ones by itself",
+            remedy="to give it back to the disk: VACUUM (FULL) in psql, which locks each table meanwhile",
+        )
+    if is_up(settings.home):
+        raise UsageError(
+            "--vacuum writes the whole database anew, and no worker could write meanwhile", remedy="stop the desk first"
+        )
+
+
+def _report_space(store: Store, give_back: bool) -> None:
+    if not store.is_sqlite:
+        print_line("Postgres's autovacuum makes the space of deleted rows free for new ones; its files do not shrink")
+    elif give_back:
+        print_line(f"{bytes_text(vacuum(store))} given back to the disk")
+    else:
+        free = bytes_text(free_bytes(store) or 0)
+        print_line(f"{free} of the database are free for new rows; `desk gc --vacuum` gives them back to the disk")
+
+
+@commands.command()
+def backup(
+    place: Annotated[str, typer.Argument(help="A new folder, or an fsspec address such as s3://BUCKET/NAME.")],
+    as_json: Json = False,
+) -> None:
+    """Back the desk up as of one point in time while it works: database, audit log, HALT file, pictures, rollouts."""
+    settings = load_settings()
+    require_current(settings.database)
+    store = Store(settings.database)
+    try:
+        made = back_up(settings, store, place, version())
+    finally:
+        store.close()
+    emit(made, lambda _: _made(made), as_json=as_json)
+    warn(f"the audit log was not whole already: {one}" for chain in made.manifest.chains for one in chain.problems[:1])
+    warn(f"not in this data folder, so not in the backup: {name}" for name in made.manifest.missing[:_MOST])
+    warn(f"{path} is what a killed backup left: remove it, unless another machine writes it" for path in made.leftovers)
+
+
+@commands.command()
+def restore(
+    place: Annotated[str, typer.Argument(help="The folder or fsspec address of a backup.")],
+    into: Annotated[
+        str | None,
+        typer.Option(
+            help="An empty data folder, or the URL of an empty Postgres database; those of the settings by default."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Restore a backup into an empty place and verify it; the desk there is halted until a person resumes it."""
+    done = bring_back(_target(load_settings(), into), place, whoami())
+    emit(done, lambda _: _restored(done, into), as_json=as_json)
+
+
+_MOST = 5
+
+
+def _target(settings: Settings, into: str | None) -> Settings:
+    """Return the settings of the place to restore to. Raises SettingError."""
+    if into is None:
+        return settings
+    if "://" in into:
+        return settings.model_copy(update={"database_url": SecretStr(into)})
+    return settings.model_copy(update={"home": Path(into).expanduser().absolute(), "database_url": None})
+
+
+def _made(made: Made) -> str:
+    found = made.manifest
+    lines = sum(chain.lines for chain in found.chains if chain.included)
+    return "\n".join((
+        f"{made.place}: the desk as of {found.at:%Y-%m-%d %H:%M:%S} UTC, schema {found.revision}",
+        f"{found.runs:,} runs, {found.open_runs} of them open, {found.orders:,} orders, {lines:,} lines of the audit "
+        f"log; {len(found.files):,} files, {bytes_text(made.bytes)}",
+        *(f"not in it: {text}" for text in found.left_out),
+    ))  # fmt: skip
+
+
+def _restored(done: Restored, into: str | None) -> str:
+    found = done.manifest
+    upgraded = f", upgraded from schema {done.upgraded_from}" if done.upgraded_from else ""
+    shell = f"DESK_HOME={done.home} " if into is not None and "://" not in into else ""
+    mandates = f"mandates taken back: {', '.join(map(str, done.disarmed))}; " if done.disarmed else ""
+    elsewhere = [chain.place for chain in found.chains if not chain.included]
+    return "\n".join((
+        f"{done.home}: the desk as of {found.at:%Y-%m-%d %H:%M:%S} UTC{upgraded}; {found.runs:,} runs, "
+        f"{found.open_runs} of them open, {found.orders:,} orders",
+        f"verified: {len(found.files):,} files, {done.lines:,} lines of the audit log, the lineage of every order",
+        f"{mandates}HALTED: {', '.join(done.halted)}. Orders may have been sent after that time. Next:",
+        *(f"  bring back the audit log of {place}" for place in elsewhere),
+        "  keep TRADER_LIVE off, and see that the old desk is down for good",
+        f"  {shell}desk up           # in a terminal of its own; open runs go on, and send no order",
+        f"  {shell}desk reconcile    # with each broker: what it has and this desk does not know",
+        f"  {shell}desk resume       # once they agree, each account by itself; real money needs `desk arm` anew",
+    ))  # fmt: skip

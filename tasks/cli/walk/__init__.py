@@ -1,1 +1,0 @@
-"""Commands that walk over past days."""

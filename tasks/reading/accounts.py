@@ -1,0 +1,412 @@
+"""One account for people: cash, positions with their value and protection, exposure, equity over time, and the
+ledger."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any, Literal
+
+from sqlmodel import Session, col, select
+
+from chordesk.models.answers import Frozen
+from chordesk.models.contracts import multiplier_of
+from chordesk.models.errors import MarketError, NotFound
+from chordesk.models.settings import Settings
+from chordesk.models.settings.running_desk import is_backtest
+from chordesk.models.states import TradingState
+from chordesk.models.tables.orders import Account, BookedSettlement, EquityMark, Fill, Order, Position, Reconciliation
+from chordesk.tools.decimals import exact
+from chordesk.tools.orders.accounts import account_names
+from chordesk.tools.orders.halting import trading_state
+from chordesk.tools.orders.protection import unprotected
+from chordesk.tools.orders.reconciliation import describe_difference, latest
+from chordesk.tools.orders.snapshots import Snapshot
+from chordesk.tools.orders.stops import left_of, working_protection
+from chordesk.tools.risk import underlying_of
+from chordesk.tools.risk.exposure import unit_exposure
+
+
+class EquityDay(Frozen):
+    """Equity on one session day of the market, in account currency.
+
+    opening: at the last mark of the session before, or at the day's first where that has none; equity: at its last
+    mark; change and change_share: since the opening; high_water: the highest so far; drawdown: the fall from it, as a
+    fraction of it. Shares are None where they would be of nothing.
+    """
+
+    day: dt.date
+    opening: float
+    equity: float
+    change: float
+    change_share: float | None
+    high_water: float
+    drawdown: float | None
+    marked_at: dt.datetime
+
+
+class EquityNow(EquityDay):
+    """The newest day. current: it is the market's day; otherwise the account has no mark of that day yet."""
+
+    current: bool
+
+
+class EquityCurve(Frozen):
+    """days: in ascending order, at most as many as were asked for; deepest: the largest drawdown among them, None
+    without a day."""
+
+    account: str
+    days: list[EquityDay]
+    deepest: float | None
+
+
+def equity_now(session: Session, account: str, day: dt.date) -> EquityNow | None:
+    """Return the account's newest day up to the market's, which is `day`; None without a mark."""
+    marks = _marks(session, account, 1, day)
+    return EquityNow(**dict(_day(marks[0])), current=marks[0].day == day) if marks else None
+
+
+def equity_curve(session: Session, account: str, most: int) -> EquityCurve:
+    """Return the account's last days. What was paid in or out has moved earlier marks, so it is neither gain nor
+    loss."""
+    days = [_day(mark) for mark in reversed(_marks(session, account, most))]
+    falls = [one.drawdown for one in days if one.drawdown is not None]
+    return EquityCurve(account=account, days=days, deepest=max(falls, default=None))
+
+
+def _marks(session: Session, account: str, most: int, until: dt.date | None = None) -> Sequence[EquityMark]:
+    query = select(EquityMark).where(col(EquityMark.account) == account)
+    if until is not None:
+        query = query.where(col(EquityMark.day) <= until)
+    return session.exec(query.order_by(col(EquityMark.day).desc()).limit(most)).all()
+
+
+def _day(mark: EquityMark) -> EquityDay:
+    equity, opening, high = exact(mark.last), exact(mark.opening), exact(mark.high_water)
+    return EquityDay(
+        day=mark.day,
+        opening=mark.opening,
+        equity=mark.last,
+        change=float(equity - opening),
+        change_share=float((equity - opening) / opening) if opening > 0 else None,
+        high_water=mark.high_water,
+        drawdown=float((high - equity) / high) if high > 0 else None,
+        marked_at=mark.updated_at,
+    )
+
+
+class ProtectiveOrder(Frozen):
+    """An order that protects a position. left: shares that it may still sell, or buy back."""
+
+    order: str
+    state: str
+    side: str | None
+    order_type: str | None
+    stop_price: float | None
+    limit_price: float | None
+    trail_percent: float | None
+    time_in_force: str
+    left: float
+
+
+def protective_order(session: Session, order: Order) -> ProtectiveOrder:
+    """Return an order with the shares that it may still move."""
+    return ProtectiveOrder.of(order, order=order.id, left=float(left_of(session, order)))
+
+
+OTHERS = "this service has the market of its own account alone"
+ZERO = Decimal(0)
+
+
+class AccountState(Frozen):
+    """An account's books and state. own: this service trades on it; open: it has a ledger; cash is None without one.
+    equity: at the newest mark, None without one."""
+
+    account: str
+    own: bool
+    open: bool
+    cash: float | None
+    positions: int
+    trading: TradingState
+    why: str
+    equity: EquityDay | None
+    agreed: bool | None
+    reconciled_at: dt.datetime | None
+
+
+class PositionValue(Frozen):
+    """A position. quantity in shares or contracts, negative when short; price and average_cost per share; value in
+    account currency, negative when short; share: of the account's equity; gain: value less cost, gain_share: of the
+    cost.
+
+    missing: why there is no price; what rests on it is None then.
+    """
+
+    symbol: str
+    underlying: str
+    sector: str | None
+    quantity: float
+    average_cost: float
+    price: float | None
+    priced_at: dt.datetime | None
+    value: float | None
+    share: float | None
+    gain: float | None
+    gain_share: float | None
+    missing: str | None
+    protected_by: list[ProtectiveOrder]
+
+
+class SectorExposure(Frozen):
+    """Exposure of one sector, None where it is not known; of a written put its strike. share: of the equity."""
+
+    sector: str | None
+    exposure: float
+    share: float | None
+    symbols: list[str]
+
+
+class ReconciledState(Frozen):
+    """The last comparison with the broker. differences: each in one line, put right or open."""
+
+    at: dt.datetime
+    owner: str
+    agreed: bool
+    differences: list[str]
+    rows: list[dict[str, Any]]
+
+
+class LackingStop(Frozen):
+    """Shares without the stop that DESK_PROTECT asks for, and why."""
+
+    symbol: str
+    quantity: float
+    why: str
+
+
+class AccountDetail(AccountState):
+    """An account with its positions at the market's prices now. value: cash and positions; None where a price is
+    missing, and `missing` names each. gross: exposure of all positions; None in that case too. as_of: the market's
+    time, None for an account of another broker, which is not priced here."""
+
+    opened_at: dt.datetime | None
+    opening_cash: float | None
+    value: float | None
+    as_of: dt.datetime | None
+    holdings: list[PositionValue]
+    gross: float | None
+    sectors: list[SectorExposure]
+    reconciliation: ReconciledState | None
+    unprotected: list[LackingStop]
+    missing: dict[str, str]
+
+
+def list_accounts(session: Session, settings: Settings) -> list[AccountState]:
+    """Return every account but those of backtests, this process's own first."""
+    return [account_state(session, settings, name) for name in account_names(session, settings.account)]
+
+
+def find_account(session: Session, settings: Settings, name: str) -> str:
+    """Return the name of an account that there is. Raises NotFound."""
+    known = account_names(session, settings.account)
+    if name in known or (is_backtest(name) and session.get(Account, name) is not None):
+        return name
+    raise NotFound(f"there is no account {name!r}", remedy=f"there are {', '.join(known)}")
+
+
+def account_state(session: Session, settings: Settings, name: str) -> AccountState:
+    """Return an account's state, from the books alone."""
+    row, compared = session.get(Account, name), latest(session, name)
+    trading, why = trading_state(session, settings, name)
+    held = session.exec(select(Position.symbol).where(col(Position.account) == name)).all()
+    newest = equity_now(session, name, dt.date.max)
+    return AccountState(
+        account=name,
+        own=name == settings.account,
+        open=row is not None,
+        cash=row.cash if row else None,
+        positions=len(held),
+        trading=trading,
+        why=why,
+        equity=EquityDay(**{field: getattr(newest, field) for field in EquityDay.model_fields}) if newest else None,
+        agreed=compared.agreed if compared else None,
+        reconciled_at=compared.at if compared else None,
+    )
+
+
+def held_symbols(session: Session, name: str) -> set[str]:
+    """Return the symbols that a snapshot needs to value an account: those it holds, and their underlyings."""
+    held = session.exec(select(Position.symbol).where(col(Position.account) == name)).all()
+    return {*held, *map(underlying_of, held)}
+
+
+def account_detail(session: Session, settings: Settings, name: str, snapshot: Snapshot | None) -> AccountDetail:
+    """Return an account at the prices of a snapshot; None for one of another broker."""
+    row, state = session.get(Account, name), account_state(session, settings, name)
+    positions = session.exec(select(Position).where(col(Position.account) == name).order_by(col(Position.symbol))).all()
+    prices = {one.symbol: _price(one.symbol, snapshot) for one in positions}
+    value = _total(row, positions, prices)
+    stops = working_protection(session, name)
+    holdings = [_position(session, one, prices[one.symbol], value, snapshot, stops) for one in positions]
+    sectors = _sectors(positions, prices, snapshot, value)
+    return AccountDetail(
+        **dict(state),
+        opened_at=row.opened_at if row else None,
+        opening_cash=row.opening_cash if row else None,
+        value=value,
+        as_of=snapshot.now if snapshot else None,
+        holdings=holdings,
+        gross=sum(one.exposure for one in sectors) if sectors is not None else None,
+        sectors=sectors or [],
+        reconciliation=_reconciled(latest(session, name)),
+        unprotected=[LackingStop.of(one) for one in unprotected(session, settings)] if state.own else [],
+        missing={one.symbol: one.missing for one in holdings if one.missing is not None},
+    )
+
+
+Price = tuple[float | None, dt.datetime | None, str | None]
+
+
+def _price(symbol: str, snapshot: Snapshot | None) -> Price:
+    """Return a price, its time, and why there is none."""
+    if snapshot is None:
+        return None, None, OTHERS
+    try:
+        found = snapshot.quote(symbol)
+    except MarketError as error:
+        return None, None, str(error.args[0])
+    return found.price, found.at, None
+
+
+def _total(row: Account | None, positions: Sequence[Position], prices: dict[str, Price]) -> float | None:
+    """Return cash and the value of all positions; None without a ledger or a price."""
+    if row is None:
+        return None
+    total = exact(row.cash)
+    for one in positions:
+        worth = _worth(one, prices[one.symbol][0])
+        if worth is None:
+            return None
+        total += worth
+    return float(total)
+
+
+def _worth(row: Position, price: float | None) -> Decimal | None:
+    return None if price is None else exact(row.quantity) * exact(price) * exact(multiplier_of(row.symbol))
+
+
+def _position(
+    session: Session, row: Position, known: Price, total: float | None, snapshot: Snapshot | None, stops: list[Order]
+) -> PositionValue:
+    price, at, missing = known
+    worth, cost = _worth(row, price), _worth(row, row.average_cost) or ZERO
+    underlying = underlying_of(row.symbol)
+    return PositionValue(
+        symbol=row.symbol,
+        underlying=underlying,
+        sector=snapshot.sector(underlying) if snapshot else None,
+        quantity=row.quantity,
+        average_cost=row.average_cost,
+        price=price,
+        priced_at=at,
+        value=_figure(worth),
+        share=float(worth / exact(total)) if worth is not None and total else None,
+        gain=_figure(worth - cost if worth is not None else None),
+        gain_share=float((worth - cost) / abs(cost)) if worth is not None and cost else None,
+        missing=missing,
+        protected_by=[protective_order(session, stop) for stop in stops if stop.symbol == row.symbol],
+    )
+
+
+def _figure(amount: Decimal | None) -> float | None:
+    return None if amount is None else float(amount)
+
+
+def _sectors(
+    positions: Iterable[Position], prices: dict[str, Price], snapshot: Snapshot | None, total: float | None
+) -> list[SectorExposure] | None:
+    """Return exposure by sector, the largest first; None where a price is missing."""
+    amounts: dict[str | None, Decimal] = {}
+    names: dict[str | None, set[str]] = {}
+    for row in positions:
+        price = prices[row.symbol][0]
+        if price is None:
+            return None
+        sector = snapshot.sector(underlying_of(row.symbol)) if snapshot else None
+        side = "buy" if row.quantity >= 0 else "sell"
+        exposure = abs(exact(row.quantity)) * unit_exposure(row.symbol, side, exact(price))
+        amounts[sector] = amounts.get(sector, ZERO) + exposure
+        names.setdefault(sector, set()).add(underlying_of(row.symbol))
+    rows = [
+        SectorExposure(
+            sector=sector,
+            exposure=float(amount),
+            share=float(amount / exact(total)) if total else None,
+            symbols=sorted(names[sector]),
+        )
+        for sector, amount in amounts.items()
+    ]
+    return sorted(rows, key=lambda one: (-one.exposure, one.sector or ""))
+
+
+def _reconciled(row: Reconciliation | None) -> ReconciledState | None:
+    if row is None:
+        return None
+    lines = [f"{'put right' if one['repaired'] else 'open'}: {describe_difference(one)}" for one in row.differences]
+    return ReconciledState.of(row, differences=lines, rows=row.differences)
+
+
+class LedgerRow(Frozen):
+    """One movement. kind: a fill, or an option event's leg; quantity is signed; cash: what it added to the account's
+    cash, negative when it was paid, commission included. at: market time. order and run_id: of a fill."""
+
+    kind: Literal["fill", "assigned", "exercised", "expired", "delivered"]
+    id: str
+    at: dt.datetime
+    symbol: str
+    quantity: float
+    price: float
+    commission: float
+    cash: float
+    order: str | None
+    run_id: str | None
+
+
+def ledger(session: Session, account: str, limit: int, offset: int) -> list[LedgerRow]:
+    """Return movements of an account by market time, the newest first."""
+    most = offset + limit
+    fills = session.exec(
+        select(Fill, Order.run_id)
+        .join(Order, col(Order.id) == col(Fill.order_id))
+        .where(col(Fill.account) == account)
+        .order_by(col(Fill.filled_at).desc(), col(Fill.id).desc())
+        .limit(most)
+    ).all()
+    events = session.exec(
+        select(BookedSettlement)
+        .where(col(BookedSettlement.account) == account)
+        .order_by(col(BookedSettlement.settled_at).desc(), col(BookedSettlement.id).desc())
+        .limit(most)
+    ).all()
+    rows = [*(_filled(fill, run_id) for fill, run_id in fills), *(_settled(row) for row in events)]
+    return sorted(rows, key=lambda row: (row.at, row.id), reverse=True)[offset:most]
+
+
+def _filled(fill: Fill, run_id: str) -> LedgerRow:
+    signed = fill.quantity if fill.side == "buy" else -fill.quantity
+    return LedgerRow.of(
+        fill, kind="fill", at=fill.filled_at, quantity=signed, order=fill.order_id, run_id=run_id,
+        cash=_cash(fill.symbol, signed, fill.price, fill.commission),
+    )  # fmt: skip
+
+
+def _settled(row: BookedSettlement) -> LedgerRow:
+    return LedgerRow.of(
+        row, at=row.settled_at, commission=0.0, cash=_cash(row.symbol, row.quantity, row.price, 0.0), order=None,
+        run_id=None,
+    )  # fmt: skip
+
+
+def _cash(symbol: str, signed: float, price: float, commission: float) -> float:
+    return float(-exact(signed) * exact(price) * exact(multiplier_of(symbol)) - exact(commission))

@@ -1,0 +1,319 @@
+"""The current state of the whole desk: workers, app-servers, queues, turns, parked models, the oldest step, the sweep.
+
+Each part is read separately, and its failure is reported: the status is needed most when a part is down.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import redis
+from celery import Celery
+from kombu.exceptions import OperationalError as BrokerError
+from pydantic import ValidationError
+from sqlalchemy import func
+from sqlalchemy.exc import SQLAlchemyError
+from sqlmodel import Session, col, select
+
+from chordesk.models.answers import Frozen
+from chordesk.models.database.store import Store, require_current
+from chordesk.models.errors import DeskError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.running_desk import Standing, differing, is_up, snapshot, standing_of, with_values
+from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepState, TradingState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run, Step, Sweep
+from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.engine.kinds import QUEUES
+from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_waiting
+from chordesk.tasks.notifications import messages
+from chordesk.tasks.notifications.messages import NotificationsState
+from chordesk.tasks.reading.runs import turn_phases
+from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.control import STATUS
+from chordesk.tasks.worker.schedule import BeatState, beat_state
+from chordesk.tools.orders.halting import trading_state
+from chordesk.tools.orders.protection import unprotected
+
+ASK_SECONDS = 1.0
+UNACKED = "unacked"
+
+
+class AppServerRow(Frozen):
+    """One Codex app-server process. age in seconds, rss_mb in MiB; turns: those that ended."""
+
+    kind: str
+    pid: int
+    age: float
+    turns: int
+    in_flight: int
+    rss_mb: float
+
+
+class WorkerRow(Frozen):
+    """One worker that answered. trouble: the figures it could not report, and why. standing: by its own settings, None
+    for a worker of another version; differs: those of them that this terminal has another value for. queues: those
+    that it serves."""
+
+    node: str
+    pid: int
+    rss_mb: float
+    steps_held: int
+    app_servers: list[AppServerRow]
+    queues: list[str] = []
+    trouble: str | None
+    standing: Standing | None = None
+    differs: dict[str, Any] = {}
+
+
+class ParkedModel(Frozen):
+    model: str
+    seconds: float
+    reason: str
+
+
+class RedisState(Frozen):
+    """Messages waiting by queue, messages held by workers, and beat. places, waiting: turns with a reservation and
+    those that wait for one, by model or local server, only where they are limited."""
+
+    queued: dict[str, int]
+    held: int
+    places: dict[str, int]
+    waiting: dict[str, int] = {}
+    parked: list[ParkedModel]
+    beat: BeatState
+
+
+class OldestStep(Frozen):
+    """The oldest step that could be worked on."""
+
+    step_id: str
+    run_id: str
+    kind: str
+    role: str
+    subject: str
+    state: str
+    attempt: int
+    max_attempts: int
+    owner: str | None
+    error: str | None
+    seconds: float
+
+
+class LastSweep(Frozen):
+    """The last sweep. seconds: since it ended; None when there was none. sweeping: one is running now."""
+
+    at: dt.datetime | None
+    seconds: float | None
+    found: dict[str, int]
+    sweeping: bool
+
+
+class UnprotectedShares(Frozen):
+    """Shares of one symbol without a standing stop although DESK_PROTECT asks for one. why: the reason."""
+
+    symbol: str
+    quantity: float
+    why: str
+
+
+class DatabaseState(Frozen):
+    """Runs that have not ended, their steps by state, the oldest unfinished step, the last sweep.
+
+    phases: turns that take long, by what they do. trading: whether the account may trade; why: the reason where it may
+    not. unprotected: shares without the stop that they ought to have. notifications: how each channel stands."""
+
+    trading: TradingState
+    why: str
+    runs: dict[str, int]
+    steps: dict[str, int]
+    phases: dict[str, int] = {}
+    oldest: OldestStep | None
+    sweep: LastSweep
+    unprotected: list[UnprotectedShares]
+    notifications: NotificationsState
+
+
+class DeskStatus(Frozen):
+    """The state by part. trouble: by part, why it could not be read; such a part is null (workers: empty).
+
+    held: a `desk up` holds the home, also while it starts or ends. standing: of the desk that runs on it; without one
+    (running is False) by the settings of the terminal.
+    """
+
+    home: Path
+    held: bool
+    running: bool
+    standing: Standing
+    workers: list[WorkerRow]
+    turns_in_flight: int
+    redis: RedisState | None
+    database: DatabaseState | None
+    trouble: dict[str, str]
+
+
+def status(
+    settings: Settings, *, running: bool, app: Callable[[], Celery] | None = None, store: Store | None = None
+) -> DeskStatus:
+    """Return the state of all parts; takes about two seconds when one is away. running: the settings are those of a
+    running `desk up`. app, store: those of a process that asks more than once, which stay open; app may raise
+    RedisDown."""
+    trouble: dict[str, str] = {}
+    try:
+        found = redis_state(settings)
+    except (DeskError, redis.RedisError) as error:
+        found = None
+        trouble["redis"] = _reason(error)
+    workers: list[WorkerRow] = []
+    if found is None:
+        trouble["workers"] = "they can be reached only through Redis"
+    else:
+        try:
+            workers = ask_workers(settings, app)
+            trouble.update(_unserved(workers))
+        except (DeskError, BrokerError, redis.RedisError, OSError) as error:
+            trouble["workers"] = _reason(error)
+    try:
+        database = read_database(settings, store)
+    except (DeskError, SQLAlchemyError) as error:
+        database = None
+        trouble["database"] = _reason(error)
+    in_flight = sum(server.in_flight for worker in workers for server in worker.app_servers)
+    return DeskStatus(
+        home=settings.home,
+        held=is_up(settings.home),
+        running=running,
+        standing=standing_of(settings),
+        workers=workers,
+        turns_in_flight=in_flight,
+        redis=found,
+        database=database,
+        trouble=trouble,
+    )
+
+
+def _unserved(workers: Sequence[WorkerRow]) -> dict[str, str]:
+    """Return which queues no worker serves that answered; one entry when none did."""
+    if not workers:
+        return {"workers": f"none answered within {ASK_SECONDS:g} s"}
+    served = {queue for one in workers for queue in one.queues}
+    why = f"no worker that serves it answered within {ASK_SECONDS:g} s"
+    return {f"queue {name}": why for name in QUEUES if name not in served}
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, DeskError):
+        return f"{error.args[0]}; {error.remedy}" if error.remedy else str(error.args[0])
+    original = getattr(error, "orig", None)
+    return f"{type(error).__name__}: {original or error}"
+
+
+def redis_state(settings: Settings) -> RedisState:
+    """Return the state of the queues. Raises RedisDown when no Redis is known, redis.RedisError when it does not
+    answer."""
+    client = redis.Redis.from_url(redis_url(settings), socket_timeout=ASK_SECONDS, socket_connect_timeout=ASK_SECONDS)
+    with client:
+        lengths = {name: int(client.llen(name)) for name in QUEUES}
+        parked = [ParkedModel.of(one) for one in parked_models(client)]
+        held = int(client.hlen(UNACKED))
+        beat = beat_state(client)
+        places, waiting = turns_in_flight(client), turns_waiting(client)
+        return RedisState(queued=lengths, held=held, places=places, waiting=waiting, parked=parked, beat=beat)
+
+
+def ask_workers(settings: Settings, app: Callable[[], Celery] | None = None) -> list[WorkerRow]:
+    """Return every worker that answers in time, by name. app: returns one that stays open; without it one is made and
+    closed."""
+    if app is not None:
+        answers = _broadcast(app())
+    else:
+        made = create_app(settings, "status")
+        try:
+            answers = _broadcast(made)
+        finally:
+            desk_of(made).close()
+            made.close()
+    return [_worker(settings, node, answers[node]) for node in sorted(answers)]
+
+
+def _worker(settings: Settings, node: str, answer: Mapping[str, Any]) -> WorkerRow:
+    """Return a worker by its answer, beside the settings of this terminal: in a fleet nobody else publishes them."""
+    figures, ours = dict(answer), snapshot(settings)
+    theirs = {name: value for name, value in figures.pop("settings", {}).items() if name in ours}
+    try:
+        standing = standing_of(with_values(settings, theirs)) if theirs else None
+    except ValidationError:  # of another version
+        standing = None
+    differs = {name: theirs[name] for name in differing(ours, theirs)}
+    return WorkerRow(node=node, standing=standing, differs=differs, **figures)
+
+
+def _broadcast(app: Celery) -> dict[str, dict[str, Any]]:
+    replies: list[Mapping[str, Any]] = app.control.broadcast(STATUS, reply=True, timeout=ASK_SECONDS) or []
+    answers = {node: answer for reply in replies for node, answer in reply.items()}
+    return {node: answer for node, answer in answers.items() if "pid" in answer}
+
+
+def read_database(settings: Settings, store: Store | None = None) -> DatabaseState:
+    """Return the state in the database. store: one that stays open. Raises DatabaseDown, SQLAlchemyError."""
+    if store is not None:
+        with store.read() as session:
+            return database_state(session, settings)
+    require_current(settings.database)
+    with closing(Store(settings.database)) as made, made.read() as session:
+        return database_state(session, settings)
+
+
+def database_state(session: Session, settings: Settings) -> DatabaseState:
+    """Return the state in the database, of the settings' account where it is one's."""
+    trading, why = trading_state(session, settings, settings.account)
+    return DatabaseState(
+        trading=trading,
+        why=why,
+        runs=_runs(session),
+        steps=_steps(session),
+        phases=turn_phases(session, select(Run.id).where(col(Run.state).not_in(RUN_FINAL))),
+        oldest=_oldest(session),
+        sweep=_sweep(session),
+        unprotected=[UnprotectedShares.of(row) for row in unprotected(session, settings)],
+        notifications=messages.state(session),
+    )
+
+
+def _runs(session: Session) -> dict[str, int]:
+    active = select(Run.state, func.count()).where(col(Run.state).not_in(RUN_FINAL))
+    return dict(session.exec(active.group_by(col(Run.state))).all())
+
+
+def _steps(session: Session) -> dict[str, int]:
+    rows = session.exec(
+        select(Step.state, func.count())
+        .join(Run, col(Run.id) == col(Step.run_id))
+        .where(col(Run.state).not_in(RUN_FINAL), col(Step.state).not_in(STEP_FINAL))
+        .group_by(col(Step.state))
+    )
+    return dict(rows.all())
+
+
+def _oldest(session: Session) -> OldestStep | None:
+    step = session.exec(
+        select(Step)
+        .join(Run, col(Run.id) == col(Step.run_id))
+        .where(col(Run.state).not_in(RUN_FINAL), col(Step.state).in_((StepState.READY, StepState.RUNNING)))
+        .order_by(col(Step.created_at), col(Step.id))
+        .limit(1)
+    ).first()
+    if step is None:
+        return None
+    return OldestStep.of(step, step_id=step.id, seconds=(utcnow() - step.created_at).total_seconds())
+
+
+def _sweep(session: Session) -> LastSweep:
+    row, now = session.get_one(Sweep, 1), utcnow()
+    since = (now - row.last_at).total_seconds() if row.last_at else None
+    busy = row.lease_until is not None and row.lease_until > now
+    return LastSweep(at=row.last_at, seconds=since, found=row.found, sweeping=busy)

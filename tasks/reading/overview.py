@@ -1,0 +1,126 @@
+"""The desk at a glance, in one read: what runs, what waits for a person, the account, queues, and what comes next."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Literal
+
+from sqlmodel import Session, col, func, select
+
+from chordesk.models.answers import Frozen
+from chordesk.models.errors import MarketError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.running_desk import Standing, standing_of
+from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
+from chordesk.tasks.reading.accounts import EquityNow, equity_now
+from chordesk.tasks.reading.desk_status import DatabaseState, database_state
+from chordesk.tasks.reading.runs import Progress, progress
+from chordesk.tools.market.clock import NEW_YORK, exchange_hours
+
+
+class ScheduledRun(Frozen):
+    """A run that the schedule starts. name: of its entry; at: the first time from now on, on a session of the
+    exchange."""
+
+    name: Literal["premarket", "midday", "episode"]
+    kind: Literal["screen", "episode"]
+    at: dt.datetime
+
+
+_ENTRIES: tuple[tuple[Literal["premarket", "midday", "episode"], Literal["screen", "episode"]], ...] = (
+    ("premarket", "screen"),
+    ("midday", "screen"),
+    ("episode", "episode"),
+)
+
+
+def next_runs(settings: Settings, now: dt.datetime) -> list[ScheduledRun]:
+    """Return the next run of each entry that is not off, the soonest first. The schedule runs in real time, also where
+    the market replays a day."""
+    times = ((name, kind, getattr(settings, name)) for name, kind in _ENTRIES)
+    found = [(name, kind, _next(time, now)) for name, kind, time in times if time != "off"]
+    return sorted((ScheduledRun(name=name, kind=kind, at=at) for name, kind, at in found if at), key=lambda one: one.at)
+
+
+def _next(time: str, now: dt.datetime) -> dt.datetime | None:
+    """Return the next moment at this time of day in New York on a session; None where the calendar ends before."""
+    hours, today = exchange_hours(), now.astimezone(NEW_YORK).date()
+    try:
+        if hours.is_session(today) and (at := _at(today, time)) > now:
+            return at
+        return _at(hours.next_open(max(now, _end_of(today))).date(), time)
+    except MarketError:
+        return None
+
+
+def _at(day: dt.date, time: str) -> dt.datetime:
+    hour, minute = time.split(":")
+    return dt.datetime.combine(day, dt.time(int(hour), int(minute)), NEW_YORK)
+
+
+def _end_of(day: dt.date) -> dt.datetime:
+    return dt.datetime.combine(day + dt.timedelta(days=1), dt.time(), NEW_YORK)
+
+
+MOST_RUNS = 20
+
+
+class RunningRun(Frozen):
+    """A run that has not ended, with its progress. schedule: the entry that started it, None for a person's."""
+
+    run_id: str
+    kind: str
+    account: str
+    market_now: dt.datetime
+    created_at: dt.datetime
+    deadline_at: dt.datetime
+    schedule: str | None
+    symbols: list[str]
+    progress: Progress
+
+
+class Glance(Frozen):
+    """The desk now. runs: the newest that have not ended, of all_runs; waiting: orders first, then models' requests,
+    the oldest first of each; equity: None while the account has no mark; scheduled: the soonest first."""
+
+    at: dt.datetime
+    standing: Standing
+    runs: list[RunningRun]
+    all_runs: int
+    waiting: list[WaitingOrder | WaitingRequest]
+    equity: EquityNow | None
+    database: DatabaseState
+    scheduled: list[ScheduledRun]
+
+
+def glance(session: Session, settings: Settings, now: dt.datetime) -> Glance:
+    """Return the desk as the database has it. now: real time, which the schedule goes by."""
+    standing = standing_of(settings)
+    return Glance(
+        at=now,
+        standing=standing,
+        runs=running_runs(session),
+        all_runs=session.exec(select(func.count()).where(col(Run.state).not_in(RUN_FINAL))).one(),
+        waiting=waiting(session),
+        equity=equity_now(session, settings.account, standing.day),
+        database=database_state(session, settings),
+        scheduled=next_runs(settings, now),
+    )
+
+
+def running_runs(session: Session, most: int = MOST_RUNS) -> list[RunningRun]:
+    """Return the runs that have not ended, the newest first."""
+    rows = session.exec(
+        select(Run).where(col(Run.state).not_in(RUN_FINAL)).order_by(col(Run.created_at).desc()).limit(most)
+    ).all()
+    return [_running(session, row) for row in rows]
+
+
+def _running(session: Session, run: Run) -> RunningRun:
+    symbols = [str(symbol) for symbol in run.params.get("symbols") or ()]
+    # Of a screen they are the whole universe.
+    return RunningRun.of(
+        run, run_id=run.id, symbols=[] if run.kind == "screen" else symbols, progress=progress(session, run.id)
+    )

@@ -1,0 +1,392 @@
+"""Reports, verdicts and analyses by themselves, each figure with the tool call that it comes from."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from chordesk.agents.grounding.report import Citation, Grounding
+from chordesk.models.analysis import AnalysisCheck
+from chordesk.models.answers import Frozen, ReportStatus
+from chordesk.models.database.artifacts import path_in_home
+from chordesk.models.errors import NotFound
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import (
+    Analysis,
+    Artifact,
+    Candidate,
+    Report,
+    Run,
+    ToolCall,
+    Turn,
+    Verdict,
+    VerdictReport,
+)
+from chordesk.tasks.reading.candidates import rule_of
+from chordesk.tools.scoring.verdict_calibration import odds_of_run
+
+
+class ReportRow(Frozen):
+    """A report without its answer. confidence: what counts; figures, supported: those of its texts, and of them those
+    with a source; null where none were looked for."""
+
+    id: str
+    run_id: str
+    symbol: str
+    role: str
+    status: str
+    verdict: str | None
+    confidence: str | None
+    summary: str
+    key_risks: list[str]
+    reason: str | None
+    author: str
+    market_at: dt.datetime
+    created_at: dt.datetime
+    turn_id: str
+    figures: int | None
+    supported: int | None
+
+
+class ReportTurn(Frozen):
+    """The turn that gave a report, and the run's market time. id: of the row; codex_turn_id: the runtime's own."""
+
+    id: str
+    codex_turn_id: str | None
+    thread_id: str | None
+    thread_reason: str | None
+    attempt: int
+    provider: str
+    model: str
+    outcome: str
+    total_tokens: int | None
+    cost_usd: float | None
+    started_at: dt.datetime
+    finished_at: dt.datetime
+
+
+class AnsweredCall(Frozen):
+    """A tool call that a report could rest on, over all turns of its attempt. ordinal: as citations count them."""
+
+    id: str
+    turn_id: str
+    ordinal: int
+    tool: str
+    arguments: dict[str, Any]
+    output: str
+    success: bool
+    has_data: bool
+    seconds: float
+
+
+class CitedFigure(Citation):
+    """A figure with its source. call_id, other_call_id: rows of the tool calls; null for a figure of the question."""
+
+    call_id: str | None
+    other_call_id: str | None
+
+
+class ReportPicture(Frozen):
+    """A picture that the turn was given: `GET /artifacts/{digest}`."""
+
+    digest: str
+    kind: str
+    call_id: str
+
+
+class ReportUse(Frozen):
+    """A verdict that counts a report."""
+
+    id: str
+    run_id: str
+    symbol: str
+    rating: str
+    confidence: str
+
+
+class ReportDetail(ReportRow):
+    """A report. answer: whole, as its schema `answer_schema` has it; claimed: the model's own confidence. cited,
+    unsupported: figures of its texts with a source, and those without, the first of each. calls: in their order."""
+
+    answer: dict[str, Any] | None
+    answer_schema: str | None
+    claimed: str | None
+    cited: list[CitedFigure]
+    unsupported: list[dict[str, Any]]
+    turn: ReportTurn
+    calls: list[AnsweredCall]
+    pictures: list[ReportPicture]
+    verdicts: list[ReportUse]
+
+
+class VerdictDetail(Frozen):
+    """A verdict. rule: which rule gave its rating; probability: that its symbol beats the median, null until
+    `desk calibrate` has found it; reports: those it rests on; orders: ids of those that rest on it, of any run."""
+
+    id: str
+    run_id: str
+    candidate_id: str
+    symbol: str
+    rating: str
+    confidence: str
+    rule: str
+    summary: str
+    key_risks: list[str]
+    completed: list[str]
+    missing: list[str]
+    probability: float | None
+    market_at: dt.datetime
+    created_at: dt.datetime
+    origin: str
+    rank: int
+    analysis_id: str | None
+    reports: list[ReportRow]
+    orders: list[str]
+
+
+def list_reports(
+    session: Session,
+    limit: int,
+    offset: int = 0,
+    *,
+    run_id: str | None = None,
+    symbol: str | None = None,
+    role: str | None = None,
+) -> list[ReportRow]:
+    """Return reports, the newest first; None as a filter matches everything."""
+    filters = ((Report.run_id, run_id), (Report.symbol, symbol), (Report.role, role))
+    query = select(Report).where(*(col(column) == wanted for column, wanted in filters if wanted is not None))
+    rows = session.exec(query.order_by(col(Report.id).desc()).offset(offset).limit(limit)).all()
+    return [report_row(row) for row in rows]
+
+
+def report_row(row: Report) -> ReportRow:
+    return ReportRow.of(row, **_counts(row))
+
+
+def report_detail(session: Session, report_id: str) -> ReportDetail:
+    """Return a report with what it rests on. Raises NotFound."""
+    row = session.get(Report, report_id)
+    if row is None:
+        raise NotFound(f"there is no report {report_id!r}", remedy="GET /reports lists them")
+    turn = session.get_one(Turn, row.turn_id)
+    calls = _calls(session, turn)
+    grounding = Grounding.model_validate(row.grounding) if row.grounding is not None else None
+    ids = {one.ordinal: one.id for one in calls}
+    return ReportDetail.of(
+        row,
+        **_counts(row),
+        claimed=(row.answer or {}).get("confidence"),
+        cited=[_cited(one, ids) for one in grounding.citations] if grounding is not None else [],
+        unsupported=[one.model_dump() for one in grounding.unsupported] if grounding is not None else [],
+        turn=ReportTurn.of(turn),
+        calls=calls,
+        pictures=_pictures(session, calls),
+        verdicts=_uses(session, row.id),
+    )
+
+
+def verdict_detail(session: Session, verdict_id: str) -> VerdictDetail:
+    """Return a verdict with its reports. Raises NotFound."""
+    row = session.get(Verdict, verdict_id)
+    if row is None:
+        raise NotFound(f"there is no verdict {verdict_id!r}", remedy="GET /runs/RUN/verdicts lists a run's")
+    candidate = session.get_one(Candidate, row.candidate_id)
+    analysis = session.exec(select(Analysis).where(Analysis.verdict_id == row.id)).first()
+    reports = session.exec(
+        select(Report)
+        .join(VerdictReport, col(VerdictReport.report_id) == col(Report.id))
+        .where(VerdictReport.verdict_id == row.id)
+        .order_by(col(Report.created_at), col(Report.role))
+    ).all()
+    stances = {one.role: one.verdict for one in reports if one.status == ReportStatus.COMPLETED and one.verdict}
+    orders = session.exec(select(Order.id).where(Order.verdict_id == row.id).order_by(col(Order.created_at))).all()
+    return VerdictDetail.of(
+        row,
+        candidate,
+        rule=rule_of(row, stances, analysis.reasons if analysis is not None else None),
+        probability=odds_of_run(session, row.run_id)(row),
+        market_at=session.get_one(Run, row.run_id).market_now,
+        analysis_id=analysis.id if analysis is not None else None,
+        reports=[report_row(one) for one in reports],
+        orders=list(orders),
+    )
+
+
+def _counts(row: Report) -> dict[str, int | None]:
+    return {name: (row.grounding or {}).get(name) for name in ("figures", "supported")}
+
+
+def _calls(session: Session, turn: Turn) -> list[AnsweredCall]:
+    """Return the calls of an attempt: a repaired answer rests on those of the turns before it too."""
+    rows = session.exec(
+        select(ToolCall)
+        .join(Turn, col(Turn.id) == col(ToolCall.turn_id))
+        .where(Turn.step_id == turn.step_id, Turn.attempt == turn.attempt)
+        .order_by(col(ToolCall.ordinal), col(ToolCall.id))
+    ).all()
+    return [AnsweredCall.of(row) for row in rows]
+
+
+def _cited(one: Citation, ids: Mapping[int, str]) -> CitedFigure:
+    call, other = (ids.get(at) if at is not None else None for at in (one.call, one.other_call))
+    return CitedFigure(**one.model_dump(), call_id=call, other_call_id=other)
+
+
+def _pictures(session: Session, calls: Sequence[AnsweredCall]) -> list[ReportPicture]:
+    known = [one.id for one in calls]
+    rows = session.exec(select(Artifact).where(col(Artifact.call_id).in_(known)).order_by(col(Artifact.id))).all()
+    return [ReportPicture.of(row) for row in rows]
+
+
+def _uses(session: Session, report_id: str) -> list[ReportUse]:
+    rows = session.exec(
+        select(Verdict)
+        .join(VerdictReport, col(VerdictReport.verdict_id) == col(Verdict.id))
+        .where(VerdictReport.report_id == report_id)
+        .order_by(col(Verdict.id).desc())
+    ).all()
+    return [ReportUse.of(row) for row in rows]
+
+
+class AnalystText(Frozen):
+    """The text of a report: its author's, not the desk's. reason: why it is not completed."""
+
+    role: str
+    status: str
+    verdict: str | None
+    confidence: str | None
+    summary: str
+    reason: str | None
+    author: str
+
+
+class AnalysisOrder(Frozen):
+    """The order of a selected contract. suppressed: why it was denied."""
+
+    order_id: str
+    state: str
+    side: str | None
+    quantity: float | None
+    limit_price: float | None
+    suppressed: str | None
+    message: str | None
+
+
+class AnalysisRow(Frozen):
+    """One analysis; fields as of `models.tables.analysis.Analysis`. picture, digest: of the last chart that an analyst
+    saw; picture: its file, relative to the data folder of the worker that ran the turn."""
+
+    id: str
+    symbol: str
+    strategy: str
+    recommendation: str
+    rating: str
+    confidence: str
+    contract: str | None
+    figures: dict[str, Any]
+    checks: list[AnalysisCheck]
+    reasons: list[str]
+    key_risks: list[str]
+    texts: list[AnalystText]
+    picture: str | None
+    digest: str | None
+    headline: str | None
+    summary: str | None
+    author: str | None
+    order: AnalysisOrder | None
+
+
+def analyses(session: Session, run: Run) -> list[AnalysisRow]:
+    """Return the analyses of a run by rank; none for a run of another kind."""
+    joined = select(Analysis).join(Candidate, col(Candidate.id) == col(Analysis.candidate_id))
+    rows = session.exec(joined.where(Analysis.run_id == run.id).order_by(col(Candidate.rank))).all()
+    if not rows:
+        return []
+    texts, pictures, orders = _texts(session, run.id), _chart_pictures(session, run.id), _orders(session, run.id)
+    return [
+        AnalysisRow.of(
+            row,
+            texts=texts[row.verdict_id],
+            picture=path_in_home(*pictures[row.symbol]) if row.symbol in pictures else None,
+            digest=pictures[row.symbol][0] if row.symbol in pictures else None,
+            order=orders.get(row.symbol),
+        )
+        for row in rows
+    ]
+
+
+def _texts(session: Session, run_id: str) -> dict[str, list[AnalystText]]:
+    found = session.exec(
+        select(VerdictReport.verdict_id, Report)
+        .join(Report, col(Report.id) == col(VerdictReport.report_id))
+        .where(Report.run_id == run_id)
+        .order_by(col(Report.created_at))
+    ).all()
+    texts: dict[str, list[AnalystText]] = defaultdict(list)
+    for verdict_id, report in found:
+        texts[verdict_id].append(AnalystText.of(report))
+    return texts
+
+
+def _chart_pictures(session: Session, run_id: str) -> dict[str, tuple[str, str]]:
+    """Return digest and media type of each symbol's last picture."""
+    found = session.exec(
+        select(Turn.subject, Artifact.digest, Artifact.kind)
+        .join(Turn, col(Turn.id) == col(Artifact.turn_id))
+        .where(Artifact.run_id == run_id)
+        .order_by(col(Artifact.created_at), col(Artifact.id))
+    ).all()
+    return {symbol: (digest, kind) for symbol, digest, kind in found}
+
+
+def _orders(session: Session, run_id: str) -> dict[str, AnalysisOrder]:
+    rows = session.exec(select(Order).where(Order.run_id == run_id).order_by(col(Order.ordinal))).all()
+    return {
+        row.symbol: AnalysisOrder.of(row, order_id=row.id, suppressed=row.denial_reason if row.denial_code else None)
+        for row in rows
+    }
+
+
+class GroundedReport(Frozen):
+    """The grounding of one report, or of the text around an analysis. report_id: the row's. confidence: what counts;
+    claimed: the model's own, None of a report that has none; code's own for an analysis. verdict, claimed_verdict: the
+    same of its stance; None of an analysis."""
+
+    symbol: str
+    role: str
+    report_id: str
+    confidence: str | None
+    claimed: str | None
+    grounding: Grounding
+    verdict: str | None = None
+    claimed_verdict: str | None = None
+
+
+def grounded_reports(session: Session, run: Run) -> list[GroundedReport]:
+    """Return the reports and texts of a run in which figures were looked for, by symbol and role."""
+    rows = session.exec(
+        select(Report).where(Report.run_id == run.id).order_by(col(Report.symbol), col(Report.role))
+    ).all()
+    analyses = session.exec(select(Analysis).where(Analysis.run_id == run.id)).all()
+    found = [
+        GroundedReport.of(
+            row,
+            report_id=row.id,
+            claimed=(row.answer or {}).get("confidence"),
+            claimed_verdict=(row.answer or {}).get("verdict"),
+            grounding=row.grounding,
+        )
+        for row in rows
+        if row.grounding is not None
+    ]
+    found += [
+        GroundedReport.of(row, report_id=row.id, role="synthesis", claimed=row.confidence, grounding=row.grounding)
+        for row in analyses
+        if row.grounding is not None
+    ]
+    return sorted(found, key=lambda one: (one.symbol, one.role))

@@ -1,0 +1,336 @@
+"""The details of a run: its complete view, pictures, attempts, conversations, its written report and its timeline."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from sqlmodel import Session, col, select
+
+from chordesk.models.answers import Frozen
+from chordesk.models.database.artifacts import path_in_home
+from chordesk.models.events import ConversationRef
+from chordesk.models.settings import Settings
+from chordesk.models.states import AttemptEnd, DocumentState, RunState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Artifact, Attempt, Run, RunDocumentCopy, Step, ToolCall, Turn
+from chordesk.models.tables.runtime import RuntimeConversation
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.engine.budgets import Cost, cost_of
+from chordesk.tasks.reading.boards import VoiceRow, voice_rows
+from chordesk.tasks.reading.reports import GroundedReport, grounded_reports
+from chordesk.tasks.reading.runs import Progress, RunView, progress, view
+
+
+class ArtifactRow(Frozen):
+    """One picture. path: of its file, relative to the data folder of the worker that ran the turn; size in bytes."""
+
+    id: str
+    kind: str
+    digest: str
+    size: int
+    path: str
+    tool: str
+    role: str
+    subject: str
+    turn_id: str
+
+
+def artifacts(session: Session, run_id: str) -> list[ArtifactRow]:
+    """Return a run's pictures in the order in which they were made."""
+    rows = session.exec(
+        select(Artifact, Turn, ToolCall.tool)
+        .join(Turn, col(Turn.id) == col(Artifact.turn_id))
+        .join(ToolCall, col(ToolCall.id) == col(Artifact.call_id))
+        .where(Artifact.run_id == run_id)
+        .order_by(col(Artifact.created_at), col(Artifact.id))
+    ).all()
+    return [
+        ArtifactRow.of(artifact, turn, id=artifact.id, path=path_in_home(artifact.digest, artifact.kind), tool=tool)
+        for artifact, turn, tool in rows
+    ]
+
+
+RUNNING = "running"
+
+
+class AttemptRow(Frozen):
+    """One attempt. outcome: how it ended, or `running`; seconds: its duration, so far if it still runs."""
+
+    step_id: str
+    kind: str
+    role: str
+    subject: str
+    attempt: int
+    max_attempts: int
+    owner: str
+    started_at: dt.datetime
+    ended_at: dt.datetime | None
+    outcome: str
+    reason: str | None
+    seconds: float
+
+    @property
+    def went_well(self) -> bool:
+        """Return whether the first attempt runs, succeeded, or was stopped on purpose: a stop is no failure."""
+        return self.outcome in (AttemptEnd.DONE, AttemptEnd.STOPPED, RUNNING) and self.attempt == 1
+
+
+def attempts(session: Session, run: Run) -> list[AttemptRow]:
+    """Return all attempts of a run's steps by step and number; one that still runs is the last of its step."""
+    ended = session.exec(
+        select(Step, Attempt).join(Attempt, col(Attempt.step_id) == col(Step.id)).where(Step.run_id == run.id)
+    ).all()
+    running = session.exec(select(Step).where(Step.run_id == run.id, Step.state == StepState.RUNNING)).all()
+    rows = [AttemptRow.of(one, step, seconds=(one.ended_at - one.started_at).total_seconds()) for step, one in ended]
+    rows += [_running(step) for step in running]
+    return sorted(rows, key=lambda row: (row.step_id, row.attempt))
+
+
+def _running(step: Step) -> AttemptRow:
+    started = step.claimed_at or step.created_at
+    return AttemptRow.of(
+        step, step_id=step.id, owner=step.owner or "", started_at=started, ended_at=None, outcome=RUNNING, reason=None,
+        seconds=(utcnow() - started).total_seconds(),
+    )  # fmt: skip
+
+
+class ConversationRow(ConversationRef):
+    """A conversation of a run's step. thread_reason: why it uses this thread, such as `resumed`. closed_at: null while
+    it is open; for a lost worker's conversation, the time at which the loss was noticed."""
+
+    step_id: str
+    role: str
+    subject: str
+    thread_reason: str
+    kept: bool
+    worker: str
+    opened_at: dt.datetime
+    closed_at: dt.datetime | None
+
+
+def conversations(session: Session, run_id: str) -> list[ConversationRow]:
+    """Return a run's conversations in the order in which they were opened."""
+    rows = session.exec(
+        select(RuntimeConversation)
+        .where(RuntimeConversation.run_id == run_id)
+        .order_by(col(RuntimeConversation.opened_at), col(RuntimeConversation.id))
+    ).all()
+    return [ConversationRow.of(row) for row in rows]
+
+
+class WrittenDocument(Frozen):
+    """The written report of a run; fields as of `models.tables.runs.RunDocumentCopy`. next_try: null when there is
+    none."""
+
+    state: DocumentState
+    place: str
+    tries: int
+    error: str | None
+    written_at: dt.datetime | None
+    next_try: dt.datetime | None
+
+
+def written_document(session: Session, run_id: str) -> WrittenDocument | None:
+    """Return the state of a run's written report; None where nothing was to be written, or it was not begun."""
+    row = session.get(RunDocumentCopy, run_id)
+    if row is None:
+        return None
+    return WrittenDocument.of(row, next_try=row.due_at if row.state == DocumentState.DUE else None)
+
+
+class RunDetail(RunView):
+    """The view of a run, its progress and cost so far, each attempt at its steps, their conversations and pictures,
+    where the figures of its reports came from, each voice in each round with its conversation, and where its own report
+    was written, null where it is written nowhere."""
+
+    progress: Progress
+    cost: Cost
+    attempts: list[AttemptRow]
+    conversations: list[ConversationRow]
+    artifacts: list[ArtifactRow]
+    grounded: list[GroundedReport]
+    voices: list[VoiceRow]
+    document: WrittenDocument | None
+
+
+def detail(session: Session, settings: Settings, run: Run) -> RunDetail:
+    """settings: of this process; their prices count."""
+    whole = view(session, run)
+    return RunDetail(
+        **dict(whole),
+        progress=progress(session, run.id),
+        cost=cost_of(session, settings, run.id),
+        attempts=attempts(session, run),
+        conversations=conversations(session, run.id),
+        artifacts=artifacts(session, run.id),
+        grounded=grounded_reports(session, run),
+        voices=voice_rows(session, run.id),
+        document=written_document(session, run.id),
+    )
+
+
+class TimelineTurn(Frozen):
+    """A turn that has ended. turn_id: the row's; codex_turn_id: the runtime's own."""
+
+    turn_id: str
+    codex_turn_id: str | None
+    thread_id: str | None
+    thread_reason: str | None
+    model: str
+    outcome: str
+    tokens: int | None
+    started_at: dt.datetime
+    finished_at: dt.datetime
+
+
+class TimelineAttempt(Frozen):
+    """An attempt at a step. worker: the process that made it; outcome: how it ended, or `running`; waited: seconds from
+    the moment when it could have begun, null where that is not known; taken_over: the one before it was lost with its
+    worker."""
+
+    attempt: int
+    worker: str
+    started_at: dt.datetime
+    ended_at: dt.datetime | None
+    outcome: str
+    reason: str | None
+    waited: float | None
+    taken_over: bool
+    turns: list[TimelineTurn]
+
+
+class TimelineStep(Frozen):
+    """A step. title: of its kind in a run's progress, empty without one; begun: a worker has started it; pending: how
+    many steps it still waits for."""
+
+    id: str
+    parent_id: str | None
+    kind: str
+    title: str
+    role: str
+    subject: str
+    state: str
+    begun: bool
+    pending: int
+    attempt: int
+    max_attempts: int
+    created_at: dt.datetime
+    due_at: dt.datetime
+    started_at: dt.datetime | None
+    finished_at: dt.datetime | None
+    error: str | None
+    attempts: list[TimelineAttempt]
+
+
+class Timeline(Frozen):
+    """A run's steps in the order in which they were added. now: of the database's reader, where open bars end. workers:
+    in the order in which they first took a step. expected: kinds of steps that the last whole run of this kind went
+    through, and this one has none of yet; empty when it has ended."""
+
+    run_id: str
+    kind: str
+    state: str
+    created_at: dt.datetime
+    finished_at: dt.datetime | None
+    now: dt.datetime
+    workers: list[str]
+    steps: list[TimelineStep]
+    expected: list[str]
+
+
+def timeline(session: Session, run: Run) -> Timeline:
+    """Return the timeline of a run as far as it has come."""
+    steps = session.exec(select(Step).where(Step.run_id == run.id).order_by(col(Step.created_at), col(Step.id))).all()
+    ended = _ended(session, run.id)
+    turns = _turns(session, run.id)
+    parents = {step.parent_id for step in steps}
+    rows = [_step(step, _attempts(step, ended[step.id], turns, joins=step.id in parents)) for step in steps]
+    begun = sorted((one for row in rows for one in row.attempts), key=lambda one: one.started_at)
+    return Timeline.of(
+        run,
+        run_id=run.id,
+        now=utcnow(),
+        workers=list(dict.fromkeys(one.worker for one in begun if one.worker)),
+        steps=rows,
+        expected=_expected(session, run, {step.kind for step in steps}),
+    )
+
+
+def _step(step: Step, attempts: list[TimelineAttempt]) -> TimelineStep:
+    spec = kinds.find_step(step.kind)
+    title = spec.title if spec is not None else ""
+    return TimelineStep.of(step, title=title, begun=step.started_at is not None, attempts=attempts)
+
+
+def _ended(session: Session, run_id: str) -> dict[str, list[Attempt]]:
+    rows = session.exec(
+        select(Attempt)
+        .join(Step, col(Step.id) == col(Attempt.step_id))
+        .where(Step.run_id == run_id)
+        .order_by(col(Attempt.attempt), col(Attempt.started_at))
+    ).all()
+    found: dict[str, list[Attempt]] = defaultdict(list)
+    for row in rows:
+        found[row.step_id].append(row)
+    return found
+
+
+def _turns(session: Session, run_id: str) -> dict[tuple[str, int], list[TimelineTurn]]:
+    """Return the turns of a run by step and attempt."""
+    rows = session.exec(select(Turn).where(Turn.run_id == run_id).order_by(col(Turn.started_at), col(Turn.ordinal)))
+    found: dict[tuple[str, int], list[TimelineTurn]] = defaultdict(list)
+    for row in rows.all():
+        one = TimelineTurn.of(row, turn_id=row.id, tokens=row.total_tokens)
+        found[row.step_id, row.attempt].append(one)
+    return found
+
+
+def _attempts(
+    step: Step, ended: Sequence[Attempt], turns: Mapping[tuple[str, int], list[TimelineTurn]], *, joins: bool
+) -> list[TimelineAttempt]:
+    """Return the attempts at a step in their order. joins: it waits for other steps."""
+    found: list[TimelineAttempt] = []
+    for row in ended:
+        found.append(_attempt(step, row.attempt, row.owner, row.started_at, row, found, turns, joins=joins))
+    if step.state == StepState.RUNNING:
+        begun = step.claimed_at or step.created_at
+        found.append(_attempt(step, step.attempt, step.owner or "", begun, None, found, turns, joins=joins))
+    return found
+
+
+def _attempt(
+    step: Step, number: int, worker: str, begun: dt.datetime, ended: Attempt | None, before: list[TimelineAttempt],
+    turns: Mapping[tuple[str, int], list[TimelineTurn]], *, joins: bool,
+) -> TimelineAttempt:  # fmt: skip
+    ready = before[-1].ended_at if before else _ready_at(step, begun, joins=joins)
+    return TimelineAttempt(
+        attempt=number,
+        worker=worker,
+        started_at=begun,
+        ended_at=ended.ended_at if ended is not None else None,
+        outcome=ended.outcome if ended is not None else RUNNING,
+        reason=ended.reason if ended is not None else None,
+        waited=max((begun - ready).total_seconds(), 0.0) if ready is not None else None,
+        taken_over=bool(before) and before[-1].outcome == AttemptEnd.LOST,
+        turns=turns.get((step.id, number), []),
+    )
+
+
+def _ready_at(step: Step, begun: dt.datetime, *, joins: bool) -> dt.datetime | None:
+    """Return when a step could first begin; None for one that waited for others and was due again since."""
+    if not joins:
+        return step.created_at
+    return step.due_at if step.due_at <= begun else None
+
+
+def _expected(session: Session, run: Run, seen: set[str]) -> list[str]:
+    if run.finished_at is not None:
+        return []
+    whole = (Run.kind == run.kind, Run.state == RunState.DONE, col(Run.id) < run.id)
+    last = session.exec(select(Run.id).where(*whole).order_by(col(Run.id).desc()).limit(1)).first()
+    if last is None:
+        return []
+    known = session.exec(select(Step.kind).where(Step.run_id == last).order_by(col(Step.created_at), col(Step.id)))
+    return [kind for kind in dict.fromkeys(known.all()) if kind not in seen]

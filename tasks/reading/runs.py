@@ -1,0 +1,400 @@
+"""The view of a run for people and scripts: read from the database once, shown as text or JSON."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter, defaultdict
+from typing import Any
+
+from sqlalchemy import func
+from sqlmodel import Session, col, select
+
+from chordesk.agents.roles import rejecting, validators
+from chordesk.models.answers import Frozen
+from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.settings.running_desk import Standing, research_account, standing_of_run
+from chordesk.models.states import RUN_FINAL, STEP_FINAL, Phase, RunKind, StepKind, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Order, Preview
+from chordesk.models.tables.runs import Candidate, CandidateHit, Decision, Run, ScreenHit, Step, ToolCall, Turn, Verdict
+from chordesk.models.tables.runtime import RuntimeTurn
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.engine.budgets import was_run
+from chordesk.tasks.reading.boards import TallyView, tally_of
+from chordesk.tasks.reading.reports import AnalysisRow, analyses
+from chordesk.tasks.workflows.backtest_sessions import backtest_runs, rows_of
+from chordesk.tasks.workflows.graph import GraphRow
+from chordesk.tasks.workflows.graph import graph_rows as graphs
+from chordesk.tasks.workflows.portfolio import PortfolioResearchResult, portfolio_research
+from chordesk.tools.orders.stops import preview_text
+from chordesk.tools.scoring.verdict_calibration import odds_of_run
+
+
+class SessionRow(Frozen):
+    """One session, at its close; the fields are those of `models.tables.backtests.BacktestSession`."""
+
+    day: dt.date
+    state: str
+    reason: str | None
+    screen_run_id: str | None
+    trade_run_id: str | None
+    cash: float
+    equity: float | None
+    exposure: float | None
+    traded: float
+    orders: dict[str, int]
+    denials: dict[str, int]
+    verdicts: dict[str, int]
+    unpriced: list[str]
+    stale: list[str]
+
+
+class BacktestView(Frozen):
+    """A backtest. sessions: how many it is to visit; result: as `tasks.workflows.walk.result` counts it, None before
+    its end; resumed: the run that it goes on with, None for one that was begun; scored: the account that its verdicts
+    and forecasts are scored on."""
+
+    backtest_id: str
+    resumed: str | None
+    parallel: bool
+    scored: str
+    sessions: int
+    rows: list[SessionRow]
+    result: dict[str, Any] | None
+
+
+def backtest_view(session: Session, run: Run) -> BacktestView | None:
+    """Return the view of a backtest's run; None for any other run."""
+    if run.kind != RunKind.BACKTEST:
+        return None
+    origin = session.get_one(Run, run.params["backtest"])
+    return BacktestView(
+        backtest_id=origin.id,
+        resumed=origin.id if origin.id != run.id else None,
+        parallel=run.params["parallel"],
+        scored=research_account(run.account) if run.params["parallel"] else run.account,
+        sessions=len(origin.params["days"]),
+        rows=[SessionRow.of(row) for row in rows_of(session, origin.id)],
+        result=run.summary.get("backtest"),
+    )
+
+
+ENTRY = frozenset({"open", "add"})
+EXIT = frozenset({"reduce", "close"})
+NO_VERDICT = "no verdict"
+_OF_A_ROLE = (StepKind.REPORT, StepKind.GRAPH)
+
+
+class CandidateRow(Frozen):
+    """One line of the closing table. confidence: of the screeners, None when none named it; verdict_probability: that
+    the symbol beats the median, None until `desk calibrate` has found it; tools: calls by name, of the candidate's
+    reports; tokens: theirs, None where the provider gave no figure."""
+
+    symbol: str
+    origin: str
+    screeners: list[str]
+    confidence: str | None
+    verdict: str | None
+    verdict_confidence: str | None
+    verdict_probability: float | None = None
+    missing: list[str]
+    tools: dict[str, int]
+    tokens: int | None
+
+
+class ActionRow(Frozen):
+    """One recommended action and its order. `suppressed`: the reason why it is no order; `protection`: the protective
+    order that its fill gets, as previewed."""
+
+    symbol: str
+    action: str
+    side: str | None
+    quantity: float | None
+    notional: float | None
+    contract: str | None
+    legs: list[dict[str, Any]] | None = None
+    confidence: str
+    reasoning: str
+    group: str
+    order_id: str | None
+    state: str | None
+    suppressed: str | None
+    payload_hash: str | None
+    protection: str | None = None
+
+
+class PositionRow(Frozen):
+    """Shares held, and their average cost."""
+
+    symbol: str
+    quantity: float
+    average_cost: float
+
+
+class Portfolio(Frozen):
+    """The account at the end of the run, from the ledger; not valued at a price."""
+
+    cash: float
+    positions: list[PositionRow]
+
+
+class Progress(Frozen):
+    """The progress of a run. Steps by kind as (final, all); candidates by phase. `begun`: a worker has started it.
+    phases: how many of the turns that take long wait for a first token, reason, write or wait for a tool."""
+
+    run_id: str
+    kind: str
+    state: str
+    begun: bool
+    model: str
+    steps: dict[str, tuple[int, int]]
+    candidates: dict[str, int]
+    turns_in_flight: int
+    phases: dict[str, int] = {}
+    turns: int
+    tokens: int
+    seconds: float
+    final: bool
+
+
+class RunView(Frozen):
+    """A whole run. For a trade run the candidates are its source run's, and `judged_by` is that run's model;
+    `settings` are those that it was opened with, None for a run of an older version; `portfolio` is there when orders
+    were filled, `portfolio_research` when the run was one over the portfolio, `analyses` when it was an analysis,
+    `episode` when it had rounds and they were tallied, `backtest` when it was one, `graphs` those that it played.
+    role_models: the roles with another model than `model`."""
+
+    run_id: str
+    kind: str
+    state: str
+    source_run: str | None
+    judged_by: str
+    account: str
+    model: str
+    role_models: dict[str, str]
+    market: str
+    market_now: dt.datetime
+    settings: dict[str, Any] | None
+    standing: Standing
+    created_at: dt.datetime
+    finished_at: dt.datetime | None
+    notes: list[str]
+    summary: dict[str, Any]
+    candidates: list[CandidateRow]
+    decision: str | None
+    decided_by: str | None
+    reasoning: str | None
+    actions: list[ActionRow]
+    portfolio: Portfolio | None
+    portfolio_research: PortfolioResearchResult | None
+    analyses: list[AnalysisRow]
+    episode: TallyView | None
+    backtest: BacktestView | None
+    graphs: list[GraphRow]
+
+
+def find_run(session: Session, run_id: str) -> Run:
+    """Return the run with this id, or with the only id that begins so. Raises UsageError, NotFound."""
+    if not run_id:
+        raise UsageError("the id of the run is empty", remedy="`desk runs list` shows them")
+    found = session.exec(select(Run).where(col(Run.id).startswith(run_id, autoescape=True)).limit(2)).all()
+    if len(found) == 1:
+        return found[0]
+    exact = [run for run in found if run.id == run_id]
+    if exact:
+        return exact[0]
+    remedy = "`desk runs list` shows them"
+    if found:
+        raise UsageError(f"more than one run begins with {run_id!r}", remedy=remedy)
+    raise NotFound(f"there is no run {run_id!r}", remedy=remedy)
+
+
+def progress(session: Session, run_id: str) -> Progress:
+    """Return the run's progress, counted at each call; cheap enough for a view that is drawn twice a second."""
+    run = session.get_one(Run, run_id)
+    grouped = session.exec(
+        select(Step.kind, Step.state, func.count())
+        .where(Step.run_id == run_id)
+        .group_by(col(Step.kind), col(Step.state))
+    ).all()
+    steps: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for kind, state, count in grouped:
+        steps[kind][1] += count
+        steps[kind][0] += count if state in STEP_FINAL else 0
+    takes_turns = col(Step.kind).in_(kinds.kinds_of(lambda spec: spec.turn))
+    in_flight = session.exec(
+        select(func.count()).where(Step.run_id == run_id, Step.state == StepState.RUNNING, takes_turns)
+    ).one()
+    taken_up = select(Step.id).where(Step.run_id == run_id, col(Step.started_at).is_not(None)).limit(1)
+    turns, tokens = session.exec(
+        select(func.count(), func.coalesce(func.sum(Turn.total_tokens), 0)).where(
+            col(Turn.run_id).in_(runs_counted(run)), was_run()
+        )
+    ).one()
+    return Progress.of(
+        run,
+        run_id=run.id,
+        begun=session.exec(taken_up).first() is not None,
+        model=run.model,
+        steps={kind: (done, total) for kind, (done, total) in steps.items()},
+        candidates=_phases(session, run_id) if run.kind != RunKind.GRAPH else {},
+        turns_in_flight=in_flight,
+        phases=turn_phases(session, [run_id]) if in_flight else {},
+        turns=turns,
+        tokens=tokens,
+        seconds=((run.finished_at or utcnow()) - run.created_at).total_seconds(),
+        final=run.state in RUN_FINAL,
+    )
+
+
+def turn_phases(session: Session, runs: Any) -> dict[str, int]:
+    """Return how many of the slow turns of these runs are in each phase."""
+    slow = (col(RuntimeTurn.run_id).in_(runs), col(RuntimeTurn.ended_at).is_(None), col(RuntimeTurn.phase).is_not(None))
+    counted = session.exec(select(RuntimeTurn.phase, func.count()).where(*slow).group_by(col(RuntimeTurn.phase))).all()
+    return {str(phase): count for phase, count in sorted(counted)}
+
+
+def runs_counted(run: Run) -> Any:
+    """Return the runs of which a run's turns and tokens are: its own, and of a backtest those of its days."""
+    return backtest_runs(run.account) if run.kind == RunKind.BACKTEST else [run.id]
+
+
+def _phases(session: Session, run_id: str) -> dict[str, int]:
+    """Return counts of candidates by phase: in the quick report, in the research chord, at an analyst, by rating, or
+    left without a verdict because their conclusion failed."""
+    asked = select(Step.subject, Step.role).where(Step.run_id == run_id, col(Step.kind).in_(_OF_A_ROLE))
+    ends = (StepKind.CONCLUDE, StepKind.SYNTHESIZE)
+    failed = select(Step.subject).where(Step.run_id == run_id, col(Step.kind).in_(ends), Step.state == StepState.FAILED)
+    roles: dict[str, set[str]] = defaultdict(set)
+    for symbol, role in session.exec(asked).all():
+        roles[symbol].add(role)
+    lost = set(session.exec(failed).all())
+    rated = session.exec(
+        select(Candidate.symbol, Verdict.rating)
+        .join(Verdict, col(Verdict.candidate_id) == col(Candidate.id), isouter=True)
+        .where(Candidate.run_id == run_id)
+    ).all()
+    counts = Counter(_phase(rating, roles[symbol], symbol in lost) for symbol, rating in rated)
+    first = [name for name in (*validators(), Phase.RESEARCH) if name in counts]
+    return {str(name): counts[name] for name in dict.fromkeys([*first, *sorted(counts.keys() - set(first))])}
+
+
+def _phase(rating: str | None, roles: set[str], lost: bool) -> str:
+    """Return the phase of a candidate from the roles that were asked: the last of a chain of rejecting ones, by name,
+    or the research that follows the quick report."""
+    if rating is not None:
+        return rating
+    if lost:
+        return NO_VERDICT
+    if not roles <= set(rejecting()):
+        return Phase.RESEARCH
+    return next((role for role in reversed(validators()) if role in roles), Phase.QUICK)
+
+
+def view(session: Session, run: Run) -> RunView:
+    """Return the first things a person wants to know of a run."""
+    decision = session.exec(select(Decision).where(Decision.run_id == run.id)).one_or_none()
+    source, ledger = run.params.get("source_run"), run.summary.get("portfolio")
+    return RunView.of(
+        run,
+        run_id=run.id,
+        source_run=source,
+        judged_by=session.get_one(Run, source).model if source else run.model,
+        model=run.model,
+        role_models=_role_models(session, run),
+        standing=standing_of_run(run.settings, run.account, run.model, run.market, run.market_now),
+        candidates=candidates(session, run),
+        decision=decision.status if decision else None,
+        decided_by=decision.author if decision else None,
+        reasoning=decision.reasoning if decision else None,
+        actions=_actions(session, decision) if decision else [],
+        portfolio=Portfolio.model_validate(ledger) if ledger else None,
+        portfolio_research=portfolio_research(session, run),
+        analyses=analyses(session, run),
+        episode=tally_of(session, run.id),
+        backtest=backtest_view(session, run),
+        graphs=graphs(session, run),
+    )
+
+
+def _role_models(session: Session, run: Run) -> dict[str, str]:
+    """Return the model of each role whose turns had another one than the run's label."""
+    pairs = select(Turn.role, Turn.model).where(Turn.run_id == run.id, Turn.model != run.model).distinct()
+    found = session.exec(pairs).all()
+    return dict(sorted(found))
+
+
+def candidates(session: Session, run: Run) -> list[CandidateRow]:
+    """Return a run's candidates by rank; for a trade run those of its source run. A run of graphs has signals in their
+    place."""
+    if run.kind == RunKind.GRAPH:
+        return []
+    run_id = run.params.get("source_run") or run.id
+    rows = session.exec(select(Candidate).where(Candidate.run_id == run_id).order_by(col(Candidate.rank))).all()
+    verdicts = {v.symbol: v for v in session.exec(select(Verdict).where(Verdict.run_id == run_id)).all()}
+    lenses: dict[str, list[str]] = defaultdict(list)
+    found = session.exec(
+        select(CandidateHit.candidate_id, ScreenHit.lens)
+        .join(ScreenHit, col(ScreenHit.id) == col(CandidateHit.hit_id))
+        .where(ScreenHit.run_id == run_id)
+    ).all()
+    for candidate_id, lens in sorted(found):
+        lenses[candidate_id].append(lens)
+    tools, tokens = _costs(session, run_id)
+    odds = odds_of_run(session, run_id)
+    return [
+        CandidateRow.of(
+            row,
+            screeners=lenses[row.id],
+            verdict=verdicts[row.symbol].rating if row.symbol in verdicts else None,
+            verdict_confidence=verdicts[row.symbol].confidence if row.symbol in verdicts else None,
+            verdict_probability=odds(verdicts[row.symbol]) if row.symbol in verdicts else None,
+            missing=verdicts[row.symbol].missing if row.symbol in verdicts else [],
+            tools=dict(sorted(tools[row.symbol].items())),
+            tokens=tokens.get(row.symbol, 0),
+        )
+        for row in rows
+    ]
+
+
+def _costs(session: Session, run_id: str) -> tuple[dict[str, Counter[str]], dict[str, int | None]]:
+    """Return tool calls by name, and tokens, by candidate, over the steps of its roles and all their attempts."""
+    of_report = (Step.run_id == run_id, col(Step.kind).in_(_OF_A_ROLE))
+    joined = (Step, col(Turn.step_id) == col(Step.id))
+    calls = select(Turn.subject, ToolCall.tool).join(*joined).join(ToolCall, col(ToolCall.turn_id) == col(Turn.id))
+    spent = select(Turn.subject, func.sum(Turn.total_tokens)).join(*joined)
+    tools: dict[str, Counter[str]] = defaultdict(Counter)
+    for symbol, tool in session.exec(calls.where(*of_report)).all():
+        tools[symbol][tool] += 1
+    return tools, dict(session.exec(spent.where(*of_report).group_by(col(Turn.subject))).all())
+
+
+def _actions(session: Session, decision: Decision) -> list[ActionRow]:
+    orders = {o.ordinal: o for o in session.exec(select(Order).where(Order.decision_id == decision.id)).all()}
+    rows = session.exec(
+        select(Preview).join(Order, col(Order.id) == col(Preview.order_id)).where(Order.decision_id == decision.id)
+    ).all()
+    previews = {row.order_id: row for row in rows}
+    return [_action(item, orders.get(ordinal), previews) for ordinal, item in enumerate(decision.actions)]
+
+
+def _action(item: dict[str, Any], order: Order | None, previews: dict[str, Preview]) -> ActionRow:
+    kind = item["action"]
+    preview = previews.get(order.id) if order else None
+    return ActionRow(
+        symbol=item["symbol"],
+        action=kind,
+        side=item["side"],
+        quantity=order.quantity if order else item["quantity"],
+        notional=order.notional if order else item["notional"],
+        contract=order.contract if order else item.get("contract"),
+        legs=order.legs if order else None,
+        confidence=item["confidence"],
+        reasoning=item["reasoning"],
+        group="entry" if kind in ENTRY else "exit" if kind in EXIT else "monitor",
+        order_id=order.id if order else None,
+        state=order.state if order else None,
+        suppressed=order.denial_reason if order and order.denial_code else None,
+        payload_hash=preview.payload_hash if preview else None,
+        protection=preview_text(preview.payload) if preview else None,
+    )

@@ -1,0 +1,291 @@
+"""The scores of everything that forecast or judged a resolved question, as the command and the service show them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import sqlalchemy
+from sqlalchemy import func
+from sqlmodel import Session, col, select
+
+from chordesk.models.answers import Frozen
+from chordesk.models.errors import NotFound
+from chordesk.models.tables.board import EventPosition, Forecast, KarmaEntry, Question, Signal, VerdictQuestion
+from chordesk.models.tables.runs import Report, Run, ScreenHit, Verdict
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.scoring.statistics import CalibrationRow, DatedMean, ScoredForecast, score
+from chordesk.tools.scoring.track_records import (
+    Judgement,
+    lens_judgements,
+    rates,
+    role_judgements,
+    tool_forecasts,
+    verdict_judgements,
+    voice_forecasts,
+    walked,
+)
+from chordesk.tools.scoring.verdict_calibration import CutoffSide, cutoffs_of, side_of
+from chordesk.tools.scoring.voices import crowd, last_positions, revision_gain
+
+ScoreKind = Literal["voice", "tool", "lens", "role", "rating"]
+KINDS: tuple[ScoreKind, ...] = get_args(ScoreKind)
+_JUDGEMENTS: Mapping[ScoreKind, Callable[[Session, str], list[Judgement]]] = {
+    "lens": lens_judgements,
+    "role": role_judgements,
+    "rating": verdict_judgements,
+}
+
+
+class MeanRow(Frozen):
+    """A mean over n questions on so many dates; error: by date, null with fewer than two of them."""
+
+    mean: float
+    error: float | None
+    n: int
+    dates: int
+
+
+class BucketRow(Frozen):
+    """Forecasts from low up to high: how many, their mean, the share that came true, and its 95 % interval."""
+
+    low: float
+    high: float
+    n: int
+    forecast: float
+    rate: float
+    least: float
+    most: float
+
+
+class PartRow(Frozen):
+    """The scores of a part of the forecasts: one round, or one side of the models' cutoffs."""
+
+    name: str
+    brier: MeanRow
+    log: MeanRow
+    alpha: MeanRow
+
+
+class LabelRow(PartRow):
+    """The scores of one label, such as BUY high, and the share of its questions that came true."""
+
+    rate: MeanRow
+
+
+class KarmaRow(Frozen):
+    """The two sums of a voice."""
+
+    conduct: float
+    skill: float
+
+
+class ScoreRow(Frozen):
+    """The scores of one source. sides: of its models' cutoffs. rounds, revision and karma: of a voice alone; revision:
+    fall of its Brier score from round 1 to 2. labels: of judgements without a probability of their own, which are
+    scored by their label's record up to each day. unrecorded: judgements before their label had a record; they are
+    worth the baseline."""
+
+    kind: ScoreKind
+    name: str
+    forecasts: int
+    brier: MeanRow
+    log: MeanRow
+    alpha: MeanRow
+    sides: list[PartRow]
+    calibration: list[BucketRow]
+    rounds: list[PartRow] = []
+    revision: MeanRow | None = None
+    karma: KarmaRow | None = None
+    labels: list[LabelRow] = []
+    unrecorded: int = 0
+
+
+class CrowdRow(Frozen):
+    """The mean forecast of all voices, blind and with all positions in view, on the same questions."""
+
+    rounds: list[PartRow]
+    gain: MeanRow
+    better_round: int
+
+
+class ScoreBoard(Frozen):
+    """All scores of an account. questions: of the desk by state, whether this account forecast them or not."""
+
+    account: str
+    questions: dict[str, int]
+    rows: list[ScoreRow]
+    crowd: CrowdRow | None
+
+
+def scores(
+    session: Session, account: str, cutoffs: str, kind: ScoreKind | None = None, name: str | None = None
+) -> ScoreBoard:
+    """Return the scores of an account, of one kind or of one source alone where they are given.
+
+    cutoffs: the setting. Raises NotFound for a name that has forecast or judged nothing, resolved or not.
+    """
+    days = cutoffs_of(cutoffs)
+    held = voice_forecasts(session, account) if kind in (None, "voice") else []
+    rows = _voice_rows(held, _karma(session, account), days)
+    rows += [row for one in KINDS if kind in (None, one) for row in _rows(session, account, one, days)]
+    if kind is not None and name is not None:
+        _require_known(session, account, kind, name)
+        rows = [row for row in rows if row.name == name]
+    states = session.exec(select(Question.state, func.count()).group_by(Question.state).order_by(Question.state))
+    return ScoreBoard(
+        account=account,
+        questions=dict(states.all()),
+        rows=rows,
+        crowd=_crowd(held) if name is None else None,
+    )
+
+
+def _rows(session: Session, account: str, kind: ScoreKind, cutoffs: Mapping[str, dt.date]) -> Iterable[ScoreRow]:
+    """Yield the rows of one kind but voices."""
+    if kind == "tool":
+        for tool, forecasts in _by_source(tool_forecasts(session, account)):
+            yield _row(kind, tool, forecasts, cutoffs)
+    elif kind != "voice":
+        found = _JUDGEMENTS[kind](session, account)
+        own: dict[str, list[Judgement]] = defaultdict(list)
+        for one in found:
+            own[one.source].append(one)
+        for source, forecasts in _by_source(walked(found)):
+            unrecorded = sum(one.evidence == 0 for one in forecasts)
+            more = {"labels": _labels(own[source], forecasts), "unrecorded": unrecorded}
+            yield _row(kind, source, forecasts, cutoffs).model_copy(update=more)
+
+
+def _voice_rows(
+    forecasts: Iterable[ScoredForecast], karma: Mapping[str, KarmaRow], cutoffs: Mapping[str, dt.date]
+) -> list[ScoreRow]:
+    rows = []
+    for voice, own in _by_source(forecasts):
+        gain = revision_gain(own)
+        rounds = {f"round {number}": [one for one in own if one.round == number] for number in (1, 2)}
+        more = {"rounds": _parts(rounds), "revision": _mean(gain) if gain else None, "karma": karma.get(voice)}
+        rows.append(_row("voice", voice, last_positions(own), cutoffs).model_copy(update=more))
+    return rows
+
+
+def _row(kind: ScoreKind, name: str, forecasts: Sequence[ScoredForecast], cutoffs: Mapping[str, dt.date]) -> ScoreRow:
+    sides: dict[str, list[ScoredForecast]] = {side: [] for side in CutoffSide}
+    for one in forecasts:
+        sides[side_of(one.author, exchange_day(one.at), cutoffs)].append(one)
+    found = score(forecasts)
+    assert found is not None, "a source in the record has a forecast"
+    return ScoreRow(
+        kind=kind,
+        name=name,
+        forecasts=found.forecasts,
+        brier=_mean(found.brier),
+        log=_mean(found.log),
+        alpha=_mean(found.alpha),
+        sides=_parts(sides),
+        calibration=[_bucket(row) for row in found.calibration],
+    )
+
+
+def _parts(parts: Mapping[str, Sequence[ScoredForecast]]) -> list[PartRow]:
+    scored = {name: score(forecasts) for name, forecasts in parts.items()}
+    return [
+        PartRow(name=name, brier=_mean(found.brier), log=_mean(found.log), alpha=_mean(found.alpha))
+        for name, found in scored.items()
+        if found is not None
+    ]
+
+
+def _labels(judged: Iterable[Judgement], forecasts: Iterable[ScoredForecast]) -> list[LabelRow]:
+    shares = rates(judged)
+    by_label: dict[str, list[ScoredForecast]] = {label: [] for label in shares}
+    for one in forecasts:
+        by_label[one.label].append(one)
+    return [LabelRow(**part.model_dump(), rate=_mean(shares[part.name])) for part in _parts(by_label)]
+
+
+def _crowd(forecasts: Sequence[ScoredForecast]) -> CrowdRow | None:
+    found = crowd(forecasts)
+    if found is None:
+        return None
+    rounds = [
+        PartRow(name=name, brier=_mean(part.brier), log=_mean(part.log), alpha=_mean(part.alpha))
+        for name, part in (("round 1", found.blind), ("round 2", found.informed))
+    ]
+    return CrowdRow(rounds=rounds, gain=_mean(found.gain), better_round=found.better_round)
+
+
+def _by_source(forecasts: Iterable[ScoredForecast]) -> list[tuple[str, list[ScoredForecast]]]:
+    grouped: dict[str, list[ScoredForecast]] = defaultdict(list)
+    for one in forecasts:
+        grouped[one.source].append(one)
+    return sorted(grouped.items())
+
+
+def _karma(session: Session, account: str) -> dict[str, KarmaRow]:
+    query = (
+        select(KarmaEntry.voice, KarmaEntry.ledger, func.sum(KarmaEntry.amount))
+        .where(KarmaEntry.account == account)
+        .group_by(KarmaEntry.voice, KarmaEntry.ledger)
+    )
+    sums: dict[str, dict[str, float]] = defaultdict(lambda: {"conduct": 0.0, "skill": 0.0})
+    for voice, ledger, amount in session.exec(query):
+        sums[voice][ledger] = float(amount)
+    return {voice: KarmaRow(**both) for voice, both in sums.items()}
+
+
+def _require_known(session: Session, account: str, kind: ScoreKind, name: str) -> None:
+    column, run_id = {
+        "voice": (Forecast.voice, Forecast.run_id),
+        "tool": (Signal.tool, Signal.run_id),
+        "lens": (ScreenHit.lens, ScreenHit.run_id),
+        "role": (Report.role, Report.run_id),
+        "rating": (Verdict.rating, Verdict.run_id),
+    }[kind]
+    names = sqlalchemy.select(col(column)).join(Run, col(Run.id) == col(run_id)).where(col(Run.account) == account)
+    known = sorted(session.execute(names.distinct()).scalars())
+    if name not in known:
+        remedy = f"known are {', '.join(known)}" if known else "nothing of the kind has judged anything yet"
+        raise NotFound(f"the account {account} has no {kind} {name!r}", remedy=remedy)
+
+
+def _mean(found: DatedMean) -> MeanRow:
+    return MeanRow(mean=found.mean, error=found.error, n=found.n, dates=found.dates)
+
+
+def _bucket(row: CalibrationRow) -> BucketRow:
+    return BucketRow(
+        low=row.low,
+        high=row.high,
+        n=row.n,
+        forecast=row.forecast,
+        rate=row.rate,
+        least=row.interval.low,
+        most=row.interval.high,
+    )
+
+
+def question_view(session: Session, question: Question) -> dict[str, Any]:
+    """Return rows as plain data: question, verdicts, forecasts by time, positions."""
+    verdicts = session.exec(
+        select(Verdict)
+        .join(VerdictQuestion, col(VerdictQuestion.verdict_id) == col(Verdict.id))
+        .where(VerdictQuestion.question_id == question.id)
+        .order_by(col(Verdict.created_at), col(Verdict.id))
+    ).all()
+    forecasts = session.exec(
+        select(Forecast)
+        .where(Forecast.question_id == question.id)
+        .order_by(col(Forecast.market_at), col(Forecast.run_id), col(Forecast.round), col(Forecast.voice))
+    ).all()
+    positions = session.exec(
+        select(EventPosition).where(EventPosition.question_id == question.id).order_by(col(EventPosition.opened_at))
+    ).all()
+    return {
+        "question": question.model_dump(),
+        "verdicts": [row.model_dump(include={"id", "run_id", "symbol", "rating", "confidence"}) for row in verdicts],
+        "forecasts": [row.model_dump() for row in forecasts],
+        "positions": [row.model_dump() for row in positions],
+    }

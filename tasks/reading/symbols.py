@@ -1,0 +1,372 @@
+"""A symbol across the runs of an account, and its bars with indicators, as a chart draws them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import sqlalchemy
+from sqlalchemy import func
+from sqlmodel import Session, col, select
+
+from chordesk.models.answers import Frozen
+from chordesk.models.errors import DeskError
+from chordesk.models.market import Listing
+from chordesk.models.tables.orders import Fill, Order, Position, TraderNote
+from chordesk.models.tables.runs import Candidate, Report, Run, ScreenHit, Verdict
+from chordesk.tasks.reading.accounts import ProtectiveOrder, protective_order
+from chordesk.tasks.reading.reports import ReportRow, report_row
+from chordesk.tasks.workflows.memory import symbol_memory
+from chordesk.tools.charts.frames import Frame, Interval, frames
+from chordesk.tools.figures import load_talib
+from chordesk.tools.market.prices import stamped
+from chordesk.tools.market.protocol import Bars, Floats
+from chordesk.tools.orders.stops import working_protection
+from chordesk.tools.registry import Gaps, ToolContext
+from chordesk.tools.risk import underlying_of
+
+
+class SymbolRow(Frozen):
+    """A symbol that runs of an account had as a candidate. rating, confidence: of its last verdict."""
+
+    symbol: str
+    runs: int
+    last_run: str
+    last_at: dt.datetime
+    rating: str | None
+    confidence: str | None
+
+
+class SymbolHit(Frozen):
+    """A hit. market_at: market time of its run; created_at: real time at which the run was opened, as below."""
+
+    id: str
+    run_id: str
+    turn_id: str
+    lens: str
+    confidence: str
+    thesis: str
+    market_at: dt.datetime
+    created_at: dt.datetime
+
+
+class SymbolVerdict(Frozen):
+    id: str
+    run_id: str
+    rating: str
+    confidence: str
+    summary: str
+    missing: list[str]
+    market_at: dt.datetime
+    created_at: dt.datetime
+
+
+class SymbolOrder(Frozen):
+    """An order. market_at: when it was decided."""
+
+    id: str
+    run_id: str
+    action: str
+    side: str | None
+    quantity: float | None
+    contract: str | None
+    order_type: str | None
+    limit_price: float | None
+    stop_price: float | None
+    state: str
+    denial_code: str | None
+    denial_reason: str | None
+    protects: str | None
+    market_at: dt.datetime
+    created_at: dt.datetime
+
+
+class SymbolFill(Frozen):
+    """A fill of one of its orders. market_at: when it was filled."""
+
+    id: str
+    order_id: str
+    symbol: str
+    side: str
+    quantity: float
+    price: float
+    commission: float
+    market_at: dt.datetime
+    created_at: dt.datetime
+
+
+class SymbolNote(Frozen):
+    """A line of the trader's notes."""
+
+    id: str
+    decision_id: str
+    action: str
+    outcome: str
+    line: str
+    market_at: dt.datetime
+
+
+class SymbolPosition(Frozen):
+    """What the books hold of a symbol, or of an option on it. quantity: negative when short; average_cost a share;
+    filled_at: market time of the last fill."""
+
+    symbol: str
+    quantity: float
+    average_cost: float
+    filled_at: dt.datetime
+    protected_by: list[ProtectiveOrder]
+
+
+class SymbolDetail(Frozen):
+    """A symbol in an account's runs on one market, each list the newest first. name, sector: of the market, null where
+    it does not know the symbol. memory: what a prompt of this moment would be given of it, null without any;
+    memory_off: no prompt gets one."""
+
+    symbol: str
+    name: str | None
+    sector: str | None
+    account: str
+    market: str
+    as_of: dt.datetime
+    memory: str | None
+    memory_off: bool
+    positions: list[SymbolPosition]
+    hits: list[SymbolHit]
+    verdicts: list[SymbolVerdict]
+    reports: list[ReportRow]
+    orders: list[SymbolOrder]
+    fills: list[SymbolFill]
+    notes: list[SymbolNote]
+
+
+def list_symbols(
+    session: Session, account: str, limit: int, offset: int = 0, part: str | None = None
+) -> list[SymbolRow]:
+    """Return the symbols that an account's runs researched, the last researched first. part: of the symbol."""
+    researched: Any = (
+        sqlalchemy.select(
+            col(Candidate.symbol).label("symbol"), func.count().label("runs"), func.max(col(Candidate.id)).label("last")
+        )
+        .join(Run, col(Run.id) == col(Candidate.run_id))
+        .where(col(Run.account) == account)
+        .group_by(col(Candidate.symbol))
+    )
+    if part is not None:
+        researched = researched.where(col(Candidate.symbol).contains(part.upper(), autoescape=True))
+    page = researched.order_by(func.max(col(Candidate.id)).desc()).offset(offset).limit(limit).subquery()
+    last = (
+        sqlalchemy.select(func.max(col(Verdict.id)))
+        .join(Run, col(Run.id) == col(Verdict.run_id))
+        .where(col(Verdict.symbol) == page.c.symbol, col(Run.account) == account)
+        .correlate(page)
+        .scalar_subquery()
+    )
+    rows = session.execute(
+        sqlalchemy.select(page.c.symbol, page.c.runs, col(Run.id), col(Run.created_at), Verdict)
+        .join(Candidate, col(Candidate.id) == page.c.last)
+        .join(Run, col(Run.id) == col(Candidate.run_id))
+        .join(Verdict, col(Verdict.id) == last, isouter=True)
+        .order_by(page.c.last.desc())
+    ).all()
+    return [
+        SymbolRow(
+            symbol=symbol,
+            runs=runs,
+            last_run=run_id,
+            last_at=at,
+            rating=verdict.rating if verdict is not None else None,
+            confidence=verdict.confidence if verdict is not None else None,
+        )
+        for symbol, runs, run_id, at, verdict in rows
+    ]
+
+
+def listing_of(context: ToolContext, symbol: str) -> Listing:
+    """Return a symbol's listing; one without a name where the market does not know it."""
+    try:
+        return context.market.listing(symbol)
+    except DeskError:
+        return Listing(symbol=symbol)
+
+
+def symbol_detail(session: Session, context: ToolContext, listing: Listing, limit: int) -> SymbolDetail:
+    """Return a symbol as an account knows it. limit: of each list."""
+    symbol, account = listing.symbol, context.account
+    of_run = (_of_run(session, table, account, symbol, limit) for table in (ScreenHit, Verdict, Report, Order))
+    hits, verdicts, reports, orders = of_run
+    fills = session.exec(
+        select(Fill)
+        .join(Order, col(Order.id) == col(Fill.order_id))
+        .where(Order.symbol == symbol, Order.account == account)
+        .order_by(col(Fill.filled_at).desc(), col(Fill.id).desc())
+        .limit(limit)
+    ).all()
+    notes = session.exec(
+        select(TraderNote)
+        .where(TraderNote.symbol == symbol, TraderNote.account == account)
+        .order_by(col(TraderNote.market_at).desc(), col(TraderNote.id).desc())
+        .limit(limit)
+    ).all()
+    return SymbolDetail(
+        **listing.model_dump(include={"symbol", "name", "sector"}),
+        account=account,
+        market=context.market.name,
+        as_of=context.clock.now(),
+        memory=symbol_memory(session, context, symbol),
+        memory_off=context.settings.memory == "off",
+        positions=_positions(session, account, symbol),
+        hits=[SymbolHit.of(row, market_at=run.market_now, created_at=run.created_at) for row, run in hits],
+        verdicts=[SymbolVerdict.of(row, market_at=run.market_now) for row, run in verdicts],
+        reports=[report_row(row) for row, _ in reports],
+        orders=[SymbolOrder.of(row) for row, _ in orders],
+        fills=[SymbolFill.of(row, market_at=row.filled_at) for row in fills],
+        notes=[SymbolNote.of(row) for row in notes],
+    )
+
+
+def _of_run(session: Session, table: Any, account: str, symbol: str, limit: int) -> Sequence[tuple[Any, Run]]:
+    """Return the newest rows of a table on a symbol, each with its run."""
+    newest = (col(Run.created_at).desc(), col(table.id).desc())
+    query = select(table, Run).join(Run, col(Run.id) == col(table.run_id))
+    return session.exec(
+        query.where(table.symbol == symbol, Run.account == account).order_by(*newest).limit(limit)
+    ).all()
+
+
+def _positions(session: Session, account: str, symbol: str) -> list[SymbolPosition]:
+    """Return the shares of a symbol and the contracts on it that the books hold."""
+    held = session.exec(select(Position).where(Position.account == account).order_by(col(Position.symbol))).all()
+    stops = working_protection(session, account, symbol)
+    protected: dict[str, list[ProtectiveOrder]] = {}
+    for one in stops:
+        protected.setdefault(one.contract or one.symbol, []).append(protective_order(session, one))
+    return [
+        SymbolPosition.of(row, protected_by=protected.get(row.symbol, []))
+        for row in held
+        if underlying_of(row.symbol) == symbol
+    ]
+
+
+Indicator = Literal[
+    "sma20", "sma50", "sma200", "ema12", "ema26", "bollinger", "rsi14", "macd", "atr14", "adx14"
+]  # fmt: skip
+INDICATORS: tuple[Indicator, ...] = get_args(Indicator)
+
+
+class Candle(Frozen):
+    """One bar; null where the market has no figure. at: its day, of a week its last one, of a part of a session its
+    start in New York. volume in shares."""
+
+    at: str
+    open: float | None
+    high: float | None
+    low: float | None
+    close: float | None
+    volume: int | None
+
+
+class Gap(Frozen):
+    """Data that are missing, and why."""
+
+    what: str
+    reason: str
+
+
+class CandleChart(Frozen):
+    """Bars in ascending order, without those of sessions in which the symbol has none. as_of: the market's time;
+    incomplete: the last bar goes on. indicators: by line, a value for each bar, null before it has one."""
+
+    symbol: str
+    market: str
+    as_of: dt.datetime
+    interval: Interval
+    adjusted: bool | None
+    incomplete: bool
+    bars: list[Candle]
+    indicators: dict[str, list[float | None]]
+    missing: list[Gap]
+
+
+def candles(
+    context: ToolContext, symbol: str, sessions: int, interval: Interval, wanted: Collection[Indicator]
+) -> CandleChart:
+    """Return the bars of the last so many sessions of the context's market. Without any, `missing` has the reason."""
+    gaps = Gaps()
+    frame = next(frames(context, [symbol], gaps, sessions, interval, closes_alone=True), None)
+    found: dict[str, Any] = {"adjusted": None, "incomplete": False, "bars": [], "indicators": {}}
+    if frame is not None:
+        found = _drawn(frame, wanted)
+    return CandleChart(
+        symbol=symbol,
+        market=context.market.name,
+        as_of=context.clock.now(),
+        interval=interval,
+        missing=[Gap(what=str(row["what"]), reason=str(row["reason"])) for row in gaps.rows()],
+        **found,
+    )
+
+
+def _drawn(frame: Frame, wanted: Collection[Indicator]) -> dict[str, Any]:
+    bars = frame.shown
+    places = [at for at, close in enumerate(bars.close) if math.isfinite(close)]
+    lines = {name: values for one in INDICATORS if one in wanted for name, values in _LINES[one](frame.long).items()}
+    return {
+        "adjusted": bars.adjusted,
+        "incomplete": frame.incomplete,
+        "bars": [_candle(bars, at) for at in places],
+        "indicators": {name: _aligned(values, len(bars.dates), places) for name, values in lines.items()},
+    }
+
+
+def _candle(bars: Bars, at: int) -> Candle:
+    opened, high, low, close = (_figure(column[at]) for column in (bars.open, bars.high, bars.low, bars.close))
+    volume = bars.volume[at]
+    shares = int(volume) if math.isfinite(volume) else None
+    return Candle(at=str(stamped(bars.dates[at])), open=opened, high=high, low=low, close=close, volume=shares)
+
+
+def _aligned(values: Floats, count: int, places: list[int]) -> list[float | None]:
+    """Return an indicator of the bars without a hole at the places of the bars drawn: both end with the same bar."""
+    back = len(values) - count
+    return [_figure(values[at + back]) if at + back >= 0 else None for at in places]
+
+
+def _figure(value: float) -> float | None:
+    return round(float(value), 4) if math.isfinite(value) else None
+
+
+def _bollinger(bars: Bars) -> dict[str, Floats]:
+    upper, middle, lower = load_talib().BBANDS(bars.close, 20)
+    return {"bollinger_upper": upper, "bollinger_middle": middle, "bollinger_lower": lower}
+
+
+def _macd(bars: Bars) -> dict[str, Floats]:
+    line, signal, histogram = load_talib().MACD(bars.close)
+    return {"macd": line, "macd_signal": signal, "macd_histogram": histogram}
+
+
+def _average(name: str, periods: int) -> Callable[[Bars], dict[str, Floats]]:
+    kind = name[:3].upper()
+    return lambda bars: {name: getattr(load_talib(), kind)(bars.close, periods)}
+
+
+def _ranged(name: str, periods: int) -> Callable[[Bars], dict[str, Floats]]:
+    kind = name[:3].upper()
+    return lambda bars: {name: getattr(load_talib(), kind)(bars.high, bars.low, bars.close, periods)}
+
+
+# TA-Lib's definitions and usual periods, as `tools/model_tools/signals.py` has them.
+_LINES: Mapping[Indicator, Callable[[Bars], dict[str, Floats]]] = {
+    "sma20": _average("sma20", 20),
+    "sma50": _average("sma50", 50),
+    "sma200": _average("sma200", 200),
+    "ema12": _average("ema12", 12),
+    "ema26": _average("ema26", 26),
+    "bollinger": _bollinger,
+    "rsi14": _average("rsi14", 14),
+    "macd": _macd,
+    "atr14": _ranged("atr14", 14),
+    "adx14": _ranged("adx14", 14),
+}

@@ -1,0 +1,267 @@
+"""The dossiers of a run's symbols: reports, verdict, memory, orders, the way back to the hits, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from chordesk.models.answers import ReportStatus
+from chordesk.models.errors import DeskError
+from chordesk.models.states import STEP_FINAL, StepState
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.reading.candidates import CandidateTable, ReportCell, TableRow
+from chordesk.tasks.reading.orders import lineage
+from chordesk.tasks.reading.reports import ReportDetail, ReportRow, report_detail
+from chordesk.tasks.reading.run_details import RunDetail
+from chordesk.tasks.reading.runs import ActionRow
+from chordesk.tasks.reading.symbols import SymbolDetail, listing_of, symbol_detail
+from chordesk.tasks.reports.figures import marked
+from chordesk.tasks.reports.schema import (
+    ChartMark,
+    Dossier,
+    MissingItem,
+    OrderLine,
+    PageLinks,
+    PriceChart,
+    RoleArtifact,
+    ToolUse,
+)
+from chordesk.tasks.reports.sections import lineage_steps, order_line, order_marks, price_chart, views_of
+from chordesk.tasks.workflows.portfolio import HoldingResult
+from chordesk.tools.registry import ToolContext
+
+_FIGURES = 12  # of those without a source, named
+
+
+def role_artifact(found: ReportDetail, pages: PageLinks, *, counts: bool, earlier: bool) -> RoleArtifact:
+    """Return a report with what it rests on."""
+    turn = found.turn
+    return RoleArtifact(
+        **{name: getattr(found, name) for name in ReportRow.model_fields},
+        claimed=found.claimed,
+        structured=found.answer,
+        answer_schema=found.answer_schema,
+        unsupported=[str(one["figure"]) for one in found.unsupported[:_FIGURES]],
+        counts=counts,
+        earlier=earlier,
+        model=turn.model,
+        codex_turn_id=turn.codex_turn_id,
+        thread_id=turn.thread_id,
+        thread_reason=turn.thread_reason,
+        tokens=turn.total_tokens,
+        cost_usd=turn.cost_usd,
+        seconds=(turn.finished_at - turn.started_at).total_seconds(),
+        tools=[ToolUse.of(one) for one in found.calls],
+        pictures=[one.digest for one in found.pictures],
+        page=pages.report(found.id),
+    )
+
+
+def gaps_of(one: RoleArtifact) -> Iterator[MissingItem]:
+    """Yield what a report lacks: its answer, the source of some of its figures, or the answers of its tools."""
+    if one.status != ReportStatus.COMPLETED:
+        reason = f"{one.status}: {one.reason or 'no reason was kept'}"
+        yield MissingItem(what="report", reason=reason, symbol=one.symbol, role=one.role)
+        return
+    if one.figures is None or one.supported is None:
+        reason = "its figures were not looked for in the answers of tools"
+        yield MissingItem(what="sources", reason=reason, symbol=one.symbol, role=one.role)
+    elif one.figures > one.supported:
+        named = f": {', '.join(one.unsupported)}" if one.unsupported else ""
+        reason = f"{one.figures - one.supported} of {one.figures} figures have no source{named}"
+        yield MissingItem(what="sources", reason=reason, symbol=one.symbol, role=one.role)
+    failed = [use.tool for use in one.tools if not use.success]
+    if failed:
+        reason = f"calls that failed: {', '.join(failed)}"
+        yield MissingItem(what="data", reason=reason, symbol=one.symbol, role=one.role)
+    empty = [use.tool for use in one.tools if use.success and not use.has_data]
+    if empty:
+        reason = f"calls that found nothing: {', '.join(empty)}"
+        yield MissingItem(what="data", reason=reason, symbol=one.symbol, role=one.role)
+
+
+_RISKS = 3
+
+
+def summary(row: TableRow, artifacts: Sequence[RoleArtifact]) -> str:
+    """Return the summary; texts of models in it are literal."""
+    return "\n".join(_lines(row, artifacts)) + "\n"
+
+
+def _lines(row: TableRow, artifacts: Sequence[RoleArtifact]) -> Iterator[str]:
+    verdict = row.verdict
+    judged = f"**{marked(verdict.rating)}** ({marked(verdict.confidence)})" if verdict else "no verdict"
+    yield f"{marked(row.symbol)}: {judged}"
+    if verdict is not None:
+        yield f"\n{marked(verdict.summary)}"
+    yield ""
+    for one in artifacts:
+        made = f"{one.verdict} ({one.confidence})" if one.verdict else one.status
+        yield f"- {marked(one.role)}: {marked(made)}. {marked(one.summary or one.reason or '')}".rstrip()
+    if verdict is not None and verdict.key_risks:
+        yield f"- risks: {'; '.join(marked(risk) for risk in verdict.key_risks[:_RISKS])}"
+    if verdict is not None and verdict.missing:
+        yield f"- missing: {'; '.join(marked(one) for one in verdict.missing)}"
+
+
+PRIOR = 12  # earlier reports of a symbol
+_LOOKED_THROUGH = 200  # rows of its history, the newest first, among which they are
+MOST_CHARTS = 60  # of a document: more candidates than that have none
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the dossiers of a run are made from. context: of its market, or the reason why that cannot be had; run: its
+    rows; detail, table: its views."""
+
+    session: Session
+    pages: PageLinks
+    context: ToolContext | str
+    run: Run
+    detail: RunDetail
+    table: CandidateTable
+
+
+def dossiers(found: Sources) -> list[Dossier]:
+    """Return a dossier for each candidate of a run, by rank."""
+    orders = orders_by_symbol(found)
+    return [_dossier(found, place, row, orders.get(row.symbol, [])) for place, row in enumerate(found.table.rows)]
+
+
+def orders_by_symbol(found: Sources) -> dict[str, list[dict[str, Any]]]:
+    """Return the views of a run's orders, by symbol."""
+    rows = found.session.exec(
+        select(Order).where(Order.run_id == found.run.id).order_by(col(Order.ordinal), col(Order.id))
+    ).all()
+    by_symbol: dict[str, list[dict[str, Any]]] = {}
+    for view in views_of(found.session, rows):
+        by_symbol.setdefault(view["order"]["symbol"], []).append(view)
+    return by_symbol
+
+
+def _dossier(found: Sources, place: int, row: TableRow, orders: Sequence[Mapping[str, Any]]) -> Dossier:
+    past = _past(found, row.symbol)
+    artifacts = [
+        role_artifact(
+            report_detail(found.session, cell.report_id), found.pages, counts=cell.counts, earlier=cell.earlier
+        )
+        for cell in row.cells.values()
+        if cell.report_id is not None
+    ]
+    lines = [order_line(one, found.pages) for one in orders]
+    chart = _chart(found, place, row, lines)
+    actions = [one for one in found.detail.actions if one.symbol == row.symbol]
+    verdict = row.verdict
+    holding = _holding(found.detail, row.symbol)
+    return Dossier.of(
+        row,
+        name=past.name if past else None,
+        sector=past.sector if past else None,
+        screeners=row.lenses,
+        combined_rating=verdict.rating if verdict else None,
+        combined_confidence=verdict.confidence if verdict else None,
+        probability=_probability(found.detail, row.symbol),
+        rule=verdict.rule if verdict else None,
+        verdict_id=verdict.id if verdict else None,
+        key_risks=verdict.key_risks if verdict else [],
+        summary_markdown=summary(row, artifacts),
+        memory=past.memory if past else None,
+        artifacts=artifacts,
+        prior_artifacts=_prior(found, past, {one.id for one in artifacts}),
+        analysis=next((one for one in found.detail.analyses if one.symbol == row.symbol), None),
+        executed_roles_with_reasons=holding.executed_roles_with_reasons if holding else [],
+        skipped_roles=holding.skipped_roles if holding else [],
+        decision_log=[_logged(one) for one in actions],
+        actions=actions,
+        orders=lines,
+        lineage=list(lineage_steps(found.session, found.pages, lineage(found.session, found.run, row.symbol), orders)),
+        prices=chart,
+        missing=list(_missing(found, row, artifacts, chart)),
+        page=found.pages.symbol(row.symbol),
+    )
+
+
+def _past(found: Sources, symbol: str) -> SymbolDetail | None:
+    """Return the symbol's history; None where its market cannot be had."""
+    if isinstance(found.context, str):
+        return None
+    return symbol_detail(found.session, found.context, listing_of(found.context, symbol), _LOOKED_THROUGH)
+
+
+def _prior(found: Sources, past: SymbolDetail | None, own: set[str]) -> list[ReportRow]:
+    """Return the reports that there were before the run was opened."""
+    if past is None:
+        return []
+    began = found.run.created_at
+    return [one for one in past.reports if one.created_at < began and one.id not in own][:PRIOR]
+
+
+def _probability(detail: RunDetail, symbol: str) -> float | None:
+    return next((one.verdict_probability for one in detail.candidates if one.symbol == symbol), None)
+
+
+def _holding(detail: RunDetail, symbol: str) -> HoldingResult | None:
+    rows = detail.portfolio_research.holdings if detail.portfolio_research else []
+    return next((one for one in rows if one.symbol == symbol), None)
+
+
+def _logged(one: ActionRow) -> str:
+    what = f"skip: {one.suppressed}" if one.suppressed else one.state or "no order"
+    return f"{one.action} {one.symbol}: {what}"
+
+
+def _chart(found: Sources, place: int, row: TableRow, orders: Sequence[OrderLine]) -> PriceChart:
+    at, run_id = found.run.market_now, found.table.run_id
+    marks = [ChartMark(kind="hit", at=at, label=f"hit: {lens}", price=None, run_id=run_id) for lens in row.lenses]
+    if row.verdict is not None:
+        label = f"verdict: {row.verdict.rating} ({row.verdict.confidence})"
+        marks.append(ChartMark(kind="verdict", at=at, label=label, price=None, run_id=run_id))
+    marks += order_marks(orders)
+    market = found.detail.market
+    if place >= MOST_CHARTS:
+        return price_chart(f"only the first {MOST_CHARTS} candidates have a chart", market, row.symbol, marks)
+    return price_chart(found.context, market, row.symbol, marks)
+
+
+def _missing(
+    found: Sources, row: TableRow, artifacts: Sequence[RoleArtifact], chart: PriceChart
+) -> Iterator[MissingItem]:
+    if isinstance(found.context, str):
+        yield MissingItem(what="history", reason=found.context, symbol=row.symbol)
+    if row.verdict is None:
+        ended = "the run goes on" if not found.detail.progress.final else "its research did not come to an end"
+        yield MissingItem(what="verdict", reason=ended, symbol=row.symbol)
+    reported = set()
+    for one in artifacts:
+        reported.add(one.role)
+        yield from gaps_of(one)
+    for cell in row.cells.values():
+        if cell.role not in reported and (why := _unreported(cell)) is not None:
+            yield MissingItem(what="report", reason=why, symbol=row.symbol, role=cell.role)
+    if row.verdict is not None:
+        # Roles that were never asked have neither a report nor a step.
+        known = {*reported, *row.cells}
+        for line in row.verdict.missing:
+            if line.partition(":")[0].strip() not in known:
+                yield MissingItem(what="report", reason=line, symbol=row.symbol)
+    for gap in chart.missing:
+        yield MissingItem(what=gap.what, reason=gap.reason, symbol=row.symbol)
+
+
+def _unreported(cell: ReportCell) -> str | None:
+    if cell.state not in STEP_FINAL:
+        return f"it has not reported yet: its step is {cell.state}"
+    return None if cell.state == StepState.DONE else f"its step ended as {cell.state}"
+
+
+def market_context(desk: Any, run_id: str) -> ToolContext | str:
+    """Return the context of a run's market; the reason where this process cannot have it."""
+    try:
+        context: ToolContext = desk.tool_context(run_id)
+        return context
+    except DeskError as error:
+        return str(error.args[0])

@@ -1,1 +1,0 @@
-"""Views of a run's board: signals, forecasts, voices and the tally."""

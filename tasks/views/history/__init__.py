@@ -1,1 +1,0 @@
-"""Views of runs and symbols as they went: lists, timelines, funnels, comparisons."""

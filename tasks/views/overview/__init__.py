@@ -1,1 +1,0 @@
-"""The desk at a glance: what runs, what waits, and what comes next."""

@@ -1,1 +1,0 @@
-"""Accounts and orders for people: equity, holdings, checks, lineage and the audit log."""

@@ -1,0 +1,468 @@
+"""The WebSocket for programs: subscriptions to events, and what a program may do, over one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+
+import structlog
+from fastapi import APIRouter, Response, WebSocket, WebSocketDisconnect
+from fastapi.concurrency import run_in_threadpool
+from fastapi.encoders import jsonable_encoder
+from fastapi.responses import JSONResponse
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+from sqlmodel import Session, col, select
+
+from chordesk.models.answers import Frozen
+from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.events import DESK, Domain, Envelope, EventType
+from chordesk.models.states import ApprovalState
+from chordesk.models.tables.runtime import RuntimeApproval
+from chordesk.tasks.events import sources
+from chordesk.tasks.events.feed import Placed
+from chordesk.tasks.events.sources import DeskPlace
+from chordesk.tasks.reading.runs import find_run
+from chordesk.tasks.web.context import ServiceContext
+from chordesk.tasks.web.idempotency import KEY_RULE, KeptAnswers, acted, again, claimed
+from chordesk.tasks.web.problems import Problem, problem, problem_for
+from chordesk.tasks.web.routes import orders, runs, threads
+from chordesk.tasks.web.routes.events import EventFilter
+from chordesk.tasks.web.schemas import (
+    MOST_SEQUENCE,
+    AnswerRequest,
+    ApproveRequest,
+    AskRequest,
+    DenyRequest,
+    Person,
+    Reason,
+    StopRequest,
+)
+
+_Key = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z_.:-]+$")]
+_Place = Annotated[str, StringConstraints(max_length=sources.LONGEST, pattern=sources.FORM)]
+
+
+class _Request(Frozen):
+    id: _Key
+
+
+class _Write(_Request):
+    """A request that acts. key: a new one for each intention: the same request with it, over another connection too,
+    acts once and has the same answer for a day."""
+
+    key: Annotated[str, StringConstraints(pattern=KEY_RULE)] | None = None
+
+
+class Hello(_Request):
+    """The first message."""
+
+    do: Literal["hello"]
+    token: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+
+
+class Subscribe(_Request):
+    """Events of a run after a sequence, then live ones; without a run those of all, after a place or from now on. The
+    request's id names the subscription."""
+
+    do: Literal["subscribe"]
+    run: _Key | None = None
+    since: int = Field(default=0, ge=0, le=MOST_SEQUENCE)
+    after: _Place | None = None
+    types: list[EventType | Domain] = Field(default_factory=list, max_length=50)
+    bodies: bool = True
+    deltas: bool = False
+
+
+class Unsubscribe(_Request):
+    do: Literal["unsubscribe"]
+    subscription: _Key
+
+
+class SendTurn(_Write):
+    """One more turn in a fork; answered when it has ended."""
+
+    do: Literal["turn"]
+    thread: _Key
+    by: Person
+    text: Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=r"^[^\x00]*$")]
+
+    def question(self) -> AskRequest:
+        return AskRequest(by=self.by, text=self.text)
+
+
+class InterruptTurn(_Write):
+    """The end of a running turn, by the runtime's own ids."""
+
+    do: Literal["interrupt"]
+    thread: _Key
+    turn: _Key
+    by: Person
+
+
+class CallbackIdentity(Frozen):
+    """A runtime's request: its approval id when the runtime gave one, else thread, turn and item."""
+
+    approval: _Key | None = None
+    thread: _Key | None = None
+    turn: _Key | None = None
+    item: _Key | None = None
+
+
+class DecideRequest(_Write):
+    """An answer to an order or to a model's request. about: the id that `GET /approvals` has, or the callback's
+    identity; answers: to a model's questions, by question id."""
+
+    do: Literal["approve", "deny"]
+    about: _Key | CallbackIdentity
+    by: Person
+    why: Reason | None = None
+    answers: dict[str, list[Annotated[str, StringConstraints(min_length=1, max_length=2000)]]] = Field(
+        default_factory=dict, max_length=20
+    )
+
+    def refusal(self) -> DenyRequest:
+        """Raises UsageError for one without a reason."""
+        if self.why is None:
+            raise UsageError("a refusal needs a reason", remedy="send why")
+        return DenyRequest(answer="deny", by=self.by, why=self.why)
+
+
+class StopRun(_Write):
+    do: Literal["stop"]
+    run: _Key
+    by: Person
+
+
+Asked = Hello | Subscribe | Unsubscribe | SendTurn | InterruptTurn | DecideRequest | StopRun
+_ASKED: TypeAdapter[Asked] = TypeAdapter(Annotated[Asked, Field(discriminator="do")])
+_LONGEST_VALUE = 80
+
+
+def parse(text: str | None) -> tuple[str | None, Asked | str]:
+    """Return the id of a message, as far as it has one, and the request, or what is wrong with it."""
+    try:
+        body: Any = json.loads(text or "")
+    except ValueError:
+        return None, "a message is one JSON object, as text"
+    given = body.get("id") if isinstance(body, dict) else None
+    id_ = given if isinstance(given, str) and len(given) <= _LONGEST_VALUE else None
+    try:
+        return id_, _ASKED.validate_python(body)
+    except ValidationError as error:
+        return id_, "; ".join(_wrong(item) for item in error.errors())
+
+
+def _wrong(item: Any) -> str:
+    where = ".".join(str(part) for part in item["loc"])
+    given = item.get("input")
+    # A token never shows.
+    shown = f"={given!r:.{_LONGEST_VALUE}}" if isinstance(given, (int, str)) and "token" not in item["loc"] else ""
+    return f"{where}{shown}: {item['msg']}"
+
+
+Action = SendTurn | InterruptTurn | DecideRequest | StopRun
+
+
+def act(context: ServiceContext, asked: Action) -> Any:
+    """Do what was requested and return the answer of its route. Raises DeskError."""
+    match asked:
+        case SendTurn():
+            return threads.ask_fork(context, asked.thread, asked.question())
+        case InterruptTurn():
+            return threads.interrupt(context, asked.thread, asked.turn, StopRequest(by=asked.by))
+        case StopRun():
+            return runs.stop(context, asked.run, StopRequest(by=asked.by), Response())
+        case DecideRequest():
+            return orders.decide(context, _about(context, asked), _answer(asked))
+
+
+def _answer(asked: DecideRequest) -> AnswerRequest:
+    if asked.do == "deny":
+        return asked.refusal()
+    return ApproveRequest(answer="approve", by=asked.by, why=asked.why, answers=asked.answers)
+
+
+def _about(context: ServiceContext, asked: DecideRequest) -> str:
+    if isinstance(asked.about, str):
+        return asked.about
+    with context.store.read() as session:
+        return request_of(session, asked.about)
+
+
+def request_of(session: Session, callback: CallbackIdentity) -> str:
+    """Return the id of the waiting request with a callback's identity; without a waiting one, of the newest, whose
+    answer says that it is late. Raises UsageError for an identity that is not whole, NotFound."""
+    which: list[Any]
+    if callback.approval is not None:
+        which = [RuntimeApproval.approval_id == callback.approval]
+    elif callback.thread is not None and callback.turn is not None and callback.item is not None:
+        # One that has an approval id is known by it: an item may ask more than once.
+        which = [
+            RuntimeApproval.thread_id == callback.thread,
+            RuntimeApproval.turn_id == callback.turn,
+            RuntimeApproval.item_id == callback.item,
+            col(RuntimeApproval.approval_id).is_(None),
+        ]
+    else:
+        raise UsageError("a callback is named by approval, or by thread, turn and item", remedy="send all of them")
+    waiting = col(RuntimeApproval.state) == ApprovalState.PENDING.value
+    rows = session.exec(
+        select(RuntimeApproval.id).where(*which).order_by(waiting.desc(), col(RuntimeApproval.asked_at).desc()).limit(1)
+    ).all()
+    if not rows:
+        raise NotFound("no request has this callback's identity", remedy="its event `approval.asked` has all parts")
+    return rows[0]
+
+
+# A program that leaves takes its connection along, and not the answer that is being made: the key promises to have it.
+_ACTING: set[asyncio.Task[Response]] = set()
+
+
+async def answered(context: ServiceContext, kept: KeptAnswers, asked: Action) -> dict[str, Any]:
+    """Return the `result` or the `problem` of a request; with a key that was used for it before, those of then. Raises
+    DeskError."""
+    if asked.key is None:
+        return {"result": await run_in_threadpool(act, context, asked)}
+    request = _digest(asked)
+    found = await claimed(kept, asked.key, request)
+    if found is not None:
+        return _of(again(found, request))
+
+    async def done() -> Response:
+        return JSONResponse(jsonable_encoder(await run_in_threadpool(act, context, asked)))
+
+    repeatable = isinstance(asked, DecideRequest | StopRun)
+    acting = asyncio.create_task(acted(kept, asked.key, request, done, repeatable=repeatable))
+    _ACTING.add(acting)
+    acting.add_done_callback(_over)
+    return _of(await asyncio.shield(acting))
+
+
+def _over(acting: asyncio.Task[Response]) -> None:
+    _ACTING.discard(acting)
+    if not acting.cancelled():
+        acting.exception()  # it is the kept answer; its program may have left
+
+
+def _of(given: Response) -> dict[str, Any]:
+    if given.status_code >= HTTPStatus.BAD_REQUEST:
+        return {"problem": Problem.model_validate_json(bytes(given.body))}
+    return {"result": json.loads(bytes(given.body))}
+
+
+def _digest(asked: Action) -> str:
+    """Return a digest of what is asked for, whatever its id in this connection."""
+    body = asked.model_dump_json(exclude={"id", "key"})
+    return hashlib.sha256(f"ws {body}".encode()).hexdigest()
+
+
+log = structlog.get_logger(__name__)
+router = APIRouter()
+
+HELLO_SECONDS = 10.0
+SUBSCRIPTIONS = 20
+WORKING = 8  # requests of a connection that are being worked on
+AHEAD = 256  # messages made before the program takes them: a slow one delays only itself
+_POLICY, _TOO_MANY = 1008, 1013
+_HELLO = "send {\"id\": ..., \"do\": \"hello\", \"token\": ...} first"  # fmt: skip
+
+
+class ProgramToken:
+    """The service's token, which a program's first message shows."""
+
+    def __init__(self, token: str) -> None:
+        self._digest = hashlib.sha256(token.encode()).digest()
+
+    def is_(self, given: str) -> bool:
+        return hmac.compare_digest(hashlib.sha256(given.encode()).digest(), self._digest)
+
+
+@router.websocket("/ws")
+async def programs(socket: WebSocket) -> None:
+    """Serve one program. The guard has checked where the handshake came from; the token is in the first message."""
+    await socket.accept()
+    connection = ProgramConnection(socket, socket.app.state.context, socket.app.state.program_token)
+    try:
+        await connection.run()
+    except WebSocketDisconnect:
+        pass
+    finally:
+        await connection.close()
+
+
+class ProgramConnection:
+    """The requests and subscriptions of one program."""
+
+    def __init__(self, socket: WebSocket, context: ServiceContext, token: ProgramToken) -> None:
+        self._socket, self._context, self._token = socket, context, token
+        self._outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue(AHEAD)
+        self._following: dict[str, asyncio.Task[None]] = {}
+        self._working: set[asyncio.Task[None]] = set()
+        self._sending: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Answer until the program leaves. Raises WebSocketDisconnect."""
+        if not await self._welcomed():
+            return
+        self._sending = asyncio.create_task(self._send())
+        while True:
+            id_, asked = parse(await self._text())
+            if isinstance(asked, str):
+                wrong = problem(HTTPStatus.UNPROCESSABLE_ENTITY, "wrong_request", asked, "see docs/reference/http-api")
+                await self._put(id_, problem=wrong)
+            else:
+                await self._take(asked)
+
+    async def close(self) -> None:
+        """End all that goes on for the program."""
+        tasks = [*self._following.values(), *self._working, *([self._sending] if self._sending else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _text(self) -> str | None:
+        """Return the next message, None for bytes. Raises WebSocketDisconnect."""
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1000))
+        text: str | None = message.get("text")
+        return text
+
+    async def _welcomed(self) -> bool:
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                id_, asked = parse(await self._text())
+        except TimeoutError:
+            await self._refuse(None, "no message came in time")
+            return False
+        if not isinstance(asked, Hello):
+            await self._refuse(id_, "the first message shows the token")
+            return False
+        if not self._token.is_(asked.token):
+            await self._refuse(id_, "the token is wrong")
+            return False
+        await self._socket.send_json({"id": asked.id, "result": {"hello": True}})
+        return True
+
+    async def _refuse(self, id_: str | None, why: str) -> None:
+        wrong = problem(HTTPStatus.UNAUTHORIZED, "no_token", why, _HELLO)
+        await self._socket.send_json({"id": id_, "problem": wrong.model_dump(exclude_none=True)})
+        await self._socket.close(_POLICY)
+
+    async def _send(self) -> None:
+        while True:
+            await self._socket.send_text(json.dumps(await self._outgoing.get(), separators=(",", ":")))
+
+    async def _put(self, id_: str | None, *, result: Any = None, problem: Problem | None = None) -> None:
+        message: dict[str, Any] = {"id": id_}
+        if problem is not None:
+            message["problem"] = problem.model_dump(exclude_none=True)
+        else:
+            message["result"] = jsonable_encoder(result)
+        await self._outgoing.put(message)
+
+    async def _take(self, asked: Asked) -> None:
+        try:
+            match asked:
+                case Hello():
+                    raise UsageError("the token was shown already", remedy="send requests")
+                case Subscribe():
+                    await self._subscribe(asked)
+                case Unsubscribe():
+                    await self._unsubscribe(asked)
+                case _:
+                    self._begin(asked)
+        except Exception as error:
+            await self._put(asked.id, problem=_problem_of(error))
+
+    def _begin(self, asked: Action) -> None:
+        if len(self._working) >= WORKING:
+            raise UsageError(f"{WORKING} requests are being worked on", remedy="wait for an answer")
+        task = asyncio.create_task(self._act(asked))
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def _act(self, asked: Action) -> None:
+        try:
+            answer = await answered(self._context, self._socket.app.state.kept, asked)
+        except Exception as error:
+            await self._put(asked.id, problem=_problem_of(error))
+        else:
+            await self._put(asked.id, **answer)
+
+    async def _subscribe(self, asked: Subscribe) -> None:
+        """Answer with the run's whole id and begin to send its events. Raises UsageError, NotFound, HistoryTrimmed."""
+        if asked.id in self._following:
+            raise UsageError(f"there is a subscription {asked.id!r} already", remedy="give each request its own id")
+        if len(self._following) >= SUBSCRIPTIONS:
+            raise UsageError(f"there are {SUBSCRIPTIONS} subscriptions", remedy="end one first, or follow all runs")
+        wanted = EventFilter(frozenset(asked.types), bodies=asked.bodies)
+        feed = self._context.feed
+        if asked.run is None:
+            place = DeskPlace.parse(asked.after) if asked.after is not None else None
+            await feed.check_place(place)
+            events = feed.follow_all(place, deltas=asked.deltas)
+            result: dict[str, Any] = {"run": None}
+        else:
+            run_id = await run_in_threadpool(self._run_id, asked.run)
+            await feed.check(run_id, asked.since)
+            events = _placed(feed.follow(run_id, asked.since, deltas=asked.deltas))
+            result = {"run": run_id}
+        await self._put(asked.id, result=result)
+        task = asyncio.create_task(self._follow(asked.id, events, wanted))
+        self._following[asked.id] = task
+
+    def _run_id(self, name: str) -> str:
+        with self._context.store.read() as session:
+            return DESK if name == DESK else find_run(session, name).id
+
+    async def _follow(self, id_: str, events: AsyncGenerator[Placed], wanted: EventFilter) -> None:
+        ended: dict[str, Any] = {"subscription": id_, "ended": True}
+        try:
+            async with aclosing(events):
+                async for one in events:
+                    if (message := _event_message(id_, one, wanted)) is not None:
+                        await self._outgoing.put(message)
+        except Exception as error:
+            ended["problem"] = _problem_of(error).model_dump(exclude_none=True)
+        self._following.pop(id_, None)
+        await self._outgoing.put(ended)
+
+    async def _unsubscribe(self, asked: Unsubscribe) -> None:
+        task = self._following.pop(asked.subscription, None)
+        if task is None:
+            raise UsageError(f"there is no subscription {asked.subscription!r}", remedy="it may have ended")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await self._put(asked.id, result={"unsubscribed": asked.subscription})
+
+
+def _problem_of(error: Exception) -> Problem:
+    found = problem_for(error)
+    if found.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        log.error("api.program", exc_info=error)
+    return found
+
+
+async def _placed(events: AsyncGenerator[Envelope]) -> AsyncGenerator[Placed]:
+    """Yield a run's events without places: their sequences are enough."""
+    async with aclosing(events):
+        async for one in events:
+            yield Placed(one, "")
+
+
+def _event_message(id_: str, one: Placed, wanted: EventFilter) -> dict[str, Any] | None:
+    """Return the message of an event; None for one that is filtered out."""
+    place = {"place": one.place} if one.place else {}
+    if one.event is None:
+        return {"subscription": id_, **place}
+    found = wanted.passed(one.event)
+    if found is None:
+        return None
+    return {"subscription": id_, "event": found.model_dump(mode="json"), **(place if found.sequence else {})}

@@ -1,1 +1,0 @@
-"""The WebSocket for programs: subscriptions to events, and what a program may do, over one connection."""
