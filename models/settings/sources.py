@@ -14,8 +14,7 @@ from dotenv import dotenv_values
 from pydantic import ValidationError
 
 from chordesk.models.errors import SettingError
-from chordesk.models.settings import ALIASES, Settings
-from chordesk.models.settings import running_desk as running
+from chordesk.models.settings import ALIASES, Settings, running_desk
 from chordesk.models.settings.running_desk import PUBLISHED, counts, snapshot_value
 from chordesk.models.settings.variables import (
     CONFIG_VARIABLE,
@@ -46,7 +45,7 @@ class Loaded:
     @property
     def running(self) -> bool:
         """Whether these are the settings of a running desk. One that starts, or ends, has none to show."""
-        return running.has_settings(self.published)
+        return running_desk.has_settings(self.published)
 
 
 def load_settings(
@@ -116,11 +115,13 @@ def _load(
         lambda: _from_json(environ.get(JSON_VARIABLE) or dotenv.get(JSON_VARIABLE)),
     ):
         _under(origins, _read(read, report))
-    theirs = _read(lambda: running.read(_home(origins)), report) if join else {}
+    theirs = _read(lambda: running_desk.read(_home(origins)), report) if join else {}
     origins["trader_live"] = live_switch(environ, {} if own_switch else theirs, report)
     if agree:
         _agree({name: value for name, value in origins.items() if name not in but}, theirs)
-    _under(origins, {name: Value(value, name, RUNNING) for name, value in theirs.items() if name != running.PLACES})
+    _under(
+        origins, {name: Value(value, name, RUNNING) for name, value in theirs.items() if name != running_desk.PLACES}
+    )
     settings = _build(origins, report)
     if agree:
         _agree_on_places(settings, origins, theirs)
@@ -167,8 +168,8 @@ def _agree(origins: Mapping[str, Value], theirs: Mapping[str, Any]) -> None:
 def _agree_on_places(settings: Settings, origins: Mapping[str, Value], theirs: Mapping[str, Any]) -> None:
     """Raise SettingError when this process would use another database or Redis than the running desk: its runs would
     be opened where no worker looks."""
-    here = running.places(settings)
-    for name, place in theirs.get(running.PLACES, {}).items():
+    here = running_desk.places(settings)
+    for name, place in theirs.get(running_desk.PLACES, {}).items():
         if name in here and here[name] != place:
             variable, found = f"{PREFIX}{name.upper()}", origins.get(name)
             source = f"from {found.source}" if found else "default"

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from chordesk.models import model_prices, notifications, urls
-from chordesk.models import urls as page_hosts
 from chordesk.models.order_terms import require_protection
+from chordesk.models.urls import readable_hosts
 
 _TOKEN = re.compile(r"[!-~]{16,}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+\]?")
@@ -150,7 +150,7 @@ NotifyKinds = Annotated[str, AfterValidator(notifications.readable_kinds)]
 QuietTimes = Annotated[str, AfterValidator(notifications.readable_quiet)]
 Zone = Annotated[str, AfterValidator(notifications.readable_zone)]
 HostNames = Annotated[str, AfterValidator(_host_names)]
-PageHosts = Annotated[str, AfterValidator(page_hosts.readable_hosts)]
+PageHosts = Annotated[str, AfterValidator(readable_hosts)]
 ClockTime = Annotated[str, AfterValidator(_clock_time)]
 Policy = Annotated[str, AfterValidator(_approval_policy)]
 ProtectionRule = Annotated[str, AfterValidator(require_protection)]

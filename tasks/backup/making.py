@@ -18,8 +18,7 @@ from chordesk.models.database.artifacts import removed_at
 from chordesk.models.database.store import Store
 from chordesk.models.errors import BackupError
 from chordesk.models.settings import Settings
-from chordesk.tasks.backup import databases
-from chordesk.tasks.backup import places as manifest
+from chordesk.tasks.backup import databases, places
 from chordesk.tasks.backup.databases import Anchored, Facts
 from chordesk.tasks.backup.places import DATABASES, BackupChain, BackupPlace, Manifest
 from chordesk.tools.orders.audit import CHAIN, LOG, chain_of, log_path, read_chain
@@ -57,18 +56,18 @@ def backup(settings: Settings, store: Store, address: str, version: str | None) 
             found.halt()
             found.pictures()
             found.blobs()
-            files = [manifest.file_of(folder, path.relative_to(folder).as_posix()) for path in _files(folder)]
+            files = [places.file_of(folder, path.relative_to(folder).as_posix()) for path in _files(folder)]
         except OSError as error:
             raise BackupError(
                 f"{error.filename or folder} cannot be copied: {error.strerror}",
                 remedy="make some space, and try again",
             ) from None
         made = Manifest(
-            format=manifest.FORMAT, at=facts.at, version=version, revision=facts.revision, database=kind,
+            format=places.FORMAT, at=facts.at, version=version, revision=facts.revision, database=kind,
             runs=facts.runs, open_runs=facts.open_runs, orders=facts.orders, chains=found.chains, files=files,
             removed=found.removed, missing=sorted(found.missing), left_out=[*SECRETS, *found.left_out],
         ).sealed()  # fmt: skip
-        (folder / manifest.MANIFEST_NAME).write_bytes(manifest.written_manifest(made))
+        (folder / places.MANIFEST_NAME).write_bytes(places.written_manifest(made))
     return Made(place.name, made, sum(file.bytes for file in files), place.leftovers())
 
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 from sqlmodel import Session, col, select
 
-from chordesk.models.database import store as databases_of
-from chordesk.models.database.store import Store
+from chordesk.models.database.store import Store, current, knows, upgrade
 from chordesk.models.errors import BackupError, DeskError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Order
@@ -71,12 +70,12 @@ def restore(settings: Settings, address: str, by: str) -> Restored:
         halting.write_file(settings, _why(manifest, stage), by)
         _move_files(settings, manifest, stage)
         with databases.loaded(copy, settings.database):
-            databases_of.upgrade(settings.database)
+            upgrade(settings.database)
             with contextlib.closing(Store(settings.database)) as store:
                 lines = _verify(store, settings, manifest)
                 halted, disarmed = _halt(store, settings, manifest, by)
         shutil.rmtree(stage)
-    _, newest = databases_of.current(settings.database)
+    _, newest = current(settings.database)
     older = manifest.revision if manifest.revision != newest else None
     return Restored(manifest, str(settings.home), older, halted, disarmed, lines)
 
@@ -88,7 +87,7 @@ def _require_fit(manifest: Manifest, settings: Settings) -> None:
             f"the backup is of a {manifest.database} database, and this one is {kind}",
             remedy="name one of that kind: --into FOLDER for sqlite, --into postgresql+psycopg://... for postgresql",
         )
-    if not databases_of.knows(manifest.revision):
+    if not knows(manifest.revision):
         made_by = f"chordesk {manifest.version}" if manifest.version else "a newer version"
         raise UsageError(
             f"the backup's schema {manifest.revision} is newer than this version's",

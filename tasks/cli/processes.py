@@ -19,8 +19,7 @@ from chordesk.tasks.engine.kinds import WORKER_QUEUES
 from chordesk.tasks.redis_clients import wait_ready
 from chordesk.tasks.services import plan
 from chordesk.tasks.services.plan import LOOPBACK, free_ports
-from chordesk.tasks.worker import celery_fixes as celery_command
-from chordesk.tasks.worker import logs
+from chordesk.tasks.worker import celery_fixes, logs
 from chordesk.tasks.worker.app import create_app, node_name
 from chordesk.tasks.worker.schedule import run_beat
 
@@ -56,7 +55,7 @@ def worker(
         from chordesk.tasks.worker.gauges import watch_worker
 
         watch_worker(desk_of(app), role)
-    raise typer.Exit(celery_command.run_celery(app, worker_arguments(settings, role, concurrency, called)))
+    raise typer.Exit(celery_fixes.run_celery(app, worker_arguments(settings, role, concurrency, called)))
 
 
 def forget_credentials(queues: str = "") -> None:
@@ -133,7 +132,7 @@ def flower(
     chosen = port or settings.flower_port or free_ports(1)[0]
     if settings.flower_auth is not None:
         os.environ["FLOWER_BASIC_AUTH"] = settings.flower_auth.get_secret_value()  # an argument would be seen in ps
-    raise typer.Exit(celery_command.run_celery(app, flower_arguments(settings, address, chosen)))
+    raise typer.Exit(celery_fixes.run_celery(app, flower_arguments(settings, address, chosen)))
 
 
 def flower_arguments(settings: Settings, address: str, port: int) -> list[str]:

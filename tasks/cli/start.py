@@ -29,7 +29,7 @@ from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import desk_of, redis_url
 from chordesk.tasks.cli.output import console, emit
 from chordesk.tasks.cli.shell import Json, checked, standing_line
-from chordesk.tasks.cli.show import amounts as render
+from chordesk.tasks.cli.show import amounts
 from chordesk.tasks.cli.show.runs import progress_line, progress_panel, run_report
 from chordesk.tasks.reading.outlook import Outlook, outlook
 from chordesk.tasks.reading.runs import Progress, find_run, progress, view
@@ -309,7 +309,7 @@ def _head(app: Celery, run: Run, out: Console) -> None:
     """Print the id of a run that begins, what it runs on, and what it may spend."""
     out.print(f"run {run.id} started", highlight=False)
     out.print(standing_line(_standing(run)))
-    for line in render.outlook(_outlook(app, run)):
+    for line in amounts.outlook(_outlook(app, run)):
         out.print(line, highlight=False, markup=False)
 
 

@@ -11,7 +11,6 @@ from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import Loaded
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.doctor import check, machine, model, trading
-from chordesk.tasks.doctor import trading as safety
 from chordesk.tasks.doctor.check import CheckContext, CheckEntry
 from chordesk.tasks.services import plan
 from chordesk.tasks.services.stack import Stack
@@ -25,9 +24,9 @@ ALL = (
     CheckEntry("market", trading.market, 60),
     CheckEntry("data", trading.data, 120),
     CheckEntry("broker", trading.broker, 60),
-    CheckEntry("audit log", safety.audit_log, 30),
-    CheckEntry("mandate", safety.mandate, 10),
-    CheckEntry("protection", safety.protection, 10),
+    CheckEntry("audit log", trading.audit_log, 30),
+    CheckEntry("mandate", trading.mandate, 10),
+    CheckEntry("protection", trading.protection, 10),
     CheckEntry("clock", trading.clock, 30),
     CheckEntry("filings", machine.filings, 30),
     CheckEntry("pages", machine.pages, 30),

@@ -16,9 +16,8 @@ from chordesk.models.states import STEP_FINAL, AttemptEnd, RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.engine import graph, kinds, statements
-from chordesk.tasks.engine import steps as child_runs
 from chordesk.tasks.engine.kinds import WORKER_QUEUES, kinds_of
-from chordesk.tasks.engine.steps import ReadyStep, ended_event, ready_of
+from chordesk.tasks.engine.steps import ReadyStep, child_is_open, ended_event, ready_of
 
 # A step that was sent and not claimed is sent again after this long, doubling each time, so that a long queue
 # is not flooded with copies.
@@ -88,7 +87,7 @@ def fire_joins(session: Session) -> list[ReadyStep]:
     running = select(Run).where(col(Run.id) == col(Step.run_id), col(Run.state) == RunState.RUNNING).exists()
     rows = session.connection().execute(
         update(Step)
-        .where(col(Step.state) == StepState.WAITING, ~left, running, ~child_runs.child_is_open(col(Step.id)))
+        .where(col(Step.state) == StepState.WAITING, ~left, running, ~child_is_open(col(Step.id)))
         .values(state=StepState.READY, pending=0, due_at=now, sent_at=now, sends=1)
         .returning(*statements.columns(*ReadyStep.__dataclass_fields__))
     )

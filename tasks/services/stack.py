@@ -20,9 +20,8 @@ from chordesk.tasks import redis_clients
 from chordesk.tasks.bootstrap import redis_url, require_runtimes
 from chordesk.tasks.notifications import channels, checking
 from chordesk.tasks.reports.files import require_place
-from chordesk.tasks.services import plan as folders
 from chordesk.tasks.services import signals, supervision
-from chordesk.tasks.services.plan import Plan, Program
+from chordesk.tasks.services.plan import Plan, Program, only_one, remove_sockets
 from chordesk.tasks.services.supervision import Process, ProcessRecord, ProcessTable, StartWait, Supervisor, log_file
 from chordesk.tasks.telemetry.emit import Telemetry
 from chordesk.tasks.worker.app import node_name
@@ -66,7 +65,7 @@ class Stack:
         self.left_over: list[ProcessRecord] = []  # of an earlier run, ended at the start
 
     def __enter__(self) -> Stack:
-        self._held.enter_context(folders.only_one(self.plan.folders))
+        self._held.enter_context(only_one(self.plan.folders))
         try:
             # A crash may have left the file, which would count from now on: the lock is held again.
             self._services_file.unlink(missing_ok=True)
@@ -175,7 +174,7 @@ class Stack:
             supervision.end(self._process_table.living(), SWEEP_SECONDS)
             self._process_table.forget()
             self._services_file.unlink(missing_ok=True)
-            folders.remove_sockets(self.plan.folders)
+            remove_sockets(self.plan.folders)
             self._held.close()
 
 

@@ -22,10 +22,9 @@ from sqlmodel import Session, SQLModel
 
 from chordesk.agents.runtime import Scope
 from chordesk.models import event_log
-from chordesk.models import events as artifact_events
 from chordesk.models.database.store import insert_rows, transact
 from chordesk.models.errors import DeskError, LeaseLost, Postponed
-from chordesk.models.events import Envelope
+from chordesk.models.events import Envelope, stored
 from chordesk.models.states import AttemptEnd, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact
@@ -281,7 +280,7 @@ def settle(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
 def _write(
     session: Session, step: ClaimedStep, ending: Ending, attempts: int, events: Sequence[Envelope]
 ) -> list[ReadyStep]:
-    event_log.append(session, [*events, *artifact_events.stored(ending.rows)])  # of its turns: before its end
+    event_log.append(session, [*events, *stored(ending.rows)])  # of its turns: before its end
     # The fence comes first: a second try after a commit with a lost answer must find it, not its own rows.
     if isinstance(ending, RetryLater):
         drained = ending.outcome is AttemptEnd.DRAINED

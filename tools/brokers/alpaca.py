@@ -37,7 +37,7 @@ from chordesk.models.orders import AccountView, BrokerAnswer, BrokerFill, Broker
 from chordesk.models.settings import Settings
 from chordesk.models.settings.variables import secret
 from chordesk.models.tables.orders import Preview
-from chordesk.tools.brokers import alpaca_shapes as shapes
+from chordesk.tools.brokers import alpaca_shapes
 from chordesk.tools.brokers.alpaca_shapes import streamed_fill
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.alpaca_http import Credentials, LimitedAdapter, body_of, limit, on_loopback
@@ -300,7 +300,9 @@ class AlpacaBroker:
 
     def submit(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
         try:
-            fields = shapes.package_fields(ticket, account) if ticket.legs else shapes.request_fields(ticket)
+            fields = (
+                alpaca_shapes.package_fields(ticket, account) if ticket.legs else alpaca_shapes.request_fields(ticket)
+            )
             if ticket.legs:
                 fields["legs"] = [OptionLegRequest(**leg) for leg in fields["legs"]]
             request = _REQUESTS[ticket.order_type](**fields)
@@ -324,7 +326,7 @@ class AlpacaBroker:
     def _order_of(self, ticket: OrderTicket) -> Any | None:
         """Return the broker's order with its legs, None when it knows no such order."""
         order = self._wire.order_by_client_id(str(ticket.order_id))
-        if order is None or not ticket.legs or shapes.legs_in(order):
+        if order is None or not ticket.legs or alpaca_shapes.legs_in(order):
             return order
         return self._wire.order_by_id(str(order.id))
 
@@ -346,19 +348,19 @@ class AlpacaBroker:
         account = self._wire.account()
         positions = self._wire.positions()
         open_orders = self._wire.orders(status="open", nested=True)
-        rows = self._wire.activities(shapes.FILLS, _moment(today))
+        rows = self._wire.activities(alpaca_shapes.FILLS, _moment(today))
         client_ids = self._client_ids(rows, open_orders, today)
-        settled = self._wire.activities(shapes.SETTLEMENTS, _moment(today - dt.timedelta(days=_SETTLED_DAYS)))
+        settled = self._wire.activities(alpaca_shapes.SETTLEMENTS, _moment(today - dt.timedelta(days=_SETTLED_DAYS)))
         with _readable():
             return BrokerState(
                 account=self.name,
-                cash=float(shapes.number(account.cash)),
-                equity=float(shapes.number(account.equity)) if account.equity else None,
-                positions=[shapes.position_of(row) for row in positions],
-                open_orders=[shapes.open_order_of(row) for row in open_orders],
-                fills=[shapes.account_fill(row, client_ids) for row in rows],
-                settlements=shapes.settlements_of(settled),
-                blocked=shapes.blocked_of(account),
+                cash=float(alpaca_shapes.number(account.cash)),
+                equity=float(alpaca_shapes.number(account.equity)) if account.equity else None,
+                positions=[alpaca_shapes.position_of(row) for row in positions],
+                open_orders=[alpaca_shapes.open_order_of(row) for row in open_orders],
+                fills=[alpaca_shapes.account_fill(row, client_ids) for row in rows],
+                settlements=alpaca_shapes.settlements_of(settled),
+                blocked=alpaca_shapes.blocked_of(account),
             )
 
     def listen(self, changed: Callable[[str], None]) -> None:
@@ -383,7 +385,7 @@ class AlpacaBroker:
     def _answer(self, ticket: OrderTicket, order: Any) -> BrokerAnswer:
         _require_ours(ticket, order)
         with _readable():
-            answer = shapes.answer_of(order, self._fills_of(order))
+            answer = alpaca_shapes.answer_of(order, self._fills_of(order))
         if answer.status not in ("submitted", "partially_filled"):
             self._fills.forget(str(order.id))
         return answer
@@ -391,18 +393,18 @@ class AlpacaBroker:
     def _fills_of(self, order: Any) -> list[BrokerFill]:
         """Return all fills of an order: as streamed when they make up what it has filled, else as the account lists
         them."""
-        filled = shapes.filled_of(order)
+        filled = alpaca_shapes.filled_of(order)
         if not filled:
             return []
-        if shapes.legs_in(order):
-            rows = self._wire.activities(shapes.FILLS, _moment(order.submitted_at - _EARLIER))
-            return shapes.leg_fills(order, map(shapes.listed_fill, rows))
-        streamed = shapes.unbroken(self._fills.of(str(order.id)))
+        if alpaca_shapes.legs_in(order):
+            rows = self._wire.activities(alpaca_shapes.FILLS, _moment(order.submitted_at - _EARLIER))
+            return alpaca_shapes.leg_fills(order, map(alpaca_shapes.listed_fill, rows))
+        streamed = alpaca_shapes.unbroken(self._fills.of(str(order.id)))
         if sum(exact(fill.quantity) for fill in streamed) == filled:
             return streamed
-        rows = self._wire.activities(shapes.FILLS, _moment(order.submitted_at - _EARLIER))
-        listed = [shapes.listed_fill(row) for row in rows if str(row["order_id"]) == str(order.id)]
-        found = shapes.unbroken({total: fill for _, total, fill in listed if total <= filled})
+        rows = self._wire.activities(alpaca_shapes.FILLS, _moment(order.submitted_at - _EARLIER))
+        listed = [alpaca_shapes.listed_fill(row) for row in rows if str(row["order_id"]) == str(order.id)]
+        found = alpaca_shapes.unbroken({total: fill for _, total, fill in listed if total <= filled})
         return max(found, streamed, key=len)
 
     def _client_ids(
@@ -412,7 +414,7 @@ class AlpacaBroker:
         wanted = {str(row["order_id"]) for row in rows}
         orders = [*open_orders, *(self._wire.orders(status="all", after=today, nested=True) if wanted else ())]
         known = {str(order.id): str(order.client_order_id) for order in orders}
-        known |= {str(leg.id): str(order.client_order_id) for order in orders for leg in shapes.legs_in(order)}
+        known |= {str(leg.id): str(order.client_order_id) for order in orders for leg in alpaca_shapes.legs_in(order)}
         for order_id in sorted(wanted - set(known)):
             order = self._wire.order_by_id(order_id)
             if order is not None:
@@ -423,7 +425,7 @@ class AlpacaBroker:
 def _require_ours(ticket: OrderTicket, order: Any) -> None:
     """Raise BrokerSilent when the broker answered with another order than the one that was asked about."""
     with _readable():
-        wrong = shapes.unlike(ticket, order)
+        wrong = alpaca_shapes.unlike(ticket, order)
     if wrong:
         raise BrokerSilent(f"Alpaca answered with another order than {ticket.order_id}: {', '.join(wrong)} differ")
 

@@ -24,8 +24,7 @@ from chordesk.models.market import Headline, Listing
 from chordesk.tools.market.clock import NEW_YORK
 from chordesk.tools.market.fetching import AgedCache, Kept
 from chordesk.tools.market.protocol import MarketClock
-from chordesk.tools.market.yahoo import wire as shapes
-from chordesk.tools.market.yahoo.wire import Section, YahooWire, plain
+from chordesk.tools.market.yahoo.wire import Section, YahooWire, headlines_of, plain, section_of
 
 # Conversion of what yfinance gives of a company to plain rows, and of those to the desk's. Fields that Yahoo leaves
 # out stay out; a row without its date or its subject is left out.
@@ -253,13 +252,13 @@ class YahooCompanies:
     def headlines(self, symbol: str, limit: int) -> list[Headline]:
         stream = self._cache.get(f"news-{symbol}", NEWS_AGE, lambda: self._wire.news(symbol, _NEWS_COUNT)).value
         now = self.clock.now()
-        published = [row for row in shapes.headlines_of(symbol, stream) if row.published_at <= now]
+        published = [row for row in headlines_of(symbol, stream) if row.published_at <= now]
         return sorted(published, key=lambda row: row.published_at, reverse=True)[:limit]
 
     def section(self, symbol: str, section: str) -> Section:
         """Return the section with `knownAt`, when it was fetched."""
         kept = self._info(symbol)
-        found = shapes.section_of(kept.value, section)
+        found = section_of(kept.value, section)
         if found is None:
             raise MarketError(f"Yahoo has no {section} of {symbol}")
         return {**found, "knownAt": self._at(kept).isoformat()}
