@@ -278,7 +278,7 @@ def test_the_text_is_compact_json(make_context: MakeContext, call: Call) -> None
 def test_importing_the_tools_is_light_and_warming_loads_the_rest() -> None:
     code = (
         "import sys, chordesk.agents.roles, chordesk.tools.toolsets as t;"
-        "heavy = {'pandas', 'talib', 'exchange_calendars', 'yfinance', 'PIL', 'pyarrow', 'trafilatura', 'lxml'};"
+        "heavy = {'pandas', 'talib', 'exchange_calendars', 'yfinance', 'PIL', 'trafilatura', 'lxml'};"
         "print(sorted(heavy & sys.modules.keys())); t.warm(); print(sorted(heavy & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 
@@ -9,7 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chordesk.agents.board.karma import MOST_COPIES, disagreements, last_positions, resolved
+from chordesk.agents.board.karma import (
+    MOST_COPIES,
+    RESOLVED,
+    aggregate,
+    board_consensus,
+    convergence,
+    disagreements,
+    herding,
+    in_round,
+    last_positions,
+    pooled,
+    resolved,
+)
 from chordesk.models.board import CitationStance, CitedSignal, KarmaReason, KarmaSum, SignalState, VoicePosition
 from tests.agents.board.citing.test_copying import DISAGREEMENT, LIGHT_EDIT, PADDING, PARAPHRASE, REORDERED, SYNONYMS
 from tests.agents.board.kit import (
@@ -246,3 +259,143 @@ class TestResolution:
     def test_void_disagreements_are_none(self) -> None:
         answer = position([cite("funding-1", stance="disagree"), cite("temporal-1", TEMPORAL, "disagree")])
         assert disagreements(answer, judged(answer)) == ["funding-1"]
+
+
+FACTIONS = {"a": "pattern", "b": "pattern", "c": "ledger"}
+EQUAL = dict.fromkeys(FACTIONS, 1 / 3)
+
+
+def test_pooling_is_the_mean_of_log_odds_by_share() -> None:
+    assert pooled({"a": 0.8, "b": 0.2}, {"a": 1, "b": 1}) == pytest.approx(0.5)
+    assert pooled({"a": 0.8, "b": 0.5}, {"a": 1, "b": 1}) == pytest.approx(2 / 3)
+    assert pooled({"a": 0.8, "b": 0.2}, {"a": 3, "b": 1}) == pytest.approx(2 / 3)
+    assert pooled({"a": 0.8, "b": 0.2}, {"a": 1, "b": 0}) == pytest.approx(0.8)
+    assert pooled({"a": 0.8, "b": 0.2}, {}) == pytest.approx(0.5)
+    assert pooled({"a": 1.0}, {"a": 1}) == pytest.approx(0.99)
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.floats(0, 1), min_size=1), st.floats(0.1, 5))
+def test_a_pooled_probability_lies_among_its_own_whatever_the_scale_of_shares(
+    forecasts: dict[str, float], scale: float
+) -> None:
+    shares = {voice: at + 1.0 for at, voice in enumerate(sorted(forecasts))}
+    found = pooled(forecasts, shares)
+    clipped = [min(max(one, 0.01), 0.99) for one in forecasts.values()]
+    assert min(clipped) - 1e-9 <= found <= max(clipped) + 1e-9
+    assert pooled(forecasts, {voice: scale * share for voice, share in shares.items()}) == pytest.approx(found)
+
+
+def test_one_question_by_hand() -> None:
+    given_positions = [
+        position([], voice="a", probability=0.7, because="one"),
+        position([], voice="b", probability=0.7, because="two"),
+        position([], voice="c", probability=0.2, because="three"),
+    ]
+    (found,) = aggregate(given_positions, BOARD, 1, EQUAL, FACTIONS, correlation=0.6)
+    odds = (2 * math.log(7 / 3) + math.log(0.25)) / 3
+    assert found.probability == pytest.approx(1 / (1 + math.exp(-odds)))
+    assert (found.question, found.round, found.voices, found.baseline) == ("Q1", 1, 3, 0.5)
+    assert found.effective == pytest.approx(3 / 2.2)
+    assert [(one.voice, one.because) for one in found.dissent] == [("c", "three"), ("a", "one")]
+    assert found.agreement is not None
+    assert found.agreement.share == pytest.approx(2 / 3)
+    # Of three coins the larger side has 3/4 on average.
+    assert found.agreement.corrected == pytest.approx((2 / 3 - 3 / 4) / (1 / 4))
+    assert found.by_faction["pattern"] is not None
+    assert found.by_faction["pattern"].corrected == pytest.approx(1.0)
+    consensus = board_consensus([found])
+    assert consensus.overall == pytest.approx(-1 / 3)
+    assert consensus.by_faction == {"ledger": None, "pattern": pytest.approx(1.0)}
+
+
+def test_a_single_voice_without_a_record_has_no_agreement() -> None:
+    (found,) = aggregate([position([], voice="a", probability=0.5)], BOARD, 1, {}, {})
+    assert (found.effective, found.agreement, found.dissent) == (None, None, ())
+    assert aggregate([], BOARD, 1, {}, {}) == []
+    assert board_consensus([]).overall is None
+
+
+def test_a_voice_that_sat_round_two_out_keeps_its_position() -> None:
+    given_positions = [
+        position([], voice="a", probability=0.7),
+        position([], voice="b", probability=0.4),
+        position([], voice="a", number=2, probability=0.6),
+    ]
+    assert {one.voice: one.round for one in in_round(given_positions, 2)} == {"a": 2, "b": 1}
+    assert {one.round for one in in_round(given_positions, 1)} == {1}
+    (first,), (second,) = (aggregate(given_positions, BOARD, number, EQUAL, FACTIONS) for number in (1, 2))
+    assert first.voices == second.voices == 2
+    assert second.probability == pytest.approx(pooled({"a": 0.6, "b": 0.4}, EQUAL))
+
+
+FIRST = "Volume fades into the bounce while funding turns against the crowd, so the rally looks tired to me."
+OTHER = "Heat leaves room for a single bet, hence a small position on the side of the venue that pays."
+
+
+def answer(voice: str, number: int, because: str, probability: float = 0.6, label: str = "Q1") -> VoicePosition:
+    return position([], voice=voice, number=number, because=because, probability=probability, label=label)
+
+
+class TestConvergence:
+    def test_a_text_taken_over_names_its_author(self) -> None:
+        (found,) = convergence([answer("a", 1, FIRST), answer("b", 1, OTHER), answer("b", 2, f"Indeed: {FIRST}")])
+        assert (found.voice, found.source, found.question, found.copied) == ("b", "a", "Q1", True)
+        assert found.score == 1.0
+
+    def test_ones_own_text_kept_is_no_copy(self) -> None:
+        assert convergence([answer("a", 1, FIRST), answer("b", 1, OTHER), answer("b", 2, OTHER)]) == []
+
+    def test_texts_that_were_alike_blind_are_no_copies(self) -> None:
+        same = [answer("a", 1, FIRST), answer("b", 1, FIRST), answer("b", 2, FIRST)]
+        assert convergence(same) == []
+
+    def test_a_text_of_another_question_is_found(self) -> None:
+        (found,) = convergence([answer("a", 1, FIRST, label="Q2"), answer("b", 2, FIRST)])
+        assert (found.source, found.question) == ("a", "Q1")
+
+    def test_a_near_text_is_a_note(self) -> None:
+        half = " ".join(FIRST.split()[:8])
+        (found,) = convergence([answer("a", 1, FIRST), answer("b", 2, f"{half}; I add nothing to it myself.")])
+        assert not found.copied
+        assert 0.4 <= found.score < 0.6
+
+    def test_a_text_of_round_two_alone_is_compared_with_nobodys_round_two(self) -> None:
+        assert convergence([answer("a", 2, FIRST), answer("b", 2, FIRST)]) == []
+
+
+def rounds(blind: list[float], informed: list[float]) -> list[VoicePosition]:
+    made = [answer(f"v{at}", 1, "", one) for at, one in enumerate(blind)]
+    return made + [answer(f"v{at}", 2, "", one) for at, one in enumerate(informed)]
+
+
+class TestHerding:
+    def test_the_spread_is_that_of_log_odds(self) -> None:
+        found = herding(rounds([0.2, 0.8], [0.4, 0.6]), [])
+        assert found.blind == pytest.approx(math.log(4))
+        assert found.informed == pytest.approx(math.log(1.5))
+        assert found.left == pytest.approx(math.log(1.5) / math.log(4))
+
+    @pytest.mark.parametrize(
+        ("informed", "gains", "alarm"),
+        [
+            ([0.45, 0.55], [0.0] * RESOLVED, True),
+            ([0.45, 0.55], [-0.1] * RESOLVED, True),
+            ([0.45, 0.55], [0.1] * RESOLVED, False),
+            ([0.45, 0.55], [0.1] * (RESOLVED - 1), None),
+            ([0.45, 0.55], [0.9] * 100 + [-0.1] * RESOLVED, True),
+            ([0.25, 0.75], [-0.1] * RESOLVED, False),
+            ([0.2, 0.8], [], False),
+        ],
+    )
+    def test_an_alarm_needs_half_of_the_spread_gone_and_no_gain(
+        self, informed: list[float], gains: list[float], alarm: bool | None
+    ) -> None:
+        assert herding(rounds([0.2, 0.8], informed), gains).alarm is alarm
+
+    def test_one_voice_or_one_round_has_no_spread(self) -> None:
+        assert herding(rounds([0.2], [0.4]), []).blind is None
+        assert herding(rounds([0.2, 0.8], []), []).left is None
+
+    def test_voices_that_agree_from_the_start_do_not_herd(self) -> None:
+        found = herding(rounds([0.5, 0.5], [0.5, 0.5]), [-1.0] * RESOLVED)
+        assert (found.left, found.alarm) == (None, False)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chordesk.models.events import DESK
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.tables.notifications import Notice
-from chordesk.tasks.notifications.wording import Wording, title
+from chordesk.tasks.notifications.wording import LONGEST, Wording, quoted, symbol, title
 
 AT = dt.datetime(2026, 11, 23, 19, 5, tzinfo=dt.UTC)
 UNTIL = "2026-11-23T19:20:00+00:00"
@@ -102,3 +105,51 @@ def test_a_title_is_of_one_or_of_several(kind: NoticeKind) -> None:
     assert one.startswith("Desk: ")
     assert several.startswith("Desk: 3 ")
     assert title({kind: 3, "other": 1}) == "Desk: 4 more events"
+
+
+MEANT = re.compile(r"[<>&*_`~#@|\[\]{}\\/!\"\n\r\t]")
+LINK = re.compile(r"(?i)://|\.[^\W\d_]{2}|mailto:")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("the day's loss is 3.5 % of 10,000.00", "the day's loss is 3.5 % of 10,000.00"),
+        ("<!channel> <@U123> @everyone", "channel U123 everyone"),
+        ("[click](http://evil.com/x)", "click (http: evil. com x)"),
+        ("**bold** _it_ `code` ~~no~~", "bold it code no"),
+        ("see evil.com or evil\u3002com or evil\uff0e\uff43om", "see evil. com or evil com or evil. com"),
+        (":tada: 12:30", ": tada: 12:30"),
+        ("line\nAPPROVED\x1b[2J\u202e", "line APPROVED 2J"),
+        ("account PA3X12345678 and 123456789", "account (number left out) and (number left out)"),
+        ("key sk-abcdefgh12345678 refused", "key refused"),
+        ("größer als 5 円", "größer als 5 円"),
+        (None, ""),
+    ],
+)
+def test_others_text_is_plain(text: str | None, shown: str) -> None:
+    assert quoted(text) == shown
+
+
+@given(st.text(max_size=400))
+def test_no_text_keeps_a_sign_with_a_meaning(text: str) -> None:
+    for shown in (quoted(text), symbol(text)):
+        assert LINK.search(shown) is None
+        assert len(shown) <= LONGEST
+    assert MEANT.search(quoted(text)) is None
+
+
+@pytest.mark.parametrize(
+    ("given_", "shown"),
+    [
+        ("AAPL", "AAPL"),
+        ("BRK.B", "BRK.B"),
+        ("^GSPC", "^GSPC"),
+        ("AAPL100821C00250000", "AAPL100821C00250000"),
+        ("EVIL.COM", "EVIL. COM"),
+        ("<b>IBM</b>", "b IBM b"),
+        ("http://evil.com", "http: evil. com"),
+    ],
+)
+def test_a_symbol_stays_if_it_is_one(given_: str, shown: str) -> None:
+    assert symbol(given_) == shown

@@ -17,7 +17,7 @@ from chordesk.tools.board.registry import Tombstone
 from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import MakeContext
 from tests.tools.harvest.boards import board, dormant, ended, harvested, question
-from tests.tools.harvest.prices.test_comoves import SLOW, SWING, priced
+from tests.tools.harvest.prices.test_price_panel import SLOW, SWING, priced
 from tests.tools.ledger_rows import NOW, add, add_run, add_turn
 from tests.tools.market.far_market import FarMarket, daily
 

@@ -21,7 +21,7 @@ from tests.tools.conftest import MakeContext
 from tests.tools.event_positions.test_ledger import add_question, position
 from tests.tools.harvest.boards import board, dormant, harvested, question
 from tests.tools.harvest.prices.closes import closing
-from tests.tools.harvest.prices.test_comoves import SLOW, SWING, priced
+from tests.tools.harvest.prices.test_price_panel import SLOW, SWING, priced
 from tests.tools.harvest.venue_boards import live_board
 from tests.tools.ledger_rows import add_run
 from tests.tools.market.far_market import FarMarket, daily

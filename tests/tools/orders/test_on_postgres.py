@@ -13,10 +13,10 @@ import pytest
 from pydantic import SecretStr
 from sqlmodel import select
 
-import tests.tools.orders.halt.test_disallowed as reducing_cases
 import tests.tools.orders.halt.test_halting as halting_cases
-import tests.tools.orders.records.test_decisions as decision_cases
-import tests.tools.orders.records.test_fence as fence_cases
+import tests.tools.orders.halt.test_halting as reducing_cases
+import tests.tools.orders.records.test_accounts as fence_cases
+import tests.tools.orders.records.test_drafting as decision_cases
 import tests.tools.orders.test_flattening as flattening_cases
 import tests.tools.orders.test_submitting as submitting_cases
 from chordesk.models.database.store import Store

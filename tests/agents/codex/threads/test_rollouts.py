@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from sqlmodel import select
 
-from chordesk.agents.codex.rollouts import without
+from chordesk.agents.codex.rollouts import ThreadVault, digest_of, without
+from chordesk.models.database.blobs import DatabaseBlobs
+from chordesk.models.database.store import Store
+from chordesk.models.errors import ServiceError
+from chordesk.models.tables.runtime import Blob, KeptThread, Rollout
 
 
 @pytest.mark.parametrize("secret", ["key-of-the-provider", 'key "with" signs\\', "schlüssel-der-wand"])
@@ -20,3 +26,66 @@ def test_other_text_stays() -> None:
     data = b'{"message": "a key that nobody knows"}\n'
     assert without(data, []) is data
     assert without(data, ["a"]) == data, "what is so short is no secret, and would be everywhere"
+
+
+def a_thread(**values: str) -> KeptThread:
+    defaults = {
+        "thread_id": "t1", "role": "risk", "subject": "ACME", "mode": "legacy", "model": "m", "reason": "initial",
+        "worker": "a@host",
+    }  # fmt: skip
+    return KeptThread(**{**defaults, **values})
+
+
+def a_copy(data: bytes, generation: int, token: int) -> Rollout:
+    return Rollout(
+        thread_id="t1", generation=generation, token=token, digest=digest_of(data), path="sessions/x", size=len(data),
+        turns=generation,
+    )  # fmt: skip
+
+
+def copies(store: Store) -> list[tuple[int, int, str]]:
+    with store.read() as session:
+        rows = session.exec(select(Rollout).order_by(Rollout.generation)).all()
+    return [(row.generation, row.token, row.digest) for row in rows]
+
+
+def test_copies_are_fetched_by_digest_and_the_threads_row_is_written_once(store: Store) -> None:
+    vault = ThreadVault(store, DatabaseBlobs(store))
+    vault.put(a_thread(), a_copy(b"one", 1, 5), b"one")
+    vault.put(a_thread(reason="resumed", worker="b@host"), a_copy(b"two", 2, 6), b"two")
+    assert [vault.fetch(digest_of(data)) for data in (b"one", b"two", b"three")] == [b"one", b"two", None]
+    with store.read() as session:
+        [thread] = session.exec(select(KeptThread)).all()
+    assert (thread.reason, thread.worker) == ("initial", "a@host")
+    assert copies(store) == [(1, 5, digest_of(b"one")), (2, 6, digest_of(b"two"))]
+
+
+def test_a_generation_may_be_put_again_but_not_by_the_earlier_holder(store: Store) -> None:
+    vault = ThreadVault(store, DatabaseBlobs(store))
+    vault.put(a_thread(), a_copy(b"died before it was registered", 1, 5), b"died before it was registered")
+    vault.put(a_thread(), a_copy(b"the next holder's", 1, 6), b"the next holder's")
+    assert copies(store) == [(1, 6, digest_of(b"the next holder's"))]
+    with pytest.raises(ServiceError, match="generation 1 of thread t1 was kept under a later lease"):
+        vault.put(a_thread(), a_copy(b"comes late", 1, 5), b"comes late")
+    assert copies(store) == [(1, 6, digest_of(b"the next holder's"))]
+
+
+def test_the_same_bytes_are_stored_once_and_small(store: Store) -> None:
+    vault = ThreadVault(store, DatabaseBlobs(store))
+    data = b'{"type":"message"}\n' * 1000
+    vault.put(a_thread(), a_copy(data, 1, 5), data)
+    vault.put(a_thread(), a_copy(data, 2, 6), data)
+    with store.read() as session:
+        [blob] = session.exec(select(Blob)).all()
+    assert len(blob.data) < len(data) / 20
+    assert vault.fetch(blob.digest) == data
+
+
+def test_a_database_that_does_not_answer_is_a_service_error(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'without-tables.db'}")
+    vault = ThreadVault(store, DatabaseBlobs(store))
+    with pytest.raises(ServiceError):
+        vault.put(a_thread(), a_copy(b"one", 1, 5), b"one")
+    with pytest.raises(ServiceError):
+        vault.fetch(digest_of(b"one"))
+    store.close()

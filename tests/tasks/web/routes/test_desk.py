@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 from sqlmodel import Session
 
+from chordesk.models.database.store import Store
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import EquityMark
 from chordesk.tasks.web.context import STATUS_FRESH_SECONDS
 from chordesk.tools.market.clock import exchange_hours
+from tests import zygote
 from tests.builders import a_run, a_step
-from tests.stack import wait_for
+from tests.patience import PATIENCE
+from tests.stack import REPOSITORY, processes, wait_for
 from tests.tasks.web.conftest import Floor
-from tests.tasks.web.kit import Service, service
+from tests.tasks.web.kit import Service, service, start
 from tests.tasks.web.routes.test_requests import asked
 
 
@@ -112,3 +116,61 @@ def asked_twice(running: Service, client: httpx.Client) -> None:
     for _ in range(3):
         look(client, "/status")
     assert "Traceback" not in running.processes.log("api")
+
+
+SECRET = "sk-secret-of-a-provider"
+
+
+def command(running: Service, *arguments: str) -> Any:
+    done = zygote.run((*arguments, "--json"), running.processes.environ, REPOSITORY)
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_settings_are_what_the_command_shows_and_hold_no_secret() -> None:
+    with service(DESK_PROVIDER_KEY=SECRET, DESK_MAX_CANDIDATES="7") as running, running.client() as client:
+        answer = client.get("/settings")
+        assert answer.status_code == 200, answer.text
+        assert SECRET not in answer.text
+        assert running.token not in answer.text
+        found = {row["name"]: row for row in answer.json()}
+        assert answer.json() == command(running, "config")
+        assert (found["max_candidates"]["value"], found["max_candidates"]["source"]) == (
+            7, "DESK_MAX_CANDIDATES (environment)",
+        )  # fmt: skip
+        assert found["provider_key"]["value"] not in (None, SECRET)
+        assert (found["trader_live"]["variable"], found["lenses"]["source"]) == ("TRADER_LIVE", "default")
+
+
+def test_the_doctors_table_has_remedies_and_is_kept_for_a_while() -> None:
+    with service() as running, running.client() as client:
+        first = client.get("/doctor").json()
+        names = [row["name"] for row in first["checks"]]
+        assert {"python", "redis", "database", "audit log", "mandate"} <= set(names)
+        assert first["left_out"] == ["data", "tools", "server", "model", "litellm"]
+        assert not set(first["left_out"]) & set(names)
+        assert all(row["remedy"] for row in first["checks"] if row["status"] == "fail")
+        redis = next(row for row in first["checks"] if row["name"] == "redis")
+        assert redis["status"] != "fail", redis
+        again = client.get("/doctor").json()
+        assert again["left_out"] == first["left_out"], "nobody asked for them"
+        assert (again["checks"], again["age"] > first["age"]) == (first["checks"], True)
+        assert not list(running.processes.home.glob(".doctor-*"))
+
+
+def test_on_request_the_doctors_table_is_that_of_the_command() -> None:
+    with processes() as made:
+        made.rulebook()
+        url, token = start(made)
+        running = Service(made, Store(made.settings.database), url, token)
+        with running.client() as client:
+
+            def whole() -> bool:
+                return not client.get("/doctor", params={"whole": True}).json()["left_out"]
+
+            wait_for(whole, "the dear checks are made", 3 * PATIENCE)
+            found = client.get("/doctor").json()
+            theirs = command(running, "doctor")
+        rows = [(row["name"], row["status"]) for row in theirs["checks"]]
+        assert [(row["name"], row["status"]) for row in found["checks"]] == rows
+        running.store.close()

@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from sqlmodel import select
 
-from chordesk.models.database.store import Store, new_row
+from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, GraphState, LeaseLost
 from chordesk.models.states import StepState
 from chordesk.models.tables.columns import new_id, utcnow
@@ -145,8 +145,8 @@ def test_rows_of_turns_are_written_with_the_checkpoint_and_once(store: Store, st
 
 def _turn(step: ClaimedStep, ordinal: int) -> Turn:
     now = utcnow()
-    return new_row(
-        Turn, id=new_id(), run_id=step.run_id, step_id=step.id, attempt=1, ordinal=ordinal, role="n", subject="IBM",
+    return Turn(
+        id=new_id(), run_id=step.run_id, step_id=step.id, attempt=1, ordinal=ordinal, role="n", subject="IBM",
         kept=False, provider="endpoint", model="m", status="completed", outcome="completed", started_at=now,
         finished_at=now, total_tokens=5,
     )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,14 @@ from hypothesis import settings as rules
 from hypothesis import strategies as st
 from sqlmodel import update
 
+from chordesk.models import event_log
 from chordesk.models.errors import OrderError
+from chordesk.models.events import DESK, Domain, Envelope, EventType
 from chordesk.models.orders import BrokerAnswer
-from chordesk.models.states import OrderState
+from chordesk.models.states import ORDER_FINAL, ORDER_NEXT, OrderState
 from chordesk.models.tables.orders import Order
-from chordesk.tools.orders.booking import book, load_order
+from chordesk.tools.orders import approvals, halting
+from chordesk.tools.orders.booking import advance, book, load_order
 from tests.examples import examples
 from tests.tools.orders.desk import Desk, action, make_desk
 
@@ -159,3 +163,152 @@ def test_answers_in_any_order_and_number_book_the_longest_one(
     )
     assert desk.orders()[0].state == expected
     desk.store.close()
+
+
+@pytest.fixture
+def drafted(new_desk: NewDesk) -> tuple[Desk, str]:
+    desk = new_desk(trader_live=False)
+    outcome = desk.run(action())[0]
+    return desk, str(outcome.order_id)
+
+
+def _set(desk: Desk, state: OrderState) -> None:
+    with desk.store.session() as session:
+        session.exec(update(Order).values(state=state.value))
+
+
+def _state(desk: Desk) -> str:
+    return desk.orders()[0].state
+
+
+@pytest.mark.parametrize("was", list(OrderState))
+def test_only_transitions_of_the_table_are_written(drafted: tuple[Desk, str], was: OrderState) -> None:
+    desk, order_id = drafted
+    for to in OrderState:
+        _set(desk, was)
+        if to in ORDER_NEXT[was]:
+            with desk.store.session() as session:
+                advance(session, load_order(session, order_id), to, message=f"to {to}")
+            assert (_state(desk), desk.orders()[0].message) == (to, f"to {to}")
+        else:
+            with pytest.raises(OrderError, match=f"is {was} and cannot become {to}"), desk.store.session() as session:
+                advance(session, load_order(session, order_id), to)
+            assert _state(desk) == was
+
+
+@rules(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(walk=st.lists(st.sampled_from(list(OrderState)), max_size=8))
+def test_no_walk_leaves_a_final_state_or_the_table(drafted: tuple[Desk, str], walk: list[OrderState]) -> None:
+    desk, order_id = drafted
+    _set(desk, OrderState.DRAFTED)
+    expected = OrderState.DRAFTED
+    for to in walk:
+        legal = to in ORDER_NEXT[expected]
+        try:
+            with desk.store.session() as session:
+                advance(session, load_order(session, order_id), to)
+        except OrderError:
+            assert not legal
+        else:
+            assert legal
+            assert expected not in ORDER_FINAL
+            expected = to
+        assert _state(desk) == expected
+
+
+def test_a_row_that_another_process_moved_is_left_alone(drafted: tuple[Desk, str]) -> None:
+    desk, order_id = drafted
+    with desk.store.read() as session:
+        seen = load_order(session, order_id)
+    _set(desk, OrderState.DENIED)
+    with pytest.raises(OrderError, match="no longer previewed"), desk.store.session() as session:
+        advance(session, session.merge(seen, load=False), OrderState.APPROVED)
+    assert _state(desk) == OrderState.DENIED
+
+
+def emitted(desk: Desk, run_id: str) -> list[Envelope]:
+    with desk.store.read() as session:
+        return event_log.read(session, run_id, 0, 100)
+
+
+def of_order(desk: Desk, run_id: str, *names: str) -> list[tuple[Any, ...]]:
+    return [(one.type.value, *(one.payload.get(name) for name in names)) for one in emitted(desk, run_id)]
+
+
+def test_a_filled_order_emits_each_of_its_states_and_the_fill(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    desk.process(desk.decide(action()))
+    (order,), (fill,) = desk.orders(), desk.fills()
+    found = of_order(desk, order.run_id, "was", "state", "order")
+    states = [None, "drafted", "previewed", "approved", "submitting", "filled"]
+    expected = [("order.state", was, state, order.id) for was, state in pairwise(states)]
+    assert [one for one in found if one[0] == "order.state"] == expected
+    (filled,) = [one for one in emitted(desk, order.run_id) if one.type is EventType.ORDER_FILL]
+    assert filled.domain is Domain.ORDER
+    assert (filled.payload["order"], filled.payload["fill"]) == (order.id, fill.id)
+    assert (filled.payload["symbol"], filled.payload["quantity"], filled.payload["price"]) == ("AAA", 10, fill.price)
+
+
+def test_a_denied_order_emits_its_reason(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    desk.process(desk.decide(action(), ratings={}))
+    (order,) = desk.orders()
+    assert of_order(desk, order.run_id, "was", "state", "code", "why")[-1] == (
+        "order.state", "drafted", "denied", "no_verdict", order.denial_reason,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("yes", [True, False])
+def test_a_question_and_its_answer(new_desk: NewDesk, yes: bool) -> None:
+    desk = new_desk(approval="manual")
+    desk.process(desk.decide(action()))
+    (order,) = desk.orders()
+    with desk.store.session() as session:
+        answered = approvals.decide(session, desk.settings, order.id, yes, "somebody", "because")
+    asked, decided = [one for one in emitted(desk, order.run_id) if one.domain is Domain.APPROVAL]
+    assert (asked.type, asked.approval_id) == (EventType.APPROVAL_ASKED, answered.id)
+    assert (asked.payload["order"], asked.payload["notional"]) == (order.id, answered.notional)
+    assert (decided.type, decided.approval_id) == (EventType.APPROVAL_DECIDED, answered.id)
+    decision = "approved" if yes else "denied"
+    assert (decided.payload["decision"], decided.payload["by"], decided.payload["why"]) == (
+        decision, "somebody", "because",
+    )  # fmt: skip
+
+
+def test_an_approval_that_expires_emits_an_event(new_desk: NewDesk) -> None:
+    desk = new_desk(approval="manual", preview_minutes=1e-6)
+    desk.process(desk.decide(action()))
+    (order,) = desk.orders()
+    with desk.store.session() as session:
+        approvals.expire(session, desk.settings)
+    types = [one.type for one in emitted(desk, order.run_id) if one.domain is Domain.APPROVAL]
+    assert types == [EventType.APPROVAL_ASKED, EventType.APPROVAL_EXPIRED]
+
+
+def test_halting_is_published_on_the_desks_own_stream(new_desk: NewDesk) -> None:
+    desk = new_desk(approval="manual")
+    desk.process(desk.decide(action()))
+    (order,) = desk.orders()
+    halting.halt(desk.store, "paper", "a test", "somebody")
+    with desk.store.session() as session:
+        halting.resume(session, desk.settings, "paper", "somebody", "slowly", reduce_only=True)
+        halting.resume(session, desk.settings, "paper", "another")
+    found = [(one.type.value, *one.payload.values()) for one in emitted(desk, DESK)]
+    assert found == [
+        ("order.trading", "paper", "halted", "a test", "somebody"),
+        ("order.trading", "paper", "reducing", "slowly", "somebody"),
+        ("order.trading", "paper", "active", "", "another"),
+    ]
+    assert of_order(desk, order.run_id, "state")[-1] == ("order.state", "denied")
+
+
+def test_a_change_that_is_rolled_back_emits_no_event(new_desk: NewDesk) -> None:
+    desk = new_desk(approval="manual")
+    desk.process(desk.decide(action()))
+    (order,) = desk.orders()
+    before = emitted(desk, order.run_id)
+    with pytest.raises(OrderError), desk.store.session() as session:
+        row = load_order(session, order.id)
+        advance(session, row, OrderState.APPROVED)
+        advance(session, row, OrderState.FILLED)  # which may not follow
+    assert emitted(desk, order.run_id) == before

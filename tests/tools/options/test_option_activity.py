@@ -1,0 +1,218 @@
+"""options_unusual: rules on volume, and what they cannot be applied to."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import Any
+
+import pytest
+
+from chordesk.models.contracts import MODELLED
+from chordesk.models.database.store import Store
+from chordesk.models.tables.orders import OptionMark
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, ReplayMarket
+from tests.tools.conftest import Call, MakeContext
+from tests.tools.market.far_market import TODAY, daily
+from tests.tools.options.chains import APRIL, ChainMarket, fair_chain, known_bars, market, row
+
+PUT, CALL = "AAA240419P00095000", "AAA240419C00105000"
+
+
+def gaps_of(answer: Any) -> dict[str, str]:
+    return {gap["what"]: gap["reason"] for gap in answer.payload["missing"]}
+
+
+def test_volume_over_open_interest(make_context: MakeContext, call: Call) -> None:
+    listed = [
+        row(PUT, 1.0, 1.1, volume=2000.0, open_interest=1000.0),
+        row(CALL, 1.0, 1.1, volume=500.0, open_interest=0.0),
+        row("AAA240419C00110000", 1.0, 1.1, volume=99.0, open_interest=1.0),  # too few
+        row("AAA240419C00115000", 1.0, 1.1, volume=1999.0, open_interest=1000.0),  # not twice
+        row("AAA240419C00120000", 1.0, 1.1, volume=5000.0, open_interest=None),
+    ]
+    answer = call(make_context(market({"AAA": listed})), "options_unusual", symbols=["AAA"])
+    found = [(one["contract"], one["volumeToInterest"], one["fromSpot"]) for one in answer.payload["contracts"]]
+    assert found == [(PUT, 2.0, -0.05), (CALL, None, 0.05)]
+    assert gaps_of(answer)["openInterest"] == "not known of 1 contracts with volume"
+    assert answer.payload["rules"]["contract"] == "volume of 100 or more, and at least 2 times the open interest"
+    (total,) = answer.payload["volumes"]
+    assert (total["putVolume"], total["callVolume"], total["putCallRatio"]) == (2000.0, 7598.0, 0.26)
+
+
+def test_volume_over_its_own_past(make_context: MakeContext, call: Call, store: Store) -> None:
+    listed = [row(PUT, 1.0, 1.1, volume=400.0), row(CALL, 1.0, 1.1, volume=150.0)]
+    context = make_context(market({"AAA": listed}), store)
+    with store.session() as session:
+        for back, volume in enumerate((100.0, 200.0, 300.0, 150.0), start=1):
+            day = TODAY - dt.timedelta(days=back)
+            session.add(OptionMark(symbol="AAA", day=day, source="far", put_volume=volume, call_volume=100.0))
+    early = call(context, "options_unusual", symbols=["AAA"])
+    (total,) = early.payload["volumes"]
+    assert (total["putVolumeToUsual"], total["putUnusual"]) == (None, None)
+    assert gaps_of(early)["usual put volume"] == "not available: 4 of 5 days of its own history are stored"
+    with store.session() as session:
+        day = TODAY - dt.timedelta(days=5)
+        session.add(OptionMark(symbol="AAA", day=day, source="far", put_volume=250.0, call_volume=100.0))
+    (total,) = call(context, "options_unusual", symbols=["AAA"]).payload["volumes"]
+    assert (total["putVolumeToUsual"], total["putUnusual"]) == (2.0, True)
+    assert (total["callVolumeToUsual"], total["callUnusual"]) == (1.5, False)
+
+
+def test_a_limit_is_stated(make_context: MakeContext, call: Call) -> None:
+    listed = [row(f"AAA240419P{strike:05d}000", 1.0, 1.1, volume=1e4) for strike in range(90, 96)]
+    answer = call(make_context(market({"AAA": listed})), "options_unusual", symbols=["AAA"], limit=2)
+    assert len(answer.payload["contracts"]) == 2
+    assert gaps_of(answer)["rows"] == "6 contracts are unusual, 2 are shown"
+
+
+def test_a_modelled_chain_has_no_volume(data: ReplayData, make_context: MakeContext, call: Call) -> None:
+    context = make_context(ModelledReplay(data, ReplayClock(dt.date(2010, 8, 12)), 0.04))
+    answer = call(context, "options_unusual", symbols=["MMM"])
+    assert not answer.has_data
+    assert (answer.payload["contracts"], answer.payload["volumes"]) == ([], [])
+    assert gaps_of(answer) == {"volume": "not available: modelled chains have none"}
+
+
+def only(answer: Any) -> dict[str, Any]:
+    (found,) = answer.payload["volatilities"]
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.fixture
+def known() -> ChainMarket:
+    """AAA with bars of known volatility, and a chain at a volatility of 30 %."""
+    return market(histories={"AAA": known_bars("AAA")})
+
+
+def test_known_volatilities(make_context: MakeContext, call: Call, known: ChainMarket) -> None:
+    answer = call(make_context(known, risk_free_rate=0.0), "volatility_get", symbols=["AAA"])
+    found = only(answer)
+    assert (found["hv20"], found["hv60"], found["yangZhang20"]) == (0.335, 0.2361, 0.3282)
+    assert (found["hvRank"], found["hvRankSessions"]) == (0.721, 252)
+    assert (found["expiry"], found["dte"], found["strike"]) == (APRIL.isoformat(), 35, 100.0)
+    assert found["iv"] == pytest.approx(0.3, abs=1e-3)
+    assert found["ivHvRatio"] == pytest.approx(0.3 / 0.335004, abs=1e-3)
+    # Brenner and Subrahmanyam 1988: a straddle at the money is about .8 sigma sqrt(T).
+    assert found["impliedMove"] == pytest.approx(0.7979 * 0.3 * math.sqrt(35 / 365), abs=1e-3)
+    assert found["putSkew"] == pytest.approx(0.0, abs=1e-3)
+    assert found["putSkewStrike"] == 95.0
+    assert (found["ivRank"], found["ivRankDays"]) == (None, 0)
+    assert gaps_of(answer) == {"ivRank": "not available: 0 of 60 days of its own history are stored"}
+
+
+def stored(store: Store, days: int, iv: float, source: str = "far", symbol: str = "AAA") -> None:
+    """Marks of so many days before today, their volatility rising to `iv` on the last."""
+    with store.session() as session:
+        for back in range(1, days + 1):
+            day = TODAY - dt.timedelta(days=back)
+            session.add(OptionMark(symbol=symbol, day=day, source=source, at_the_money_iv=iv - 0.001 * back))
+
+
+def test_the_rank_needs_history_of_its_own(
+    make_context: MakeContext, call: Call, known: ChainMarket, store: Store
+) -> None:
+    context = make_context(known, store, risk_free_rate=0.0)
+    stored(store, 59, 0.34)
+    stored(store, 300, 0.9, source=MODELLED)
+    stored(store, 300, 0.9, symbol="BBB")
+    found = only(call(context, "volatility_get", symbols=["AAA"]))
+    assert (found["ivRank"], found["ivRankDays"]) == (None, 59)
+    with store.session() as session:
+        day = TODAY - dt.timedelta(days=60)
+        session.add(OptionMark(symbol="AAA", day=day, source="far", at_the_money_iv=0.2))
+        session.add(OptionMark(symbol="AAA", day=TODAY - dt.timedelta(days=400), source="far", at_the_money_iv=9.0))
+    answer = call(context, "volatility_get", symbols=["AAA"])
+    # From .2 to .339, and .3 is today's; the mark of more than a year ago does not count.
+    assert only(answer)["ivRank"] == pytest.approx((0.3 - 0.2) / (0.339 - 0.2), abs=2e-3)
+    assert only(answer)["ivRankDays"] == 60
+    assert "ivRank" not in gaps_of(answer)
+
+
+def test_each_day_leaves_one_mark(make_context: MakeContext, call: Call, known: ChainMarket, store: Store) -> None:
+    context = make_context(known, store)
+    for _ in range(2):
+        call(context, "volatility_get", symbols=["AAA"])
+    call(context, "options_unusual", symbols=["AAA"])
+    with store.read() as session:
+        (mark,) = session.query(OptionMark).all()
+    assert (mark.symbol, mark.day, mark.source) == ("AAA", TODAY, "far")
+    assert mark.at_the_money_iv == pytest.approx(0.3, abs=0.02)
+    assert (mark.put_volume, mark.call_open_interest) == (1300.0, 13000.0)
+
+
+def test_quotes_of_an_earlier_day_leave_the_mark_of_that_day(
+    make_context: MakeContext, call: Call, known: ChainMarket, store: Store
+) -> None:
+    """Asked for again on a later day, they are no second day of history, and none of their own."""
+    day = TODAY - dt.timedelta(days=1)
+    known.quoted = known.clock.now() - dt.timedelta(days=1)
+    stored(store, 59, 0.34)
+    for tool in ("volatility_get", "options_unusual", "volatility_get"):
+        found = call(make_context(known, store), tool, symbols=["AAA"])
+    assert only(found)["ivRankDays"] == 58
+    with store.read() as session:
+        assert session.query(OptionMark).where(OptionMark.day == TODAY).all() == []
+        assert session.query(OptionMark).where(OptionMark.day == day).count() == 1
+
+
+def test_a_mark_of_today_or_later_is_no_history(
+    make_context: MakeContext, call: Call, known: ChainMarket, store: Store
+) -> None:
+    """A replay of an earlier day does not see what a later one has stored."""
+    with store.session() as session:
+        for ahead in range(80):
+            day = TODAY + dt.timedelta(days=ahead)
+            session.add(OptionMark(symbol="AAA", day=day, source="far", at_the_money_iv=0.5))
+    found = only(call(make_context(known, store), "volatility_get", symbols=["AAA"]))
+    assert (found["ivRank"], found["ivRankDays"]) == (None, 0)
+
+
+def test_without_a_chain_the_realised_figures_stay(make_context: MakeContext, call: Call, market: ReplayMarket) -> None:
+    answer = call(make_context(market), "volatility_get", symbols=["MMM"])
+    found = only(answer)
+    assert found["hv20"] is not None
+    assert (found["iv"], found["impliedMove"], found["ivRank"]) == (None, None, None)
+    assert "DESK_REPLAY_OPTIONS=modelled" in gaps_of(answer)["option chain"]
+
+
+def test_without_bars_the_implied_figures_stay(make_context: MakeContext, call: Call) -> None:
+    answer = call(make_context(market()), "volatility_get", symbols=["AAA"])
+    found = only(answer)
+    assert (found["hv20"], found["yangZhang20"], found["ivHvRatio"]) == (None, None, None)
+    assert found["iv"] is not None
+    assert gaps_of(answer)["bars"] == "unknown symbol AAA"
+
+
+def test_ten_bars_and_a_flat_line_give_nothing_false(make_context: MakeContext, call: Call) -> None:
+    histories = {"AAA": daily("AAA", [10.0, 11.0] * 5), "BBB": daily("BBB", [10.0] * 100)}
+    far = market({"AAA": fair_chain(), "BBB": fair_chain("BBB")}, histories=histories)
+    short, flat = call(make_context(far), "volatility_get", symbols=["AAA", "BBB"]).payload["volatilities"]
+    assert (short["hv20"], short["yangZhang20"], short["hvRank"], short["ivHvRatio"]) == (None, None, None, None)
+    assert (flat["hv20"], flat["yangZhang20"], flat["hvRank"], flat["ivHvRatio"]) == (0.0, 0.0, None, None)
+
+
+def test_a_chain_without_a_price_at_the_money(make_context: MakeContext, call: Call, known: ChainMarket) -> None:
+    put, call_ = "AAA240419P00100000", "AAA240419C00100000"
+    known.rows = {"AAA": [row(put, 2.0, 1.0), row(call_, 2.0, 2.1), row("AAA240419P00050000", 0.0, 0.1)]}
+    answer = call(make_context(known), "volatility_get", symbols=["AAA"])
+    assert (only(answer)["iv"], only(answer)["impliedMove"], only(answer)["putSkew"]) == (None, None, None)
+    gaps = gaps_of(answer)
+    assert gaps["iv"] == f"not at the money of 2024-04-19: {put}: a crossed quote, its bid above its ask"
+    assert gaps["putSkew"] == "no put of 2024-04-19 with a delta within 0.1 of -0.25 has a volatility"
+    known.rows = {"AAA": [row(put, 2.0, 2.1)]}
+    assert gaps_of(call(make_context(known), "volatility_get", symbols=["AAA"]))["iv"].startswith("no strike of")
+    known.rows = {"AAA": []}
+    answer = call(make_context(known), "volatility_get", symbols=["AAA"])
+    assert gaps_of(answer)["iv"] == "no contract expires in 7 to 60 days"
+
+
+def test_a_modelled_chain_is_labelled(data: ReplayData, make_context: MakeContext, call: Call) -> None:
+    context = make_context(ModelledReplay(data, ReplayClock(dt.date(2010, 5, 5)), 0.04))
+    answer = call(context, "volatility_get", symbols=["AAPL"])
+    (chain,) = answer.payload["chains"]
+    assert (chain["source"], only(answer)["dte"]) == (MODELLED, 16)
+    assert only(answer)["iv"] == pytest.approx(1.1 * only(answer)["yangZhang20"], rel=0.02)
+    assert only(answer)["putSkew"] > 0

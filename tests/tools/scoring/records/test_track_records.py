@@ -1,0 +1,237 @@
+"""The record of voices, from the database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlmodel import Session
+
+from chordesk.models.settings import Settings
+from chordesk.models.tables.board import VerdictQuestion
+from chordesk.models.tables.runs import Run, ScreenHit, Verdict
+from chordesk.tools.scoring.track_records import (
+    VoicePlan,
+    better_round,
+    lens_judgements,
+    plan_voices,
+    role_judgements,
+    tiers_of,
+    tool_forecasts,
+    verdict_judgements,
+    voice_forecasts,
+    voice_plans,
+    voice_records,
+)
+from chordesk.tools.scoring.voices import VoiceRecord
+from tests.builders import a_report, a_step, a_turn
+from tests.tools.scoring.records.board import RULES, a_forecast, a_question, a_run_on, a_signal, on_board, on_day
+from tests.tools.scoring.test_voices import record
+
+
+def test_only_what_has_an_outcome_is_read(session: Session) -> None:
+    run = a_run_on(session, 0)
+    for name, outcome, state in [("yes", 1.0, "resolved"), ("open", None, "open"), ("void", None, "void")]:
+        a_forecast(session, run, a_question(session, name, outcome, state=state), "ada", 0.7)
+    other = a_run_on(session, 0, account="other")
+    a_forecast(session, other, a_question(session, "other", 1.0), "ada", 0.9)
+    (found,) = voice_forecasts(session, "paper")
+    assert (found.source, found.probability, found.baseline, found.outcome) == ("ada", 0.7, 0.5, 1.0)
+    assert (found.at, found.known, found.run, found.round) == (on_day(0), on_day(14), run.id, 1)
+    assert [one.probability for one in voice_forecasts(session, "other")] == [0.9]
+
+
+def test_a_day_draws_on_nothing_that_closed_later(session: Session) -> None:
+    for day in range(3):
+        a_forecast(session, a_run_on(session, day), a_question(session, f"q{day}", 1.0, day), "ada", 0.7)
+    assert len(voice_forecasts(session, "paper", on_day(13))) == 0
+    assert len(voice_forecasts(session, "paper", on_day(15))) == 2
+    assert len(voice_forecasts(session, "paper")) == 3
+
+
+def test_an_outcome_before_the_deadline_is_known_from_then_on(session: Session) -> None:
+    early, late = on_day(3), on_day(20)
+    for name, resolved_at in (("early", early), ("late", late)):
+        a_forecast(session, a_run_on(session, 0), a_question(session, name, 1.0, resolved_at=resolved_at), "ada", 0.7)
+    assert [one.known for one in voice_forecasts(session, "paper", early)] == [early]
+    assert sorted(one.known for one in voice_forecasts(session, "paper", late)) == [early, on_day(14)]
+
+
+def test_a_record_is_alpha_of_the_last_positions(session: Session) -> None:
+    for day, outcome in ((0, 1.0), (1, 0.0)):
+        run, question = a_run_on(session, day), a_question(session, f"q{day}", outcome, day)
+        a_forecast(session, run, question, "ada", 0.2)
+        a_forecast(session, run, question, "ada", 0.7, round=2)
+    ada, newcomer = voice_records(voice_forecasts(session, "paper"), ["ada", "newcomer"])
+    assert ada.alpha is not None
+    assert ada.alpha.mean == pytest.approx((0.16 - 0.24) / 2)
+    assert (ada.alpha.n, ada.alpha.dates) == (2, 2)
+    assert newcomer.alpha is None
+
+
+def test_the_blind_round_leads_until_the_second_has_the_better_record(session: Session) -> None:
+    run, question = a_run_on(session, 0), a_question(session, "q", 1.0)
+    a_forecast(session, run, question, "ada", 0.6)
+    assert better_round(session, "paper") == 1
+    a_forecast(session, run, question, "ada", 0.8, round=2)
+    assert better_round(session, "paper") == 2
+    assert better_round(session, "paper", on_day(3)) == 1
+
+
+def a_hit(session: Session, run: Run, lens: str, symbol: str, confidence: str = "high", model: str = RULES) -> None:
+    step = a_step(session, run)
+    turn = a_turn(session, step, model=model)
+    session.add(
+        ScreenHit(
+            run_id=run.id,
+            step_id=step.id,
+            turn_id=turn.id,
+            lens=lens,
+            symbol=symbol,
+            instrument="equity",
+            confidence=confidence,
+            thesis="up",
+        )
+    )
+    session.flush()
+
+
+def test_a_hit_is_scored_by_the_question_of_its_symbol_and_day(session: Session) -> None:
+    question = a_question(session, "aapl", 1.0)
+    a_question(session, "open", None, symbol="IBM")
+    a_question(session, "elsewhere", 1.0, symbol="GE", market="yahoo")
+    run = a_run_on(session, 0)
+    for symbol in ("AAPL", "IBM", "GE", "XOM"):
+        a_hit(session, run, "technical", symbol, model="codex:gpt-5.5")
+    a_hit(session, a_run_on(session, 1), "technical", "AAPL")  # of a day without a question
+    (found,) = lens_judgements(session, "paper")
+    assert (found.source, found.label, found.question) == ("technical", "high", question.id)
+    assert (found.author, found.outcome, found.at, found.known) == ("codex:gpt-5.5", 1.0, on_day(0), on_day(14))
+    assert lens_judgements(session, "paper", on_day(13)) == []
+    assert lens_judgements(session, "other") == []
+
+
+def test_reports_and_verdicts_are_scored_by_the_question_of_the_verdict(session: Session) -> None:
+    """The verdict names its question, whatever other one its symbol has that day."""
+    run = a_run_on(session, 0)
+    a_question(session, "another", 0.0)
+    mine = a_question(session, "mine", 1.0, source="verdict")
+    report = a_report(session, a_step(session, run, role="risk"), a_turn(session, a_step(session, run)))
+    verdict = Verdict(
+        run_id=run.id, candidate_id=report.candidate_id, symbol="AAPL", rating="BUY", confidence="high", summary=""
+    )
+    session.add(verdict)
+    session.flush()
+    session.add(VerdictQuestion(verdict_id=verdict.id, question_id=mine.id))
+    session.flush()
+    (role,) = role_judgements(session, "paper")
+    assert (role.source, role.label, role.question, role.outcome) == ("risk", "CONFIRMED high", mine.id, 1.0)
+    (rated,) = verdict_judgements(session, "paper")
+    assert (rated.source, rated.label, rated.question, rated.author) == ("BUY", "BUY high", mine.id, run.model)
+
+
+def test_a_report_that_failed_judged_nothing(session: Session) -> None:
+    a_question(session, "q", 1.0)
+    step = a_step(session, a_run_on(session, 0), role="risk")
+    a_report(session, step, a_turn(session, step), status="failed", verdict=None, confidence=None)
+    assert role_judgements(session, "paper") == []
+
+
+def test_a_signal_is_scored_on_the_questions_of_its_board_that_it_concerns(session: Session) -> None:
+    run = a_run_on(session, 0)
+    aapl, ibm = a_question(session, "aapl", 1.0), a_question(session, "ibm", 0.0, symbol="IBM")
+    on_board(session, run, aapl, "Q1")
+    on_board(session, run, ibm, "Q2", baseline=0.4)
+    a_signal(session, run, "momentum", 0.7, "AAPL", "XOM")
+    a_signal(session, run, "calendar", 0.3, "Q2")
+    a_signal(session, run, "regime", 0.9)  # on everything: it implies nothing for one
+    a_signal(session, run, "silent", None, "AAPL")
+    a_signal(session, run, "broken", 0.9, "AAPL", state="offline")
+    other = a_run_on(session, 1)
+    a_signal(session, other, "momentum", 0.1, "AAPL")  # AAPL is not asked about on its board
+    found = tool_forecasts(session, "paper")
+    assert {(one.source, one.question, one.probability, one.baseline, one.outcome) for one in found} == {
+        ("momentum", aapl.id, 0.7, 0.5, 1.0),
+        ("calendar", ibm.id, 0.3, 0.4, 0.0),
+    }
+    assert {one.author for one in found} == {"code"}
+    assert tool_forecasts(session, "paper", on_day(13)) == []
+    assert tool_forecasts(session, "other") == []
+
+
+def test_a_question_without_a_baseline_is_not_scored(session: Session) -> None:
+    run = a_run_on(session, 0)
+    question = a_question(session, "q", 1.0, baseline=None)
+    on_board(session, run, question, "Q1", baseline=None)
+    a_signal(session, run, "momentum", 0.7, "AAPL")
+    assert tool_forecasts(session, "paper") == []
+
+
+VOICES = ("ada", "bo", "cy", "di")
+GOOD, BAD = record("ada", 0.05, 0.01), record("bo", -0.05, 0.01)
+UNKNOWN = (VoiceRecord("cy"), VoiceRecord("di"))
+
+
+def settings(**values: Any) -> Settings:
+    return Settings(home=Path("/nowhere"), **values)
+
+
+def test_without_a_record_all_are_alike() -> None:
+    plans = plan_voices([VoiceRecord(voice) for voice in VOICES], settings(), 2)
+    assert plans == dict.fromkeys(VOICES, VoicePlan(pytest.approx(0.25), 2, 2, "standard"))
+
+
+def test_a_proven_voice_goes_deeper_and_a_costly_one_is_left_out() -> None:
+    """Three live on: shares 2/3, 1/6 and 1/6 of six turns are 4, 1 and 1."""
+    plans = plan_voices([GOOD, BAD, *UNKNOWN], settings(), 2)
+    assert list(plans) == ["ada", "cy", "di"]
+    assert plans["ada"] == VoicePlan(pytest.approx(2 / 3), 4, 2, "deep")
+    assert plans["cy"] == plans["di"] == VoicePlan(pytest.approx(1 / 6), 1, 1, "standard")
+
+
+def test_both_can_be_switched_off() -> None:
+    records = [GOOD, BAD, *UNKNOWN]
+    equal = plan_voices(records, settings(voice_compute="equal", voice_extinction=False), 2)
+    assert equal == dict.fromkeys(VOICES, VoicePlan(pytest.approx(0.25), 2, 2, "standard"))
+    without_extinction = plan_voices(records, settings(voice_extinction=False), 2)
+    assert list(without_extinction) == list(VOICES)
+    assert without_extinction["ada"].depth == "deep"
+    without_skill = plan_voices(records, settings(voice_compute="equal"), 2)
+    assert {plan.turns for plan in without_skill.values()} == {2}
+    assert "bo" not in without_skill
+
+
+@pytest.mark.parametrize(("depth", "best"), [("quick", "standard"), ("standard", "deep"), ("deep", "deep")])
+def test_the_depth_starts_from_the_setting(depth: str, best: str) -> None:
+    plans = plan_voices([GOOD, *UNKNOWN], settings(depth=depth), 2)
+    assert (plans["ada"].depth, plans["cy"].depth) == (best, depth)
+
+
+def test_models_go_by_the_rank_of_the_shares() -> None:
+    """The first tier for the largest share; those that are equal share the one in the middle of their ranks."""
+    one_ahead = {"ada": 0.6, "bo": 0.1, "cy": 0.1, "di": 0.1, "ed": 0.1}
+    assert tiers_of(one_ahead, 3) == {"ada": 0, **dict.fromkeys(("bo", "cy", "di", "ed"), 1)}
+    assert tiers_of({"ada": 0.5, "bo": 0.3, "cy": 0.2}, 3) == {"ada": 0, "bo": 1, "cy": 2}
+    assert tiers_of(dict.fromkeys(VOICES, 0.25), 3) == dict.fromkeys(VOICES, 1)
+    assert tiers_of(dict.fromkeys(VOICES, 0.25), 1) == dict.fromkeys(VOICES, 0)
+    assert tiers_of({"ada": 1.0}, 0) == {"ada": None}
+
+
+def test_plans_name_the_tier_where_there_are_models_of_voices() -> None:
+    plans = plan_voices([GOOD, *UNKNOWN], settings(voice_models="codex:big; codex:small;"), 2)
+    assert {voice: plan.tier for voice, plan in plans.items()} == {"ada": 0, "cy": 1, "di": 1}
+
+
+def test_plans_come_from_what_was_known_on_the_day(session: Session) -> None:
+    """Ada is right on 12 days and wrong on none: a proven record from the day on which they closed."""
+    for day in range(12):
+        run, question = a_run_on(session, day), a_question(session, f"q{day}", 1.0, day)
+        a_forecast(session, run, question, "ada", 0.8 + day / 100)
+        a_forecast(session, run, question, "bo", 0.5)
+    early = voice_plans(session, settings(), "paper", ("ada", "bo", "cy"), until=on_day(11))
+    later = voice_plans(session, settings(), "paper", ("ada", "bo", "cy"), until=on_day(40))
+    assert [plan.turns for plan in early.values()] == [2, 2, 2]
+    assert {voice: plan.turns for voice, plan in later.items()} == {"ada": 4, "bo": 1, "cy": 1}
+    off = voice_plans(session, settings(voice_compute="equal"), "paper", ("ada", "bo", "cy"), until=on_day(40))
+    assert [plan.turns for plan in off.values()] == [2, 2, 2]

@@ -1,0 +1,252 @@
+"""Compute by skill: shares, turns, and the voices that end."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chordesk.models.errors import UsageError
+from chordesk.tools.scoring.statistics import DatedMean, alpha, dated_mean
+from chordesk.tools.scoring.voices import (
+    VoiceRecord,
+    agreement,
+    agreements,
+    compute_shares,
+    consensus,
+    crowd,
+    effective_voices,
+    error_correlation,
+    extinct,
+    last_positions,
+    majority_by_chance,
+    plan_turns,
+    revision_gain,
+)
+from tests.tools.scoring.test_summary import forecast
+
+SIX = ("a", "b", "c", "d", "e", "f")
+
+
+def record(voice: str, mean: float, error: float | None, n: int = 400) -> VoiceRecord:
+    return VoiceRecord(voice, DatedMean(mean, error, n, max(1, n // 10)))
+
+
+def test_shares_are_equal_until_skill_is_proven() -> None:
+    unproven = [VoiceRecord("a"), record("b", 0.01, 0.02), record("c", 0.05, None, 10), record("d", -0.1, 0.01)]
+    assert compute_shares(unproven) == dict.fromkeys("abcd", pytest.approx(0.25))
+    assert compute_shares([]) == {}
+
+
+def test_half_goes_by_the_lower_bound() -> None:
+    """On 40 dates, 2.0227 errors below: .02977 and .00977 are 75.3 % and 24.7 % of the second half."""
+    shares = compute_shares([record("a", 0.05, 0.01), record("b", 0.03, 0.01), record("c", 0, 0.01), VoiceRecord("d")])
+    assert shares == {
+        "a": pytest.approx(0.125 + 0.5 * 0.02977 / 0.03954, abs=1e-4),
+        "b": pytest.approx(0.125 + 0.5 * 0.00977 / 0.03954, abs=1e-4),
+        "c": 0.125,
+        "d": 0.125,
+    }
+
+
+def test_turns_follow_shares_and_keep_their_sum() -> None:
+    equal = compute_shares([VoiceRecord(voice) for voice in SIX])
+    assert plan_turns(equal, SIX, 2) == dict.fromkeys(SIX, 2)
+    skilled = compute_shares([record("a", 0.05, 0.01), *(VoiceRecord(voice) for voice in SIX[1:])])
+    assert plan_turns(skilled, SIX, 2) == {"a": 7, **dict.fromkeys(SIX[1:], 1)}
+    assert plan_turns({}, SIX, 2) == dict.fromkeys(SIX, 2)
+    assert plan_turns(equal, [], 2) == {}
+
+
+records = st.lists(
+    st.builds(
+        record,
+        st.sampled_from(["a", "b", "c", "d", "e", "f", "g", "h"]),
+        st.floats(-0.2, 0.2),
+        st.none() | st.floats(0.001, 0.1),
+        st.integers(1, 800),
+    ),
+    unique_by=lambda one: one.voice,
+    max_size=8,
+)
+
+
+@given(records, st.integers(1, 4))
+def test_every_voice_has_a_turn_and_the_total_stays(drawn: list[VoiceRecord], rounds: int) -> None:
+    shares = compute_shares(drawn)
+    assert sum(shares.values()) == pytest.approx(1 if drawn else 0)
+    assert all(share >= 0.5 / len(drawn) - 1e-12 for share in shares.values())
+    turns = plan_turns(shares, list(shares), rounds)
+    assert sum(turns.values()) == rounds * len(drawn)
+    assert all(count >= 1 for count in turns.values())
+    for one in shares:
+        for other in shares:
+            assert shares[one] < shares[other] + 1e-6 or turns[one] >= turns[other]
+
+
+@given(records)
+def test_only_a_proven_loss_ends_a_voice_and_three_stay(drawn: list[VoiceRecord]) -> None:
+    alive = {one.voice for one in drawn}
+    ending = extinct(drawn, alive)
+    assert ending <= alive
+    assert len(alive) - len(ending) >= min(3, len(alive))
+    for one in drawn:
+        if one.voice in ending:
+            assert one.alpha is not None
+            assert one.alpha.n >= 350
+            assert one.alpha.upper is not None
+            assert one.alpha.upper < 0
+
+
+def test_the_bounds_of_extinction() -> None:
+    others = [VoiceRecord("x"), VoiceRecord("y"), VoiceRecord("z")]
+    alive = {"a", "x", "y", "z"}
+    assert extinct([record("a", -0.05, 0.02, 350), *others], alive) == {"a"}
+    assert extinct([record("a", -0.05, 0.02, 349), *others], alive) == set()
+    assert extinct([record("a", -0.05, 0.026, 350), *others], alive) == set()
+    assert extinct([record("a", -0.05, None, 350), *others], alive) == set()
+    assert extinct([record("a", -0.05, 0.02, 350), *others], {"a", "x", "y"}) == set()
+    assert extinct([record("a", -0.05, 0.02, 350), *others], {"x", "y", "z"}) == set()
+
+
+def test_the_worst_end_first() -> None:
+    drawn = [record("a", -0.05, 0.01), record("b", -0.09, 0.01), record("c", -0.07, 0.01), record("d", -0.02, 0.005)]
+    assert extinct(drawn, {"a", "b", "c", "d", "e"}) == {"b", "c"}
+
+
+@pytest.mark.parametrize(("push", "ends"), [(0.0, False), (0.35, True)])
+def test_luck_does_not_end_a_voice_and_overconfidence_does(push: float, ends: bool) -> None:
+    """400 questions on 40 dates at a baseline of .5: a voice without skill, timid or 35 points too sure."""
+    draws = np.random.default_rng(2)
+    values = []
+    for at in range(400):
+        forecast = 0.5 + push * (1 if draws.random() < 0.5 else -1) + draws.normal() * 0.02
+        outcome = float(draws.random() < 0.5)
+        values.append((date(2026, 1, 1) + timedelta(days=at // 10), alpha(min(max(forecast, 0), 1), 0.5, outcome)))
+    drawn = [VoiceRecord("a", dated_mean(values)), *(VoiceRecord(voice) for voice in "xyz")]
+    assert extinct(drawn, {"a", "x", "y", "z"}) == ({"a"} if ends else set())
+
+
+def test_rounds_are_at_least_one() -> None:
+    with pytest.raises(UsageError, match="0 rounds"):
+        plan_turns({"a": 1.0}, ["a"], 0)
+
+
+crowds = st.lists(st.floats(0, 1), min_size=1, max_size=12)
+
+
+def test_five_of_six_is_half_of_what_is_left() -> None:
+    found = agreement([0.6, 0.7, 0.8, 0.55, 0.9, 0.4], 0.5)
+    assert found is not None
+    assert (found.n, found.share) == (6, pytest.approx(5 / 6))
+    assert found.corrected == pytest.approx((5 / 6 - 0.65625) / 0.34375)
+
+
+def test_a_voice_on_the_baseline_takes_no_side() -> None:
+    found = agreement([0.3, 0.3, 0.5], 0.3)
+    assert found is not None
+    assert (found.n, found.corrected) == (1, None)
+    assert agreement([0.3], 0.3) is None
+
+
+def test_factions_can_agree_where_the_whole_does_not() -> None:
+    forecasts = {"a": 0.8, "b": 0.7, "c": 0.2, "d": 0.3, "e": 0.9}
+    factions = {"a": "bulls", "b": "bulls", "c": "bears", "d": "bears", "e": "alone"}
+    overall, within = agreements(forecasts, factions, 0.5)
+    assert overall is not None
+    assert overall.corrected == pytest.approx((0.6 - 0.6875) / 0.3125)
+    assert {name: found and found.corrected for name, found in within.items()} == {
+        "bulls": pytest.approx(1.0),
+        "bears": pytest.approx(1.0),
+        "alone": None,
+    }
+
+
+def test_coin_flips_have_no_consensus_over_many_questions() -> None:
+    draws = np.random.default_rng(5)
+    flips = [agreement(row, 0.5) for row in draws.random((4000, 6)).tolist()]
+    assert consensus(flips) == pytest.approx(0.0, abs=0.02)
+    assert consensus([agreement([0.9] * 6, 0.5)] * 3) == pytest.approx(1.0)
+    assert consensus([agreement([0.9], 0.5), None]) is None
+
+
+def test_six_voices_of_one_model_count_as_one_and_a_half() -> None:
+    assert effective_voices(6, 0.6) == pytest.approx(1.5)
+    assert effective_voices(6, 0.0) == 6
+    assert effective_voices(6, 1.0) == 1
+    assert effective_voices(3, -0.5) is None
+
+
+def test_errors_that_share_half_correlate_by_half() -> None:
+    draws = np.random.default_rng(9)
+    errors = draws.normal(size=(1, 20_000)) + draws.normal(size=(5, 20_000))
+    assert error_correlation(errors) == pytest.approx(0.5, abs=0.02)
+    with_a_constant = np.vstack([errors, np.full(20_000, 0.2)])
+    assert error_correlation(with_a_constant) == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("errors", [np.ones((1, 9)), np.zeros((4, 9)), np.eye(2), np.zeros(4)])
+def test_too_few_errors_have_no_correlation(errors: np.ndarray) -> None:
+    assert error_correlation(errors) is None
+
+
+def test_no_voices_have_no_majority() -> None:
+    with pytest.raises(UsageError, match="0 voices"):
+        majority_by_chance(0)
+    assert not math.isnan(majority_by_chance(40))
+
+
+def test_a_gain_is_paired_by_run_and_question() -> None:
+    """.6 to .8 on a yes gains .12; .3 to .4 on a no loses .07; a question of one round counts for nothing."""
+    rows = [
+        forecast("q1", 0.6, 1),
+        forecast("q1", 0.8, 1, round=2),
+        forecast("q2", 0.3, 0, day=1),
+        forecast("q2", 0.4, 0, day=1, round=2),
+        forecast("q3", 0.1, 1),
+    ]
+    found = revision_gain(rows)
+    assert found is not None
+    assert (found.n, found.dates) == (2, 2)
+    assert found.mean == pytest.approx((0.12 - 0.07) / 2)
+    assert revision_gain(rows[:1]) is None
+
+
+def test_the_last_position_is_that_of_the_last_round_of_each_run() -> None:
+    rows = [
+        forecast("q1", 0.8, 1, round=2),
+        forecast("q1", 0.6, 1),
+        forecast("q1", 0.7, 1, day=1, run="s"),
+        forecast("q1", 0.2, 1, source="b"),
+    ]
+    assert sorted(one.probability for one in last_positions(rows)) == [0.2, 0.7, 0.8]
+
+
+def test_the_crowd_of_each_round_is_scored_on_the_same_questions() -> None:
+    """.6 and .4 blind, mean .5; then .9 with the second voice's .4 kept, since it sat the round out: .65."""
+    rows = [
+        forecast("q1", 0.6, 1, source="a"),
+        forecast("q1", 0.4, 1, source="b"),
+        forecast("q1", 0.9, 1, source="a", round=2),
+        forecast("q9", 0.1, 1, source="a", run="of one round"),
+    ]
+    found = crowd(rows)
+    assert found is not None
+    assert (found.blind.questions, found.informed.questions) == (1, 1)
+    assert found.blind.brier.mean == pytest.approx(0.25)
+    assert found.informed.brier.mean == pytest.approx(0.35**2)
+    assert found.gain.mean == pytest.approx(0.25 - 0.35**2)
+    assert found.better_round == 2
+
+
+def test_debate_that_costs_leaves_the_blind_round() -> None:
+    rows = [forecast("q1", 0.6, 1), forecast("q1", 0.3, 1, round=2)]
+    worse, same = crowd(rows), crowd([forecast("q1", 0.6, 1), forecast("q1", 0.6, 1, round=2)])
+    assert worse is not None
+    assert same is not None
+    assert (worse.better_round, same.better_round) == (1, 1)
+    assert crowd([forecast("q1", 0.6, 1)]) is None
