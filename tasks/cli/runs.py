@@ -19,7 +19,7 @@ from chordesk.models.errors import RedisDown, UsageError
 from chordesk.models.events import DESK, Envelope, EventType
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import standing_of_run
-from chordesk.models.states import RunState
+from chordesk.models.states import RunKind, RunState
 from chordesk.tasks.cli.output import console, emit
 from chordesk.tasks.cli.shell import Json, opened, standing_line, whoami
 from chordesk.tasks.cli.show.desk_status import event_line
@@ -36,12 +36,11 @@ from chordesk.tasks.cli.show.runs import (
 )
 from chordesk.tasks.cli.start import INTERRUPTED
 from chordesk.tasks.events.feed import Feed
-from chordesk.tasks.reading import runs as run_view
 from chordesk.tasks.reading.boards import board_view
 from chordesk.tasks.reading.orders import lineage
 from chordesk.tasks.reading.run_details import RunDetail, detail
 from chordesk.tasks.reading.run_list import RunFilter, run_page
-from chordesk.tasks.reading.runs import find_run
+from chordesk.tasks.reading.runs import find_run, newest_run
 from chordesk.tasks.telemetry.commits import emitted
 from chordesk.tasks.worker.app import WorkerNotifier
 from chordesk.tasks.worker.stopping import Stop, stop_runs, unfinished
@@ -52,13 +51,18 @@ commands = typer.Typer()
 
 @commands.command()
 def board(
-    run: Annotated[str, typer.Argument(help="The id of an episode, or of a screen with rounds, or its beginning.")],
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            help="An episode, or a screen with rounds: its id or the beginning of it; else the last episode."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show a run's board: signals, questions, forecasts with their citations, voices, and the tally."""
     store = opened()[1]
     with store.read() as session:
-        found = board_view(session, find_run(session, run))
+        found = board_view(session, find_run(session, run) if run is not None else newest_run(session, RunKind.EPISODE))
     emit(found, board_report, as_json=as_json)
 
 
@@ -68,13 +72,19 @@ runs_commands = typer.Typer(name="runs", help="List runs and show their results.
 @runs_commands.command("list")
 def list_runs(
     limit: Annotated[int, typer.Option(help="How many, the newest first.", min=1, max=1000)] = 20,
+    kind: Annotated[str | None, typer.Option(help="Only of this kind, such as screen.")] = None,
+    state: Annotated[RunState | None, typer.Option(help="Only in this state.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="With the runs that a backtest opened for its sessions.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """List runs, the newest first."""
     settings, store = opened()
     with store.read() as session:
-        runs = run_page(session, settings, RunFilter(), limit).runs
-    nothing = "no runs yet; start one with: desk screen"
+        runs = run_page(session, settings, RunFilter(kind, state, with_children=every), limit).runs
+    narrowed = kind is not None or state is not None
+    nothing = "no such runs" if narrowed else "no runs yet; start one with: desk screen"
     emit(runs, lambda found: run_list(found) if found else nothing, as_json=as_json)
 
 
@@ -87,7 +97,7 @@ def show(
     """Show a run: candidates, verdicts, the trader's actions; or the lineage of one symbol."""
     settings, store = opened()
     with store.read() as session:
-        row = run_view.find_run(session, run)
+        row = find_run(session, run)
         if symbol is not None:
             emit(lineage(session, row, symbol), partial(lineage_report, home=settings.home), as_json=as_json)
             return

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
-from chordesk.models.errors import UsageError
+from chordesk.models.extras import require_extra
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.urls import is_loopback
@@ -54,8 +53,7 @@ def mcp(
     tool: Annotated[list[str] | None, typer.Option(help="A tool to offer, again for more; by default all.")] = None,
 ) -> None:
     """Offer the desk's read tools over the Model Context Protocol; none submits an order."""
-    if find_spec("mcp") is None:
-        raise UsageError("`desk mcp` needs the package mcp", remedy="pip install 'chordesk[mcp]'")
+    require_extra("mcp", "`desk mcp`")
     # Loaded here: agents and a web framework, which no other command of this module's wing has use for.
     from chordesk.agents.offering import offer
 

@@ -39,13 +39,15 @@ SYMBOLS = 12  # named in a row
 @dataclass(frozen=True, slots=True)
 class RunFilter:
     """What a list of runs is narrowed to; None matches everything. day: New York date on which the run was opened;
-    market_day: New York date that its market was on; symbol: one of its candidates, or of its orders."""
+    market_day: New York date that its market was on; symbol: one of its candidates, or of its orders.
+    with_children: with the runs that other runs opened, as a backtest does for its sessions."""
 
     kind: str | None = None
     state: str | None = None
     day: dt.date | None = None
     market_day: dt.date | None = None
     symbol: str | None = None
+    with_children: bool = True
 
 
 class RunRow(Frozen):
@@ -121,6 +123,8 @@ def _conditions(wanted: RunFilter) -> list[Any]:
     for column, day in ((Run.created_at, wanted.day), (Run.market_now, wanted.market_day)):
         if day is not None:
             conditions.append(on_day(column, day))
+    if not wanted.with_children:
+        conditions.append(col(Run.parent_run_id).is_(None))
     if wanted.symbol is not None:
         conditions.append(of_symbol(wanted.symbol.upper()))
     return conditions

@@ -209,6 +209,15 @@ def find_run(session: Session, run_id: str) -> Run:
     raise NotFound(f"there is no run {run_id!r}", remedy=remedy)
 
 
+def newest_run(session: Session, kind: str) -> Run:
+    """Return the newest run of a kind. Raises NotFound."""
+    newest = (col(Run.created_at).desc(), col(Run.id).desc())
+    found = session.exec(select(Run).where(Run.kind == kind).order_by(*newest).limit(1)).first()
+    if found is None:
+        raise NotFound(f"there is no run of the kind {kind} yet", remedy=f"start one with: desk {kind}")
+    return found
+
+
 def progress(session: Session, run_id: str) -> Progress:
     """Return the run's progress, counted at each call; cheap enough for a view that is drawn twice a second."""
     run = session.get_one(Run, run_id)

@@ -96,13 +96,21 @@ def test_without_a_client_it_ends_at_once(home: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_without_the_extra_the_remedy_is_named(home: Path) -> None:
-    code = "import sys; sys.modules['mcp'] = None; from chordesk.tasks.cli.main import main; main()"
+@pytest.mark.parametrize(
+    ("theirs", "said"), [("2.1.0", "mcp <2,>=1.20, and 2.1.0 is installed"), ("1.0", "and 1.0 is")]
+)
+def test_another_version_of_the_library_is_refused_in_one_line(home: Path, theirs: str, said: str) -> None:
+    """Before anything of it is loaded: mcp 2 has other names."""
+    found = home / "theirs" / f"mcp-{theirs}.dist-info"
+    found.mkdir(parents=True)
+    (found / "METADATA").write_text(f"Metadata-Version: 2.1\nName: mcp\nVersion: {theirs}\n")
+    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from chordesk.tasks.cli.main import main; main()"
     done = subprocess.run(
-        [COMMAND[0], "-P", "-c", code, "mcp"], env=environment(home), cwd=home, capture_output=True, text=True,
-        timeout=PATIENCE, check=False,
+        [COMMAND[0], "-P", "-c", code, str(found.parent), "mcp"], env=environment(home), cwd=home, capture_output=True,
+        text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == 2
+    assert said in done.stderr
     assert "pip install 'chordesk[mcp]'" in done.stderr
     assert "Traceback" not in done.stderr
 
