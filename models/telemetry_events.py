@@ -25,10 +25,6 @@ class Canonical(Frozen):
     at: dt.datetime = Field(default_factory=utcnow)
     run_id: str
 
-    def line(self) -> bytes:
-        """Return the event as one line of JSON."""
-        return self.model_dump_json(by_alias=True, exclude_none=True).encode() + b"\n"
-
 
 class CandidateSeen(Frozen):
     """origin: screen, manual or position. confidence: None for one that no lens put forward."""

@@ -7,7 +7,7 @@ import queue
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import structlog
@@ -28,19 +28,14 @@ QUEUED = 10_000  # waiting events
 CLOSE_SECONDS = 5.0
 
 
-# An event, and the tracing context of the thread that committed it, if there is one.
-_Committed = tuple[Envelope, Any]
-
-
 class Commits:
     """Listener to the events that a store commits. Other writers wait meanwhile, so the events are only queued; a
-    thread, started with the first event that telemetry needs, reads the rows."""
+    thread reads the rows. dropped: number of events that the queue had no room for."""
 
     def __init__(self, telemetry: Telemetry, store: Store) -> None:
         self._telemetry, self._store = telemetry, store
-        self._queue: queue.Queue[_Committed | None] = queue.Queue(QUEUED)
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        # Events, and the tracing context of the thread that committed each, if there is one.
+        self._queue: queue.Queue[tuple[Envelope, Any] | None] = queue.Queue(QUEUED)
         self._handlers: dict[EventType, Callable[[Envelope, Any], None]] = {
             EventType.RUN_COMPLETED: self._run,
             EventType.ORDER_STATE: self._order,
@@ -48,27 +43,22 @@ class Commits:
             EventType.TURN_ERROR: self._error,
         }
         self.dropped = 0
+        self._thread = threading.Thread(target=self._loop, name="telemetry", daemon=True)
+        self._thread.start()
 
     def committed(self, batches: Sequence[Batch]) -> None:
         """Queue the events that telemetry needs; neither block nor raise."""
         for event in [one for batch in batches for one in batch.events if one.type in self._handlers]:
-            self._put((event, self._telemetry.current_context()))
+            try:
+                self._queue.put_nowait((event, self._telemetry.current_context()))
+            except queue.Full:
+                self.dropped += 1
 
     def close(self) -> None:
         """Emit the telemetry of the events that are queued."""
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join(CLOSE_SECONDS)
-
-    def _put(self, committed: _Committed) -> None:
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._loop, name="telemetry", daemon=True)
-                self._thread.start()
-        try:
-            self._queue.put_nowait(committed)
-        except queue.Full:
-            self.dropped += 1
+        with suppress(queue.Full):
+            self._queue.put(None, timeout=CLOSE_SECONDS)
+        self._thread.join(CLOSE_SECONDS)
 
     def _loop(self) -> None:
         while (committed := self._queue.get()) is not None:

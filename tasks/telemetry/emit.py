@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib
+import logging
 import os
+import sys
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
+from io import TextIOWrapper
+from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -25,102 +28,16 @@ from chordesk.models.telemetry_events import (
     Canonical,
     CodexErrorEvent,
     CodexTurnFailed,
-    ReportGrounded,
     ToolInvocation,
     UsageMissing,
 )
 from chordesk.models.urls import is_loopback
 from chordesk.tasks.engine.steps import ClaimedStep
-from chordesk.tasks.telemetry.health import Collect, ProcessHealth, WatchServer
+from chordesk.tasks.telemetry.health import Collect, ProcessHealth
 from chordesk.tasks.telemetry.runs import headers_of, role_fields
 
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-_MODE = 0o640
-CHECK_SECONDS = 1.0  # between two checks whether the file was moved away
-
-
-class JsonLines:
-    """Writer of one line a write at the file's current end: the kernel lets no other writer in between.
-
-    A file that cannot be written loses its lines and logs one warning; it never fails the work.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock = threading.Lock()
-        self._file: int | None = None
-        self._checked_at = 0.0
-        self._lost = 0
-
-    def check(self) -> None:
-        """Raise SettingError when the file cannot be appended to."""
-        try:
-            os.close(self._open())
-        except OSError as error:
-            remedy = "name a file in a folder that may be written to, or leave it unset"
-            raise SettingError(f"DESK_TELEMETRY_FILE={self.path}: {error.strerror}", remedy=remedy) from None
-
-    def append(self, line: bytes) -> None:
-        """Append a line, its newline included."""
-        with self._lock:
-            try:
-                self._write(line)
-            except OSError as error:
-                self._close()
-                if not self._lost:
-                    log.warning("telemetry.not_written", file=str(self.path), error=error.strerror)
-                self._lost += 1
-                return
-            if self._lost:
-                log.warning("telemetry.written_again", file=str(self.path), lines_lost=self._lost)
-                self._lost = 0
-
-    def close(self) -> None:
-        with self._lock:
-            self._close()
-
-    def _write(self, line: bytes) -> None:
-        self._check()
-        if self._file is None:
-            self._file = self._open()
-            line = b"\n" + line if _torn(self._file) else line
-        if os.write(self._file, line) != len(line):
-            raise OSError(0, "the disk took a part of a line")
-
-    def _check(self) -> None:
-        """Close a file that is no longer the one of this name, as after a rotation."""
-        now = time.monotonic()
-        if self._file is None or now - self._checked_at < CHECK_SECONDS:
-            return
-        self._checked_at = now
-        try:
-            same = os.path.samestat(os.stat(self.path), os.fstat(self._file))
-        except FileNotFoundError:
-            same = False
-        if not same:
-            self._close()
-
-    def _open(self) -> int:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(self.path, _FLAGS, _MODE)
-
-    def _close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-
-def _torn(file: int) -> bool:
-    """Return whether a full disk has left a part of a line at the end, which the next line must not join."""
-    try:
-        size = os.fstat(file).st_size
-        return size > 0 and os.pread(file, 1, size - 1) != b"\n"
-    except OSError:  # a pipe has no end to look at
-        return False
-
-
 if TYPE_CHECKING:
-    from chordesk.tasks.telemetry.metrics import Metrics
+    from chordesk.tasks.telemetry.metrics import Metrics, WatchServer
     from chordesk.tasks.telemetry.traces import Ended, Spans
 
 log = structlog.get_logger(__name__)
@@ -129,6 +46,46 @@ log = structlog.get_logger(__name__)
 _OF_THE_RUNTIME = frozenset(
     {"process_died", "rpc_timeout", "rpc_error", "codex_error", "binary_missing", "login_missing", "model_missing"}
 )
+
+
+class EventFile(WatchedFileHandler):
+    """File of events, one line each: they go to its end by one write, so that processes can share it. Lines that cannot
+    be written are lost with one warning, until one can be; the work never fails."""
+
+    _failed = _failed_before = False
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, delay=True)
+
+    def check(self) -> None:
+        """Raise SettingError when the file cannot be appended to."""
+        try:
+            self._open().close()
+        except OSError as error:
+            remedy = "name a file in a folder that may be written to, or leave it unset"
+            raise SettingError(f"DESK_TELEMETRY_FILE={self.baseFilename}: {error.strerror}", remedy=remedy) from None
+
+    def append(self, event: Canonical) -> None:
+        """Append an event."""
+        self.handle(logging.makeLogRecord({"msg": event.model_dump_json(by_alias=True, exclude_none=True)}))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        self._failed_before, self._failed = self._failed, False
+        try:
+            super().emit(record)
+        except OSError:  # a file that cannot be opened; of one that cannot be written to `handleError` is told
+            self.handleError(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Log the first failure of a row; logging's own would print the line."""
+        self._failed = True
+        if not self._failed_before:
+            log.warning("telemetry.not_written", file=self.baseFilename, error=str(sys.exception()))
+
+    def _open(self) -> TextIOWrapper:
+        Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
+        return open(self.baseFilename, "a", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o640))
 
 
 class Telemetry:
@@ -140,7 +97,7 @@ class Telemetry:
 
     def __init__(self, settings: Settings, instance: Callable[[], str]) -> None:
         self._settings, self._instance = settings, instance
-        self._file = JsonLines(settings.telemetry_file) if settings.telemetry_file is not None else None
+        self._file = EventFile(settings.telemetry_file) if settings.telemetry_file is not None else None
         self._lock = threading.Lock()
         self._spans: Spans | None = None
         self.metrics: Metrics | None = None
@@ -163,9 +120,9 @@ class Telemetry:
         host, port = self._settings.metrics_host, self._settings.metrics_port
         if not port:
             return None
-        self.metrics = importlib.import_module("chordesk.tasks.telemetry.metrics").Metrics(dropped, health, collects)
-        server = WatchServer(host, port, health, self.metrics.encoded)
-        server.start()
+        module = importlib.import_module("chordesk.tasks.telemetry.metrics")
+        self.metrics = module.Metrics(dropped, health, collects)
+        server: WatchServer = module.WatchServer(host, port, health, self.metrics)
         log.info("metrics.shown", url=f"{server.url}/metrics")
         if not is_loopback(host):
             log.warning("metrics.open", url=server.url, note="whatever reaches this address reads them: no password")
@@ -198,14 +155,9 @@ class Telemetry:
     def emit(self, event: Canonical) -> None:
         """Write a canonical event, and count it."""
         if self._file is not None:
-            self._file.append(event.line())
+            self._file.append(event)
         if self.metrics is not None:
-            if isinstance(event, ToolInvocation):
-                self.metrics.tool(event)
-            elif isinstance(event, CodexErrorEvent):
-                self.metrics.codex_error(event)
-            elif isinstance(event, ReportGrounded):
-                self.metrics.grounded(event)
+            self.metrics.event(event)
 
     def step(self, step: ClaimedStep) -> AbstractContextManager[Ended]:
         """Return the span of an attempt at a step, which yields a callback for its end and the reason."""
@@ -243,7 +195,8 @@ class Telemetry:
         if self._spans is not None:
             self._spans.close()
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):
+                self._file.close()
 
     def _emit_turn(self, turn: Turn, calls: Sequence[tuple[ToolCall, dt.datetime]], run: RoleRun) -> None:
         about = {

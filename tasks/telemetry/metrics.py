@@ -1,23 +1,37 @@
-"""Prometheus metrics of one process.
+"""Prometheus metrics of one process, and the server of its metrics and health.
 
 Imported by processes with a metrics port alone: the client library takes 50 ms to load.
 """
 
 from __future__ import annotations
 
+import json
+import socket
+import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import partial
+from http import HTTPStatus
+from socketserver import TCPServer, ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.exposition import choose_encoder
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, make_wsgi_app
+from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from chordesk.agents.roles import TOOLS
 from chordesk.models.answers import Usage
+from chordesk.models.errors import SettingError
 from chordesk.models.tables.runs import Turn
-from chordesk.models.telemetry_events import CodexErrorEvent, ReportGrounded, ToolInvocation
+from chordesk.models.telemetry_events import Canonical, CodexErrorEvent, ReportGrounded, ToolInvocation
 from chordesk.tasks.telemetry.health import Collect, ProcessHealth
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+log = structlog.get_logger(__name__)
 
 # Seconds. A turn takes up to DESK_TURN_SECONDS, a run up to DESK_RUN_DEADLINE_MINUTES, a tool up to DESK_TOOL_SECONDS.
 _TURN = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 180)
@@ -28,109 +42,153 @@ _TOKENS = ("input", "cached_input", "output", "reasoning")  # fields of Usage, w
 
 class Metrics:
     """Metrics of this process since its start. dropped: returns the number of events that each queue has dropped;
-    collects: return further metrics, with each scrape."""
+    health: with its role set; collects: return further metrics, with each scrape."""
 
     def __init__(
         self, dropped: Callable[[], Mapping[str, int]], health: ProcessHealth, collects: Sequence[Collect] = ()
     ) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        self.registry.register(_Dropped(dropped))
-        self.registry.register(_State(health))
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        registry.register(_Collected(lambda: _drops(dropped())))
+        ready = "1 while the process does its work, else 0; /health has the reason."
+        state = Gauge("desk_ready", ready, ("role",), registry=registry).labels(health.role)
+        state.set_function(lambda: float(not health.why_not_ready()))
         for collect in collects:
-            self.registry.register(_Others(collect))
-        self._runs = self._counter("desk_runs", "Runs that ended.", "kind", "state")
-        self._run_seconds = self._histogram("desk_run_seconds", "From opening a run to its end.", _RUN, "kind")
-        self._turns = self._counter("desk_turns", "Turns that ended.", "role", "outcome")
-        self._turn_seconds = self._histogram("desk_turn_seconds", "Length of turns.", _TURN, "role")
-        self._tokens = self._counter("desk_tokens", "Tokens as the provider counted them.", "role", "direction")
-        self._uncounted = self._counter("desk_usage_missing", "Turns without a usable figure.", "role", "direction")
-        self._tools = self._counter("desk_tool_invocations", "Tool calls that were answered.", "name", "success")
-        self._tool_seconds = self._histogram("desk_tool_seconds", "Length of tool calls.", _TOOL, "name")
-        self._errors = self._counter("desk_codex_errors", "Failures of the provider or the runtime.", "kind")
-        self._figures = self._counter("desk_figures", "Figures in the texts of reports.", "role", "supported")
-        self._orders = self._counter("desk_orders", "Orders that came into a state.", "state")
+            registry.register(_Collected(collect))
+        counter, seconds = partial(Counter, registry=registry), partial(Histogram, registry=registry)
+        self._runs = counter("desk_runs", "Runs that ended.", ("kind", "state"))
+        self._run_seconds = seconds("desk_run_seconds", "From opening a run to its end.", ("kind",), buckets=_RUN)
+        self._turns = counter("desk_turns", "Turns that ended.", ("role", "outcome"))
+        self._turn_seconds = seconds("desk_turn_seconds", "Length of turns.", ("role",), buckets=_TURN)
+        self._tokens = counter("desk_tokens", "Tokens as the provider counted them.", ("role", "direction"))
+        self._uncounted = counter("desk_usage_missing", "Turns without a usable figure.", ("role", "direction"))
+        self._tools = counter("desk_tool_invocations", "Tool calls that were answered.", ("name", "success"))
+        self._tool_seconds = seconds("desk_tool_seconds", "Length of tool calls.", ("name",), buckets=_TOOL)
+        self._errors = counter("desk_codex_errors", "Failures of the provider or the runtime.", ("kind",))
+        self._figures = counter("desk_figures", "Figures in the texts of reports.", ("role", "supported"))
+        self._orders = counter("desk_orders", "Orders that came into a state.", ("state",))
 
     def run(self, kind: str, state: str, seconds: float) -> None:
-        self._runs(kind, state).inc()
-        self._run_seconds(kind).observe(seconds)
+        self._runs.labels(kind, state).inc()
+        self._run_seconds.labels(kind).observe(seconds)
 
     def turn(self, role: str, outcome: str, seconds: float, spent: Usage | Turn) -> None:
-        self._turns(role, outcome).inc()
-        self._turn_seconds(role).observe(seconds)
+        self._turns.labels(role, outcome).inc()
+        self._turn_seconds.labels(role).observe(seconds)
         for direction in _TOKENS:
             tokens = getattr(spent, f"{direction}_tokens")
             if tokens is None:
-                self._uncounted(role, direction).inc()
+                self._uncounted.labels(role, direction).inc()
             elif tokens:
-                self._tokens(role, direction).inc(tokens)
+                self._tokens.labels(role, direction).inc(tokens)
 
-    def tool(self, called: ToolInvocation) -> None:
-        # A model may call an unknown tool by any name: that is no label.
-        name = called.name if called.name in TOOLS else "unknown"
-        self._tools(name, str(called.success).lower()).inc()
-        self._tool_seconds(name).observe(called.duration_ms / 1000)
-
-    def grounded(self, report: ReportGrounded) -> None:
-        for supported, count in (("true", report.supported), ("false", report.figures - report.supported)):
-            if count:
-                self._figures(report.role, supported).inc(count)
-
-    def codex_error(self, error: CodexErrorEvent) -> None:
-        self._errors(error.kind).inc()
+    def event(self, event: Canonical) -> None:
+        """Count a canonical event, if it is one that is counted."""
+        match event:
+            case ToolInvocation():
+                # A model may call an unknown tool by any name: that is no label.
+                name = event.name if event.name in TOOLS else "unknown"
+                self._tools.labels(name, str(event.success).lower()).inc()
+                self._tool_seconds.labels(name).observe(event.duration_ms / 1000)
+            case CodexErrorEvent():
+                self._errors.labels(event.kind).inc()
+            case ReportGrounded():
+                for supported, count in (("true", event.supported), ("false", event.figures - event.supported)):
+                    if count:
+                        self._figures.labels(event.role, supported).inc(count)
 
     def order(self, state: str) -> None:
-        self._orders(state).inc()
-
-    def encoded(self, accept: str) -> tuple[str, bytes]:
-        """Return content type and text of all metrics, in the format that a client accepts best."""
-        encode, kind = choose_encoder(accept)
-        return kind, encode(self.registry)
-
-    # Cached by the values of the labels: `labels` takes a lock and several times as long as counting.
-
-    def _counter(self, name: str, what: str, *labels: str) -> Callable[..., Counter]:
-        return cache(Counter(name, what, labels, registry=self.registry).labels)
-
-    def _histogram(self, name: str, what: str, buckets: Iterable[float], *labels: str) -> Callable[..., Histogram]:
-        return cache(Histogram(name, what, labels, buckets=tuple(buckets), registry=self.registry).labels)
+        self._orders.labels(state).inc()
 
 
-class _Dropped(Collector):
-    """Collector of the queues' own counts."""
-
-    def __init__(self, dropped: Callable[[], Mapping[str, int]]) -> None:
-        self._dropped = dropped
-
-    def collect(self) -> Iterable[CounterMetricFamily]:
-        family = CounterMetricFamily("desk_events_dropped", "Events that a full queue dropped.", labels=["queue"])
-        for queue, count in self._dropped().items():
-            family.add_metric([queue], count)
-        yield family
+def _drops(dropped: Mapping[str, int]) -> Iterable[Metric]:
+    family = CounterMetricFamily("desk_events_dropped", "Events that a full queue dropped.", labels=["queue"])
+    for queue, count in dropped.items():
+        family.add_metric([queue], count)
+    yield family
 
 
-class _State(Collector):
-    """Collector of the state of this process."""
-
-    def __init__(self, health: ProcessHealth) -> None:
-        self._health = health
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        what = "1 while the process does its work, else 0; /health has the reason."
-        ready = GaugeMetricFamily("desk_ready", what, labels=["role"])
-        ready.add_metric([self._health.role], float(not self._health.why_not_ready()))
-        yield ready
-
-
-class _Others(Collector):
+class _Collected(Collector):
     """Collector of what another part of the process shows."""
 
     def __init__(self, collect: Collect) -> None:
         self._collect = collect
 
-    def describe(self) -> Iterable[GaugeMetricFamily]:
+    def describe(self) -> Iterable[Metric]:
         """Return nothing: without it the registry would collect once when it takes this collector."""
         return ()
 
-    def collect(self) -> Iterable[GaugeMetricFamily]:
+    def collect(self) -> Iterable[Metric]:
         return self._collect()
+
+
+CLIENT_SECONDS = 5.0  # for a client that sends nothing: its thread ends
+_REMEDY = "end what listens there, set another one for this process, or DESK_METRICS_PORT=0 for no metrics"
+_HEALTH = {"/health": "ready", "/health/ready": "ready", "/health/live": "live"}  # what of it each path is about
+
+
+class WatchServer(ThreadingMixIn, WSGIServer):
+    """Server of /metrics and the paths of health, without a password. It answers from threads of its own, and asks
+    nothing outside the process for a health check. Raises SettingError when its address cannot be had: a port that is
+    set is the one that something else was given to ask."""
+
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int, health: ProcessHealth, metrics: Metrics) -> None:
+        try:
+            self.address_family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            super().__init__((str(address[0]), port), _Handler)
+        except (OSError, OverflowError) as error:
+            reason = error.strerror if isinstance(error, OSError) else None
+            where = f"DESK_METRICS_HOST={host} and DESK_METRICS_PORT={port}"
+            raise SettingError(f"{where}: cannot listen there: {reason or error}", remedy=_REMEDY) from None
+        self.set_app(_application(health, make_wsgi_app(metrics.registry)))
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        threading.Thread(target=self.serve_forever, name="watch", daemon=True).start()
+
+    def server_bind(self) -> None:
+        # http.server's own looks for the host's name, which may wait for a name server.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Drop a client that went away or sends nothing; log anything else."""
+        if not isinstance(error := sys.exception(), OSError):
+            log.error("metrics.failed", error=f"{type(error).__name__}: {error}")
+
+    def close(self) -> None:
+        """Stop answering, and free the address."""
+        self.shutdown()
+        self.server_close()
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = CLIENT_SECONDS
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Log nothing: a probe comes every few seconds."""
+
+
+def _application(health: ProcessHealth, metrics: WSGIApplication) -> WSGIApplication:
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
+        try:
+            if path == "/metrics":
+                return metrics(environ, start_response)
+            status, found = HTTPStatus.OK, health.answer()
+            if path not in _HEALTH:
+                status, found = HTTPStatus.NOT_FOUND, {"error": f"there is no {path}", "paths": ["/metrics", *_HEALTH]}
+            elif method not in ("GET", "HEAD"):
+                status, found = HTTPStatus.METHOD_NOT_ALLOWED, {"error": f"{method} is not for {path}"}
+            elif not found[_HEALTH[path]]:
+                status = HTTPStatus.SERVICE_UNAVAILABLE
+        except Exception as error:  # wsgiref's own would print it
+            log.error("metrics.failed", error=f"{type(error).__name__}: {error}")
+            status, found = HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "it failed: the log has the reason"}
+        start_response(
+            f"{status.value} {status.phrase}", [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+        )
+        return [b"" if method == "HEAD" else json.dumps(found).encode() + b"\n"]
+
+    return answer

@@ -1,39 +1,26 @@
-"""Metrics of workers for Prometheus: the same counts as in the database, on loopback, each on its own port.
-
-The server itself: `test_serving`."""
+"""Metrics of workers for Prometheus: the same counts as in the database."""
 
 from __future__ import annotations
 
-import re
-import urllib.request
 from collections import Counter
-from urllib.parse import urlsplit
 
-import psutil
 from prometheus_client.parser import text_string_to_metric_families
 from sqlmodel import col, select
 
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Report, Run, ToolCall, Turn
-from tests.patience import PATIENCE
 from tests.stack import wait_for
+from tests.tasks.telemetry.asking import ask
 from tests.tasks.telemetry.runs import TelemetryDesk
 
-WORKERS = ("research", "ops", "trade")
 Counted = Counter[tuple[str, tuple[str, ...]]]
-
-
-def url_of(desk: TelemetryDesk, worker: str) -> str:
-    return re.findall(r"metrics\.shown +url=(\S+)", desk.desk.log(worker))[-1]
 
 
 def totals(desk: TelemetryDesk) -> Counted:
     """Every counter of the desk and the count of every histogram, over all workers; labels by name."""
     found: Counted = Counter()
-    for worker in WORKERS:
-        with urllib.request.urlopen(url_of(desk, worker), timeout=PATIENCE) as answer:
-            text = answer.read().decode()
-        for family in text_string_to_metric_families(text):
+    for port in desk.ports.values():
+        for family in text_string_to_metric_families(ask(port, "/metrics")[1]):
             for sample in family.samples:
                 if sample.name.startswith("desk_") and sample.name.endswith(("_total", "_count")):
                     labels = tuple(value for _, value in sorted(sample.labels.items()))
@@ -80,15 +67,3 @@ def test_everything_is_counted_as_the_database_has_it(desk: TelemetryDesk, scree
         "orders come by states on their way to the last"
     )
     assert all(count == 0 for (name, _), count in found.items() if name == "desk_events_dropped_total")
-
-
-def test_each_worker_listens_on_loopback_on_a_port_of_its_own(desk: TelemetryDesk) -> None:
-    ports = set()
-    for worker in WORKERS:
-        url = urlsplit(url_of(desk, worker))
-        sockets = psutil.Process(desk.desk.running[worker].pid).net_connections(kind="inet")
-        listening = {(one.laddr.ip, one.laddr.port) for one in sockets if one.status == psutil.CONN_LISTEN}
-        assert listening == {("127.0.0.1", url.port)}
-        assert url.port == desk.ports[worker]
-        ports.add(url.port)
-    assert len(ports) == len(WORKERS)

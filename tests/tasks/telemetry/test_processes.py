@@ -1,4 +1,4 @@
-"""Metrics and health of every role, as processes: fixed ports, a lost Redis, a forked pool, `desk up`'s numbering."""
+"""Metrics and health of every role, as processes: ports, seconds that wait for the first, a lost Redis."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from chordesk.tasks.telemetry.health import STARTING
 from tests.stack import Processes, free_port, listens, processes, wait_for
 from tests.tasks.telemetry.asking import ask, health
 
@@ -43,7 +42,10 @@ def test_every_role_has_its_health_and_its_metrics_on_its_port(
     wait_for(lambda: ready(ports[role]), f"{role} is ready")
     _, found = health(ports[role])
     assert (found["role"], found["live"], found["why"]) == (role, True, [])
-    assert f'desk_ready{{role="{role}"}} 1.0' in ask(ports[role], "/metrics")[1]
+    text = ask(ports[role], "/metrics")[1]
+    assert f'desk_ready{{role="{role}"}} 1.0' in text
+    assert ('desk_notifications_waiting{channel="phone"} 0.0' in text) == (role == "notify")
+    assert ("desk_steps_due" in text) == (role == "ops")
 
 
 def test_a_second_beat_is_not_ready_and_names_the_lock_that_it_waits_for(
@@ -51,41 +53,11 @@ def test_a_second_beat_is_not_ready_and_names_the_lock_that_it_waits_for(
 ) -> None:
     made, ports = desk
     wait_for(lambda: ready(ports["beat"]), "the first one has the lock")
-    port = free_port()
+    port, waits = free_port(), ["it is starting, or waits for the lock of another beat"]
     made.desk("beat-2", "beat", environ={"DESK_METRICS_PORT": str(port)})
-
-    def why() -> list[str]:
-        try:
-            return list(health(port)[1]["why"])
-        except OSError:
-            return [STARTING]
-
-    wait_for(lambda: why() != [STARTING], "the scheduler is made")
-    assert why() == ["it is starting, or waits for the lock of another beat"]
+    wait_for(lambda: listens(port) and health(port)[1]["why"] == waits, "the scheduler is made")
     assert health(port, "/health/live")[0] == 200
     made.end("beat-2", signal.SIGKILL)
-
-
-def test_a_second_process_of_notifications_waits_for_the_first_and_shows_the_same_messages(
-    desk: tuple[Processes, dict[str, int]],
-) -> None:
-    made, ports = desk
-    wait_for(lambda: ready(ports["notify"]), "the first one sends")
-    port = free_port()
-    made.desk("notify-2", "notify", "run", environ={"DESK_METRICS_PORT": str(port)})
-    waits = ["another process sends, and this one waits for the end of its lease"]
-    wait_for(lambda: listens(port) and health(port)[1]["why"] == waits, "the second one waits")
-    assert health(port, "/health/live")[0] == 200
-    for one in (port, ports["notify"]):
-        text = ask(one, "/metrics")[1]
-        assert 'desk_notifications_waiting{channel="phone"} 0.0' in text
-        assert 'desk_part_up{part="database"} 1.0' in text
-        assert "desk_steps_due" not in text
-    made.end("notify", signal.SIGKILL)
-    wait_for(lambda: ready(port), "the second one sends")
-    made.desk("notify", "notify", "run", environ={"DESK_METRICS_PORT": str(ports["notify"])})
-    wait_for(lambda: listens(ports["notify"]), "the first one is back")
-    made.end("notify-2")
 
 
 @pytest.mark.parametrize("command", [("worker", "ops", "--name", "other"), ("beat",), ("api",), ("notify", "run")])

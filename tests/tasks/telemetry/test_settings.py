@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from chordesk.models.errors import SettingError
-from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.columns import new_id
 from chordesk.tasks.telemetry.runs import headers_of
 from chordesk.tasks.telemetry.traces import endpoint
@@ -41,11 +39,6 @@ def test_spans_without_the_extra_are_refused_before_anything_starts(tmp_path: Pa
     assert "pip install 'chordesk[otel]'" in done.stderr
 
 
-def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="DESK_TRACE_URL"):
-        load_settings({"DESK_TRACE_URL": "collector:4318"}, tmp_path)
-
-
 @pytest.mark.parametrize(
     ("given", "posted_to"),
     [
@@ -58,11 +51,8 @@ def test_a_bare_address_gets_the_path_of_the_protocol(given: str, posted_to: str
     assert endpoint(given) == posted_to
 
 
-def test_a_run_s_id_is_its_trace_s() -> None:
+@pytest.mark.parametrize("run_id", ["desk", "", "0" * 32, "A" * 32, "x" * 32])
+def test_a_run_s_id_is_its_trace_s_and_no_other_id_is(run_id: str) -> None:
     run = new_id()
     assert headers_of(run) == {"traceparent": f"00-{run}-{run[16:]}-01"}
-
-
-@pytest.mark.parametrize("run_id", ["desk", "", "0" * 32, "A" * 32, "x" * 32])
-def test_an_id_that_is_no_run_has_no_trace(run_id: str) -> None:
     assert headers_of(run_id) == {}

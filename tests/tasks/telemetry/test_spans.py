@@ -53,20 +53,16 @@ def made(collector: Collector, *orders: Order, within: str | None = None) -> dic
 def test_an_order_is_of_its_run_s_trace_whichever_worker_sends_it() -> None:
     mine, other = new_id(), new_id()
     with Collector() as collector:
+        own = made(collector, an_order(mine), within=mine)
+    assert own["step submit"].parent == mine[16:], "in its own run's step it is under that"
+    assert {own[name].parent for name in ("order submit", "order fill")} == {own["step submit"].id}
+    with Collector() as collector:
         found = made(collector, an_order(mine), within=other)
     assert found["step submit"].trace == other
     for name in ("order submit", "order fill"):
         assert (found[name].trace, found[name].parent) == (mine, mine[16:])
         assert found[name].start == round(SENT.timestamp() * 1_000_000) * 1000
         assert found[name].end > found[name].start
-
-
-def test_an_order_is_under_the_step_that_sent_it() -> None:
-    mine = new_id()
-    with Collector() as collector:
-        found = made(collector, an_order(mine), within=mine)
-    assert found["step submit"].parent == mine[16:]
-    assert {found[name].parent for name in ("order submit", "order fill")} == {found["step submit"].id}
 
 
 def test_an_order_that_the_broker_refused_is_marked_as_failed() -> None:

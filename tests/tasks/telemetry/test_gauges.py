@@ -14,14 +14,16 @@ from prometheus_client.core import GaugeMetricFamily
 from sqlmodel import Session
 
 from chordesk.agents.runtime import ProcessStatus
+from chordesk.models.notifications import NoticeKind, NotificationState
 from chordesk.models.settings import Settings
 from chordesk.models.states import ApprovalState, AttemptEnd, OrderState, RunState, StepState, TradingState
 from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.notifications import Notification, NotificationChannel
 from chordesk.models.tables.orders import Approval, EquityMark, Order, Trading
 from chordesk.models.tables.runs import Attempt, Sweep
 from chordesk.tasks.engine import limits
 from chordesk.tasks.telemetry import gauges
-from chordesk.tasks.telemetry.gauges import Exporter, Gauge, read_broker, read_database, read_own
+from chordesk.tasks.telemetry.gauges import Exporter, Gauge, read_broker, read_database, read_notifications, read_own
 from tests.builders import a_run, a_step, a_turn
 from tests.stack import wait_for
 from tests.tasks.views.chain import Chain
@@ -51,17 +53,15 @@ def test_steps_count_by_queue_when_they_are_due_and_their_run_goes_on(session: S
     a_step(session, ended, due_at=ago(900))
     a_step(session, run, kind="finish", state=StepState.RUNNING)
     a_step(session, run, kind="of_another_version")
+    a_step(session, run, kind="of_another_version", state=StepState.RUNNING)
     found = values(session, settings)
     assert found["desk_steps_due"] == {("screen",): 0, ("research",): 2, ("ops",): 0, ("trade",): 0}
     ages = found["desk_steps_due_age_seconds"]
     assert (90 <= ages["research",] < 900, ages["ops",]) == (True, 0)
-    assert (found["desk_steps_running"]["ops",], found["desk_steps_running"]["research",]) == (1, 0)
+    assert found["desk_steps_running"] == {("screen",): 0, ("research",): 0, ("ops",): 1, ("trade",): 0}
     assert found["desk_research_demand"] == {(): 2}
     assert found["desk_runs_open"]["screen",] == 1
-
-
-def test_the_sweep_has_no_age_before_the_first(session: Session, settings: Settings) -> None:
-    assert values(session, settings)["desk_sweep_age_seconds"] == {}
+    assert found["desk_sweep_age_seconds"] == {}, "there was no sweep yet"
     session.get_one(Sweep, 1).last_at = ago(50)
     assert 50 <= values(session, settings)["desk_sweep_age_seconds"][()] < 500
 
@@ -149,7 +149,7 @@ def test_a_parked_model_and_messages_are_seen_in_redis(redis_server: str) -> Non
         client.flushall()
     assert found["desk_queue_messages"]["research",] == 2
     assert found["desk_models_parked"] == {(): 1}
-    assert (0 < found["desk_model_parked_seconds"]["gpt-5.5",] <= 60) is True
+    assert 0 < found["desk_model_parked_seconds"]["gpt-5.5",] <= 60
 
 
 def test_a_worker_has_the_turns_and_the_memory_of_its_app_servers() -> None:
@@ -214,6 +214,30 @@ def test_a_scrape_soon_after_another_reads_nothing() -> None:
     assert [shown(one.collect())["desk_tested",] for _ in range(3)] == [1, 1, 1]
 
 
-def test_a_step_without_a_queue_of_this_version_is_left_out(session: Session, settings: Settings) -> None:
-    a_step(session, a_run(session), kind="of_another_version", state=StepState.RUNNING)
-    assert sum(values(session, settings)["desk_steps_running"].values()) == 0
+def message(session: Session, channel: str, state: NotificationState, **values: object) -> None:
+    facts = {"kind": NoticeKind.FILL, "run_id": "r", "subject": "IBM", "title": "t", "text": "t", "urgent": False}
+    session.add(
+        Notification.model_validate({**facts, "next_at": utcnow(), "channel": channel, "state": state, **values})
+    )
+
+
+def test_messages_that_wait_are_late_or_were_given_up_count_by_channel(session: Session) -> None:
+    message(session, "gone", NotificationState.WAITING)
+    assert not any(read_notifications(session).values()), "without a channel there is no value"
+    session.add_all([NotificationChannel(name=name, service="JSON") for name in ("mail", "phone", "quiet", "well")])
+    message(session, "phone", NotificationState.WAITING, attempts=3, created_at=ago(500), next_at=ago(-300))
+    message(session, "phone", NotificationState.SENDING, attempts=1, created_at=ago(40))
+    message(session, "phone", NotificationState.GIVEN_UP, attempts=12, created_at=ago(9_000), ended_at=ago(4_000))
+    message(session, "phone", NotificationState.GIVEN_UP, attempts=12, ended_at=ago(25 * 3600))
+    message(session, "mail", NotificationState.WAITING, created_at=ago(900), next_at=ago(100))
+    message(session, "mail", NotificationState.WAITING, created_at=ago(5), next_at=ago(-25))
+    message(session, "quiet", NotificationState.WAITING, held="quiet", created_at=ago(9_000), next_at=ago(10))
+    message(session, "well", NotificationState.SENT, attempts=1, created_at=ago(9_000), sent_at=ago(9_000))
+    session.flush()
+    found = {gauge.name: dict(each) for gauge, each in read_notifications(session).items()}
+    assert found["desk_notifications_waiting"] == {("mail",): 2, ("phone",): 2, ("quiet",): 1, ("well",): 0}
+    assert found["desk_notifications_given_up"] == {("mail",): 0, ("phone",): 1, ("quiet",): 0, ("well",): 0}
+    late = found["desk_notifications_late_seconds"]
+    assert 500 <= late["phone",] < 800, "one that failed is as late as it is old"
+    assert 100 <= late["mail",] < 400, "one that is due is late since then"
+    assert (late["quiet",], late["well",]) == (0, 0), "what is held is not late"
