@@ -43,7 +43,6 @@ from chordesk.agents.runtime import (
 from chordesk.models.analysis import Depth
 from chordesk.models.answers import Completed, Failed, Outcome, output_schema
 from chordesk.models.database.artifacts import digest_of
-from chordesk.models.database.store import new_row
 from chordesk.models.errors import DeskError, Postponed, kind_of
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
@@ -338,8 +337,7 @@ class _Record:
         self.answers[seen:] = sorted([*self.answers[seen:], *searches], key=lambda call: call.at)
         for ordinal, (arguments, answer, _at) in enumerate(self.answers[seen:], start=seen):
             self.calls.append(
-                new_row(
-                    ToolCall,
+                ToolCall(
                     turn_id=row.id,
                     ordinal=ordinal,
                     tool=storable(answer.tool),
@@ -370,8 +368,7 @@ class _Record:
     def _row(
         self, started: Any, status: str, outcome: Outcome, answered_by: RoleModel | None = None, **more: Any
     ) -> Turn:
-        return new_row(
-            Turn,
+        return Turn(
             run_id=self.job.run_id,
             step_id=self.job.step_id,
             attempt=self.job.attempt,

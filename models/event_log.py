@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import chain, islice
 from typing import Any
 
@@ -14,7 +15,7 @@ from sqlmodel import Session
 from chordesk.models import notices
 from chordesk.models.errors import HistoryTrimmed
 from chordesk.models.events import MOST, Batch, Envelope, batches, rows_of
-from chordesk.models.tables.columns import composed_once, utcnow
+from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import EventBatch, EventHead
 
 # Keys of a session's info: events to store before its commit, and batches to publish after it.
@@ -103,7 +104,7 @@ def _take(session: Session, run_id: str, count: int) -> int:
     return last - count + 1
 
 
-@composed_once
+@cache
 def _advance(dialect: str) -> ReturningInsert[Any]:
     """Return the statement that advances a run's head and returns its last sequence. Parameters: run, count, now."""
     count, now = bindparam("count", type_=_heads.c.last.type), bindparam("now", type_=_heads.c.updated_at.type)

@@ -12,15 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import ColumnElement, Table, delete
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.dml import Insert
 from sqlmodel import Session, SQLModel, col, select
 
 from chordesk.models.events import DESK, Envelope, EventType
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import OrderState, RunState, TradingState
-from chordesk.models.tables.columns import composed_once, new_id, utcnow
+from chordesk.models.tables.columns import dialect_insert, new_id, utcnow
 from chordesk.models.tables.notifications import Notice, Notification, NotificationPart
 
 _TO_NOTE = "notices_to_add"  # key of a session's info
@@ -73,10 +71,9 @@ def write(session: Session, events: Iterable[Envelope]) -> None:
     found += session.info.pop(_TO_NOTE, ())
     if not found:
         return
-    connection = session.connection()
     # In one order everywhere: two writers of the same keys never wait for each other.
     rows = [_row(one) for one in sorted(found, key=lambda one: one.key)]
-    connection.execute(_insert(connection.dialect.name), rows)
+    session.connection().execute(dialect_insert(session, Notice).on_conflict_do_nothing(index_elements=["key"]), rows)
 
 
 def notice_of(one: Envelope) -> NewNotice | None:
@@ -132,13 +129,6 @@ def _row(one: NewNotice) -> dict[str, Any]:
         "facts": dict(one.facts),
         "occurred_at": one.occurred_at,
     }
-
-
-@composed_once
-def _insert(dialect: str) -> Insert:
-    new = (sqlite if dialect == "sqlite" else postgresql).insert(_table(Notice))
-    ignoring: Insert = new.on_conflict_do_nothing(index_elements=["key"])
-    return ignoring
 
 
 def old(before: dt.datetime) -> list[tuple[Table, ColumnElement[bool]]]:

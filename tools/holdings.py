@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import chain
 
-from sqlalchemy import Executable, bindparam, select
+from sqlalchemy import select
 from sqlmodel import Session, col
 
 from chordesk.models.contracts import multiplier_of, root_of
 from chordesk.models.errors import DeskError
-from chordesk.models.tables.columns import composed_once
 from chordesk.models.tables.orders import Position
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.clock import exchange_day
@@ -64,12 +63,8 @@ def holdings(context: ToolContext, only: str | None = None) -> list[Holding]:
 
 def holds(session: Session, account: str, symbol: str) -> bool:
     """Return whether the account has a position in a symbol: of most that are researched it has none."""
-    return symbol in map(underlying_of, session.connection().execute(_symbols(), {"account": account}).scalars())
-
-
-@composed_once
-def _symbols() -> Executable:
-    return select(col(Position.symbol)).where(col(Position.account) == bindparam("account"))
+    held = select(col(Position.symbol)).where(col(Position.account) == account)
+    return symbol in map(underlying_of, session.connection().execute(held).scalars())
 
 
 def free_shares(session: Session, account: str, symbol: str) -> float:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, TypeVar, cast
+from typing import IO, Any, TypeVar
 
 import orjson
 import structlog
@@ -28,55 +28,26 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import (
     Connection,
     Engine,
-    Insert,
-    Select,
     Table,
-    bindparam,
     create_engine,
     event,
     insert,
-    inspect,
-    select,
 )
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.orm import configure_mappers
 from sqlmodel import Session, SQLModel
 
 from chordesk.models import event_log, tables
 from chordesk.models.errors import DatabaseDown, SettingError
 from chordesk.models.events import Batch
-from chordesk.models.tables.columns import composed_once
 from chordesk.models.urls import masked, require_database
-
-
-class RowSession(Session):
-    """A session whose `get` by one key composes no statement: SQLAlchemy's own composes one each time, which takes
-    longer than running it."""
-
-    def get(self, entity: Any, ident: Any, **options: Any) -> Any:
-        """Return the row of a key, None where there is none. One that this session has read is not read again."""
-        if any(options.values()) or not isinstance(ident, str):
-            return super().get(entity, ident, **options)
-        key, statement = _by_key(entity)
-        if self.identity_map.get((entity, (ident,), None)) is not None:
-            return super().get(entity, ident)
-        return self.execute(statement, {key: ident}).scalars().one_or_none()
-
-
-@composed_once
-def _by_key(entity: Any) -> tuple[str, Select[Any]]:
-    """Return the name of the parameter and the statement for the row of a table with one column as its key."""
-    (column,) = inspect(entity).primary_key
-    return "key", select(entity).where(column == bindparam("key"))
-
 
 # The queue of the writers of one SQLite database: over all threads of a process and all processes of a host.
 #
 # SQLite's own busy handler sleeps, up to a tenth of a second at a time, and asks again: with a few busy processes
-# most of
-# them would sleep while the database is free. Here the next one goes on a millisecond after a transaction has ended.
+# most of them would sleep while the database is free. Here the next one goes on a millisecond after a transaction
+# has ended.
 
 SUFFIX = "-queue"
 PAUSE_SECONDS = 0.001  # between two attempts; one thread of each process makes them
@@ -140,8 +111,6 @@ class WriterQueue:
             file.close()
 
 
-Row = TypeVar("Row", bound=SQLModel)
-
 BUSY_SECONDS = 20
 _READS = "desk_reads"
 # A server that vanished is noticed within seconds, not when the kernel gives up after minutes.
@@ -175,7 +144,7 @@ class Store:
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Yield one writing transaction: committed on leaving, rolled back on an error."""
-        with self._queue, RowSession(self.writer, expire_on_commit=False) as session:
+        with self._queue, Session(self.writer, expire_on_commit=False) as session:
             with self._writers.turn(), session.begin():
                 yield session
                 event_log.write(session)
@@ -187,7 +156,7 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """Yield one consistent view; nothing written here is kept."""
-        with RowSession(self._reader, expire_on_commit=False, autoflush=False, info={_READS: True}) as session:
+        with Session(self._reader, expire_on_commit=False, autoflush=False, info={_READS: True}) as session:
             yield session  # closing rolls back, and leaves what was read readable
 
     def apart(self) -> Store:
@@ -208,30 +177,12 @@ def writes(session: Session) -> bool:
     return _READS not in session.info
 
 
-def new_row(table: type[Row], **values: Any) -> Row:
-    """Return a row for `insert_rows`. It is a plain object, which no session can track; making a tracked one costs five
-    times as much."""
-    _configure_tables()
-    row: Any = table.model_construct(**values)
-    return cast(Row, row)
-
-
-@cache
-def _configure_tables() -> None:
-    """Configure the mapped tables, as a first query would: before that no field of a row can be read."""
-    configure_mappers()
-
-
 def insert_rows(session: Session, rows: Sequence[SQLModel]) -> None:
     """Insert new rows of one table in one statement. The session does not track them: rows that are only ever inserted
     do not need a unit of work."""
     if rows:
-        session.connection().execute(_insert(type(rows[0])), [row.model_dump() for row in rows])
-
-
-@composed_once
-def _insert(model: type[SQLModel]) -> Insert:
-    return insert(model.__table__)  # type: ignore[attr-defined]
+        table = type(rows[0]).__table__  # type: ignore[attr-defined]
+        session.connection().execute(insert(table), [row.model_dump() for row in rows])
 
 
 def _backend(url: str) -> str:
@@ -254,20 +205,15 @@ def _sqlite_engine(url: str) -> Engine:
     arguments = {"check_same_thread": False, "timeout": BUSY_SECONDS}
     engine = create_engine(url, connect_args=arguments, pool_timeout=120, json_serializer=_json_text)
     event.listen(engine, "connect", _prepare_sqlite)
-    return _beginning(engine, "BEGIN")
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    return engine
 
 
 def _sqlite_writer(engine: Engine) -> Engine:
     """Return an engine on the same connections whose transactions hold the write lock from their begin."""
     writer = create_engine(engine.url, pool=engine.pool, json_serializer=_json_text)
-    return _beginning(writer, "BEGIN IMMEDIATE")
-
-
-def _beginning(engine: Engine, statement: str) -> Engine:
-    """Let each transaction of an engine begin with this statement, and return the engine. An event listener could do
-    so too, but with any listener SQLAlchemy does more for every statement."""
-    engine.dialect.do_begin = lambda connection: connection.cursor().execute(statement)  # type: ignore
-    return engine
+    event.listen(writer, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    return writer
 
 
 def _make_folder(folder: Path) -> None:

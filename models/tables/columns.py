@@ -1,22 +1,19 @@
-"""The parts all tables share: column types, times and ids, and statements that are composed once."""
+"""The parts all tables share: column types, times and ids, and the inserts that may find their rows there."""
 
 from __future__ import annotations
 
 import datetime as dt
 import os
-import random
-import threading
 import time
-from collections.abc import Callable
-from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from pydantic.alias_generators import to_snake
 from sqlalchemy import DateTime
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import declared_attr
 from sqlalchemy.types import TypeDecorator
-from sqlmodel import Field, SQLModel
+from sqlmodel import Field, Session, SQLModel
 
 # Constraints have names everywhere, so that a later migration can find them; SQLite gives none by itself.
 SQLModel.metadata.naming_convention = {
@@ -28,22 +25,11 @@ SQLModel.metadata.naming_convention = {
 }
 
 
-# A system call for each id would let other threads run in between: with many of them that takes 50 times as long.
-_random = random.Random()
-os.register_at_fork(after_in_child=_random.seed)
-
-
 class Utc(TypeDecorator[dt.datetime]):
     """A timezone-aware moment, stored in UTC; a naive one is rejected."""
 
     impl = DateTime(timezone=False)
     cache_ok = True
-
-    def bind_processor(self, dialect: Dialect) -> Any:
-        """Return a faster conversion for SQLite: SQLAlchemy's own takes longer than the insert of the row."""
-        if dialect.name == "sqlite":
-            return lambda value: _naive(value).isoformat(" ", "microseconds") if value is not None else None
-        return super().bind_processor(dialect)
 
     def process_bind_param(self, value: dt.datetime | None, dialect: Dialect) -> dt.datetime | None:
         return _naive(value) if value is not None else None
@@ -67,7 +53,7 @@ def utcnow() -> dt.datetime:
 
 def new_id() -> str:
     """Return a random id, sortable by time of creation to the millisecond, 32 hex digits."""
-    return f"{time.time_ns() // 1_000_000:012x}{_random.getrandbits(80):020x}"
+    return f"{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"
 
 
 class DeskTable(SQLModel):
@@ -101,21 +87,8 @@ class Dated(DeskTable):
     created_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def composed_once(compose: Callable[P, T]) -> Callable[P, T]:
-    """Return a function that composes a statement with its first call and returns the same object ever after.
-
-    `functools.cache` alone does not: threads that call it first at the same time each get an object of their own.
-    SQLAlchemy then compiles one of them, and has to match the columns of each result of the other anew.
-    """
-    kept, lock = cache(compose), threading.Lock()
-
-    @wraps(compose)
-    def statement(*args: P.args, **kwargs: P.kwargs) -> T:
-        with lock:
-            return kept(*args, **kwargs)  # type: ignore[arg-type]
-
-    return statement
+def dialect_insert(session: Session, model: type[SQLModel]) -> Any:
+    """Return an insert as the session's database has it, which can leave alone or change rows that are there already:
+    the two databases share no such insert."""
+    dialect = sqlite if session.get_bind().dialect.name == "sqlite" else postgresql
+    return dialect.insert(model.__table__)  # type: ignore[attr-defined]

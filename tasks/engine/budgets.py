@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy
-from sqlalchemy import ColumnElement, Select, bindparam, case, func, or_
+from sqlalchemy import ColumnElement, Select, case, func, or_
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen, ReportStatus
@@ -20,7 +20,7 @@ from chordesk.models.notices import NewNotice
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import BACKTEST, is_backtest
-from chordesk.models.tables.columns import composed_once, utcnow
+from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Report, Run, Step, Turn
 from chordesk.tasks.engine import kinds
 
@@ -96,32 +96,29 @@ def usage_of_budgets(session: Session, settings: Settings, run_id: str) -> Itera
     of_run, of_day = settings.budget_run_tokens, settings.budget_day_tokens
     if (not of_run and not of_day) or (is_backtest(settings.account) and settings.provider == RULES):
         return
-    asked = {"run": run_id, "first": _first_id(utcnow())}
-    by_run, by_day = session.connection().execute(_used(), asked).one()
+    first = _first_id(utcnow())
+    conditions = (col(Turn.run_id) == run_id, col(Turn.id) >= first)
+    sums = (sqlalchemy.select(func.sum(col(Turn.total_tokens))).where(one).scalar_subquery() for one in conditions)
+    used: Select[Any] = sqlalchemy.select(*(func.coalesce(one, 0) for one in sums))
+    by_run, by_day = session.connection().execute(used).one()
     if of_day and 2 * by_day >= of_day:
-        by_day -= session.connection().execute(_simulated(), {"first": asked["first"]}).scalar_one()
+        by_day -= _simulated(session, first)
     if of_run:
         yield BudgetUse(scope=RUN, used=by_run, limit=of_run, setting="DESK_BUDGET_RUN_TOKENS")
     if of_day:
         yield BudgetUse(scope="UTC day", used=by_day, limit=of_day, setting="DESK_BUDGET_DAY_TOKENS")
 
 
-@composed_once
-def _used() -> Select[Any]:
-    """Return the statement of the tokens of a run and of a day, built once: it is run before each turn. Parameters:
-    run, first (the day's least id)."""
-    conditions = (col(Turn.run_id) == bindparam("run"), col(Turn.id) >= bindparam("first"))
-    sums = (sqlalchemy.select(func.sum(col(Turn.total_tokens))).where(one).scalar_subquery() for one in conditions)
-    return sqlalchemy.select(*(func.coalesce(one, 0) for one in sums))
-
-
-@composed_once
-def _simulated() -> Select[Any]:
-    """Return the statement of the tokens of a day that rules used in backtests. It reads the turns themselves, so that
-    it is asked only where it may decide. Parameter: first (the day's least id)."""
+def _simulated(session: Session, first: str) -> int:
+    """Return the tokens of a day that rules used in backtests. It reads the turns themselves, so that it is asked only
+    where it may decide. first: the day's least id."""
     own = sqlalchemy.select(col(Run.id)).where(col(Run.account).startswith(BACKTEST))
-    which = (col(Turn.id) >= bindparam("first"), col(Turn.provider) == RULES, col(Turn.run_id).in_(own))
-    return sqlalchemy.select(func.coalesce(func.sum(col(Turn.total_tokens)), 0)).where(*which)
+    return _tokens(session, col(Turn.id) >= first, col(Turn.provider) == RULES, col(Turn.run_id).in_(own))
+
+
+def _tokens(session: Session, *which: ColumnElement[bool]) -> int:
+    tokens: Select[Any] = sqlalchemy.select(func.coalesce(func.sum(col(Turn.total_tokens)), 0)).where(*which)
+    return int(session.connection().execute(tokens).scalar_one())
 
 
 def _first_id(now: dt.datetime) -> str:
@@ -135,10 +132,9 @@ def use_of_day(session: Session, settings: Settings) -> DayUse:
     """Return the tokens of the UTC day as its budget counts them, without those of rules in backtests, and an estimate
     of what its turns cost. It reads the day's turns: for a call every few seconds, not for one with each turn."""
     first = _first_id(utcnow())
-    tokens = select(func.coalesce(func.sum(col(Turn.total_tokens)), 0)).where(col(Turn.id) >= first)
-    simulated = session.connection().execute(_simulated(), {"first": first}).scalar_one()
+    tokens = _tokens(session, col(Turn.id) >= first) - _simulated(session, first)
     rows = session.execute(_spent(col(Turn.id) >= first, (col(Turn.provider), col(Turn.model)))).all()
-    return DayUse(tokens=session.exec(tokens).one() - simulated, cost=_cost(rows, prices(settings.prices)))
+    return DayUse(tokens=tokens, cost=_cost(rows, prices(settings.prices)))
 
 
 def cut_short(session: Session, run_id: str) -> str | None:

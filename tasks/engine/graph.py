@@ -15,15 +15,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, select, update
+from sqlalchemy import Column, ColumnElement, Integer, Table, and_, bindparam, case, func, insert, or_, select, update
+from sqlalchemy.sql.dml import ReturningUpdate
 from sqlmodel import Session, col
 
 from chordesk.models import event_log, events
 from chordesk.models.errors import LeaseLost
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, AttemptEnd, RunState, StepKind, StepState
-from chordesk.models.tables.columns import new_id, utcnow
-from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.engine import statements
+from chordesk.models.tables.columns import Utc, new_id, utcnow
+from chordesk.models.tables.runs import Attempt, Run, Step, Sweep
+from chordesk.tasks.engine.policy import ALONE_AFTER, LOSSES, MOST_LOSSES
 from chordesk.tasks.engine.steps import (
     ChildRun,
     ClaimedStep,
@@ -39,6 +40,13 @@ from chordesk.tasks.events import lifecycles
 
 LOST = "its worker was lost"
 CANCELS = "cancels"  # in the result of a step that made its siblings needless: why
+
+_steps: Table = Step.__table__  # type: ignore[attr-defined]
+_runs: Table = Run.__table__  # type: ignore[attr-defined]
+_attempts: Table = Attempt.__table__  # type: ignore[attr-defined]
+_sweep: Table = Sweep.__table__  # type: ignore[attr-defined]
+_c = _steps.c
+_NOW = bindparam("now", type_=Utc())
 
 
 class RunClosed(NamedTuple):
@@ -61,7 +69,8 @@ def add(session: Session, run_id: str, steps: Sequence[NewStep], attempts: int) 
         return []
     _insert(session, run_id, steps, attempts)
     for parent, count in Counter(step.parent for step in steps).items():
-        session.connection().execute(statements.count_up(), {"parent": parent, "count": count})
+        counted = update(_steps).where(_c.id == parent, _c.state.not_in(STEP_FINAL))
+        session.connection().execute(counted.values(pending=_c.pending + count))
     return [
         ReadyStep(step.id, step.kind, step.role, step.parent, step.subject, run_id) for step in steps if not step.waits
     ]
@@ -71,7 +80,9 @@ def open_child(session: Session, child: ChildRun, attempts: int) -> list[ReadySt
     """Write a run that a step waits for, count it with that step, and return the run's ready steps."""
     run, finish = child.row(), new_id()
     open_run(session, run, finish, attempts)
-    session.connection().execute(statements.count_up(final=True), {"parent": child.parent_step, "count": 1})
+    # Whatever its state: it may have ended in this very transaction.
+    counted = update(_steps).where(_c.id == child.parent_step)
+    session.connection().execute(counted.values(pending=_c.pending + 1))
     return add(session, run.id, child.write(session, run, finish), attempts)
 
 
@@ -99,7 +110,83 @@ def _insert(session: Session, run_id: str, steps: Sequence[NewStep], attempts: i
         for step in steps
     ]
     session.flush()  # the run that these are of
-    session.connection().execute(statements.new_step(), rows)
+    session.connection().execute(insert(_steps), rows)
+
+
+def columns(*names: str) -> list[Column[Any]]:
+    return [_c[name] for name in names]
+
+
+def losses(of: Any = _c) -> ColumnElement[int]:
+    """Return the number of workers that a step's attempts lost, without one that is not written yet. of: its
+    columns."""
+    lost = and_(_attempts.c.step_id == of.id, _attempts.c.outcome == AttemptEnd.LOST)
+    return select(func.count()).select_from(_attempts).where(lost).scalar_subquery()
+
+
+def worn() -> ColumnElement[bool]:
+    """Return the condition that a step fails with the worker that it has lost now (`policy.LOSSES`)."""
+    lost = losses()
+    # A case, so that the workers that other steps lost are looked for only when there is a reason to.
+    return case(
+        (lost >= MOST_LOSSES - 1, True), (lost >= LOSSES - 1, lost - _lost_elsewhere() >= LOSSES - 1), else_=False
+    )
+
+
+def _lost_elsewhere() -> ColumnElement[int]:
+    """Return the number of workers that were lost since a step lost its first one, and that did not hold it then."""
+    own, other = _attempts.alias(), _attempts.alias()
+    lost = and_(own.c.step_id == _c.id, own.c.outcome == AttemptEnd.LOST)
+    since = select(func.min(own.c.started_at)).where(lost).correlate(_steps).scalar_subquery()
+    owners = select(own.c.owner).where(lost).correlate(_steps)
+    elsewhere = and_(
+        other.c.outcome == AttemptEnd.LOST,
+        other.c.ended_at >= since,
+        other.c.owner != _c.owner,
+        other.c.owner.not_in(owners),
+    )
+    return select(func.count(other.c.owner.distinct())).where(elsewhere).correlate(_steps).scalar_subquery()
+
+
+def _alone() -> ColumnElement[bool]:
+    """Return the condition that a lost step is no suspect yet, or that the worker has no other suspect in work."""
+    other = _steps.alias()
+    held = and_(other.c.state == StepState.RUNNING, other.c.lease_until >= _NOW)
+    same = and_(other.c.owner == bindparam("owner"), other.c.id != _c.id)
+    beside = select(other.c.id).where(held, same, losses(other.c) >= ALONE_AFTER).exists()
+    return or_(losses() < ALONE_AFTER - 1, ~beside)
+
+
+def _expired(*, trusted: bool = True) -> ColumnElement[bool]:
+    """Return the condition that a lease has run out, at a time when that means a lost worker
+    (`sweep_lease.lease_trust`)."""
+    out_of_trust = or_(_sweep.c.trusted_from > _NOW, _sweep.c.trusted_until < _NOW)
+    doubted = select(_sweep.c.id).where(out_of_trust).exists()
+    return and_(_c.state == StepState.RUNNING, _c.lease_until < _NOW, ~doubted if trusted else doubted)
+
+
+def _claimed(free: ColumnElement[bool], **more: Any) -> ReturningUpdate[Any]:
+    """Return the update by which a worker claims a step of a running run that meets a condition, for a ClaimedStep.
+    Parameters: step, owner, now, until."""
+    running = select(_runs.c.id).where(_runs.c.id == _c.run_id, _runs.c.state == RunState.RUNNING).exists()
+    return (
+        update(_steps)
+        .where(_c.id == bindparam("step"), free, running)
+        .values(
+            state=StepState.RUNNING,
+            owner=bindparam("owner"),
+            attempt=_c.attempt + 1,
+            lease_until=bindparam("until", type_=Utc()),
+            claimed_at=_NOW,
+            started_at=func.coalesce(_c.started_at, _NOW),
+            **more,
+        )
+        .returning(*columns(*ClaimedStep.__dataclass_fields__))
+    )
+
+
+# What every step runs is composed here, once: that takes several times as long as running it.
+_CLAIM = _claimed(and_(_c.state == StepState.READY, _c.due_at <= _NOW, _c.attempt < _c.max_attempts))
 
 
 def claim(session: Session, step_id: str, owner: str, lease_seconds: float) -> ClaimedStep | None:
@@ -111,23 +198,27 @@ def claim(session: Session, step_id: str, owner: str, lease_seconds: float) -> C
     """
     now = utcnow()
     values = {"step": step_id, "owner": owner, "now": now, "until": now + dt.timedelta(seconds=lease_seconds)}
-    row = session.connection().execute(statements.claim(), values).one_or_none()
+    row = session.connection().execute(_CLAIM, values).one_or_none()
     if row is None:
         row = _take_over(session, values)
     return ClaimedStep(*row) if row is not None else None
 
 
 def _take_over(session: Session, values: dict[str, Any]) -> Any:
-    """Claim a step with an expired lease, and record the attempt that was lost with its worker."""
-    connection = session.connection()
-    which = {"step": values["step"], "now": values["now"]}
-    before = connection.execute(statements.lost(), which).one_or_none()
+    """Claim a step with an expired lease, and record the attempt that was lost with its worker. It gets one attempt
+    more (`policy.LOSSES`). One that may not be claimed now is marked as unsent, so that a later sweep sends it again.
+    """
+    connection, this = session.connection(), _c.id == values["step"]
+    names = ("id", "run_id", "kind", "subject", "role", "attempt", "owner", "claimed_at")
+    now = {"now": values["now"]}
+    before = connection.execute(select(*columns(*names)).where(this, _expired()).with_for_update(), now).one_or_none()
     if before is None:
-        connection.execute(statements.put_off(trusted=False), which)
+        connection.execute(update(_steps).where(this, _expired(trusted=False)).values(sent_at=None), now)
         return None
-    row = connection.execute(statements.claim(lost=True), values).one_or_none()
+    lost = and_(_expired(), ~worn(), _alone())
+    row = connection.execute(_claimed(lost, max_attempts=_c.max_attempts + 1), values).one_or_none()
     if row is None:
-        connection.execute(statements.put_off(trusted=True), which)
+        connection.execute(update(_steps).where(this, _expired()).values(sent_at=None), now)
     else:
         record_attempt(session, before, values["now"], AttemptEnd.LOST, LOST)
     return row
@@ -162,7 +253,7 @@ def record_attempt(
         "outcome": outcome,
         "reason": reason,
     }
-    session.connection().execute(statements.attempt_ended(), row)
+    session.connection().execute(insert(_attempts), row)
     final = state or _ENDS.get(outcome)
     lost = held.owner if outcome is AttemptEnd.LOST else None
     happened = ended_event(held, final, reason, lost) if final else again_event(held, outcome, reason)
@@ -279,19 +370,47 @@ def _goes_on(session: Session, run_id: str) -> bool:
     return session.scalar(select(col(Run.state)).where(col(Run.id) == run_id)) == RunState.RUNNING
 
 
+# That this process still holds a step; `_holder` returns the parameters.
+_HELD = and_(
+    _c.id == bindparam("step"),
+    _c.owner == bindparam("held_by"),
+    _c.attempt == bindparam("held_attempt"),
+    _c.state == StepState.RUNNING,
+)
+
+
+def _holder(step: ClaimedStep) -> dict[str, Any]:
+    return {"step": step.id, "held_by": step.owner, "held_attempt": step.attempt}
+
+
 def _fenced(session: Session, step: ClaimedStep, **values: Any) -> None:
-    parameters = {f"new_{name}": value for name, value in values.items()}
-    parameters |= {"step": step.id, "held_by": step.owner, "held_attempt": step.attempt}
-    done = session.connection().execute(statements.fenced(*values), parameters)
+    done = session.connection().execute(update(_steps).where(_HELD), values | _holder(step))
     if done.rowcount != 1:
         raise LeaseLost(f"step {step.id} attempt {step.attempt} is no longer held by {step.owner}")
 
 
 def require_held(session: Session, step: ClaimedStep) -> None:
     """Raise LeaseLost unless the step is still held, and keep it so until the transaction ends."""
-    held = {"step": step.id, "held_by": step.owner, "held_attempt": step.attempt}
-    if session.connection().execute(statements.still_held(), held).first() is None:
+    held = select(_c.id).where(_HELD).with_for_update()
+    if session.connection().execute(held, _holder(step)).first() is None:
         raise LeaseLost(f"step {step.id} attempt {step.attempt} is no longer held by {step.owner}")
+
+
+_COUNT = bindparam("count", type_=Integer())
+_LAST = _c.pending == _COUNT
+# One statement, so that two last children cannot each find the other still running. Parameters: parent, count, now.
+_COUNT_DOWN = (
+    update(_steps)
+    .where(_c.id == bindparam("parent"), _c.state == StepState.WAITING)
+    .values(
+        pending=_c.pending - _COUNT,
+        state=case((_LAST, StepState.READY.value), else_=_c.state),
+        due_at=case((_LAST, _NOW), else_=_c.due_at),
+        sent_at=case((_LAST, _NOW), else_=_c.sent_at),
+        sends=case((_LAST, 1), else_=_c.sends),
+    )
+    .returning(*columns(*ReadyStep.__dataclass_fields__, "state"))
+)
 
 
 def count_down(session: Session, parent_id: str | None, count: int = 1) -> list[ReadyStep]:
@@ -299,7 +418,7 @@ def count_down(session: Session, parent_id: str | None, count: int = 1) -> list[
     if parent_id is None:
         return []
     values = {"parent": parent_id, "count": count, "now": utcnow()}
-    rows = session.connection().execute(statements.count_down(), values).all()
+    rows = session.connection().execute(_COUNT_DOWN, values).all()
     return [ready_of(row) for row in rows if row.state == StepState.READY]
 
 
@@ -348,7 +467,7 @@ def end_steps(
 ) -> int:
     """End the steps that meet a condition, publish an event for each but `except_ids`, and return how many ended."""
     values = {"state": state, "error": reason, "finished_at": utcnow(), "lease_until": None}
-    columns = statements.columns("id", "run_id", "kind", "subject", "role", "attempt")
-    rows = session.connection().execute(update(Step).where(which).values(values).returning(*columns)).all()
+    ended = columns("id", "run_id", "kind", "subject", "role", "attempt")
+    rows = session.connection().execute(update(Step).where(which).values(values).returning(*ended)).all()
     event_log.append(session, [ended_event(row, state, reason) for row in rows if row.id not in except_ids])
     return len(rows)

@@ -15,7 +15,7 @@ from chordesk.models import event_log
 from chordesk.models.states import STEP_FINAL, AttemptEnd, RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.engine import graph, kinds, statements
+from chordesk.tasks.engine import graph, kinds
 from chordesk.tasks.engine.kinds import WORKER_QUEUES, kinds_of
 from chordesk.tasks.engine.steps import ReadyStep, child_is_open, ended_event, ready_of
 
@@ -33,7 +33,7 @@ def resend(session: Session, limit: int = 500, *, trusted: bool = True) -> list[
     out does not count as held."""
     now = utcnow()
     due = and_(col(Step.state) == StepState.READY, col(Step.due_at) <= now, col(Step.attempt) < col(Step.max_attempts))
-    unheld = or_(due, and_(_lost(now), ~statements.worn())) if trusted else due
+    unheld = or_(due, and_(_lost(now), ~graph.worn())) if trusted else due
     late = session.scalars(
         select(Step)
         .join(Run, col(Run.id) == col(Step.run_id))
@@ -89,7 +89,7 @@ def fire_joins(session: Session) -> list[ReadyStep]:
         update(Step)
         .where(col(Step.state) == StepState.WAITING, ~left, running, ~child_is_open(col(Step.id)))
         .values(state=StepState.READY, pending=0, due_at=now, sent_at=now, sends=1)
-        .returning(*statements.columns(*ReadyStep.__dataclass_fields__))
+        .returning(*graph.columns(*ReadyStep.__dataclass_fields__))
     )
     return [ready_of(row) for row in rows]
 
@@ -127,7 +127,7 @@ def fail_exhausted(session: Session, *, trusted: bool = True) -> list[ReadyStep]
     tried = and_(col(Step.state) == StepState.READY, col(Step.attempt) >= col(Step.max_attempts))
     worn = session.scalars(
         select(Step)
-        .where(or_(tried, and_(_lost(now), statements.worn())) if trusted else tried)
+        .where(or_(tried, and_(_lost(now), graph.worn())) if trusted else tried)
         # One that another sweep fails or its worker ends just now would be taken off its parent twice.
         .with_for_update(skip_locked=True)
     ).all()
@@ -148,7 +148,7 @@ def fail_exhausted(session: Session, *, trusted: bool = True) -> list[ReadyStep]
 
 
 def _lost_often(session: Session, step: Step) -> str:
-    count = session.scalar(select(statements.losses()).select_from(Step).where(col(Step.id) == step.id))
+    count = session.scalar(select(graph.losses()).select_from(Step).where(col(Step.id) == step.id))
     return f"gave up: {count} workers were lost while they had it"
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Insert, Table, or_
@@ -18,7 +19,7 @@ from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.events import Envelope, EventType, LifecycleStatus, TurnLifecycle, event
 from chordesk.models.states import AttemptEnd
-from chordesk.models.tables.columns import composed_once, utcnow
+from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
 
@@ -71,7 +72,7 @@ def _conversation(state: ConversationState) -> Row:
     }
 
 
-@composed_once
+@cache
 def _upsert(name: str, dialect: str) -> Insert:
     table: Table = _MODELS[name].__table__  # type: ignore[attr-defined]
     insert = (sqlite if dialect == "sqlite" else postgresql).insert(table)

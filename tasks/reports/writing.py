@@ -10,14 +10,13 @@ import sqlalchemy
 import structlog
 from celery import Task, shared_task
 from sqlalchemy import update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, select
 
 from chordesk.models.errors import DeskError
 from chordesk.models.settings.running_desk import BACKTEST
 from chordesk.models.states import RUN_FINAL, DocumentState, RunKind
-from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.columns import dialect_insert, utcnow
 from chordesk.models.tables.runs import Run, RunDocumentCopy
 from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk, desk_of
@@ -41,9 +40,9 @@ def add_ended(session: Session, place: str, now: dt.datetime) -> None:
         )
     ).all()
     if ended:
-        insert = (sqlite if session.get_bind().dialect.name == "sqlite" else postgresql).insert(_TABLE)
         rows = [{"run_id": id_, "state": DocumentState.DUE, "place": place, "tries": 0, "due_at": now} for id_ in ended]
-        session.connection().execute(insert.on_conflict_do_nothing(index_elements=["run_id"]), rows)
+        new = dialect_insert(session, RunDocumentCopy)
+        session.connection().execute(new.on_conflict_do_nothing(index_elements=["run_id"]), rows)
 
 
 def due_runs(session: Session, now: dt.datetime, most: int) -> Sequence[str]:

@@ -6,10 +6,8 @@ database.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import platform
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -38,12 +36,6 @@ from chordesk.tasks.worker.trading import request_order_pass
 from chordesk.tasks.worker.work import add_step_tasks
 
 VISIBILITY_SECONDS = 30
-# So many new objects, and Python looks for cycles of garbage among them; its own number is 700. Looking at events that
-# wait to be written again and again was a sixth of the event loop's CPU.
-GARBAGE = 50_000
-# Seconds that a thread computes before another one gets its turn; Python's own number is 0.005. A transaction comes
-# back from the database a dozen times, waits so long each time, and the writers of all other processes wait with it.
-SWITCH_SECONDS = 0.001
 # By name, for they lie above: the workflows; their steps become tasks in every process that sends or does any.
 WORKFLOWS = "chordesk.tasks.workflows"
 # A worker loads these too: the passes that are no steps, and its control commands.
@@ -141,7 +133,6 @@ def _queue(name: str) -> Queue:
 
 def _follow_worker(desk: Desk, warm: bool, turns: bool) -> None:
     """Connect the desk to the worker's signals."""
-    _on(worker_ready, _tune_python)
     worker_shutting_down.connect(desk.drain.request, weak=False)
     _on(worker_ready, desk.drain.take_signals)
     _on(worker_ready, lambda: desk.drain.watch(desk.lease_keeper))
@@ -153,12 +144,6 @@ def _follow_worker(desk: Desk, warm: bool, turns: bool) -> None:
 
 def _on(signal: Signal, do: Callable[[], None]) -> None:
     signal.connect(lambda **_: do(), weak=False)
-
-
-def _tune_python() -> None:
-    sys.setswitchinterval(SWITCH_SECONDS)
-    gc.freeze()
-    gc.set_threshold(GARBAGE)
 
 
 def celery_url(address: str) -> str:

@@ -13,7 +13,7 @@ from sqlmodel import Session, col, select
 from chordesk.agents.roles import GRAPH_ROLES
 from chordesk.agents.tradingagents.project import ROLE
 from chordesk.models.answers import Frozen
-from chordesk.models.database.store import insert_rows, new_row
+from chordesk.models.database.store import insert_rows
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RUN_FINAL, RunKind, StepKind
 from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite, Run, Step, Turn
@@ -112,7 +112,7 @@ def resume_graphs(app: Celery, of: str) -> Run:
         for table in (GraphCheckpoint, GraphWrite):
             which = (table.run_id == old.id, col(table.thread).in_(names))
             kept = [one.model_dump() for one in session.exec(select(table).where(*which)).all()]
-            insert_rows(session, [new_row(table, **values | {"run_id": row.id}) for values in kept])
+            insert_rows(session, [table(**values | {"run_id": row.id}) for values in kept])
         return [_first(finish, name) for name in names]
 
     return open_run(app, run, write)

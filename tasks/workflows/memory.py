@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Executable, Select, bindparam, func, null, select, union_all
@@ -17,7 +18,6 @@ from sqlmodel import Session, col
 from chordesk.agents.role_models import role_labels
 from chordesk.agents.roles import roots, validators
 from chordesk.models.answers import ReportStatus, Stance
-from chordesk.models.tables.columns import composed_once
 from chordesk.models.tables.runs import Decision, Report, Run, ScreenHit, Verdict
 from chordesk.tools.model_tools.reports import seen_runs
 from chordesk.tools.orders.drafting import last_notes
@@ -93,7 +93,7 @@ def _rows(session: Session, context: ToolContext, statement: Executable, **asked
     return session.connection().execute(statement, {**asked, "own": context.run_id or ""})
 
 
-@composed_once
+@cache
 def _seen() -> tuple[Any, ...]:
     """Return the conditions of runs that a prompt may repeat. A run's own are left out: they would depend on which of
     its steps was faster."""
@@ -101,7 +101,7 @@ def _seen() -> tuple[Any, ...]:
     return *runs, col(Run.id) != bindparam("own")
 
 
-@composed_once
+@cache
 def _past() -> Executable:
     """Return the statement of the newest reports and, with a role of null, the newest verdict: each turn runs it, and
     a statement more costs more than its rows."""
@@ -135,7 +135,7 @@ def _reports() -> Select[Any]:
     return select(*(known.c[name] for name in names)).where(known.c.place == 1)
 
 
-@composed_once
+@cache
 def _hits() -> Executable:
     names = ("symbol", "confidence", "thesis")
     newest = (col(Run.market_now).desc(), col(ScreenHit.id).desc())
@@ -155,7 +155,7 @@ def _hits() -> Executable:
     )
 
 
-@composed_once
+@cache
 def _decisions() -> Executable:
     return (
         select(col(Run.market_now), col(Decision.actions), col(Decision.reasoning))

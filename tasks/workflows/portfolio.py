@@ -7,9 +7,7 @@ import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col, select
 
 from chordesk.agents.roles import rejecting, research_roles, validators
@@ -17,7 +15,7 @@ from chordesk.models.answers import Frozen, ReportStatus, Stance
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, STEP_FINAL
-from chordesk.models.tables.columns import composed_once, utcnow
+from chordesk.models.tables.columns import dialect_insert, utcnow
 from chordesk.models.tables.runs import Report, Run, Step
 from chordesk.models.tables.runtime import RoleSchedule
 from chordesk.tasks.bootstrap import Desk
@@ -186,16 +184,10 @@ class RoleScheduleStore:
             "last_unrealized": look.unrealized,
             "updated_at": utcnow(),
         }
-        session.connection().execute(_upsert(session.get_bind().dialect.name), values)
-
-
-@composed_once
-def _upsert(dialect: str) -> Any:
-    # Two runs may end a review at once: the second must find the row, not fail on it.
-    table = RoleSchedule.__table__  # type: ignore[attr-defined]
-    new = (sqlite if dialect == "sqlite" else postgresql).insert(table)
-    changes = {name: new.excluded[name] for name in table.c.keys() if name not in _KEY}  # noqa: SIM118
-    return new.on_conflict_do_update(index_elements=list(_KEY), set_=changes)
+        # Two runs may end a review at once: the second must find the row, not fail on it.
+        new = dialect_insert(session, RoleSchedule)
+        changes = {name: new.excluded[name] for name in values if name not in _KEY}
+        session.connection().execute(new.on_conflict_do_update(index_elements=list(_KEY), set_=changes), values)
 
 
 PLANS = "portfolio"  # where a run's parameters hold its plans

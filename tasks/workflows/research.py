@@ -10,9 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
-import sqlalchemy
 from celery import Celery
-from sqlalchemy import Select, bindparam
 from sqlmodel import Session, col, select
 
 from chordesk.agents.grounding.report import Grounding, capped, is_grounded, lack
@@ -32,10 +30,9 @@ from chordesk.agents.runner import RoleRun
 from chordesk.agents.tradingagents.project import require_playable
 from chordesk.agents.verdict import counted, reduce_reports
 from chordesk.models.answers import Instrument, ReportStatus, RoleReport, Skipped, Stance
-from chordesk.models.database.store import new_row
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind, StepKind
-from chordesk.models.tables.columns import composed_once, new_id
+from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Candidate, Report, Run, Step, Verdict, VerdictReport
 from chordesk.models.telemetry_events import ReportGrounded
@@ -252,8 +249,7 @@ def _report(
     value = value_of(run)
     used = value if status is ReportStatus.COMPLETED else {}
     stance = counted(used.get("verdict"), is_grounded=grounding is None or grounding.is_grounded)
-    return new_row(
-        Report,
+    return Report(
         run_id=step.run_id,
         step_id=step.id,
         candidate_id=step.payload["candidate_id"],
@@ -306,8 +302,9 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Reduce a candidate's reports to its verdict."""
     with desk.store.read() as session:
         required = session.get_one(Run, step.run_id).params.get("required_roles", desk.settings.required_roles)
-        found = session.execute(_reports(), {"run": step.run_id, "symbol": step.subject}).scalars().all()
-        steps = session.execute(_steps_under(), {"parent": step.id}).scalars().all()
+        own = select(Report).where(Report.run_id == step.run_id, Report.symbol == step.subject)
+        found: Sequence[Report] = session.exec(own).all()
+        steps: Sequence[Step] = session.exec(select(Step).where(Step.parent_id == step.id)).all()
         stored = step.payload.get("stored")
         earlier = session.exec(select(Report).where(col(Report.id).in_(stored))).all() if stored else []
     # Reports that were begun beside a role which then rejected are not used, as if they had waited for it.
@@ -330,19 +327,6 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]
     question = verdict_question(market, desk.settings_of(step.run_id), verdict)
     return Done({"rating": reduced.rating}, ([verdict], links), also=question)
-
-
-@composed_once
-def _reports() -> Select[Any]:
-    """Return the query of a candidate's reports. Parameters: run, symbol."""
-    named = (col(Report.run_id) == bindparam("run"), col(Report.symbol) == bindparam("symbol"))
-    return sqlalchemy.select(Report).where(*named)
-
-
-@composed_once
-def _steps_under() -> Select[Any]:
-    """Return the query of the steps that a step waits for. Parameter: parent."""
-    return sqlalchemy.select(Step).where(col(Step.parent_id) == bindparam("parent"))
 
 
 def _unused(reports: Sequence[Report]) -> set[str]:

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, bindparam, select
+from sqlalchemy import select
 from sqlmodel import col
 
 from chordesk.models.contracts import multiplier_of
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, NotConfigured
 from chordesk.models.market import Quote
-from chordesk.models.tables.columns import composed_once
 from chordesk.models.tables.orders import Account, Fill, Position
 from chordesk.tools.decimals import exact, rounded
 from chordesk.tools.market.clock import exchange_day
@@ -72,22 +71,9 @@ def store_of(context: ToolContext) -> Store:
 def ledger_of(context: ToolContext) -> Ledger:
     with store_of(context).read() as session:
         account = session.get(Account, context.account)
-        held = session.execute(_held(), {"account": context.account}).scalars().all()
-        ahead = session.execute(_ahead(), {"account": context.account, "now": context.clock.now()}).scalars().all()
-        return Ledger(account, held, ahead)
-
-
-@composed_once
-def _held() -> Select[Any]:
-    """Return the query of an account's positions. Parameter: account."""
-    return select(Position).where(col(Position.account) == bindparam("account")).order_by(col(Position.symbol))
-
-
-@composed_once
-def _ahead() -> Select[Any]:
-    """Return the query of an account's fills at a time after now. Parameters: account, now."""
-    later = col(Fill.filled_at) > bindparam("now")
-    return select(Fill).where(col(Fill.account) == bindparam("account"), later)
+        held = select(Position).where(col(Position.account) == context.account).order_by(col(Position.symbol))
+        later = (col(Fill.account) == context.account, col(Fill.filled_at) > context.clock.now())
+        return Ledger(account, session.scalars(held).all(), session.scalars(select(Fill).where(*later)).all())
 
 
 def marks_of(context: ToolContext, holdings: Ledger, gaps: Gaps) -> dict[str, Quote | None]:

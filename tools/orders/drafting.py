@@ -8,6 +8,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import sqlalchemy
@@ -31,7 +32,7 @@ from chordesk.models.order_terms import TIMES_IN_FORCE, misfit, unsupported
 from chordesk.models.orders import DenialCode, Denied, RiskLimits
 from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, OrderState, RunKind, RunState, StepKind, StepState
-from chordesk.models.tables.columns import composed_once, utcnow
+from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Fill, Order, Preview, TraderNote
 from chordesk.models.tables.runs import Decision, Run, Step, Verdict
 from chordesk.tools.decimals import exact, money, plain
@@ -346,7 +347,7 @@ def last_notes(
     return dict(found)
 
 
-@composed_once
+@cache
 def _newest() -> Any:
     """Return the statement for the last notes, built once: each turn runs it, and composing it costs more than
     running it."""

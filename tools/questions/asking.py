@@ -7,17 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import structlog
-from sqlalchemy import Select, bindparam, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import select
 from sqlmodel import Session, col
 
 from chordesk.models.answers import Rating
 from chordesk.models.board import BeatsMedian, QuestionSource
-from chordesk.models.database.store import new_row
 from chordesk.models.errors import DeskError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Question, VerdictQuestion
-from chordesk.models.tables.columns import composed_once, new_id, utcnow
+from chordesk.models.tables.columns import dialect_insert, new_id, utcnow
 from chordesk.models.tables.runs import Verdict
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import no_current_price
@@ -26,22 +24,17 @@ from chordesk.tools.market.universe import NAMED, named_universe, universe_key, 
 
 
 def question_row(**values: Any) -> Question:
-    """Return the row of an open question that no session tracks."""
-    defaults = {"id": new_id(), "created_at": utcnow(), "state": "open"}
-    return new_row(Question, **defaults, **values)
+    """Return the row of an open question."""
+    defaults: dict[str, Any] = {"id": new_id(), "created_at": utcnow(), "state": "open"}
+    return Question(**defaults, **values)
 
 
 def insert_absent(session: Session, rows: Sequence[Question]) -> None:
     """Insert the rows in one statement; one that is there by its source, market and external id stays as it is."""
     if rows:
-        session.connection().execute(_insert(session.get_bind().dialect.name), [row.model_dump() for row in rows])
-
-
-@composed_once
-def _insert(dialect: str) -> Any:
-    table = Question.__table__  # type: ignore[attr-defined]
-    key = ["source", "market", "external_id"]
-    return (sqlite if dialect == "sqlite" else postgresql).insert(table).on_conflict_do_nothing(index_elements=key)
+        key = ["source", "market", "external_id"]
+        absent = dialect_insert(session, Question).on_conflict_do_nothing(index_elements=key)
+        session.connection().execute(absent, [row.model_dump() for row in rows])
 
 
 EVEN, EVEN_ODDS = 0.5, "even odds"
@@ -146,24 +139,11 @@ def _stored_relative(session: Session, market: str, keys: Sequence[str]) -> dict
     """Return the relative questions of a market by external id; the older of two that are the same."""
     found: dict[str, Question] = {}
     for first in range(0, len(keys), _MOST_KEYS):
-        parameters = {"market": market, "keys": list(keys[first : first + _MOST_KEYS])}
-        for row in session.execute(_relative(), parameters).scalars():
+        named = col(Question.external_id).in_(keys[first : first + _MOST_KEYS])
+        which = (col(Question.source).in_(RELATIVE), col(Question.market) == market, named)
+        for row in session.scalars(select(Question).where(*which).order_by(col(Question.id).desc())):
             found[row.external_id] = row
     return found
-
-
-@composed_once
-def _relative() -> Select[Any]:
-    """Return the query of relative questions, the newest first. Parameters: market, keys."""
-    return (
-        select(Question)
-        .where(
-            col(Question.source).in_(RELATIVE),
-            col(Question.market) == bindparam("market"),
-            col(Question.external_id).in_(bindparam("keys", expanding=True)),
-        )
-        .order_by(col(Question.id).desc())
-    )
 
 
 log = structlog.get_logger(__name__)
@@ -183,7 +163,7 @@ def verdict_question(market: MarketData, settings: Settings, verdict: Verdict) -
     def write(session: Session) -> None:
         for question in store_relative(session, rows):
             link = {"verdict_id": verdict_id, "question_id": question.id}
-            session.connection().execute(_insert_links(session.get_bind().dialect.name), link)
+            session.connection().execute(dialect_insert(session, VerdictQuestion).on_conflict_do_nothing(), link)
 
     return write if rows else None
 
@@ -214,9 +194,3 @@ def universe_of_verdicts(market: MarketData, settings: Settings) -> str:
     if settings.universe.strip().lower() in NAMED:
         return settings.universe
     return named_universe(market) or settings.universe
-
-
-@composed_once
-def _insert_links(dialect: str) -> Any:
-    table = VerdictQuestion.__table__  # type: ignore[attr-defined]
-    return (sqlite if dialect == "sqlite" else postgresql).insert(table).on_conflict_do_nothing()

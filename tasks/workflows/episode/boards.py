@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy
-from sqlalchemy import bindparam
 from sqlmodel import Session, col, func, select
 
 from chordesk.agents.board.board import Board, PastPosition, PastRecord, board_text, voice_memory
@@ -29,7 +28,6 @@ from chordesk.models.tables.board import (
     Signal,
     SignalCitation,
 )
-from chordesk.models.tables.columns import composed_once
 from chordesk.models.tables.runs import Run
 from chordesk.tools.questions.reading import known_column
 from chordesk.tools.scoring.statistics import ScoredForecast, alpha, brier, mean_of
@@ -173,16 +171,7 @@ def karma_of(session: Session, account: str, voice: str, until: dt.datetime) -> 
 
 def _past(session: Session, run: Run, voice: str, now: dt.datetime) -> list[PastPosition]:
     """Return a voice's last forecasts on the run's market, each question of a run once: the last round's."""
-    parameters = {"account": run.account, "voice": voice, "run": run.id, "market": run.market, "now": now}
-    rows = session.execute(_last_forecasts(), parameters)
-    return list({(run_id, question): PastPosition(*values) for run_id, question, *values in rows}.values())
-
-
-@composed_once
-def _last_forecasts() -> Any:
-    """Return the query of a voice's last forecasts, the newest first and of a run the first round first: run, question
-    and the fields of a PastPosition. Parameters: account, voice, run (left out), market, now."""
-    return (
+    newest = (
         sqlalchemy.select(
             col(Forecast.run_id),
             col(Question.id),
@@ -196,15 +185,18 @@ def _last_forecasts() -> Any:
         .join(Question, col(Question.id) == col(Forecast.question_id))
         .join(Run, col(Run.id) == col(Forecast.run_id))
         .where(
-            col(Forecast.account) == bindparam("account"),
-            col(Forecast.voice) == bindparam("voice"),
-            col(Forecast.run_id) != bindparam("run"),
-            col(Run.market) == bindparam("market"),
-            col(Forecast.market_at) <= bindparam("now"),
+            col(Forecast.account) == run.account,
+            col(Forecast.voice) == voice,
+            col(Forecast.run_id) != run.id,
+            col(Run.market) == run.market,
+            col(Forecast.market_at) <= now,
         )
+        # Of a run the first round comes first, and the last one stays.
         .order_by(col(Forecast.market_at).desc(), col(Forecast.round), col(Forecast.id))
         .limit(_LAST)
     )
+    rows = session.execute(newest)
+    return list({(run_id, question): PastPosition(*values) for run_id, question, *values in rows}.values())
 
 
 def correlation_of(forecasts: Sequence[ScoredForecast]) -> float | None:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import structlog
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, col, select
 
 from chordesk.agents.board.citations import JudgedCitation, judge
@@ -25,7 +24,7 @@ from chordesk.models.errors import NotConfigured
 from chordesk.models.events import written
 from chordesk.models.states import StepKind
 from chordesk.models.tables.board import Episode, Forecast, KarmaEntry, Question, Signal, SignalCitation
-from chordesk.models.tables.columns import composed_once, new_id, utcnow
+from chordesk.models.tables.columns import dialect_insert, new_id, utcnow
 from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import Desk
@@ -162,14 +161,8 @@ def book(session: Session, entries: Sequence[KarmaEntry]) -> None:
     """Write entries; one with a key that its account and voice have already is left out: nothing is booked twice."""
     if entries:
         rows = [row.model_dump() for row in entries]
-        session.connection().execute(_insert(session.get_bind().dialect.name), rows)
-
-
-@composed_once
-def _insert(dialect: str) -> Any:
-    table = KarmaEntry.__table__  # type: ignore[attr-defined]
-    made = (sqlite if dialect == "sqlite" else postgresql).insert(table)
-    return made.on_conflict_do_nothing(index_elements=["account", "voice", "key"])
+        new = dialect_insert(session, KarmaEntry)
+        session.connection().execute(new.on_conflict_do_nothing(index_elements=["account", "voice", "key"]), rows)
 
 
 NO_POSITION = "no voice has a position"

@@ -35,7 +35,7 @@ from chordesk.agents.runner import KEPT_OUTPUT_CHARS, KEPT_TEXT_CHARS, RoleRun
 from chordesk.agents.runtime import Conversation, Scope, TurnResult
 from chordesk.agents.tradingagents.data import EMPTY
 from chordesk.models.answers import Completed, Failed, Interrupted, Outcome, Refused
-from chordesk.models.database.store import insert_rows, new_row
+from chordesk.models.database.store import insert_rows
 from chordesk.models.errors import BudgetUsed, DeskError, Postponed
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import ToolCall, Turn
@@ -92,8 +92,7 @@ class Record:
                 return
             ordinal = self._counts.get(turn_id, 0)
             self._counts[turn_id] = ordinal + 1
-            row = new_row(
-                ToolCall,
+            row = ToolCall(
                 turn_id=turn_id,
                 ordinal=ordinal,
                 tool=storable(tool),
@@ -253,8 +252,7 @@ class StepBridge:
         outcome = _judged(call, result, begun)
         step, settings = self._step, self._settings
         turn = self.record.turn(
-            lambda ordinal: new_row(
-                Turn,
+            lambda ordinal: Turn(
                 run_id=step.run_id,
                 step_id=step.id,
                 attempt=step.attempt,

@@ -23,48 +23,18 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.types import ERROR
-from sqlalchemy import Delete, Update, bindparam, delete, update
+from sqlalchemy import delete, update
 from sqlmodel import Session, col, select
 
-from chordesk.models.database.store import Store, insert_rows, new_row, transact
+from chordesk.models.database.store import Store, insert_rows, transact
 from chordesk.models.errors import GraphState, LeaseLost
-from chordesk.models.tables.columns import composed_once, utcnow
+from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.workflows.graphs.bridge import StepBridge
 
 _WITHIN = ":"  # in the place of a graph within a node: before the id of the node's task
-
-
-@composed_once
-def replace_checkpoint() -> Update:
-    """Return the update of a checkpoint by the next one. Parameters: each column as new_NAME."""
-    columns = GraphCheckpoint.__table__.c  # type: ignore[attr-defined]
-    keys = [column for column in columns if column.primary_key]
-    rest = [column for column in columns if not column.primary_key]
-    return (
-        update(GraphCheckpoint.__table__)  # type: ignore[attr-defined]
-        .where(*(column == bindparam(f"new_{column.name}") for column in keys))
-        .values({column.name: bindparam(f"new_{column.name}", type_=column.type) for column in rest})
-    )
-
-
-@composed_once
-def forget_checkpoints(table: type[Any], which: str) -> Delete:
-    """Return the deletion of some rows of a graph. Parameters: run, of_thread, and those of which: `all`; `within`, of
-    graphs within its nodes; `old`, of other checkpoints than the `new` one `at` a place; `same`, of a write `at` a
-    place, by_task and at_ordinal."""
-    c = table.__table__.c
-    own = delete(table.__table__).where(c.run_id == bindparam("run"), c.thread == bindparam("of_thread"))
-    if which == "within":
-        return own.where(c.place.contains(_WITHIN))
-    if which == "old":
-        return own.where(c.place == bindparam("at"), c.checkpoint_id != bindparam("new"))
-    if which == "same":
-        same = (c.task == bindparam("by_task"), c.ordinal == bindparam("at_ordinal"))
-        return own.where(c.place == bindparam("at"), *same)
-    return own
 
 
 class StepSaver(BaseCheckpointSaver[int]):
@@ -143,8 +113,7 @@ class StepSaver(BaseCheckpointSaver[int]):
         place, number = _place(config), metadata.get("step", 0)
         form, content = self._dumped(checkpoint, f"the state after step {number}")
         about_form, about = self._dumped(get_checkpoint_metadata(config, metadata), "the metadata")
-        row = new_row(
-            GraphCheckpoint,
+        row = GraphCheckpoint(
             run_id=self._step.run_id,
             thread=self._thread,
             place=place,
@@ -167,13 +136,14 @@ class StepSaver(BaseCheckpointSaver[int]):
 
         def write(session: Session) -> None:
             if has_writes:
-                self._delete(session, GraphWrite, "old", at=place, new=checkpoint["id"])
+                old = GraphWrite.checkpoint_id != checkpoint["id"]
+                self._delete(session, GraphWrite, GraphWrite.place == place, old)
             if has_within and metadata.get("source") == "loop":
                 # Of graphs within nodes that have ended with this step of the graph.
                 for table in (GraphWrite, GraphCheckpoint):
-                    self._delete(session, table, "within")
-            values = {f"new_{name}": value for name, value in row.model_dump().items()}
-            if session.connection().execute(replace_checkpoint(), values).rowcount == 0:
+                    self._delete(session, table, col(table.place).contains(_WITHIN))
+            present = update(GraphCheckpoint).where(*self._at(GraphCheckpoint, place)).values(row.model_dump())
+            if session.connection().execute(present).rowcount == 0:
                 insert_rows(session, [row])
 
         self._write(write)
@@ -194,8 +164,7 @@ class StepSaver(BaseCheckpointSaver[int]):
         for ordinal, (channel, value) in enumerate(writes):
             form, content = self._dumped(value, f"what a node wrote to {channel}")
             rows.append(
-                new_row(
-                    GraphWrite,
+                GraphWrite(
                     run_id=self._step.run_id,
                     thread=self._thread,
                     place=place,
@@ -218,7 +187,8 @@ class StepSaver(BaseCheckpointSaver[int]):
     def _store_writes(self, rows: Sequence[GraphWrite]) -> None:
         def write(session: Session) -> None:
             for row in rows:
-                self._delete(session, GraphWrite, "same", at=row.place, by_task=row.task, at_ordinal=row.ordinal)
+                same = (GraphWrite.task == row.task, GraphWrite.ordinal == row.ordinal)
+                self._delete(session, GraphWrite, GraphWrite.place == row.place, *same)
             insert_rows(session, rows)
 
         self._has_writes = True
@@ -244,11 +214,11 @@ class StepSaver(BaseCheckpointSaver[int]):
     def forget(self, session: Session) -> None:
         """Delete all that is kept of the graph, in the transaction that ends it."""
         for table in (GraphWrite, GraphCheckpoint):
-            self._delete(session, table, "all")
+            self._delete(session, table)
 
-    def _delete(self, session: Session, table: type[Any], which: str, **values: Any) -> None:
-        own = {"run": self._step.run_id, "of_thread": self._thread}
-        session.connection().execute(forget_checkpoints(table, which), {**own, **values})
+    def _delete(self, session: Session, table: type[Any], *which: Any) -> None:
+        own = (table.run_id == self._step.run_id, table.thread == self._thread)
+        session.connection().execute(delete(table).where(*own, *which))
 
     def _write(self, do: Callable[[Session], None]) -> None:
         """Write within a transaction of the step's owner, with the rows of the turns since the last one."""

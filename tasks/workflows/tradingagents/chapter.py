@@ -17,7 +17,6 @@ from chordesk.agents.tradingagents.data import DeskData
 from chordesk.agents.tradingagents.project import ANALYSTS, ROLE, require_playable, signal_of
 from chordesk.agents.tradingagents.provider import TickerGraph, answering, graph_of
 from chordesk.models.answers import GraphReflection, GraphSignal, ReportStatus
-from chordesk.models.database.store import new_row
 from chordesk.models.errors import DeskError
 from chordesk.models.tables.runs import Report, Run, ToolCall, Turn
 from chordesk.tasks.bootstrap import Desk
@@ -254,8 +253,7 @@ class TickerChapter(Chapter):
 
     def _report(self, signal: GraphSignal | None, status: ReportStatus, reason: str | None, turn: Turn) -> Report:
         counted = signal if status is ReportStatus.COMPLETED else None
-        return new_row(
-            Report,
+        return Report(
             run_id=self._step.run_id,
             step_id=self._step.id,
             candidate_id=self._step.payload["candidate_id"],

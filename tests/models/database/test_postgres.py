@@ -15,9 +15,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import SQLModel, select
 
-import tests.agents.codex.threads.test_vault as vault_cases
+import tests.agents.codex.threads.test_rollouts as vault_cases
 import tests.tasks.engine.test_graph as graph_cases
-import tests.tasks.workflows.portfolio.test_schedule as schedule_cases
+import tests.tasks.workflows.portfolio.test_portfolio as schedule_cases
 from chordesk.models.database.store import Store, current, require_current
 from chordesk.models.errors import DatabaseDown
 from chordesk.models.states import RUN_FINAL, RunState

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import time
 from pathlib import Path
 
 import pytest
-from sqlalchemy import DateTime
-from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import StatementError
 
 from chordesk.models.database.store import Store
-from chordesk.models.tables.columns import Utc, new_id
+from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.runs import Run, Step
 from tests.builders import a_run
 from tests.databases import make_database
@@ -35,25 +34,6 @@ def test_times_come_back_aware_and_naive_ones_are_refused(url: str) -> None:
         session.add(Step(run_id=run_id, kind="merge", state="ready", due_at=dt.datetime(2026, 1, 1)))
 
 
-@pytest.mark.parametrize(
-    "moment",
-    [
-        dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC),
-        dt.datetime(2026, 1, 2, 3, 4, 5, 60, tzinfo=dt.timezone(dt.timedelta(hours=-5))),
-        dt.datetime.min.replace(tzinfo=dt.UTC),
-        dt.datetime.max.replace(tzinfo=dt.UTC),
-    ],
-)
-def test_sqlite_holds_a_time_as_sqlalchemy_writes_it(moment: dt.datetime) -> None:
-    """Rows from before are compared with new ones as texts."""
-    written, usual = (
-        kind.dialect_impl(sqlite.dialect()).bind_processor(sqlite.dialect()) for kind in (Utc(), DateTime())
-    )
-    assert written is not None
-    assert usual is not None
-    assert written(moment) == usual(moment.astimezone(dt.UTC).replace(tzinfo=None))
-
-
 def test_ids_sort_by_time_and_never_repeat() -> None:
     spaced = []
     for _ in range(3):
@@ -61,3 +41,13 @@ def test_ids_sort_by_time_and_never_repeat() -> None:
         time.sleep(0.002)
     assert spaced == sorted(spaced)
     assert len({new_id() for _ in range(1000)}) == 1000
+
+
+def test_ids_of_a_forked_process_are_its_own() -> None:
+    """Workers and tests fork processes that have loaded the code."""
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(writing, new_id().encode())
+        os._exit(0)
+    assert os.read(reading, 32).decode()[12:] != new_id()[12:]
+    os.waitpid(child, 0)

@@ -224,12 +224,12 @@ def test_an_event_that_can_never_be_written_stops_nothing(store: Store, recorder
 
 def test_an_event_that_the_database_refuses_is_left_out_alone(store: Store) -> None:
     """As Postgres refuses a NUL in a lifecycle, which is no reason to wait until it is back."""
-    refuse = "create trigger {0} before insert on {0} when {1} like '%bad%' begin select raise(abort, 'no'); end"
+    refuse = "create trigger {0} before insert on {0} when {1} like '%wrong%' begin select raise(abort, 'no'); end"
     with store.session() as session:
         for table, column in (("event_batch", "new.events"), ("runtime_item", "new.item_id")):
             session.connection().execute(text(refuse.format(table, column)))
     recorder, now = Recorder(store), utcnow()
-    for item in ("first", "bad", "last"):
+    for item in ("first", "wrong", "last"):
         recorder.record(SCOPE, [event(EventType.ITEM_COMPLETED, RUN, item_id=item)])
         row = ItemLifecycle(
             item_id=item, turn_id="u", thread_id="t", type="tool", status=LifecycleStatus.COMPLETED, started_at=now

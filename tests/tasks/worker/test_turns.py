@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
 from celery import Celery
-from sqlmodel import Session, select
+from sqlmodel import Session, col, select
 
 from chordesk.agents.roles import default_roles, following
 from chordesk.models.database.store import Store
-from chordesk.models.states import StepKind, StepState
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account
-from chordesk.models.tables.runs import Candidate, Report, Step
+from chordesk.models.tables.runs import Candidate, Report, Run, Step, ToolCall, Turn
+from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.steps import NewStep
@@ -24,11 +28,14 @@ from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.turns import label_of
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.research import run_report
-from tests.builders import run_row
+from chordesk.tasks.workflows.screen import open_screen
+from chordesk.tasks.workflows.trade import submit_orders
+from chordesk.tools.brokers.paper import PaperBroker
+from tests.builders import MARKET_NOW, run_row
 from tests.fakes.responses import FakeResponses, Silence
 from tests.fakes.runtime import FakeRuntime, FakeTurn
-from tests.stack import processes, wait_for
-from tests.tasks.worker.steps import ago, change, get, queued
+from tests.stack import Processes, processes, wait_for
+from tests.tasks.worker.steps import ago, change, get, get_run, opened, queued
 
 DEADLINE = 5.0  # seconds of a step; what its turn needs to reach the model on a busy machine
 
@@ -151,3 +158,108 @@ def test_a_step_runs_on_a_runtime_that_is_not_codex() -> None:
         finally:
             desk_of(app).close()
             app.close()
+
+
+# A run's label is true of all that is done in it: its market and day are its own, and a worker of another model fails
+# its steps with the reason.
+
+RULES = "rulebook (rules, no model)"
+SYMBOLS = "AAPL,IBM,MMM,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO,PEP,MRK,PFE,INTC,CSCO,ORCL,HPQ,CVX,CAT,BA,DIS,HD,MCD"
+DATE = re.compile(r"20\d\d-\d\d-\d\d")
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Processes]:
+    """Yield workers of the rulebook and of 2010-08-12, without a `desk up` that would announce their settings."""
+    with processes() as found:
+        found.rulebook()
+        found.workers("research", "ops", "trade")
+        yield found
+
+
+def screened(desk: Processes, universe: str = "IBM,GE", **environ: str) -> Run:
+    """A screen opened in a terminal with these settings, at its end."""
+    app = create_app(load_settings({**desk.environ, **environ}, desk.home), "terminal")
+    try:
+        run = open_screen(app, universe, ["technical", "fundamental"], max_candidates=2)
+        assert run is not None
+        store = desk_of(app).store
+        wait_for(lambda: get_run(store, run.id).state in RUN_FINAL, "the run ends")
+        return get_run(store, run.id)
+    finally:
+        desk_of(app).close()
+        app.close()
+
+
+def test_a_run_of_the_workers_own_label_is_done(desk: Processes) -> None:
+    run = screened(desk)
+    assert (run.state, run.provider, run.model) == (RunState.DONE, "rulebook", RULES)
+    assert (run.market, run.market_now, run.summary["model"]) == ("replay", MARKET_NOW, RULES)
+
+
+def test_a_run_of_another_model_fails_plainly(desk: Processes) -> None:
+    endpoint = {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": "http://127.0.0.1:1/v1", "DESK_MODEL": "big"}
+    run = screened(desk, **endpoint)
+    assert run.state == RunState.FAILED
+    note = run.notes[0]
+    assert f"has the model endpoint:big; this worker has {RULES}" in note
+    assert "open runs with the workers' own DESK_PROVIDER" in note
+    assert (run.summary["turns"], run.summary["hits"]) == (0, 0)
+
+
+def test_runs_of_several_replay_days_are_done_at_once_by_one_worker(desk: Processes) -> None:
+    """Each on its own day, of which alone its tools know."""
+    days = ("2010-08-12", "2010-03-01", "2010-06-15")
+    with ThreadPoolExecutor(len(days)) as pool:
+        runs = list(pool.map(lambda day: screened(desk, SYMBOLS, DESK_REPLAY_DATE=day), days))
+    assert max(run.created_at for run in runs) < min(run.finished_at for run in runs if run.finished_at)
+    store = desk_of(desk.app).store
+    for day, run in zip(days, runs, strict=True):
+        assert (run.state, str(run.market_now.date())) == (RunState.DONE, day)
+        _saw_its_own_day_alone(store, run)
+
+
+def _saw_its_own_day_alone(store: Store, run: Run) -> None:
+    day = str(run.market_now.date())
+    with store.read() as session:
+        turns = session.exec(select(Turn).where(Turn.run_id == run.id)).all()
+        calls = session.exec(select(ToolCall).where(col(ToolCall.turn_id).in_([turn.id for turn in turns]))).all()
+        reports = session.exec(select(Report).where(Report.run_id == run.id)).all()
+    seen = [date for call in calls for date in DATE.findall(call.output)]
+    assert reports
+    assert max(seen) == day
+    assert {report.market_at for report in reports} == {run.market_now}
+    kept = [turn for turn in turns if turn.kept]
+    with store.read() as session:
+        threads = session.exec(
+            select(KeptThread.subject).where(col(KeptThread.thread_id).in_([turn.thread_id for turn in kept]))
+        ).all()
+    assert kept
+    assert {subject.split("/")[1] for subject in threads} == {f"replay-{day}"}
+
+
+def test_a_run_on_a_market_that_the_worker_cannot_have_fails_with_the_reason(make_app: Callable[..., Celery]) -> None:
+    app = make_app()
+    store: Store = desk_of(app).store
+    for market, at, reason in (
+        ("replay", MARKET_NOW.replace(year=2031), "DESK_REPLAY_DATE=2031-08-12 is outside the replay's data"),
+        ("casino", MARKET_NOW, "'casino' is no market"),
+    ):
+        step = NewStep(StepKind.SUBMIT, "", payload={"decision_id": "none"})
+        run, _ = opened(store, step, market=market, market_now=at)
+        work(app, step.id, submit_orders)
+        found = get(store, step.id)
+        assert found.state == StepState.FAILED
+        assert f"this worker cannot have the market of run {run.id}: {reason}" in str(found.error)
+
+
+def test_orders_are_filled_on_the_market_and_day_of_their_run(make_app: Callable[..., Celery]) -> None:
+    desk = desk_of(make_app())
+    run, _ = opened(desk.store, market_now=MARKET_NOW.replace(day=10))
+    market = desk.market_of(run.id)
+    assert (market.clock.now(), desk.market.clock.now()) == (run.market_now, MARKET_NOW)
+    assert market is desk.market_of(run.id)
+    broker = desk.broker_on(market)
+    assert isinstance(broker, PaperBroker)
+    assert broker.state().cash == desk.broker.state().cash
+    assert desk.tool_context(run.id).clock.now() == run.market_now

@@ -14,7 +14,6 @@ from pydantic import SecretStr
 from sqlmodel import select
 
 import tests.tools.orders.halt.test_halting as halting_cases
-import tests.tools.orders.halt.test_halting as reducing_cases
 import tests.tools.orders.records.test_accounts as fence_cases
 import tests.tools.orders.records.test_drafting as decision_cases
 import tests.tools.orders.test_flattening as flattening_cases
@@ -57,14 +56,14 @@ def new_desk(postgres: Server, tmp_path: Path) -> Iterator[NewDesk]:
         desk.store.close()
 
 
-wired = submitting_cases.wired
+wired, alpaca, desk = submitting_cases.wired, fence_cases.alpaca, fence_cases.desk
 
 
 def _cases(module: ModuleType) -> dict[str, Callable[..., None]]:
     return {name: case for name, case in vars(module).items() if name.startswith("test_")}
 
 
-for cases in (decision_cases, fence_cases, flattening_cases, halting_cases, reducing_cases, submitting_cases):
+for cases in (decision_cases, fence_cases, flattening_cases, halting_cases, submitting_cases):
     globals().update(_cases(cases))
 
 
