@@ -39,11 +39,9 @@ Evidence = Callable[[Mapping[str, Any], Sequence[RecordedCall]], bool]
 
 # The answer in what a model wrote: one JSON object, whatever stands around it.
 #
-# Models without an enforced schema write their reasoning first, put a fence or a sentence around the JSON, or write
-# it
+# Models without an enforced schema write their reasoning first, put a fence or a sentence around the JSON, or write it
 # twice. Whoever expects plain JSON tries that first, which costs nothing here, and asks this module when it does not
-# fit.
-# Only what has one possible meaning is put right; two different answers, or the beginning of one, are no answer.
+# fit. Only what has one possible meaning is put right; two different answers, or the beginning of one, are no answer.
 
 # Returns whether a JSON text fits the schema that was asked for.
 Fits = Callable[[str], bool]

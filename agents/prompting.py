@@ -86,8 +86,7 @@ def _environment() -> Environment:
 # Fitting of a turn to the context of its model: what the prompt may take, what is left out of a subject that is too
 # long, and the room that is left for the answers of tools.
 #
-# A context holds the instructions, the tools, the schema of the answer, the question, what tools answer, and the
-# answer
+# A context holds the instructions, the tools, the schema of the answer, the question, what tools answer, and the answer
 # with its reasoning. Tokens are those of `tools.shortening.tokens_of`.
 
 SMALLEST_ANSWER = 1_000  # tokens of an answer, its reasoning and a call of a tool, below which no turn begins

@@ -350,8 +350,7 @@ def line_of(settings: Settings, model: RoleModel) -> str:
 
 # Web search by a role's model: which roles may, on which hosts, and the record of what they searched and opened.
 #
-# The search is the provider's: the desk asks for it with the role's thread, and sees the queries and the pages
-# opened,
+# The search is the provider's: the desk asks for it with the role's thread, and sees the queries and the pages opened,
 # not what they gave.
 
 SEARCH_TOOL = "web_search"

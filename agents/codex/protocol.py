@@ -274,8 +274,7 @@ def last_error(lines: Sequence[str]) -> str | None:
 
 # The app-server's requests besides tool calls, and their answers, in the protocol's terms.
 #
-# By default a model has no shell, no files and no further permissions, and every such request is declined. A role
-# that
+# By default a model has no shell, no files and no further permissions, and every such request is declined. A role that
 # may ask a person for a kind of them gets the tool for it in its threads.
 
 KINDS: Mapping[str, ApprovalKind] = {

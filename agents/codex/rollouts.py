@@ -72,8 +72,7 @@ def without(data: bytes, secrets: Iterable[str]) -> bytes:
 # Shortening of a kept thread's rollout: what its next turns send to the model again.
 #
 # The app-server has no request for it: `thread/compact/start` has the model write a summary, at the price of one more
-# call, and `thread/inject_items` only appends. It does read the rollout when a thread is resumed, so that is
-# shortened;
+# call, and `thread/inject_items` only appends. It does read the rollout when a thread is resumed, so that is shortened;
 # the vault's copy stays whole.
 
 

@@ -26,8 +26,7 @@ from chordesk.tools.registry import Toolset
 # are both `other` and differ only in the message.
 #
 # A provider's `Retry-After` is honoured by the app-server itself, once, and not reported: after the first 429 it
-# announces a retry, waits for that time, and fails the turn at the second. So the length of its wait is the
-# provider's
+# announces a retry, waits for that time, and fails the turn at the second. So the length of its wait is the provider's
 # own figure. A limit inside a stream has the figure in its message.
 
 # The provider's own safety systems stopped the turn: a refusal, not a fault.

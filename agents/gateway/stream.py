@@ -16,8 +16,7 @@ import structlog
 # Reasoning in a model's text kept apart from its answer, as the text comes in pieces.
 #
 # Models put their reasoning in front of the answer: between tags, or in channels (harmony, of gpt-oss). A tag that
-# comes
-# once the answer has begun is a part of it.
+# comes once the answer has begun is a part of it.
 
 _TAGS = {
     "<think>": "</think>",
@@ -406,10 +405,8 @@ def _detail(told: Mapping[str, Any], group: str, name: str, most: int) -> int:
 
 # Answers that do not end: how they are noticed, and the schema that makes one end.
 #
-# A weak model that is held to a schema can say nothing but what fits, and so says the same item of a list, or the
-# same
-# words of a sentence, until its context is full. Where the server keeps to the schema, one with bounds ends the
-# answer.
+# A weak model that is held to a schema can say nothing but what fits, and so says the same item of a list, or the same
+# words of a sentence, until its context is full. Where the server keeps to the schema, one with bounds ends the answer.
 
 SHORT_CHARS = 280
 CALL_CHARS = 24  # of a text among the arguments of a call

@@ -17,10 +17,8 @@ from chordesk.agents.gateway.stream import CALL_CHARS, SHORT_CHARS, ChatAnswer, 
 # The input of a Responses request as the messages of chat completions.
 #
 # Chat templates are narrow: one system message, and that first; user and assistant in turn; pictures in a user's
-# message
-# alone; arguments of tool calls that are JSON objects, some servers answer 500 to others; an id for every call. So
-# what
-# Codex sends is put into that form, in an order that keeps the beginning the same from call to call.
+# message alone; arguments of tool calls that are JSON objects, some servers answer 500 to others; an id for every call.
+# So what Codex sends is put into that form, in an order that keeps the beginning the same from call to call.
 
 Message = dict[str, Any]
 NO_PICTURE = "(A picture stood here. It was left out: this model takes none.)"

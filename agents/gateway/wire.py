@@ -310,8 +310,7 @@ def _reason(error: Exception) -> str:
 
 # Failures of a model's server, as the gateway finds them, and their way through the app-server.
 #
-# The app-server rewords most errors of a provider, tries many of them again by itself, and tells none of the numbers
-# of
+# The app-server rewords most errors of a provider, tries many of them again by itself, and tells none of the numbers of
 # an overflow. One code of a failed answer it passes on word for word and only once: so the failure travels as the
 # message of such an answer, and is read out of the turn's error again.
 

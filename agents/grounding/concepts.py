@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple
 # The vocabulary that joins a text's terms to the names of fields: one concept for each thing that the tools measure.
 #
 # Two concepts may share a term ("volatility" is implied or realised). A new tool works without an entry: a field that
-# no
-# concept names is found by the parts of its own name.
+# no concept names is found by the parts of its own name.
 
 Class = Literal["fraction", "percent", "price", "count", "days", "ratio", "number", "size", "any"]
 

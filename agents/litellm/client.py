@@ -39,8 +39,7 @@ from chordesk.models.masking import environment_secrets
 
 # Ways in which a model gives an answer that fits a schema, the surest first.
 #
-# Hosted models keep to a forced tool. Many servers take `tool_choice` and ignore it, refuse it, or have a template
-# that
+# Hosted models keep to a forced tool. Many servers take `tool_choice` and ignore it, refuse it, or have a template that
 # cannot say tools: their models write prose. Of those, most constrain the answer to a JSON schema.
 
 Way = Literal["forced_tool", "json_schema", "json_object", "words"]

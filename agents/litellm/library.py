@@ -196,9 +196,8 @@ def _is_priced(model: str) -> bool:
 # Mapping of the library's errors to the desk's failure kinds.
 #
 # Its classes are not enough (measured, 1.105): a refused or dropped connection, half a JSON and a missing key of
-# OpenAI's
-# are all `InternalServerError`, a 403 of OpenAI's is a bare `APIError`, and 529 is either. So the causes are looked
-# at.
+# OpenAI's are all `InternalServerError`, a 403 of OpenAI's is a bare `APIError`, and 529 is either. So the causes are
+# looked at.
 
 # Another model may well serve a call that failed so. A refused key is not among them: it would never be noticed.
 ELSEWHERE = frozenset(

@@ -151,8 +151,7 @@ def require_playable(settings: Settings, roles: Iterable[str] = (ROLE,)) -> None
 # debates.
 #
 # TradingAgents states a rating in its decision's text and no confidence. A text without a rating has none: its own
-# parser
-# would make that a Hold.
+# parser would make that a Hold.
 
 RATINGS = ("Buy", "Overweight", "Hold", "Underweight", "Sell")
 STANCES: Mapping[str, Stance] = {

@@ -222,10 +222,8 @@ def _menus(menus: Mapping[str, Any]) -> dict[str, Any]:
 # The data vendor `desk` in TradingAgents' registry of vendors, and the desk's answers in place of what TradingAgents
 # fetches around them.
 #
-# Its registry and its functions are of the whole process; which market they answer from is of the context, so that
-# many
-# graphs can run side by side. Nothing else of it reaches a network: where a place that fetches is not as it was in
-# the
+# Its registry and its functions are of the whole process; which market they answer from is of the context, so that many
+# graphs can run side by side. Nothing else of it reaches a network: where a place that fetches is not as it was in the
 # tested version, it is refused.
 
 VENDOR = "desk"

@@ -15,8 +15,7 @@ from chordesk.models.settings.schema import ALIASES, Settings
 # Secrets in files: `NAME_FILE` is the path of a file with the value of NAME, as containers mount them.
 #
 # It stands for every setting that is a secret, and for the keys that are read from the environment alone. The live
-# switch
-# is neither.
+# switch is neither.
 
 SUFFIX = "_FILE"
 _MOST_BYTES = 64 * 1024

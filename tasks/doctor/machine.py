@@ -102,8 +102,7 @@ def _silent(found: NotificationsState, *, up: bool) -> str | None:
     return f"no process sends, {found.untaken} events wait"
 
 
-# Checks of the sources of research: the SEC's filings, pages of the web with the browser for their pictures, and
-# event
+# Checks of the sources of research: the SEC's filings, pages of the web with the browser for their pictures, and event
 # markets.
 
 _SECONDS = 12

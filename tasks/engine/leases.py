@@ -194,8 +194,7 @@ class LeaseKeeper:
 # The end of a worker process: it takes nothing new, lets turns end for a while, then gives the rest of its steps
 # back.
 #
-# Celery's threads pool waits for its tasks without a limit. So the work itself is ended here: a turn that outlasts
-# the
+# Celery's threads pool waits for its tasks without a limit. So the work itself is ended here: a turn that outlasts the
 # time is interrupted, and its step goes back to the queue with the attempt not used up.
 
 POLL_SECONDS = 0.1
@@ -350,13 +349,11 @@ class LoopThread:
 # count.
 #
 # Two beats, or a beat that caught up after a pause, start more sweeps than are wanted; those that find the row taken,
-# or
-# the last sweep too recent, do nothing. The sweep of a killed worker holds the row for a few seconds and no longer.
+# or the last sweep too recent, do nothing. The sweep of a killed worker holds the row for a few seconds and no longer.
 #
 # The row also holds whether a lease that has run out means a lost worker. It does not when the sweeps themselves
-# stopped
-# for a while: the clock leapt, the machine slept, or the database was away. The holders could not renew then, and get
-# time to do so before anything is taken from them.
+# stopped for a while: the clock leapt, the machine slept, or the database was away. The holders could not renew then,
+# and get time to do so before anything is taken from them.
 
 SWEEP_ROW = 1
 # Parts of a lease. Holders renew each third of it: two thirds are left when they have just not yet done so, and within

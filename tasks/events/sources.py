@@ -25,8 +25,8 @@ from chordesk.models.tables.runtime import EventBatch, EventHead, RuntimeApprova
 # A place in the events of all runs: what a reader has of each, in a text that outlives the process that gave it.
 #
 # There is no order over all runs in the database: a number for the whole desk would make all writers wait for each
-# other.
-# So a place names the last sequence of each run that moved lately, and a time: whatever else there was then, it has.
+# other. So a place names the last sequence of each run that moved lately, and a time: whatever else there was then, it
+# has.
 
 # How long an event may take from the moment at which it occurs to its commit, with the difference of two hosts' clocks.
 SLACK = dt.timedelta(minutes=10)

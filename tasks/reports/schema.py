@@ -124,9 +124,8 @@ class PriceChart(Frozen):
 
 # A symbol's dossier: all that one run made of it. The symbols of a run are written one by one too, a file each.
 #
-# The names of its parts are those of research aggregators: artifacts are the reports of roles, structured is an
-# answer as
-# its schema has it, memory is what the prompts of the run were given of the symbol's past.
+# The names of its parts are those of research aggregators: artifacts are the reports of roles, structured is an answer
+# as its schema has it, memory is what the prompts of the run were given of the symbol's past.
 
 
 class ToolUse(Frozen):

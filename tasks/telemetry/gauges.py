@@ -267,8 +267,7 @@ def _limit_pairs(settings: Settings) -> Iterator[tuple[tuple[str], float]]:
     yield ("app_server_bytes",), settings.codex_recycle_rss_mb * 2**20
 
 
-# The gauges of notifications that the database has, by channel: what waits, for how long, and what was given up.
-# Shown
+# The gauges of notifications that the database has, by channel: what waits, for how long, and what was given up. Shown
 # by the processes that send them alone.
 
 LATELY = dt.timedelta(hours=24)
@@ -311,8 +310,7 @@ def _by_channel(session: Session, value: Any, *which: Any) -> dict[str, Any]:
 
 # The exporter: the gauges of the whole desk, shown by the processes that serve the queue `ops`.
 #
-# A scrape reads database and Redis at most every few seconds, and never waits long for one that is away: its gauges
-# are
+# A scrape reads database and Redis at most every few seconds, and never waits long for one that is away: its gauges are
 # then missing, and `desk_part_up` is 0.
 
 log = structlog.get_logger(__name__)

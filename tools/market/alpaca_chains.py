@@ -35,8 +35,7 @@ from chordesk.tools.market.protocol import MarketClock, Shares
 #
 # Alpaca's Greeks are in the desk's own units, so none is converted: theta is for a calendar day, vega and rho for one
 # point of volatility and of the rate. Alpaca's reference does not state it; of its own example, AAPL240426C00162500
-# with
-# a volatility of .3372, Black-Scholes gives the theta, vega and rho in these units and no others (tests).
+# with a volatility of .3372, Black-Scholes gives the theta, vega and rho in these units and no others (tests).
 
 Row = dict[str, Any]
 

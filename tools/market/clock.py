@@ -16,10 +16,8 @@ from chordesk.models.errors import MarketError
 
 # Imports of libraries that load pandas, without the pyarrow that pandas loads wherever it is installed.
 #
-# It is there for Parquet files alone and takes 34 MB of each process (2026-11-23: pandas with it 75 MB, without it
-# 41).
-# Code that asks for pyarrow later gets it, and pandas can then read Parquet by it. Goes when pandas loads it on
-# demand.
+# It is there for Parquet files alone and takes 34 MB of each process (2026-11-23: pandas with it 75 MB, without it 41).
+# Code that asks for pyarrow later gets it, and pandas can then read Parquet by it. Goes when pandas loads it on demand.
 
 _ARROW = "pyarrow"
 _lock = threading.Lock()

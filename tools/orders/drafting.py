@@ -201,8 +201,7 @@ def _contradiction(action: TraderAction, allow_short: bool) -> Denied | None:
     return _malformed(*wrong) if wrong else None
 
 
-# Decisions: claimed once, put on record with the reasons for which some actions become no order, and written for
-# those
+# Decisions: claimed once, put on record with the reasons for which some actions become no order, and written for those
 # that no model made: a person's command, or the desk's own protection of a position.
 
 

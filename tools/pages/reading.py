@@ -131,8 +131,8 @@ def _not_allowed(scheme: str, host: str, port: int, hosts: Sequence[PageHost]) -
 # One GET request to a checked address, within limits of time and size.
 #
 # The connection goes to the address that was checked, so that a name that resolves to another one a moment later
-# changes
-# nothing. Certificates are verified against the host's name. No proxy is used: it would resolve the name itself.
+# changes nothing. Certificates are verified against the host's name. No proxy is used: it would resolve the name
+# itself.
 
 AGENT = "chordesk"
 MOST_BYTES = 2 * 1024 * 1024

@@ -62,8 +62,7 @@ def limits_of(settings: Settings) -> RiskLimits:
 
 # Figures of the rules that an order passes: what each one measured, by the rule's own arithmetic.
 #
-# A rule states its figure only where it denies. So each is asked again with limits that nothing meets, and that
-# denial
+# A rule states its figure only where it denies. So each is asked again with limits that nothing meets, and that denial
 # has the figure; it decides nothing.
 
 _UNMEETABLE = -1e6

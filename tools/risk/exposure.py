@@ -15,8 +15,7 @@ from chordesk.tools.decimals import exact, stepped
 # Cover of written options: the shares and bought options that stand against them, and the cash that the rest may
 # need.
 #
-# Whatever the pairing, its sum is an upper bound of what the positions can come to, so pairs are taken greedily: of
-# two
+# Whatever the pairing, its sum is an upper bound of what the positions can come to, so pairs are taken greedily: of two
 # contracts that could cover, the one that costs less.
 
 ZERO = Decimal(0)

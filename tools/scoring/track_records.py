@@ -75,10 +75,8 @@ def better_round(session: Session, account: str, until: dt.datetime | None = Non
 
 # Probabilities of judgements that state none, such as a lens's hit or a BUY: from their own record up to that day.
 #
-# Each is scored by what its label turned out to be worth before: h hits of n, drawn to the baseline q by PRIOR
-# imagined
-# questions, (h + PRIOR q) / (n + PRIOR). Nothing later than the judgement enters, so the score is out of sample, and
-# a
+# Each is scored by what its label turned out to be worth before: h hits of n, drawn to the baseline q by PRIOR imagined
+# questions, (h + PRIOR q) / (n + PRIOR). Nothing later than the judgement enters, so the score is out of sample, and a
 # label without a record is worth the baseline and earns nothing.
 
 PRIOR = 30.0

@@ -197,8 +197,7 @@ def _fee(terms: FeeTerms, rate: float, price: float, contracts: float) -> float:
 # The automated market maker of Manifold: k = y^p * n^(1-p) stays the same while shares change hands.
 #
 # y, n: the pool's YES and NO shares; p: its weight of YES. Each unit paid adds a YES and a NO share to the pool, of
-# which
-# the buyer takes those of one side until k is restored.
+# which the buyer takes those of one side until k is restored.
 
 
 def pool_probability(pool: Pool) -> float:

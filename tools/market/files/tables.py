@@ -135,8 +135,7 @@ def matched(header: Sequence[str], names: Names) -> dict[str, int]:
     return places
 
 
-# Cells of own files as figures: numbers, days, moments. A cell that cannot be read is None or not a number here, and
-# a
+# Cells of own files as figures: numbers, days, moments. A cell that cannot be read is None or not a number here, and a
 # problem where it stands.
 
 EMPTY = frozenset({"", "null", "none", "nan", "n/a", "na", "-"})
