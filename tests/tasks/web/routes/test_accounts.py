@@ -12,7 +12,7 @@ from sqlmodel import select
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, EquityMark, Position, Reconciliation, Submitter
 from tests.tasks.cli.orders.test_halt import place_orders
-from tests.tasks.web.routes.test_orders import Floor, trading_floor
+from tests.tasks.web.routes.test_trading import Floor, trading_floor
 from tests.tasks.web.test_security import problem
 
 LIVE = "alpaca-live"
