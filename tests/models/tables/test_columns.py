@@ -43,6 +43,7 @@ def test_ids_sort_by_time_and_never_repeat() -> None:
     assert len({new_id() for _ in range(1000)}) == 1000
 
 
+@pytest.mark.process
 def test_ids_of_a_forked_process_are_its_own() -> None:
     """Workers and tests fork processes that have loaded the code."""
     reading, writing = os.pipe()
