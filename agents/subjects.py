@@ -23,7 +23,7 @@ class Thesis(TypedDict):
 
 
 class JudgedSymbol(TypedDict):
-    """One candidate's verdict as the trader reads it; fields as in `models.research.VerdictResult`. probability: that
+    """One candidate's verdict as the trader reads it; fields as in `models.answers.VerdictResult`. probability: that
     its symbol beats the universe's median, by the record of such verdicts; only once there is enough of one."""
 
     symbol: str

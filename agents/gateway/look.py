@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from chordesk.agents.gateway.wire import SHOWN_MODELS, STREAM, ModelServer, Page, told_error
+from chordesk.agents.gateway.wire import STREAM, ModelServer, Page, names_of, told_error
 from chordesk.models.errors import KeyRefused, ModelMissing, ServerAway, WrongApi
 from chordesk.models.urls import masked
 
@@ -259,12 +259,12 @@ def rows_of(page: Page) -> list[Mapping[str, Any]] | None:
 
 def missing(server: ModelServer, model: str, found: Look) -> ModelMissing:
     """Return the error of a model that a server lacks, with those that it has."""
-    shown = ", ".join(found.models[:SHOWN_MODELS]) or "none"
-    more = f" and {len(found.models) - SHOWN_MODELS} more" if len(found.models) > SHOWN_MODELS else ""
     remedy = "set DESK_MODEL to one of them"
     if found.server == "ollama":
         remedy = f"run `ollama pull {model}`, or {remedy}"
-    return ModelMissing(f"the model server at {server.name} has no model {model}; it has {shown}{more}", remedy=remedy)
+    return ModelMissing(
+        f"the model server at {server.name} has no model {model}; it has {names_of(found.models)}", remedy=remedy
+    )
 
 
 async def _page(server: ModelServer, url: str, body: Mapping[str, Any] | None = None) -> Page:

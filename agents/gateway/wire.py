@@ -8,7 +8,7 @@ import os
 import re
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -373,6 +373,12 @@ def overflow(server: str, model: str, prompt: str, context: str) -> Problem:
     return Problem("context_window", f"{text}; {_LARGER}")
 
 
+def names_of(models: Sequence[str]) -> str:
+    """Return the names of a server's models, the first ones where it has many."""
+    more = f" and {len(models) - SHOWN_MODELS} more" if len(models) > SHOWN_MODELS else ""
+    return (", ".join(models[:SHOWN_MODELS]) or "none") + more
+
+
 def away(server: str, error: Exception) -> Problem:
     """Return the failure of a connection that could not be made."""
     if isinstance(error, aiohttp.ClientSSLError):
@@ -442,9 +448,7 @@ class Server:
 
     def no_model(self, said: str) -> Problem:
         """Return the failure of a model that the server has not."""
-        listed = ", ".join(self.models[:SHOWN_MODELS])
-        more = f" and {len(self.models) - SHOWN_MODELS} more" if len(self.models) > SHOWN_MODELS else ""
-        has = f"it has {listed}{more}" if self.models else "what it has is not known"
+        has = f"it has {names_of(self.models)}" if self.models else "what it has is not known"
         text = f"{self.name} has no model {self.model} ({shown(said)}); {has}"
         return Problem(
             "not_found", f"{text}: set DESK_MODEL to one of those, or get this one (ollama pull, for instance)"

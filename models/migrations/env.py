@@ -3,11 +3,7 @@
 from alembic import context
 from sqlmodel import SQLModel
 
-import chordesk.models.tables.board
-import chordesk.models.tables.notifications
-import chordesk.models.tables.orders
-import chordesk.models.tables.runs
-import chordesk.models.tables.runtime  # noqa: F401  (fills the metadata)
+from chordesk.models.database.store import every_table
 from chordesk.models.tables.columns import Utc
 
 
@@ -17,6 +13,7 @@ def _render(kind, item, autogen_context):  # type: ignore[no-untyped-def]
     return False
 
 
+every_table()  # fills the metadata
 connection = context.config.attributes["connection"]
 context.configure(
     connection=connection,

@@ -224,7 +224,7 @@ class Report(Identified, Dated, table=True):
     """One role's report on one candidate; verdict and confidence only when completed.
 
     answer: the whole structured answer, also of a report that counts for nothing because it rests on no data;
-    answer_schema: name of the model that it fits, of `models.research` or `models.analysis`. Both are null in reports
+    answer_schema: name of the model that it fits, of `models.answers` or `models.analysis`. Both are null in reports
     before migration 0008. grounding: the figures of its texts with their sources, of `agents.grounding`; null without a
     completed answer, and before migration 0018. confidence is the model's own, or less as the grounding caps it.
     author: label of the model that wrote it.

@@ -8,8 +8,8 @@ desk:here:{line}      those that wait now; the others were postponed, and are on
 desk:parked:{model}   the reason why the model is parked; expires when turns may start again
 desk:parks:{model}    the number of recent parks, which makes the next one longer; expires
 
-A line is a model's, or a local server's (`agents.local_models`). Times are the server's, so that workers need not agree
-on one. Without Redis no turn starts: a limit that each worker kept for itself would not be one.
+A line is a model's, or a local server's (`line_of` in `agents.role_models`). Times are the server's, so that workers
+need not agree on one. Without Redis no turn starts: a limit that each worker kept for itself would not be one.
 """
 
 from __future__ import annotations

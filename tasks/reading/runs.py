@@ -50,7 +50,7 @@ class SessionRow(Frozen):
 
 
 class BacktestView(Frozen):
-    """A backtest. sessions: how many it is to visit; result: as `tasks.workflows.walk.result` counts it, None before
+    """A backtest. sessions: how many it is to visit; result: as `workflows.backtest_sessions` counts it, None before
     its end; resumed: the run that it goes on with, None for one that was begun; scored: the account that its verdicts
     and forecasts are scored on."""
 

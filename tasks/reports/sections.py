@@ -127,7 +127,7 @@ def _approval(row: Mapping[str, Any] | None) -> str | None:
 def lineage_steps(
     session: Session, pages: PageLinks, found: Mapping[str, Any], orders: Sequence[Mapping[str, Any]]
 ) -> Iterator[LineageStep]:
-    """Yield the steps in the order in which they rest on each other. found: as `tasks.views.lineage` has it; orders: as
+    """Yield the steps in the order in which they rest on each other. found: as `lineage` has it; orders: as
     `order_view` has them."""
     rows = [*found["hits"], *found["reports"], *found["forecasts"], *([found["analysis"]] if found["analysis"] else [])]
     ended = _ended(session, {row["turn"] for row in rows if row["turn"] is not None})

@@ -1,0 +1,1 @@
+"""The tools that a role may call, one module a family."""

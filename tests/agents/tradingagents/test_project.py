@@ -94,9 +94,6 @@ def test_a_command_line_of_another_package_is_refused(
         find_project().command()
 
 
-__all__ = ["folder"]
-
-
 def test_its_analysts_and_depths_are_taken() -> None:
     require_request(ANALYSTS, 1)
     require_request(["news"], 10)
