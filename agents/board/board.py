@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from chordesk.models import text as text_module
 from chordesk.models.board import BoardQuestion, BoardSignal, KarmaSum, SignalState, VoicePosition, concerns
 from chordesk.tools.scoring.statistics import DatedMean
 
@@ -61,7 +61,6 @@ class Board:
         )
 
 
-_SPACE = re.compile(r"\s+")
 # What could close a quotation, or open a line of the board's own.
 _QUOTES = str.maketrans(dict.fromkeys('"\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033\uff02`', "'") | {"[": "(", "]": ")"})
 _RULES = re.compile(r"[\u2500-\u257f=_*#~-]{4,}")
@@ -70,10 +69,7 @@ _CUT = "..."
 
 def one_line(text: str, most: int) -> str:
     """Return a text as one line of at most `most` characters, without control and format characters."""
-    bounded = text[: 8 * most]
-    kept = "".join(one if one.isspace() or unicodedata.category(one)[0] not in "C" else " " for one in bounded)
-    line = _SPACE.sub(" ", kept).strip()
-    return line if len(line) <= most else line[: most - len(_CUT)].rstrip() + _CUT
+    return text_module.one_line(text[: 8 * most], most, end=_CUT)
 
 
 def outside(text: str, most: int) -> str:

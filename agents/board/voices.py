@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +11,7 @@ from chordesk.agents.board.board import Board, one_line
 from chordesk.models.board import CitedSignal, VoiceForecast, VoiceOutput
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
+from chordesk.models.text import inert
 
 Archetype = Literal["synthesizer", "witness", "challenger", "fixer", "idealist", "pragmatist"]
 ROLE_PREFIX = "voice_"
@@ -142,8 +142,8 @@ def _bounded(one: VoiceForecast, notes: list[str]) -> VoiceForecast:
 
 
 def _kept(text: str, most: int) -> str:
-    """Return a text as a database takes it: without control characters and lone surrogates, lines kept."""
-    return "".join(one for one in text[:most] if one in "\n\t" or unicodedata.category(one) not in ("Cc", "Cs")).strip()
+    """Return a text as a database takes it: without characters that are not seen, lines kept."""
+    return inert(text[:most], instead="").strip()
 
 
 def _normalised(forecasts: list[VoiceForecast], notes: list[str]) -> tuple[VoiceForecast, ...]:

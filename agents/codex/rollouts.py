@@ -32,6 +32,7 @@ from chordesk.models.errors import BlobsDown, DatabaseDown, ServiceError, Thread
 from chordesk.models.files import replacing
 from chordesk.models.masking import SHORTEST_SECRET
 from chordesk.models.tables.runtime import KeptThread, Rollout
+from chordesk.models.text import utc
 from chordesk.models.urls import HIDDEN
 
 _IN_A_HOME = re.compile(rf".*/({ROLLOUT_PATH})")
@@ -160,7 +161,7 @@ def _in_short(turn: _Turn, lines: list[bytes]) -> dict[int, bytes]:
 def _asked(line: bytes, turn: _Turn) -> bytes:
     """Return the line of a question with a note in place of its text."""
     row = orjson.loads(line)
-    at = f" of {dt.datetime.fromtimestamp(turn.started_at, dt.UTC):%Y-%m-%d %H:%M} UTC" if turn.started_at else ""
+    at = f" of {utc(dt.datetime.fromtimestamp(turn.started_at, dt.UTC))}" if turn.started_at else ""
     note = [{"type": "input_text", "text": f"[An earlier question{at}, without its data and the tools' answers.]"}]
     if row["payload"]["content"] == note:
         return line

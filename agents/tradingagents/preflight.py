@@ -19,6 +19,7 @@ from chordesk.agents.codex.protocol import Client
 from chordesk.agents.role_models import LOCAL
 from chordesk.agents.tradingagents.provider import Options
 from chordesk.models.errors import BinaryMissing, CodexError, LoginMissing, RpcError
+from chordesk.models.text import utc
 
 RPC_SECONDS = 30.0  # the account's limits and models are asked of its service
 STOP_SECONDS = 2.0
@@ -142,7 +143,7 @@ def _windows(limits: Mapping[str, Any]) -> Iterator[str]:
             continue
         minutes, resets = window.get("windowDurationMins"), window.get("resetsAt")
         over = f" of {minutes / 60:g} h" if minutes else ""
-        at = f", reset at {dt.datetime.fromtimestamp(resets, dt.UTC):%Y-%m-%d %H:%M} UTC" if resets else ""
+        at = f", reset at {utc(dt.datetime.fromtimestamp(resets, dt.UTC))}" if resets else ""
         yield f"{window.get('usedPercent')}%{over} used{at}"
 
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
-from zoneinfo import ZoneInfo
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -18,6 +17,7 @@ from chordesk.models.answers import Frozen
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.files import replacing
 from chordesk.models.settings.schema import MARK, REAL_MONEY, REPLAYING, Owner, Settings
+from chordesk.models.text import NEW_YORK
 from chordesk.models.urls import masked, without_login
 
 PAPER = "paper"
@@ -244,9 +244,6 @@ def _unreadable(path: Path, why: str) -> SettingError:
     return SettingError(f"{path}: {why}", remedy="stop `desk up`, which wrote it, and start it again")
 
 
-_NEW_YORK = ZoneInfo("America/New_York")
-
-
 class Standing(Frozen):
     """Live, preview or, of a backtest, simulated; broker and account, model, market and day.
 
@@ -273,7 +270,7 @@ class Standing(Frozen):
 
 def standing_of(settings: Settings) -> Standing:
     """Return the standing of a desk with these settings, today."""
-    today = dt.datetime.now(_NEW_YORK).date()
+    today = dt.datetime.now(NEW_YORK).date()
     return Standing(
         live=settings.trader_live,
         real_money=settings.trader_live and settings.real_money,
@@ -297,5 +294,5 @@ def standing_of_run(
         account=account,
         model=model,
         market=market,
-        day=market_now.astimezone(_NEW_YORK).date(),
+        day=market_now.astimezone(NEW_YORK).date(),
     )

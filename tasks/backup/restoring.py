@@ -22,6 +22,7 @@ from chordesk.models.errors import BackupError, DeskError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run
+from chordesk.models.text import utc
 from chordesk.tasks.backup import databases
 from chordesk.tasks.backup.making import AUDIT, BLOBS
 from chordesk.tasks.backup.places import DATABASES, BackupPlace, Manifest
@@ -207,4 +208,4 @@ def _halt(store: Store, settings: Settings, manifest: Manifest, by: str) -> tupl
 
 
 def _reason(manifest: Manifest) -> str:
-    return f"restored from the backup of {manifest.at:%Y-%m-%d %H:%M} UTC"
+    return f"restored from the backup of {utc(manifest.at)}"

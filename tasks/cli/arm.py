@@ -12,6 +12,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.orders import MandateTerms
 from chordesk.models.settings import REAL_MONEY
 from chordesk.models.tables.columns import utcnow
+from chordesk.models.text import utc
 from chordesk.tasks.cli import arming
 from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.shell import Json, opened, whoami
@@ -78,7 +79,7 @@ def described(terms: MandateTerms) -> str:
     return (
         f"mandate {terms.version}: {terms.broker} may take {terms.max_orders} orders of {money(terms.max_notional)} "
         f"in all, on {', '.join(terms.symbols)}\n"
-        f"until {terms.expires_at:%Y-%m-%d %H:%M} UTC, {left:.1f} hours from now; armed by {terms.armed_by}"
+        f"until {utc(terms.expires_at)}, {left:.1f} hours from now; armed by {terms.armed_by}"
     )
 
 

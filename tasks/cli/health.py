@@ -11,7 +11,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chordesk.models.settings.running_desk import is_up, standing_of
-from chordesk.tasks.cli.output import emit, inert, table, warn
+from chordesk.models.text import inert
+from chordesk.tasks.cli.output import emit, state, table, warn
 from chordesk.tasks.cli.shell import Json, checked, desk_line
 from chordesk.tasks.cli.show.desk_status import status_report
 from chordesk.tasks.doctor.check import Check, CheckStatus, run_checks
@@ -35,7 +36,6 @@ def show(as_json: Json = False) -> None:
         raise typer.Exit(NO_ANSWER)
 
 
-COLOURS = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.FAIL: "bold red"}
 FAILED = 1
 
 
@@ -56,11 +56,11 @@ def doctor(as_json: Json = False) -> None:
 
 
 def _report(checks: Sequence[Check], model: str) -> RenderableType:
-    made = table(("Check", "Status", "Found"), [])
-    for each in checks:
-        found = Text(inert(each.detail))
-        if each.remedy:
-            found.append(f"\nremedy: {inert(each.remedy)}", style="bold")
-        made.add_row(each.name, Text(each.status.value, style=COLOURS[each.status]), found)
+    rows = [(each.name, state(each.status.value), _found(each)) for each in checks]
     counts = ", ".join(f"{sum(each.status is status for each in checks)} {status}" for status in CheckStatus)
-    return Group(made, Text(f"{counts}; the model is {model}"))
+    return Group(table(("Check", "Status", "Found"), rows), Text(f"{counts}; the model is {model}"))
+
+
+def _found(each: Check) -> Text:
+    remedy = f"\nremedy: {inert(each.remedy)}" if each.remedy else ""
+    return Text.assemble(inert(each.detail), (remedy, "bold"))

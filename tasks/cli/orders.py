@@ -15,8 +15,9 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.states import ApprovalState, OrderState
 from chordesk.models.tables.columns import utcnow
+from chordesk.models.text import inert
 from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, answer, waiting
-from chordesk.tasks.cli.output import console, emit, inert, print_json, print_line, table
+from chordesk.tasks.cli.output import console, emit, print_json, print_line, table
 from chordesk.tasks.cli.shell import Json, opened, whoami
 from chordesk.tasks.cli.show.amounts import legs_text
 from chordesk.tasks.cli.show.orders import log_table, order_history, order_list, order_report

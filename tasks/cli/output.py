@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,8 +14,10 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from chordesk.models.errors import DeskError
+from chordesk.models.text import inert, one_line
 
 T = TypeVar("T")
 LONGEST_TEXT = 320  # of a paragraph
@@ -59,23 +61,67 @@ def relative(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def inert(text: str) -> str:
-    """Return untrusted text that cannot steer a terminal: of what is not printable, only line ends are kept."""
-    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
-
-
 def paragraph(text: str | None, longest: int = LONGEST_TEXT) -> str:
     """Return untrusted text as one paragraph that cannot steer a terminal, cut where it gets long."""
-    shown = " ".join(inert(text or "").split())
-    return shown if len(shown) <= longest else f"{shown[: longest - 1].rstrip()}…"
+    return one_line(text, longest)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> Table:
-    """Return a table with plain text in its cells: markup is shown literally, control characters are removed."""
-    made = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+# One colour for each state, wherever it is shown; others have none.
+_COLOURS = {
+    "green": ("BUY", "filled", "done", "select", "ok", "live", "resolved"),
+    "cyan": ("HOLD", "previewed", "running"),
+    "yellow": ("CAUTION", "denied", "partial", "stopping", "stopped", "again", "warn", "void"),
+    "magenta": ("INSUFFICIENT", "approval_pending", "incomplete", "lost"),
+    "red": ("PASS", "rejected", "unknown", "failed", "reject", "offline"),
+    "bold red": ("fail",),
+    "dim": ("dormant",),
+}
+_STYLES = {state: colour for colour, states in _COLOURS.items() for state in states}
+
+
+def state(name: str | None, text: str | None = None) -> Text:
+    """Return a state in its colour; text: what is shown in its place."""
+    return Text(inert(text or name or "-"), style=_STYLES.get(name or "", ""))
+
+
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    title: str | None = None,
+    *,
+    right: Collection[str] = (),
+    narrow: str | None = None,
+) -> Table:
+    """Return a table with plain text in its cells: markup is shown literally, control characters are removed.
+
+    right: columns that are aligned to the right. narrow: the one column that is cut where the screen is narrow; without
+    one each is wrapped.
+    """
+    padding = (0, 1, 0, 0) if narrow else (0, 1)
+    made = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=padding, header_style="bold")
+    for name in columns:
+        made.add_column(
+            name, justify="right" if name in right else "left", no_wrap=narrow is not None, overflow="ellipsis"
+        )
     for row in rows:
-        made.add_row(*(escape(inert(cell)) for cell in row))
+        made.add_row(*(escape(inert(cell)) if isinstance(cell, str) else cell for cell in row))
     return made
+
+
+def facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
+    """Return a line for each fact, the names in a column of their own."""
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column()
+    for name, fact in pairs:
+        made.add_row(name, Text(inert(fact)) if isinstance(fact, str) else fact)
+    return made
+
+
+def bounded(rows: Sequence[T], most: int, line: Callable[[T], RenderableType], what: str = "") -> list[RenderableType]:
+    """Return a line for each of the first rows, and how many more there are."""
+    left = f"  and {len(rows) - most} more{what} (--json has them)"
+    return [*map(line, rows[:most]), *([Text(left, style="dim")] if len(rows) > most else [])]
 
 
 def warn(warnings: Iterable[str]) -> None:

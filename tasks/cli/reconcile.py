@@ -9,6 +9,7 @@ import typer
 
 from chordesk.models.states import TradingState
 from chordesk.models.tables.orders import Reconciliation
+from chordesk.models.text import utc_seconds
 from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.shell import Json, opened, whoami
 from chordesk.tools.brokers.protocol import build_broker
@@ -43,7 +44,7 @@ def reconcile(
 def _lines(found: Reconciliation, state: TradingState, why: str) -> Iterator[str]:
     """Return the differences, one line each, and the trading state unless it is active."""
     whether = "agrees with" if found.agreed else "differs from"
-    yield f"account {found.account} {whether} its broker at {found.at:%Y-%m-%d %H:%M:%S} UTC"
+    yield f"account {found.account} {whether} its broker at {utc_seconds(found.at)}"
     for row in found.differences:
         yield f"  {'put right' if row['repaired'] else 'OPEN':9}  {describe_difference(row)}"
     if state is not TradingState.ACTIVE:

@@ -17,6 +17,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.columns import utcnow
+from chordesk.models.text import utc_seconds
 from chordesk.tasks.backup.making import Made
 from chordesk.tasks.backup.making import backup as back_up
 from chordesk.tasks.backup.restoring import Restored
@@ -184,7 +185,7 @@ def _made(made: Made) -> str:
     found = made.manifest
     lines = sum(chain.lines for chain in found.chains if chain.included)
     return "\n".join((
-        f"{made.place}: the desk as of {found.at:%Y-%m-%d %H:%M:%S} UTC, schema {found.revision}",
+        f"{made.place}: the desk as of {utc_seconds(found.at)}, schema {found.revision}",
         f"{found.runs:,} runs, {found.open_runs} of them open, {found.orders:,} orders, {lines:,} lines of the audit "
         f"log; {len(found.files):,} files, {bytes_text(made.bytes)}",
         *(f"not in it: {text}" for text in found.left_out),
@@ -198,7 +199,7 @@ def _restored(done: Restored, into: str | None) -> str:
     mandates = f"mandates taken back: {', '.join(map(str, done.disarmed))}; " if done.disarmed else ""
     elsewhere = [chain.place for chain in found.chains if not chain.included]
     return "\n".join((
-        f"{done.home}: the desk as of {found.at:%Y-%m-%d %H:%M:%S} UTC{upgraded}; {found.runs:,} runs, "
+        f"{done.home}: the desk as of {utc_seconds(found.at)}{upgraded}; {found.runs:,} runs, "
         f"{found.open_runs} of them open, {found.orders:,} orders",
         f"verified: {len(found.files):,} files, {done.lines:,} lines of the audit log, the lineage of every order",
         f"{mandates}HALTED: {', '.join(done.halted)}. Orders may have been sent after that time. Next:",

@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 from chordesk.models.database import store
 from chordesk.models.orders import Denied
 from chordesk.models.tables.orders import Account
+from chordesk.models.text import new_york, utc
 from chordesk.tasks.bootstrap import redis_url
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus, not_made
 from chordesk.tasks.redis_clients import client
@@ -36,7 +37,7 @@ def market(context: CheckContext) -> Check:
     source = context.desk.market
     symbols = resolve_universe(context.settings.universe, source)
     quote = source.quote(symbols[0])
-    detail = f"{source.name}: {len(symbols)} symbols; {quote.symbol} {quote.price:.2f} at {quote.at:%Y-%m-%d %H:%M %Z}"
+    detail = f"{source.name}: {len(symbols)} symbols; {quote.symbol} {quote.price:.2f} at {new_york(quote.at)}"
     return Check("market", CheckStatus.OK, detail + (" (replay of old prices)" if source.clock.day is not None else ""))
 
 
@@ -79,7 +80,7 @@ def clock(context: CheckContext) -> Check:
     hours = context.desk.market.clock
     now, following = hours.now(), hours.next_open()
     state = "open" if hours.is_open() else "closed"
-    detail = f"market time {now:%Y-%m-%d %H:%M %Z}, {state}, next open {following:%Y-%m-%d %H:%M %Z}"
+    detail = f"market time {new_york(now)}, {state}, next open {new_york(following)}"
     skew = _skew(context)
     if skew is not None and abs(skew) > MOST_SKEW_SECONDS:
         detail = f"{detail}; this clock is {skew:+.1f} s off the Redis host's"
@@ -178,5 +179,5 @@ def mandate(context: CheckContext) -> Check:
             return Check("mandate", CheckStatus.FAIL, found.reason, remedy)
         used = usage_of(session, settings.broker, found.version)
     spent = f"{used.orders} of {found.max_orders} orders, {money(used.notional)} of {money(found.max_notional)} used"
-    until = f"{found.expires_at:%Y-%m-%d %H:%M} UTC"
+    until = f"{utc(found.expires_at)}"
     return Check("mandate", CheckStatus.OK, f"mandate {found.version} of {settings.broker} until {until}: {spent}")

@@ -13,11 +13,12 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import Standing, standing_of
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
+from chordesk.models.text import NEW_YORK
 from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
 from chordesk.tasks.reading.accounts import EquityNow, equity_now
 from chordesk.tasks.reading.desk_status import DatabaseState, database_state
 from chordesk.tasks.reading.runs import Progress, progress
-from chordesk.tools.market.clock import NEW_YORK, exchange_hours
+from chordesk.tools.market.clock import exchange_hours
 
 
 class ScheduledRun(Frozen):

@@ -18,8 +18,8 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, OrderState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Candidate, Run, Step, Turn, Verdict
+from chordesk.models.text import NEW_YORK
 from chordesk.tasks.engine.budgets import Cost, costs_of, was_run
-from chordesk.tools.market.clock import NEW_YORK
 
 _FIRST_YEAR, _LAST_YEAR = 1900, 2900  # of moments that the desk has; further ones do not fit a datetime in UTC
 

@@ -16,6 +16,7 @@ from chordesk.models.states import RUN_FINAL, RunKind
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run
+from chordesk.models.text import NEW_YORK
 from chordesk.tasks.approvals import waiting
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reading.accounts import EquityCurve, EquityDay, LedgerRow, account_state, equity_curve, ledger
@@ -50,7 +51,7 @@ from chordesk.tasks.reports.sections import (
     totals,
     views_of,
 )
-from chordesk.tools.market.clock import NEW_YORK, exchange_day, exchange_hours
+from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
 _DAYS = 5000  # marks of an account that are looked through

@@ -10,23 +10,24 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
+from chordesk.models import text as text_module
 from chordesk.models.model_prices import NO_PRICE
+from chordesk.models.text import NEW_YORK, inert, new_york, utc_seconds
 from chordesk.tasks.engine.budgets import Cost
 from chordesk.tasks.reading.symbols import Candle
 from chordesk.tasks.reports.schema import ChartMark, MarkKind, PriceChart
 from chordesk.tools.charts.scale import price_ticks
-from chordesk.tools.market.clock import NEW_YORK
 
 NONE = "-"
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
 def moment(at: dt.datetime | None) -> str:
-    return f"{at.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S} UTC" if at is not None else NONE
+    return utc_seconds(at) if at is not None else NONE
 
 
 def market_time(at: dt.datetime | None) -> str:
-    return f"{at.astimezone(NEW_YORK):%Y-%m-%d %H:%M} New York" if at is not None else NONE
+    return new_york(at) if at is not None else NONE
 
 
 def count(value: float | None) -> str:
@@ -47,13 +48,7 @@ def share(value: float | None) -> str:
 
 
 def span(seconds: float | None) -> str:
-    if seconds is None:
-        return NONE
-    hours, rest = divmod(round(seconds), 3600)
-    minutes, left = divmod(rest, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {left} s" if minutes else f"{seconds:.1f} s"
+    return NONE if seconds is None else text_module.span(seconds)
 
 
 def cost(found: Cost) -> str:
@@ -111,11 +106,11 @@ _ADDRESS = re.compile(r"(?i)(?<=[a-z])(?=:/)|(?<=\bwww)(?=\.)|(?=@)")
 
 def visible(text: str) -> str:
     """Return the text with a sign in place of each character that cannot be seen; line ends and tabs are kept."""
-    return "".join(c if c.isprintable() or c in "\n\t" else UNSEEN for c in text)
+    return inert(text, instead=UNSEEN, kept="\n\t")
 
 
 def one_line(text: str) -> str:
-    return " ".join(visible(text).split())
+    return text_module.one_line(text, instead=UNSEEN)
 
 
 def marked(text: str) -> str:

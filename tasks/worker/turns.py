@@ -23,6 +23,7 @@ from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Turn
+from chordesk.models.text import utc
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets, policy
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
@@ -85,7 +86,7 @@ def _require_models(desk: Desk, run: Run) -> None:
 
 def moment(market: str, at: dt.datetime) -> str:
     """Return a market and its time as text."""
-    return f"{market} at {at.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{market} at {utc(at)}"
 
 
 PARK_ANSWER_SECONDS = 10.0

@@ -18,6 +18,7 @@ from chordesk.models.states import RUN_FINAL, STEP_FINAL
 from chordesk.models.tables.columns import dialect_insert, utcnow
 from chordesk.models.tables.runs import Report, Run, Step
 from chordesk.models.tables.runtime import RoleSchedule
+from chordesk.models.text import span
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.workflows.research_roles import after
 from chordesk.tools.holdings import Holding, holdings
@@ -95,7 +96,7 @@ def due(last: HoldingSnapshot | None, now: HoldingSnapshot, limits: Limits, *, a
     if _reaches(moved, limits.price_move):
         return Due(DueReason.PRICE_MOVE, f"price {signed(moved)}")
     if now.at - last.at >= limits.age:
-        return Due(DueReason.AGE_TIMEOUT, f"{ago(now.at - last.at)} old")
+        return Due(DueReason.AGE_TIMEOUT, f"{span((now.at - last.at).total_seconds())} old")
     figures = (("price", last.price, now.price, moved), ("unrealized", last.unrealized, now.unrealized, gained))
     blind = tuple(_blind(name, then, today) for name, then, today, change in figures if change is None)
     return NotDue(last.at + limits.age, blind)
@@ -104,15 +105,6 @@ def due(last: HoldingSnapshot | None, now: HoldingSnapshot, limits: Limits, *, a
 def signed(change: float | None) -> str:
     """Return a fraction as a percentage of three digits with its sign, such as +7% or -5.25%."""
     return "unknown" if change is None else f"{100 * change:+.3g}%"
-
-
-def ago(span: dt.timedelta) -> str:
-    """Return a span of time in the largest unit that is precise enough: 45 min, 26 h, 9 d."""
-    minutes = int(span.total_seconds() // 60)
-    if minutes < 120:
-        return f"{minutes} min"
-    hours = minutes // 60
-    return f"{hours} h" if hours < 72 else f"{hours // 24} d"
 
 
 def _difference(then: float | None, now: float | None) -> float | None:
@@ -270,7 +262,7 @@ def plan(
         if isinstance(answer, Due):
             found.append(DueRole(role=role, reason=answer.reason, why=answer.text))
         elif last is not None and report is not None:
-            why = "; ".join((f"looked {ago(now - last.at)} ago", *answer.blind))
+            why = "; ".join((f"looked {span((now - last.at).total_seconds())} ago", *answer.blind))
             skipped.append(SkippedRole(role=role, due_at=answer.due_at, why=why, report_id=report.id))
     found, skipped = _held_back(found, skipped, reports)
     missing, figures = list(holding.missing), {"price": holding.price, "unrealized": holding.unrealized}

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from celery import Celery
 from sqlalchemy.exc import IntegrityError
@@ -25,6 +24,7 @@ from chordesk.models.states import RunKind, StepKind
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account, Position
 from chordesk.models.tables.runs import Candidate, CandidateHit, Run, ScreenHit, Step
+from chordesk.models.text import NEW_YORK
 from chordesk.tasks.bootstrap import Desk, desk_of
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
@@ -43,7 +43,6 @@ from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.risk import underlying_of
 
 NO_CANDIDATES = "no candidates; no decision was made"
-NEW_YORK = ZoneInfo("America/New_York")
 
 
 def open_screen(

@@ -17,8 +17,9 @@ from chordesk.models.board import BoardQuestion, Harvest
 from chordesk.models.errors import DeskError, NotConfigured
 from chordesk.models.tables.board import Forecast
 from chordesk.models.tables.runs import Run, ScreenHit
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.history import Budget
-from chordesk.tools.market.clock import NEW_YORK, exchange_day, exchange_hours
+from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.protocol import MarketClock
 from chordesk.tools.market.universe import is_symbol
 from chordesk.tools.model_tools.reports import seen_runs

@@ -37,11 +37,11 @@ from chordesk.models.orders import AccountView, BrokerAnswer, BrokerFill, Broker
 from chordesk.models.settings import Settings
 from chordesk.models.settings.variables import secret
 from chordesk.models.tables.orders import Preview
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.brokers import alpaca_shapes
 from chordesk.tools.brokers.alpaca_shapes import streamed_fill
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.alpaca_http import Credentials, LimitedAdapter, body_of, limit, on_loopback
-from chordesk.tools.market.clock import NEW_YORK
 from chordesk.tools.market.protocol import MarketClock, MarketData
 
 T = TypeVar("T")

@@ -19,8 +19,8 @@ from chordesk.models.orders import (
     OrderTicket,
     Settlement,
 )
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.market.clock import NEW_YORK
 
 FILLS = "FILL"
 SETTLEMENTS = "OPASN,OPEXC,OPEXP,OPTRD"

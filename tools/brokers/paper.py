@@ -28,10 +28,11 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import PAPER
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Order, Preview
+from chordesk.models.text import NEW_YORK, new_york
 from chordesk.tools.brokers.paper_matching import Offer, PaperPrices, match_legs, started
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import average_cost
-from chordesk.tools.market.clock import NEW_YORK, exchange_day, exchange_hours
+from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import quote_of
 from chordesk.tools.market.protocol import FillSource, MarketData
 from chordesk.tools.risk import cover_of, free_cash, held_in, opening_part, unit_exposure
@@ -210,7 +211,7 @@ class PaperBroker:
     def submit(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
         """Fill, part-fill, reject or expire the order, or let it rest."""
         if ticket.time_in_force in ("day", "ioc") and not self._market.clock.is_open():
-            now = f"{self._market.clock.now():%Y-%m-%d %H:%M %Z}"
+            now = f"{new_york(self._market.clock.now())}"
             return _answer(
                 ticket,
                 "rejected",

@@ -15,6 +15,7 @@ from chordesk.models.market import Quote
 from chordesk.models.order_terms import shown
 from chordesk.models.orders import AccountView, BrokerFill, OrderTicket
 from chordesk.models.settings import Settings
+from chordesk.models.text import new_york
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import met_by, quote_of
@@ -301,7 +302,7 @@ class PaperPrices:
         return list(matches(ticket, sessions, self._slippage))
 
     def _unmet(self, ticket: OrderTicket, quote: Quote) -> str:
-        at = f"{quote.at:%Y-%m-%d %H:%M %Z}"
+        at = f"{new_york(quote.at)}"
         if ticket.stop_price is not None:
             return f"stop {money(ticket.stop_price)} or its limit not met by {money(quote.price)} at {at}"
         price = with_slippage(exact(quote.price), ticket.side, self._slippage)

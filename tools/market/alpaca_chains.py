@@ -26,8 +26,9 @@ from chordesk.models.errors import DeskError, MarketError, MarketUnavailable, No
 from chordesk.models.market import Quote
 from chordesk.models.settings import Settings
 from chordesk.models.settings.variables import secret
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.alpaca_http import Credentials, LimitedAdapter, body_of, limit, on_loopback
-from chordesk.tools.market.clock import NEW_YORK, exchange_day
+from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.fetching import AgedCache, Kept, Throttle
 from chordesk.tools.market.protocol import MarketClock, Shares
 

@@ -10,9 +10,9 @@ import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
-from zoneinfo import ZoneInfo
 
 from chordesk.models.errors import MarketError
+from chordesk.models.text import NEW_YORK
 
 # Imports of libraries that load pandas, without the pyarrow that pandas loads wherever it is installed.
 #
@@ -35,7 +35,6 @@ def import_arrowless(name: str) -> ModuleType:
             del sys.modules[_ARROW]
 
 
-NEW_YORK = ZoneInfo("America/New_York")
 EXCHANGE = "XNYS"
 FIRST_DAY = "1990-01-01"
 REPLAY_TIME = dt.time(15, 55)

@@ -13,7 +13,8 @@ import numpy as np
 from chordesk.models.contracts import OptionChain, parse_contract, root_of
 from chordesk.models.errors import DeskError, MarketError, NotConfigured
 from chordesk.models.market import Quote
-from chordesk.tools.market.clock import NEW_YORK, exchange_day, exchange_hours
+from chordesk.models.text import NEW_YORK
+from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.protocol import Bars, ChainSource, Floats, Incomplete, Intraday, MarketData, OptionSource
 
 # A name without a bar for more than this many days has left the market: its last price is no price now.

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -15,9 +14,10 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
 from chordesk.models.company import EarningsDate, InsiderTrade, PriceTargets, RatingChange, ShortInterest
 from chordesk.models.errors import DeskError, NotConfigured
+from chordesk.models.text import NEW_YORK, one_line
 from chordesk.tools.decimals import rounded
 from chordesk.tools.history import Budget
-from chordesk.tools.market.clock import NEW_YORK, exchange_day
+from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.protocol import EarningsSource, InsiderSource, MarketData, RatingsSource, ShortInterestSource
 from chordesk.tools.registry import Arguments, Gaps, Symbol, Symbols, ToolContext, ToolSpec, payload
 
@@ -89,9 +89,7 @@ def bounded(rows: Sequence[V], limit: int, what: str, symbol: str, gaps: Gaps) -
 def plain_text(text: str, most: int = TEXT_CHARS) -> str:
     """Return other people's text as one line of at most `most` characters: without control, format and private
     characters, markup kept as it is."""
-    spaced = _SPACE.sub(" ", text)
-    kept = "".join(char for char in spaced if char == " " or not unicodedata.category(char).startswith("C"))
-    return kept.strip()[:most]
+    return one_line(text, most, instead="", end="")
 
 
 def shown(row: BaseModel, *without: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from chordesk.models.states import ORDER_WORKING, TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, EquityMark, Fill, Order, Position, Submitter, Trading
 from chordesk.models.tables.runs import Run
+from chordesk.models.text import utc_seconds
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.factory import MarketKey, build_market, market_at
@@ -199,9 +200,7 @@ def require(session: Session, account: str, token: int) -> None:
 
 
 def _fenced_off(account: str, token: int, row: Submitter | None) -> FencedOff:
-    now = (
-        f"{row.token}, taken by {row.owner or 'no process'} at {row.taken_at:%Y-%m-%d %H:%M:%S} UTC" if row else "none"
-    )
+    now = f"{row.token}, taken by {row.owner or 'no process'} at {utc_seconds(row.taken_at)}" if row else "none"
     return FencedOff(f"token {token} of account {account} is no longer in force; the one that is: {now}")
 
 

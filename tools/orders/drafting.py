@@ -35,6 +35,7 @@ from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, OrderState, RunKi
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Fill, Order, Preview, TraderNote
 from chordesk.models.tables.runs import Decision, Run, Step, Verdict
+from chordesk.models.text import utc
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import booking
@@ -404,7 +405,7 @@ def _cooldown(session: Session, order: Order, limits: RiskLimits) -> str:
     others = last_order_at(session, order, order.market_at, limits)
     last = max(order.market_at, others) if others else order.market_at
     until = last + dt.timedelta(hours=limits.cooldown_hours)
-    return f"nothing opens on it before {until:%Y-%m-%d %H:%M} UTC"
+    return f"nothing opens on it before {utc(until)}"
 
 
 def _without_order(raw: Mapping[str, Any]) -> str:

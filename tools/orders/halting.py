@@ -21,6 +21,7 @@ from chordesk.models.states import ORDER_NEXT, ORDER_WORKING, ApprovalState, Ord
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Mandate, Order, Position, Trading
 from chordesk.models.tables.runs import Run
+from chordesk.models.text import utc
 from chordesk.tools.decimals import exact
 from chordesk.tools.orders import accounts, approvals, audit, booking
 from chordesk.tools.orders.booking import deny_order, parts_of
@@ -66,7 +67,7 @@ def _read(settings: Settings, account: str, row: Trading | None) -> tuple[Tradin
         state = TradingState(row.state)
     except ValueError:
         return TradingState.HALTED, f"the trading state of {account} reads {row.state!r}, which means nothing here"
-    return state, f"{row.why} ({row.by}, {row.since:%Y-%m-%d %H:%M} UTC)" if row.why else ""
+    return state, f"{row.why} ({row.by}, {utc(row.since)})" if row.why else ""
 
 
 def _file_reason(settings: Settings) -> str | None:
@@ -86,7 +87,7 @@ def write_file(settings: Settings, why: str, by: str) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w") as file:
-            file.write(f"{why} ({by}, {utcnow():%Y-%m-%d %H:%M} UTC)\n")
+            file.write(f"{why} ({by}, {utc(utcnow())})\n")
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:

@@ -20,6 +20,7 @@ from chordesk.models.orders import DenialCode, Denied, MandateTerms, signed_byte
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Fill, Mandate, Order, Preview
+from chordesk.models.text import utc
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.risk import deny, unit_notional, worst_case
 
@@ -59,16 +60,16 @@ def in_force(session: Session, settings: Settings, broker: str) -> MandateTerms 
     if row is None:
         return _no_mandate(f"no mandate was ever armed for {broker}", "none")
     if row.disarmed_at is not None:
-        by = f"{row.disarmed_by or 'a person'} at {row.disarmed_at:%Y-%m-%d %H:%M} UTC"
+        by = f"{row.disarmed_by or 'a person'} at {utc(row.disarmed_at)}"
         return _no_mandate(f"mandate {row.version} was disarmed by {by}", "disarmed")
     terms = _verified(row, settings.mandate_public_key)
     if isinstance(terms, Denied):
         return terms
     now = utcnow()
     if now >= terms.expires_at:
-        return _no_mandate(f"mandate {terms.version} ended at {terms.expires_at:%Y-%m-%d %H:%M} UTC", "expired")
+        return _no_mandate(f"mandate {terms.version} ended at {utc(terms.expires_at)}", "expired")
     if now < terms.armed_at - CLOCK_TOLERANCE:
-        return _no_mandate(f"mandate {terms.version} begins at {terms.armed_at:%Y-%m-%d %H:%M} UTC", "not begun")
+        return _no_mandate(f"mandate {terms.version} begins at {utc(terms.armed_at)}", "not begun")
     return terms
 
 

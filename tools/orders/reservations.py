@@ -14,8 +14,8 @@ from chordesk.models.orders import AccountView, Reservation, RiskLimits
 from chordesk.models.states import ORDER_FINAL, ORDER_OPEN, ORDER_WORKING, OrderState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Fill, Order, Preview, Trading
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.decimals import exact
-from chordesk.tools.market.clock import NEW_YORK
 from chordesk.tools.orders.booking import parts_of, whole_of
 from chordesk.tools.orders.snapshots import WAITING
 from chordesk.tools.risk import cash_needed, cover_of, opening_part, unit_exposure

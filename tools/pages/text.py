@@ -13,12 +13,12 @@ import os
 import subprocess
 import sys
 import time
-import unicodedata
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
 from chordesk.models.errors import NotConfigured
+from chordesk.models.text import inert
 from chordesk.tools.pages.reading import PageError, RawPage
 
 _TITLE_CHARS, _AUTHOR_CHARS = 300, 200
@@ -74,8 +74,7 @@ def text_of(body: bytes, *, html: bool, charset: str | None) -> PageText:
 
 def clean(text: str) -> str:
     """Return the text without control characters and signs that are not seen; lines stay."""
-    lines = ("".join(one for one in line if unicodedata.category(one) not in _UNSEEN) for line in text.splitlines())
-    return "\n".join(stripped for line in lines if (stripped := line.strip()))
+    return "\n".join(seen for line in text.splitlines() if (seen := inert(line, instead="").strip()))
 
 
 def delimited(text: str) -> str:

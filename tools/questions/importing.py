@@ -14,6 +14,7 @@ from chordesk.models.board import QUESTION_FINAL, ByVenue, QuestionState
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.tables.board import Question
+from chordesk.models.text import one_line, utc
 from chordesk.tools.questions.asking import insert_absent, question_row
 from chordesk.tools.questions.medians import Pending, Resolution, Resolved
 from chordesk.tools.venues.markets import EventVenue, Outcome, VenueLookups, VenueMarket, changed_resolution
@@ -145,7 +146,7 @@ def _unfit(market: VenueMarket) -> str | None:
 
 def _row(market: VenueMarket, by: str) -> Question:
     assert market.closes_at is not None, "one without a closing is left out"
-    shown = " ".join("".join(c if c.isprintable() else " " for c in market.question).split())
+    shown = one_line(market.question)
     rule = ByVenue.model_validate({"venue": market.venue, "id": market.id})
     return question_row(
         source=market.venue,
@@ -242,7 +243,7 @@ def venue_resolutions(questions: Iterable[Question], answers: VenueAnswers, now:
 def resolution_of(market: VenueMarket) -> Resolution:
     """Return the outcome of a venue's market, or that it has none yet."""
     if market.state != "resolved" or market.outcome is None:
-        return Pending(f"{market.venue} has its market {market.id} {market.state} at {market.as_of:%Y-%m-%d %H:%M} UTC")
+        return Pending(f"{market.venue} has its market {market.id} {market.state} at {utc(market.as_of)}")
     return Resolved(None if market.outcome == "void" else float(market.outcome), venue_evidence(market))
 
 

@@ -11,7 +11,7 @@ from sqlmodel import Session, select
 from chordesk.models.board import ByPerson, QuestionSource, QuestionState
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Question
-from chordesk.tools.market.clock import NEW_YORK
+from chordesk.models.text import NEW_YORK, new_york, one_line, utc
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 from chordesk.tools.questions.asking import insert_absent, question_row
 from chordesk.tools.questions.medians import Resolved
@@ -121,7 +121,7 @@ def entered(question: Question, outcome: float | None, why: str, by: str, now: d
 def ended_text(question: Question) -> str:
     """Return how and when a question that has ended did so, and by which hand."""
     what = "is void" if question.outcome is None else f"was resolved to {question.outcome:g}"
-    when = f", {question.resolved_at:%Y-%m-%d %H:%M} UTC" if question.resolved_at is not None else ""
+    when = f", {utc(question.resolved_at)}" if question.resolved_at is not None else ""
     return f"{what} by {question.resolved_by}{when}"
 
 
@@ -131,7 +131,7 @@ def _resolver(question: Question) -> str:
 
 def _text(text: str) -> str:
     """Return a question's text on one line. Raises UsageError."""
-    asked = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    asked = one_line(text)
     if not asked or len(asked) > MOST_TEXT:
         raise UsageError(f"a question of {len(asked)} characters", remedy=f"give 1 to {MOST_TEXT}")
     return asked
@@ -146,4 +146,4 @@ def _symbols(about: Sequence[str]) -> list[str]:
 
 
 def _shown(moment: dt.datetime) -> str:
-    return f"{moment.astimezone(NEW_YORK):%Y-%m-%d %H:%M} New York"
+    return new_york(moment)

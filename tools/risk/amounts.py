@@ -9,6 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from chordesk.models.contracts import parse_contract
 from chordesk.models.market import Quote
 from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
+from chordesk.models.text import new_york
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.risk.codes import deny, format_span
 from chordesk.tools.risk.exposure import (
@@ -196,7 +197,7 @@ def quote_age_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits
         return None
     age, most = context.now - context.quote.at, dt.timedelta(minutes=limits.max_quote_age_minutes)
     wrong = f"and an order needs one of the last {format_span(most)}" if age > most else "later than now"
-    reason = f"the last price of {ticket.traded} is of {context.quote.at:%Y-%m-%d %H:%M %Z}, {wrong}"
+    reason = f"the last price of {ticket.traded} is of {new_york(context.quote.at)}, {wrong}"
     return deny(DenialCode.QUOTE_STALE, reason, f"{format_span(age)} old", f"at most {format_span(most)} old")
 
 
@@ -282,5 +283,5 @@ def exit_terms(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) ->
 def exit_note(quote: Quote, limit: float, stale: bool) -> str:
     """Return why an order that only reduces has this limit price."""
     last = f"the last price of {quote.symbol} is {money(quote.price)}"
-    when = f" of {quote.at:%Y-%m-%d %H:%M %Z}" if stale else ""
+    when = f" of {new_york(quote.at)}" if stale else ""
     return f"{last}{when}: sent with a limit of {money(limit)}, within its collar, instead of at the market"

@@ -11,8 +11,9 @@ from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext,
 from chordesk.models.settings import REPLAYING
 from chordesk.models.settings.running_desk import PAPER, is_paper
 from chordesk.models.states import TradingState
+from chordesk.models.text import NEW_YORK, new_york
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.market.clock import NEW_YORK, exchange_day
+from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.risk.codes import deny, format_span
 from chordesk.tools.risk.exposure import (
     ZERO,
@@ -174,10 +175,10 @@ def market_open_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimi
     auction = ticket.time_in_force in ("opg", "cls")
     if context.market_open or (auction and context.market_open is not None):
         return auction_denial(ticket, context) if auction else None
-    when = f"{context.now:%Y-%m-%d %H:%M %Z}"
+    when = f"{new_york(context.now)}"
     if context.market_open is None:
         return deny(DenialCode.MARKET_CLOSED, "whether the exchange is open is not known", f"unknown at {when}", "open")
-    opens = f"; next open {context.next_open:%Y-%m-%d %H:%M %Z}" if context.next_open else ""
+    opens = f"; next open {new_york(context.next_open)}" if context.next_open else ""
     return deny(DenialCode.MARKET_CLOSED, f"the exchange is closed{opens}", f"closed at {when}", "open")
 
 

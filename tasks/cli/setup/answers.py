@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 
 from chordesk.models.errors import KeyRefused, ModelMissing, ServerAway, UsageError, WrongApi
 from chordesk.models.settings import Settings
+from chordesk.models.text import inert
 from chordesk.models.urls import masked
-from chordesk.tasks.cli.output import inert, print_line
+from chordesk.tasks.cli.output import print_line
 from chordesk.tasks.cli.setup.choices import (
     MARKET,
     MODEL,

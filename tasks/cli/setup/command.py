@@ -22,8 +22,9 @@ from chordesk.models.errors import CodexError, ServiceError, UsageError
 from chordesk.models.files import replacing
 from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import Loaded, load
+from chordesk.models.text import inert
 from chordesk.models.urls import HIDDEN, is_loopback, masked
-from chordesk.tasks.cli.output import fail, inert, print_line, relative, warn
+from chordesk.tasks.cli.output import fail, print_line, relative, warn
 from chordesk.tasks.cli.setup.answers import NO_TERMINAL, decide, market
 from chordesk.tasks.cli.setup.choices import KEY, KEY_FILE, OURS, SECRETS, SERVED, URL, Before, Choice, Flags, Person
 from chordesk.tasks.services import signals

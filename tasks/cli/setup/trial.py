@@ -18,8 +18,9 @@ from chordesk.models.database.store import Store, current
 from chordesk.models.errors import DeskError, LoginMissing
 from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE, prices
 from chordesk.models.settings import Settings
+from chordesk.models.text import inert, span
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.cli.output import console, inert, print_line
+from chordesk.tasks.cli.output import console, print_line
 from chordesk.tasks.cli.setup.choices import Person
 from chordesk.tasks.cli.show import amounts
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
@@ -112,7 +113,7 @@ def screen_lines(settings: Settings, seconds: float | None) -> list[str]:
     local = local_times(settings, turns, past)
     lines = [f"a screen of {settings.universe} ({len(symbols)} symbols):", *_models(settings, models, turns, past)]
     if not local and seconds is not None:
-        lines.append(f"at least {amounts.span(WAVES * seconds)}, where each turn takes as long as the one just tried")
+        lines.append(f"at least {span(WAVES * seconds)}, where each turn takes as long as the one just tried")
     allowed = settings.run_deadline_minutes * 60
     return lines + amounts.times(local) + amounts.too_long(seconds_of(local), allowed)
 

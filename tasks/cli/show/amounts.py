@@ -8,6 +8,7 @@ from typing import Any
 
 from chordesk.models.contracts import legs_of, parse_contract
 from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE
+from chordesk.models.text import span
 from chordesk.tasks.engine.budgets import BudgetUse, Cost
 from chordesk.tasks.reading.outlook import LocalTime, Outlook
 from chordesk.tools.decimals import exact, plain
@@ -125,14 +126,6 @@ def too_long(seconds: float | None, allowed: float) -> list[str]:
     minutes = math.ceil(seconds / 60 * 1.5 / 10) * 10
     remedy = f"set DESK_RUN_DEADLINE_MINUTES={minutes}, or give it less to do"
     return [f"that is longer than a run may take, {span(allowed)}: {remedy}; it ends as partial then"]
-
-
-def span(seconds: float) -> str:
-    """Return a time as people say it."""
-    if seconds < 90:
-        return f"{max(seconds, 1):.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
 def tally(counts: Mapping[str, int]) -> str:

@@ -13,7 +13,8 @@ from rich.text import Text
 from chordesk.models.events import DESK, Domain, Envelope
 from chordesk.models.settings.running_desk import Standing
 from chordesk.models.states import TradingState
-from chordesk.tasks.cli.output import inert, paragraph, table
+from chordesk.models.text import NEW_YORK, span
+from chordesk.tasks.cli.output import paragraph, table
 from chordesk.tasks.cli.shell import desk_line, standing_line
 from chordesk.tasks.cli.show.amounts import tokens
 from chordesk.tasks.cli.show.runs import PHASES, SHORT_ID
@@ -21,7 +22,6 @@ from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tasks.reading.desk_status import DatabaseState, DeskStatus, RedisState, WorkerRow
 from chordesk.tasks.threads import ThreadRow, ThreadView, TurnLine
 from chordesk.tasks.worker.schedule import BeatState
-from chordesk.tools.market.clock import NEW_YORK
 from chordesk.tools.risk.codes import shown
 
 SWEEP_LATE_SECONDS = 30.0
@@ -48,7 +48,7 @@ def _workers(workers: list[WorkerRow], turns: int) -> list[RenderableType]:
     parts += [Text(f"{one.node}: {paragraph(one.trouble)}", style="yellow") for one in workers if one.trouble]
     parts += [_own(one, one.standing) for one in workers if one.standing is not None and one.differs]
     servers = [
-        (one.node, server.kind, str(server.pid), _age(server.age), f"{server.in_flight}", f"{server.turns}",
+        (one.node, server.kind, str(server.pid), span(server.age), f"{server.in_flight}", f"{server.turns}",
          f"{server.rss_mb:.0f} MB")
         for one in workers
         for server in one.app_servers
@@ -78,7 +78,7 @@ def _redis(found: RedisState) -> list[RenderableType]:
     if found.waiting:
         parts.append(Text(f"turns that wait for a place: {_tally(found.waiting)}"))
     parts += [
-        Text(f"parked: {one.model} for {one.seconds:.0f} s ({paragraph(one.reason)})", style="yellow")
+        Text(f"parked: {one.model} for {span(one.seconds)} ({paragraph(one.reason)})", style="yellow")
         for one in found.parked
     ]
     return [*parts, _beat(found.beat)]
@@ -101,7 +101,7 @@ def _database(found: DatabaseState) -> list[RenderableType]:
         held = f" on {step.owner.partition(':')[0]}" if step.owner else ""
         parts.append(
             Text(
-                f"oldest unfinished step: {name}, {step.state}{held} for {_age(step.seconds)}, attempt {step.attempt} "
+                f"oldest unfinished step: {name}, {step.state}{held} for {span(step.seconds)}, attempt {step.attempt} "
                 f"of {step.max_attempts}, run {step.run_id[:SHORT_ID]}"
             )
         )
@@ -114,7 +114,7 @@ def _database(found: DatabaseState) -> list[RenderableType]:
         late = last.seconds > SWEEP_LATE_SECONDS
         hint = "; is beat running?" if late else ""
         style = "yellow" if late else ""
-        parts.append(Text(f"last sweep: {last.seconds:.1f} s ago, {_tally(last.found)}{hint}", style=style))
+        parts.append(Text(f"last sweep: {span(last.seconds)} ago, {_tally(last.found)}{hint}", style=style))
     parts += [
         Text(f"without a stop: {one.quantity:g} {one.symbol} ({paragraph(one.why)})", style="yellow")
         for one in found.unprotected
@@ -139,12 +139,6 @@ def _notifications(found: NotificationsState) -> list[RenderableType]:
 
 def _tally(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
-
-
-def _age(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 _COLOURS = {
@@ -175,7 +169,7 @@ def event_line(one: Envelope, *, with_run: bool) -> Text:
         which,
         (f"{one.sequence if one.sequence is not None else '':>5}  ", "dim"),
         (f"{one.type.value:<18}", colour),
-        inert(_payload(one.payload)),
+        _payload(one.payload),
     )
 
 
@@ -189,8 +183,7 @@ def _payload(payload: dict[str, Any]) -> str:
 def _value(value: Any) -> str:
     if value is None or value == "" or value == []:
         return ""
-    text = " ".join(str(value).split())
-    return text if len(text) <= VALUE_CHARS else text[: VALUE_CHARS - 1] + "…"
+    return paragraph(str(value), VALUE_CHARS)
 
 
 LINE = 100  # characters of a message's first line

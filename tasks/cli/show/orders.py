@@ -9,7 +9,6 @@ import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -18,7 +17,8 @@ from rich.text import Text
 from chordesk.models.database.artifacts import removal_note
 from chordesk.models.order_terms import shown
 from chordesk.models.tables.orders import Order, Preview
-from chordesk.tasks.cli.output import Indented, paragraph
+from chordesk.models.text import NEW_YORK, new_york, utc_seconds
+from chordesk.tasks.cli.output import Indented, paragraph, state, table
 from chordesk.tasks.cli.show.amounts import legs_text, tokens, units_text
 from chordesk.tasks.cli.show.results import citation_lines
 from chordesk.tasks.cli.show.runs import SHORT_ID
@@ -31,16 +31,7 @@ SHORT_ORDER = 8
 # With every lens and every role, each of the two reports stays under 24 lines.
 MOST_FILLS = 3
 MOST_LINES = 11
-_NEW_YORK = ZoneInfo("America/New_York")
 _LONGEST = 400
-_STYLES = {
-    "filled": "green",
-    "previewed": "cyan",
-    "approval_pending": "magenta",
-    "denied": "yellow",
-    "unknown": "red",
-    "rejected": "red",
-}
 # Facts of a log line: _FIRST come first, _IDS are left out, for --json has them.
 _FIRST = dict.fromkeys(
     (
@@ -65,23 +56,20 @@ Row = Mapping[str, Any]
 
 def order_list(rows: Sequence[tuple[Order, Preview | None]]) -> Table:
     """Return a table with one line an order; ids are cut to what `desk orders show` needs."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    for name in ("Order", "Drafted", "Account", "Symbol", "What"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("Notional", justify="right", no_wrap=True)
-    table.add_column("State", no_wrap=True)
-    for order, preview in rows:
-        state = f"{order.state} {order.denial_code}" if order.denial_code else order.state
-        table.add_row(
+    cells = [
+        (
             order.id[:SHORT_ORDER],
-            f"{order.market_at.astimezone(_NEW_YORK):%Y-%m-%d %H:%M}",
+            f"{order.market_at.astimezone(NEW_YORK):%Y-%m-%d %H:%M}",
             order.account,
             paragraph(order.contract or order.symbol),
             paragraph(f"{size_of(order.model_dump())}{_kind(order)}", 32),
             f"{preview.notional:,.0f}" if preview else "-",
-            Text(state, style=_STYLES.get(order.state, "")),
+            state(order.state, f"{order.state} {order.denial_code or ''}".rstrip()),
         )
-    return table
+        for order, preview in rows
+    ]
+    columns = ("Order", "Drafted", "Account", "Symbol", "What", "Notional", "State")
+    return table(columns, cells, right=("Notional",), narrow="What")
 
 
 def _kind(order: Order) -> str:
@@ -111,14 +99,14 @@ def order_report(found: Row, log_lines: int, home: Path | None = None) -> Render
 
 def _headline(order: Row) -> Text:
     symbol = paragraph(order["contract"] or order["symbol"])
-    state = (order["state"], _STYLES.get(order["state"], ""))
-    return Text.assemble(("order ", "bold"), f"{order['id']}  {paragraph(size_of(order))} {symbol}: ", state)
+    return Text.assemble(
+        ("order ", "bold"), f"{order['id']}  {paragraph(size_of(order))} {symbol}: ", state(order["state"])
+    )
 
 
 def _terms(order: Row) -> Iterable[Text]:
     kind = terms_text(order)
-    drafted = order["market_at"].astimezone(_NEW_YORK)
-    yield Text(f"account {order['account']}, {kind}, {drafted:%Y-%m-%d %H:%M %Z}, run {order['run_id'][:SHORT_ID]}")
+    yield Text(f"account {order['account']}, {kind}, {new_york(order['market_at'])}, run {order['run_id'][:SHORT_ID]}")
     if order["protects"]:
         yield Text(f"protects the position of order {order['protects'][:SHORT_ORDER]}")
     if order["message"]:
@@ -150,7 +138,7 @@ def _preview(found: Row) -> Iterable[Text]:
     if preview is None:
         yield Text("preview: none")
     else:
-        when = f"{preview['created_at']:%Y-%m-%d %H:%M:%S} UTC"
+        when = utc_seconds(preview["created_at"])
         yield Text(f"preview {money(preview['notional'])} at {money(preview['price'])}, made {when}")
         yield Text(f"  sha256 {preview['payload_hash']}")
         protection = preview_text(preview["payload"])
@@ -165,7 +153,7 @@ def _approval(approval: Row | None) -> Iterable[Text]:
     when = approval["decided_at"] or approval["expires_at"]
     until = "at" if approval["decided_at"] else "until"
     why = f": {paragraph(approval['why'])}" if approval["why"] else ""
-    yield Text(f"approval {approval['state']}{by} {until} {when:%Y-%m-%d %H:%M:%S} UTC{why}")
+    yield Text(f"approval {approval['state']}{by} {until} {utc_seconds(when)}{why}")
 
 
 def _sent(order: Row) -> Iterable[Text]:
@@ -178,10 +166,11 @@ def _sent(order: Row) -> Iterable[Text]:
 
 def _fills(fills: Sequence[Row], legs: object) -> Iterable[Text]:
     for fill in fills[:MOST_FILLS]:
-        at = fill["filled_at"].astimezone(_NEW_YORK)
         cost = f", commission {money(fill['commission'])}" if fill["commission"] else ""
         leg = f" {fill['side']} {fill['symbol']}" if legs else ""
-        yield Text(f"fill {plain(fill['quantity'])}{leg} at {money(fill['price'])}{cost}, {at:%Y-%m-%d %H:%M %Z}")
+        yield Text(
+            f"fill {plain(fill['quantity'])}{leg} at {money(fill['price'])}{cost}, {new_york(fill['filled_at'])}"
+        )
     if len(fills) > MOST_FILLS:
         total = sum(fill["quantity"] for fill in fills)
         yield Text(f"  and {len(fills) - MOST_FILLS} more fills, {plain(total)} in all")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from chordesk.models.tables.board import Question
-from chordesk.tasks.cli.output import paragraph, table
+from chordesk.models.text import NEW_YORK, new_york, utc_seconds
+from chordesk.tasks.cli.output import bounded, facts, paragraph, state, table
 from chordesk.tasks.cli.show.runs import SHORT_ID
 from chordesk.tasks.reading.scores import KINDS, BucketRow, MeanRow, PartRow, ScoreBoard, ScoreRow
 from chordesk.tools.event_positions import MOST_HEAT, EventLedger, HeldEvent
@@ -25,27 +25,23 @@ from chordesk.tools.venues.pairs import Comparison, PairedQuestions, PairSurvey
 # Of an id, enough to be the only one that begins so among thousands of the same millisecond.
 SHORT_QUESTION = 20
 MOST_LINES = 10  # of one kind; --json has all
-_NEW_YORK = ZoneInfo("America/New_York")
-_STYLES = {"resolved": "green", "void": "yellow"}
 Row = Mapping[str, Any]
 
 
 def question_list(rows: Sequence[Question]) -> Table:
     """Return a table with one line a question; ids are cut to what `desk questions show` needs."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    for name in ("Question", "Source", "Closes", "Baseline", "State"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("Text", no_wrap=True, overflow="ellipsis")
-    for row in rows:
-        table.add_row(
+    cells = [
+        (
             row.id[:SHORT_QUESTION],
             row.source,
             _time(row.closes_at),
             _probability(row.baseline),
-            Text(state_text(row.model_dump()), style=_STYLES.get(row.state, "")),
+            state(row.state, state_text(row.model_dump())),
             paragraph(row.text),
         )
-    return table
+        for row in rows
+    ]
+    return table(("Question", "Source", "Closes", "Baseline", "State", "Text"), cells, narrow="Text")
 
 
 def state_text(row: Row) -> str:
@@ -57,16 +53,16 @@ def state_text(row: Row) -> str:
 def question_report(found: Row) -> RenderableType:
     """Return a question with its rule, its outcome and the evidence, and what it scores."""
     row = found["question"]
-    lines = [Text.assemble(("question ", "bold"), f"{row['id']}: ", (state_text(row), _STYLES.get(row["state"], "")))]
-    lines.append(Text(paragraph(row["text"])))
-    lines.append(Text(f"asked by {paragraph(row['author'])}, {row['source']}{_of_market(row)}"))
-    lines.append(Text(f"open from {_time(row['opens_at'])} to {_time(row['closes_at'])} New York"))
-    lines.append(Text(f"baseline {_probability(row['baseline'])}, {paragraph(row['baseline_source'])}"))
-    lines.append(Text(f"rule: {_rule(row['rule'])}"))
-    lines += [Text(f"page: {paragraph(row['url'])}")] if row["url"] else []
-    lines += [Text(f"note: {paragraph(row['note'])}", style="yellow")] if row["note"] else []
-    lines += [*_outcome(row), *_scored(found)]
-    return Group(*lines)
+    pairs: list[tuple[str, str | Text]] = [
+        ("asked by", f"{paragraph(row['author'])}, {row['source']}{_of_market(row)}"),
+        ("open", f"from {_time(row['opens_at'])} to {new_york(row['closes_at'])}"),
+        ("baseline", f"{_probability(row['baseline'])}, {paragraph(row['baseline_source'])}"),
+        ("rule", _rule(row["rule"])),
+        *([("page", paragraph(row["url"]))] if row["url"] else []),
+        *([("note", Text(paragraph(row["note"]), style="yellow"))] if row["note"] else []),
+    ]
+    head = Text.assemble(("question ", "bold"), f"{row['id']}: ", state(row["state"], state_text(row)))
+    return Group(head, Text(paragraph(row["text"])), facts(pairs), *_outcome(row), *_scored(found))
 
 
 def _of_market(row: Row) -> str:
@@ -89,24 +85,25 @@ def _outcome(row: Row) -> Iterator[Text]:
     if row["resolved_at"] is None:
         return
     what = "void" if row["outcome"] is None else f"outcome {row['outcome']:g}"
-    yield Text(f"{what}, by {paragraph(row['resolved_by'])} at {row['resolved_at']:%Y-%m-%d %H:%M:%S} UTC")
+    yield Text(f"{what}, by {paragraph(row['resolved_by'])} at {utc_seconds(row['resolved_at'])}")
     for name, value in (row["evidence"] or {}).items():
         yield Text(f"  {name}: {_shown(value)}", style="dim")
 
 
-def _scored(found: Row) -> Iterator[Text]:
+def _scored(found: Row) -> Iterator[RenderableType]:
     for row in found["verdicts"]:
         yield Text(f"verdict {row['rating']} ({row['confidence']}) of run {row['run_id'][:SHORT_ID]}")
-    for row in found["forecasts"][:MOST_LINES]:
-        yield Text(
-            f"forecast {_probability(row['probability'])} of {row['voice']}, round {row['round']}, "
-            f"{_time(row['market_at'])}, run {row['run_id'][:SHORT_ID]}: {paragraph(row['because'], 120)}"
-        )
-    if (more := len(found["forecasts"]) - MOST_LINES) > 0:
-        yield Text(f"  and {more} more forecasts (--json has them)")
+    yield from bounded(found["forecasts"], MOST_LINES, _forecast, " forecasts")
     for row in found["positions"]:
         ended = f", paid {row['payout']:g}" if row["payout"] is not None else ""
         yield Text(f"play money: {row['shares']:g} shares of {row['side']} for {row['cost']:g}{ended}")
+
+
+def _forecast(row: Row) -> Text:
+    return Text(
+        f"forecast {_probability(row['probability'])} of {row['voice']}, round {row['round']}, "
+        f"{_time(row['market_at'])}, run {row['run_id'][:SHORT_ID]}: {paragraph(row['because'], 120)}"
+    )
 
 
 def _shown(value: Any) -> str:
@@ -121,17 +118,14 @@ def _shown(value: Any) -> str:
 
 def resolve_report(report: ResolveReport) -> RenderableType:
     """Return what came of each question that was due."""
+    head = (
+        f"{report.market} at {new_york(report.as_of)}: {len(report.resolved)} resolved, "
+        f"{len(report.waiting)} past their deadline and still open"
+    )
     resolved = [f"{_ended(row.outcome):>4}  {row.id}  {paragraph(row.text)}" for row in report.resolved]
-    lines = [
-        f"{report.market} at {_time(report.as_of)} New York: {len(report.resolved)} resolved, "
-        f"{len(report.waiting)} past their deadline and still open",
-        *_most(resolved),
-        *_most(_noted("open", report.waiting)),
-        *_most(_noted("kept", report.changed)),
-    ]
-    if report.late:
-        lines.append(f"booked for this account on {report.late} that had ended before")
-    return Group(*(Text(line) for line in lines))
+    parts = (resolved, _noted("open", report.waiting), _noted("kept", report.changed))
+    late = [Text(f"booked for this account on {report.late} that had ended before")] if report.late else []
+    return Group(Text(head), *(line for part in parts for line in bounded(part, MOST_LINES, Text)), *late)
 
 
 def _ended(outcome: float | None) -> str:
@@ -140,11 +134,6 @@ def _ended(outcome: float | None) -> str:
 
 def _noted(what: str, rows: Iterable[NotedLine]) -> list[str]:
     return [f"{what}  {row.id}  {paragraph(row.text)}: {paragraph(row.note)}" for row in rows]
-
-
-def _most(lines: Sequence[str]) -> list[str]:
-    more = len(lines) - MOST_LINES
-    return [*lines[:MOST_LINES], *([f"and {more} more (--json has them)"] if more > 0 else [])]
 
 
 def import_report(report: ImportReport) -> RenderableType:
@@ -167,7 +156,7 @@ def _probability(value: float | None) -> str:
 
 
 def _time(moment: dt.datetime) -> str:
-    return f"{moment.astimezone(_NEW_YORK):%Y-%m-%d %H:%M}"
+    return f"{moment.astimezone(NEW_YORK):%Y-%m-%d %H:%M}"
 
 
 _PAIR_TITLE = 100

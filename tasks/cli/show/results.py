@@ -6,18 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from chordesk.agents.grounding.report import Grounding
 from chordesk.models.analysis import WRITES, break_even_texts
 from chordesk.models.database.artifacts import removal_note
-from chordesk.tasks.cli.output import Indented, inert, paragraph, table
+from chordesk.models.text import inert, new_york
+from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table
 from chordesk.tasks.cli.show.amounts import count_text
 from chordesk.tasks.reading.boards import (
     BoardView,
@@ -33,9 +30,6 @@ from chordesk.tasks.reading.runs import BacktestView, SessionRow
 from chordesk.tasks.workflows.portfolio import ExecutedRole, HoldingResult, PortfolioResearchResult, SkippedRole, signed
 
 MOST_RISKS = 4
-_STYLES = {"select": "green", "reject": "red", "incomplete": "magenta"}
-_CHECK_STATES = {"ok": "green", "warn": "yellow", "fail": "red", "unknown": "magenta"}
-_ORDERS = {"filled": "green", "previewed": "cyan", "denied": "yellow", "rejected": "red"}
 
 
 def analyses_report(rows: Sequence[AnalysisRow], home: Path | None = None) -> RenderableType:
@@ -48,7 +42,7 @@ def _analysis(row: AnalysisRow, home: Path | None) -> Iterable[RenderableType]:
     yield Text.assemble(
         (f"\n{row.symbol} ", "bold"),
         f"{row.strategy}: ",
-        (row.recommendation, _STYLES[row.recommendation]),
+        state(row.recommendation),
         f", verdict {row.rating}, {row.confidence} confidence",
     )
     for reason in row.reasons:
@@ -58,7 +52,7 @@ def _analysis(row: AnalysisRow, home: Path | None) -> Iterable[RenderableType]:
     if row.recommendation == "select" and (contract := row.figures.get("contract")):
         yield from map(_in, _contract(contract))
     for check in row.checks:
-        yield Indented(Text.assemble((f"{check.state:<8}", _CHECK_STATES[check.state]), paragraph(check.text)), 2)
+        yield Indented(Text.assemble(state(check.state, f"{check.state:<8}"), paragraph(check.text)), 2)
     for risk in row.key_risks[:MOST_RISKS]:
         yield _in(f"risk: {paragraph(risk)}")
     if row.picture is not None:
@@ -119,7 +113,7 @@ def _order(row: AnalysisRow) -> Iterable[RenderableType]:
         return
     size = " ".join(part for part in (order.side, count_text(order.quantity or 0), row.contract) if part)
     limit = f" at {order.limit_price:.2f}" if order.limit_price is not None else ""
-    yield Indented(Text.assemble(f"order {size}{limit}: ", (order.state, _ORDERS.get(order.state, ""))), 2)
+    yield Indented(Text.assemble(f"order {size}{limit}: ", state(order.state)), 2)
     for why in (order.suppressed, order.message):
         if why:
             yield Indented(Text(paragraph(why), style="yellow"), 4)
@@ -147,13 +141,10 @@ def _head(found: BacktestView) -> Text:
 
 
 def _sessions(rows: Sequence[SessionRow]) -> RenderableType:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for name in ("Session", "Equity", "Cash", "Exposure", "Traded", "Orders", "Verdicts"):
-        table.add_column(name, justify="left" if name in ("Session", "Orders", "Verdicts") else "right")
     shown = [*rows] if len(rows) <= _MOST_ROWS else [*rows[: _MOST_ROWS // 2], None, *rows[-_MOST_ROWS // 2 :]]
-    for row in shown:
-        table.add_row(*(_cells(row) if row is not None else ["..."] * 7))
-    return table
+    cells = [_cells(row) if row is not None else ["..."] * 7 for row in shown]
+    columns = ("Session", "Equity", "Cash", "Exposure", "Traded", "Orders", "Verdicts")
+    return table(columns, cells, right=columns[1:5])
 
 
 def _prices(row: SessionRow) -> list[str]:
@@ -175,15 +166,15 @@ def _cells(row: SessionRow) -> list[str]:
 
 
 def _result(result: Mapping[str, Any]) -> list[RenderableType]:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for name in ("", "Desk", "Universe held", "Equal weight"):
-        table.add_column(name, justify="left" if not name else "right")
-    for title, key in (("return", "returns"), ("drawdown", "drawdown")):
-        table.add_row(title, *(_share(result[key][name]) for name in ("desk", "held", "equal_weight")))
+    columns = ("", "Desk", "Universe held", "Equal weight")
+    rows = [
+        (title, *(_share(result[key][name]) for name in ("desk", "held", "equal_weight")))
+        for title, key in (("return", "returns"), ("drawdown", "drawdown"))
+    ]
     turnover, exposure = result.get("turnover"), result.get("exposure")
     turned = f"{turnover:.2f} times its equity" if turnover is not None else "unknown"
     lines: list[RenderableType] = [
-        table,
+        table(columns, rows, right=columns[1:]),
         Text(f"turnover {turned}; mean exposure {_share(exposure)}; costs {result['costs']}"),
         Text(f"{result['turns']:,} turns, {result['tokens']:,} tokens"),
         "",
@@ -196,14 +187,19 @@ def _result(result: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def _rates(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for name in ("Claim", "n", "Dates", "Share", "95 %", "Error by date"):
-        table.add_column(name, justify="left" if name == "Claim" else "right")
-    for row in rows:
-        bounds = f"{row['low']:.0%}-{row['high']:.0%}" if row["n"] else "-"
-        error = _share(row["error"]) if row["error"] is not None else "-"
-        table.add_row(row["group"], str(row["n"]), str(row["dates"]), _share(row["share"]), bounds, error)
-    return table
+    columns = ("Claim", "n", "Dates", "Share", "95 %", "Error by date")
+    cells = [
+        (
+            row["group"],
+            str(row["n"]),
+            str(row["dates"]),
+            _share(row["share"]),
+            f"{row['low']:.0%}-{row['high']:.0%}" if row["n"] else "-",
+            _share(row["error"]),
+        )
+        for row in rows
+    ]
+    return table(columns, cells, right=columns[1:])
 
 
 def _voice(row: Mapping[str, Any]) -> str:
@@ -232,9 +228,6 @@ def _money(value: float | None) -> str:
 
 def _counts(found: Mapping[str, int]) -> str:
     return " ".join(f"{name}:{count}" for name, count in found.items()) or "-"
-
-
-_VOICE_STATES = {"live": "green", "offline": "red", "dormant": "dim"}
 
 
 def board_report(found: BoardView) -> RenderableType:
@@ -291,7 +284,7 @@ def _signal(row: ShownSignal) -> Iterable[RenderableType]:
     confidence = f", confidence {row.confidence:.2f}" if row.confidence is not None else ""
     yield Text.assemble(
         f"  {inert(row.label)} ",
-        (row.state.value, _VOICE_STATES.get(row.state.value, "")),
+        state(row.state.value),
         f" {row.direction}{confidence}, of {row.owner}" if row.state.value == "live" else "",
     )
     yield Indented(Text(paragraph(row.headline)), 4)
@@ -319,9 +312,6 @@ def _citation(one: ShownCitation) -> Text:
     return Text.assemble(f"{inert(one.label)} {one.stance} ", (counts, style), f"{why}: {paragraph(one.claim)}")
 
 
-_NEW_YORK = ZoneInfo("America/New_York")
-
-
 def portfolio_research(result: PortfolioResearchResult) -> RenderableType:
     ran = sum(len(one.executed_roles_with_reasons) for one in result.holdings)
     skipped = sum(len(one.skipped_roles) for one in result.holdings)
@@ -336,16 +326,13 @@ def portfolio_research(result: PortfolioResearchResult) -> RenderableType:
 def _holding(one: HoldingResult) -> Iterable[RenderableType]:
     price = "not known" if one.price is None else f"{one.price:,.2f}"
     yield Text(f"  {one.symbol:<7}price {price}, unrealized {signed(one.unrealized)}")
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(style="dim", no_wrap=True, width=8)
-    grid.add_column()
-    for place, ran in enumerate(one.executed_roles_with_reasons):
-        grid.add_row("" if place else "ran", Text(_ran(ran)))
-    for place, role in enumerate(one.skipped_roles):
-        grid.add_row("" if place else "skipped", Text(_skipped(role), style="dim"))
-    for place, gap in enumerate(one.missing):
-        grid.add_row("" if place else "missing", Text(f"{inert(gap)}: no role becomes due by it", style="yellow"))
-    yield Padding(grid, (0, 0, 0, 9), expand=False)
+    lines = {
+        "ran": [Text(_ran(role)) for role in one.executed_roles_with_reasons],
+        "skipped": [Text(_skipped(role), style="dim") for role in one.skipped_roles],
+        "missing": [Text(f"{inert(gap)}: no role becomes due by it", style="yellow") for gap in one.missing],
+    }
+    named = [("" if place else what, line) for what, some in lines.items() for place, line in enumerate(some)]
+    yield Indented(facts(named), 9)
 
 
 def _ran(role: ExecutedRole) -> str:
@@ -353,8 +340,7 @@ def _ran(role: ExecutedRole) -> str:
 
 
 def _skipped(role: SkippedRole) -> str:
-    due = role.due_at.astimezone(_NEW_YORK)
-    return f"{role.role}: due {due:%Y-%m-%d %H:%M %Z}; {inert(role.why)}"
+    return f"{role.role}: due {new_york(role.due_at)}; {inert(role.why)}"
 
 
 _MOST_FIGURES = 8
@@ -368,11 +354,9 @@ def grounding_report(rows: Sequence[GroundedReport]) -> RenderableType | None:
     if not figures:
         return None
     share = f"{supported} of {figures} figures have a source ({supported / figures:.1%})"
-    parts = [Text.assemble(("Grounding ", "bold"), f"of {len(rows)} reports: {share}")]
+    parts: list[RenderableType] = [Text.assemble(("Grounding ", "bold"), f"of {len(rows)} reports: {share}")]
     lacking = [row for row in rows if row.grounding.supported < row.grounding.figures]
-    parts += [Text(_report_line(row), style="yellow") for row in lacking[:_MOST_REPORTS]]
-    if len(lacking) > _MOST_REPORTS:
-        parts.append(Text(f"  and {len(lacking) - _MOST_REPORTS} more reports (--json has them)", style="dim"))
+    parts += bounded(lacking, _MOST_REPORTS, lambda row: Text(_report_line(row), style="yellow"), " reports")
     return Group(*parts)
 
 

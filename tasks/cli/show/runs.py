@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import orjson
-from rich import box
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
@@ -21,7 +20,8 @@ from rich.text import Text
 
 from chordesk.models.database.artifacts import removal_note
 from chordesk.models.states import DocumentState, OrderState, RunKind, RunState, StepKind
-from chordesk.tasks.cli.output import Indented, inert, paragraph
+from chordesk.models.text import inert, new_york, span
+from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table
 from chordesk.tasks.cli.shell import standing_line
 from chordesk.tasks.cli.show import amounts
 from chordesk.tasks.cli.show.amounts import count_text, units_text
@@ -67,24 +67,7 @@ def _signal(output: Any) -> list[Text] | None:
 
 COLUMNS = ("Symbol", "Screeners", "Hit conf.", "Verdict", "Conf.", "Tools", "Tokens")
 SHORT_ID = 16
-_NEW_YORK = ZoneInfo("America/New_York")
 _MOST_ARTIFACTS = 12
-_COLOURS = {
-    "BUY": "green",
-    "HOLD": "cyan",
-    "CAUTION": "yellow",
-    "PASS": "red",
-    "INSUFFICIENT": "magenta",
-    "filled": "green",
-    "previewed": "cyan",
-    "denied": "yellow",
-    "rejected": "red",
-    "failed": "red",
-    "partial": "yellow",
-    "stopping": "yellow",
-    "stopped": "yellow",
-    "done": "green",
-}
 _GROUPS = (("entry", "Entry"), ("exit", "Exit"), ("monitor", "Monitor"))
 
 
@@ -97,7 +80,7 @@ def progress_line(seen: Progress) -> str:
     """Return the progress as one plain line, which piped output prints whenever it changes."""
     phases = [f"{title} {done}/{total}" for title, done, total in _titled(seen)]
     if (left := seconds_left(seen)) is not None:
-        return f"{' | '.join(phases)} | about {_span(left)} left | turns {seen.turns} | tokens {seen.tokens}"
+        return f"{' | '.join(phases)} | about {span(left)} left | turns {seen.turns} | tokens {seen.tokens}"
     candidates = " ".join(f"{name}:{count}" for name, count in seen.candidates.items()) or "none yet"
     parts = [" | ".join(phases) or "queued", *([f"candidates {candidates}"] if _has_candidates(seen) else [])]
     turns = f"turns {seen.turns} (+{in_flight(seen)})"
@@ -130,28 +113,23 @@ def seconds_left(seen: Progress) -> float | None:
     return seen.seconds / done * (total - done) if done else None
 
 
-def _span(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
 def progress_panel(seen: Progress) -> RenderableType:
     """Return phases, candidates by state, turns in flight, tokens and elapsed time, for a view that is redrawn."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column()
-    for title, done, total in _titled(seen):
-        table.add_row(title, Text.assemble(_bar(done, total), f" {done}/{total}"))
+    pairs: list[tuple[str, str | Text]] = [
+        (title, Text.assemble(_bar(done, total), f" {done}/{total}")) for title, done, total in _titled(seen)
+    ]
     left = seconds_left(seen)
     if left is not None:
-        table.add_row("left", f"about {_span(left)}")
+        pairs.append(("left", f"about {span(left)}"))
     elif _has_candidates(seen):
-        table.add_row("candidates", _phases(seen.candidates))
-    table.add_row("turns", f"{seen.turns} done, {in_flight(seen)}")
-    table.add_row("tokens", f"{seen.tokens:,}")
-    table.add_row("elapsed", f"{seen.seconds:.1f} s" if seen.begun else f"{seen.seconds:.1f} s, not started yet")
+        pairs.append(("candidates", _phases(seen.candidates)))
+    pairs += [
+        ("turns", f"{seen.turns} done, {in_flight(seen)}"),
+        ("tokens", f"{seen.tokens:,}"),
+        ("elapsed", f"{seen.seconds:.1f} s{'' if seen.begun else ', not started yet'}"),
+    ]
     title = f"{seen.kind} {seen.run_id[:SHORT_ID]} {seen.state}"
-    return Panel(table, title=title, subtitle=seen.model, title_align="left", subtitle_align="left", width=78)
+    return Panel(facts(pairs), title=title, subtitle=seen.model, title_align="left", subtitle_align="left", width=78)
 
 
 def _bar(done: int, total: int, width: int = 28) -> Text:
@@ -160,28 +138,25 @@ def _bar(done: int, total: int, width: int = 28) -> Text:
 
 
 def _phases(candidates: dict[str, int]) -> Text:
-    parts = [(f"{name} {count}  ", _COLOURS.get(name, "")) for name, count in candidates.items()]
+    parts = [state(name, f"{name} {count}  ") for name, count in candidates.items()]
     return Text.assemble(*parts) if parts else Text("none yet")
 
 
 def run_list(runs: Sequence[RunRow]) -> Table:
     """Return one line per run; ids are cut to what `desk runs show` needs."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-    for name in ("Run", "Kind", "State"):
-        table.add_column(name, no_wrap=True)
-    for name in ("Started (UTC)", "Market", "Model", "Verdicts"):
-        table.add_column(name)
-    for run in runs:
-        table.add_row(
+    cells = [
+        (
             run.id[:SHORT_ID],
             run.kind,
-            Text(run.state, style=_COLOURS.get(run.state, "")),
+            state(run.state),
             f"{run.created_at:%Y-%m-%d %H:%M}",
             f"{run.market} {run.market_now:%Y-%m-%d}",
-            Text(run.model),
+            run.model,
             _tally((run.summary or {}).get("verdicts", {}), "-"),
         )
-    return table
+        for run in runs
+    ]
+    return table(("Run", "Kind", "State", "Started (UTC)", "Market", "Model", "Verdicts"), cells)
 
 
 def run_report(run: RunView, home: Path | None = None) -> RenderableType:
@@ -226,27 +201,26 @@ def artifacts_report(rows: Sequence[ArtifactRow], home: Path) -> RenderableType 
     if not rows:
         return None
     parts = [Text.assemble(("Pictures ", "bold"), f"in the data folder, {home}:")]
-    for row in rows[:_MOST_ARTIFACTS]:
-        parts.append(Text(f"  {inert(row.subject)} {row.role}: {row.tool}, {row.size / 1024:.0f} KB\n{row.path}"))
-        if (note := removal_note(home, row.path)) is not None:
-            parts.append(Text(f"  {note}", style="dim"))
-    if len(rows) > _MOST_ARTIFACTS:
-        parts.append(Text(f"  and {len(rows) - _MOST_ARTIFACTS} more (--json has them)", style="dim"))
-    return Group(*parts)
+    return Group(*parts, *bounded(rows, _MOST_ARTIFACTS, partial(_artifact, home)))
+
+
+def _artifact(home: Path, row: ArtifactRow) -> Text:
+    note = removal_note(home, row.path)
+    shown = f"  {inert(row.subject)} {row.role}: {row.tool}, {row.size / 1024:.0f} KB\n{row.path}"
+    return Text.assemble(shown, (f"\n  {note}" if note is not None else "", "dim"))
 
 
 def _headline(run: RunView) -> Text:
     figures = run.summary
     seconds = f" in {figures['seconds']:.1f} s" if figures else ""
     spent = f"{figures['turns']} turns, {figures['tokens']:,} tokens, " if figures else ""
-    now = run.market_now.astimezone(_NEW_YORK)
     return Text.assemble(
         ("Run ", "bold"),
         run.run_id,
         f": {run.kind} ",
-        (run.state, _COLOURS.get(run.state, "")),
+        state(run.state),
         f"{seconds}\n{spent}model {run.model}{_role_models(run)}\n",
-        f"{run.market} market at {now:%Y-%m-%d %H:%M %Z}, account {run.account}\n",
+        f"{run.market} market at {new_york(run.market_now)}, account {run.account}\n",
         standing_line(run.standing),
     )
 
@@ -265,17 +239,19 @@ def _role_models(run: RunView) -> str:
 
 def _candidates(run: RunView) -> Table:
     of = f" of run {run.source_run[:SHORT_ID]}" if run.source_run else ""
-    table = Table(title=f"Verdicts{of}, model {run.judged_by}", title_justify="left", title_style="dim")
-    table.box, table.header_style = box.ROUNDED, "bold"
-    for place, name in enumerate(COLUMNS):
-        table.add_column(name, no_wrap=name != "Screeners", justify="right" if place > 4 else "left")
-    for row in run.candidates:
-        verdict = Text(row.verdict or "-", style=_COLOURS.get(row.verdict or "", ""))
-        screeners = ", ".join(row.screeners) or row.origin
-        screened = row.confidence or "-"
-        judged, spent = _judged(row), (str(sum(row.tools.values())), _count(row.tokens))
-        table.add_row(row.symbol, screeners, screened, verdict, judged, *spent)
-    return table
+    cells = [
+        (
+            row.symbol,
+            ", ".join(row.screeners) or row.origin,
+            row.confidence or "-",
+            state(row.verdict),
+            _judged(row),
+            str(sum(row.tools.values())),
+            _count(row.tokens),
+        )
+        for row in run.candidates
+    ]
+    return table(COLUMNS, cells, f"Verdicts{of}, model {run.judged_by}", right=COLUMNS[5:])
 
 
 def _judged(row: CandidateRow) -> str:
@@ -316,10 +292,10 @@ def _action(row: ActionRow) -> Iterable[RenderableType]:
     yield Indented(Text(paragraph(row.reasoning), style="dim"), 9)
 
 
-def _state(row: ActionRow) -> Iterable[str | tuple[str, str]]:
+def _state(row: ActionRow) -> Iterable[str | Text]:
     if row.state:
         yield ", "
-        yield row.state, _COLOURS.get(row.state, "")
+        yield state(row.state)
 
 
 def _size(row: ActionRow) -> str:
@@ -347,14 +323,11 @@ def _waiting(actions: Sequence[ActionRow]) -> Iterable[str]:
 
 
 def _portfolio(run: RunView, found: Portfolio) -> RenderableType:
-    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    table.add_column("  Symbol")
-    table.add_column("Shares", justify="right")
-    table.add_column("Average cost", justify="right")
-    for row in found.positions:
-        table.add_row(f"  {row.symbol}", count_text(row.quantity), f"{row.average_cost:,.2f}")
+    columns = ("Symbol", "Shares", "Average cost")
+    cells = [(row.symbol, count_text(row.quantity), f"{row.average_cost:,.2f}") for row in found.positions]
     head = Text.assemble(("Portfolio ", "bold"), f"of account {run.account} after the run: cash {found.cash:,.2f}")
-    return Group(head, table) if found.positions else Group(head, Text("  no positions"))
+    shown = Indented(table(columns, cells, right=columns[1:]), 2) if cells else Text("  no positions")
+    return Group(head, shown)
 
 
 def _tally(counts: dict[str, int], nothing: str) -> str:
@@ -362,7 +335,6 @@ def _tally(counts: dict[str, int], nothing: str) -> str:
 
 
 MOST_STEPS = 12
-_ATTEMPT_COLOURS = {"done": "green", "running": "cyan", "again": "yellow", "lost": "magenta", "failed": "red"}
 
 
 def attempts_report(rows: Sequence[AttemptRow]) -> RenderableType | None:
@@ -373,22 +345,21 @@ def attempts_report(rows: Sequence[AttemptRow]) -> RenderableType | None:
         return None
     counts = Counter(row.outcome for row in rows)
     tally = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-    parts: list[RenderableType] = [Text.assemble(("Attempts ", "bold"), f"that did not go well, of {tally}")]
-    for group in shown[:MOST_STEPS]:
-        first = group[0]
-        name = " ".join(part for part in (first.kind, first.role, first.subject) if part)
-        parts.append(Text(f"  {name}"))
-        parts += [Indented(_attempt_line(row), 4) for row in group]
-    if len(shown) > MOST_STEPS:
-        parts.append(Text(f"  and {len(shown) - MOST_STEPS} more steps (--json has them)", style="dim"))
-    return Group(*parts)
+    head = Text.assemble(("Attempts ", "bold"), f"that did not go well, of {tally}")
+    return Group(head, *bounded(shown, MOST_STEPS, _step, " steps"))
+
+
+def _step(group: Sequence[AttemptRow]) -> RenderableType:
+    first = group[0]
+    name = " ".join(part for part in (first.kind, first.role, first.subject) if part)
+    return Group(Text(f"  {name}"), *(Indented(_attempt_line(row), 4) for row in group))
 
 
 def _attempt_line(row: AttemptRow) -> Text:
     reason = f": {paragraph(row.reason)}" if row.reason else ""
     return Text.assemble(
         f"{row.attempt} of {row.max_attempts}  ",
-        (row.outcome, _ATTEMPT_COLOURS.get(row.outcome, "")),
+        state(row.outcome),
         f" after {row.seconds:.1f} s on {row.owner.partition(':')[0]}{reason}",
     )
 
@@ -404,11 +375,8 @@ def conversations_report(rows: Sequence[ConversationRow]) -> RenderableType | No
     shown = running + [row for row in rows if row.kept and row not in running]
     threads = len({row.thread_id for row in rows})
     tally = f"{len(rows)} in {threads} threads, {len(running)} with a turn that runs now"
-    parts: list[RenderableType] = [Text.assemble(("Conversations ", "bold"), tally)]
-    parts += [_conversation_line(row) for row in shown[:MOST_CONVERSATIONS]]
-    if len(shown) > MOST_CONVERSATIONS:
-        parts.append(Text(f"  and {len(shown) - MOST_CONVERSATIONS} more (--json has them)", style="dim"))
-    return Group(*parts)
+    head = Text.assemble(("Conversations ", "bold"), tally)
+    return Group(head, *bounded(shown, MOST_CONVERSATIONS, _conversation_line))
 
 
 def _conversation_line(row: ConversationRow) -> Text:

@@ -15,8 +15,8 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import DatabaseDown, NotFound, SettingError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import snapshot
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.ledger import ensure_account
-from chordesk.tools.market.clock import NEW_YORK
 from chordesk.tools.registry import ToolAnswer, Toolset
 from tests.tools.ledger_rows import add_run
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from chordesk.models.errors import UsageError
-from chordesk.tasks.cli.output import fail, table
 from chordesk.tasks.services.plan import desk_command
 from tests import zygote
 from tests.patience import PATIENCE
@@ -80,16 +76,3 @@ def test_an_error_is_reported_whatever_became_of_the_output(home: Path) -> None:
     code, err = _run(home, ("runs", "show", "zzz"), ">&-")
     assert code == 2
     assert "there is no run 'zzz'" in err
-
-
-def test_a_cell_cannot_steer_the_terminal() -> None:
-    out = Console(file=StringIO(), width=80, force_terminal=True, no_color=True)
-    out.print(table(("What",), [("[bold]a\x1b]0;title\x07b\x9b31m\u202ec\nd",)]))
-    shown = out.file.getvalue()  # type: ignore[attr-defined]
-    assert not set("\x1b\x07\x9b\u202e") & set(shown.replace("\x1b[1m", "").replace("\x1b[0m", ""))
-    assert "[bold]a ]0;title b 31m c" in shown
-
-
-def test_an_error_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    assert fail(UsageError("no \x1b[2Jsuch\rthing\nat all", remedy="see \x1b[31mthere"), 2) == 2
-    assert capsys.readouterr().err == "error: no  [2Jsuch thing\nat all\nremedy: see  [31mthere\n"

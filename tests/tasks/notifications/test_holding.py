@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
-from zoneinfo import ZoneInfo
 
 import pytest
 from sqlmodel import col, select
@@ -15,6 +14,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.events import Envelope
 from chordesk.models.notifications import NoticeKind, QuietHours
 from chordesk.models.tables.notifications import Notification
+from chordesk.models.text import NEW_YORK
 from chordesk.tasks.notifications import messages as dispatch
 from chordesk.tasks.notifications import messages as intake
 from chordesk.tasks.notifications.channels import Channel
@@ -22,7 +22,6 @@ from chordesk.tasks.notifications.messages import HourLimit, Message
 from chordesk.tasks.notifications.wording import Wording
 from tests.tasks.notifications.conftest import ended, filled, halted, unknown
 
-NEW_YORK = ZoneInfo("America/New_York")
 WORDING = Wording(NEW_YORK, None)
 MINUTE = dt.timedelta(minutes=1)
 

@@ -8,7 +8,6 @@ import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from zoneinfo import ZoneInfo
 
 import pytest
 import redis
@@ -19,6 +18,7 @@ from sqlmodel import select
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import Run, Step
+from chordesk.models.text import NEW_YORK
 from chordesk.tasks.bootstrap import redis_url
 from chordesk.tasks.worker.schedule import TICK_EXPIRES_SECONDS, beat_schedule, beat_state
 from chordesk.tasks.workflows import screen
@@ -28,7 +28,6 @@ from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.steps import queued
 
-NEW_YORK = ZoneInfo("America/New_York")
 FRIDAY = dt.datetime(2026, 11, 20, 12, tzinfo=NEW_YORK)
 
 

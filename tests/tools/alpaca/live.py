@@ -8,7 +8,7 @@ from typing import Any
 
 from chordesk.models.contracts import OptionChain
 from chordesk.models.market import Listing, Quote
-from chordesk.tools.market.clock import NEW_YORK
+from chordesk.models.text import NEW_YORK
 from tests.tools.market.far_market import TODAY, FarClock, FarMarket, daily
 
 APRIL, MAY = dt.date(2024, 4, 19), dt.date(2024, 5, 17)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chordesk.tools.market.clock import NEW_YORK
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.prices import MINUTES, IntradayInterval, intraday_of, slots
 from chordesk.tools.market.protocol import Intraday
 from chordesk.tools.toolsets import MAX_OUTPUT_BYTES

@@ -11,7 +11,7 @@ import numpy as np
 
 from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.models.market import Headline, Listing, Quote
-from chordesk.tools.market.clock import NEW_YORK
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.prices import DailyBars
 
 TODAY = dt.date(2024, 3, 15)

@@ -7,7 +7,8 @@ import datetime as dt
 import pytest
 
 from chordesk.models.errors import MarketError
-from chordesk.tools.market.clock import NEW_YORK, LiveClock, ReplayClock, exchange_hours
+from chordesk.models.text import NEW_YORK
+from chordesk.tools.market.clock import LiveClock, ReplayClock, exchange_hours
 
 
 def at(day: str, time: str) -> dt.datetime:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chordesk.models.errors import MarketError
-from chordesk.tools.market.clock import NEW_YORK, exchange_hours
+from chordesk.models.text import NEW_YORK
+from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.prices import end_of, intraday_of, slots, stamped
 from chordesk.tools.market.protocol import Intraday, IntradaySource
 from chordesk.tools.market.yahoo import market as yahoo

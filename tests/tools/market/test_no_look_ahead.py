@@ -18,8 +18,9 @@ from chordesk.agents.roles import TOOLS
 from chordesk.models.database.store import Store
 from chordesk.models.market import Headline
 from chordesk.models.tables.orders import Account, Position
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.charts.study import OVERLAYS
-from chordesk.tools.market.clock import NEW_YORK, ReplayClock
+from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.files.data_folder import FilesData, files_data
 from chordesk.tools.market.files.market import FilesMarket
 from chordesk.tools.market.replay.market import Columns, ReplayData, ReplayMarket

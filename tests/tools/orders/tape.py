@@ -5,13 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from zoneinfo import ZoneInfo
 
 from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.models.market import Headline, Listing, Quote
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.protocol import Bars
 
-NEW_YORK = ZoneInfo("America/New_York")
 OPENING, CLOSING = dt.time(9, 30), dt.time(16)
 
 

@@ -15,7 +15,8 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.runs import Verdict
-from chordesk.tools.market.clock import NEW_YORK, LiveClock
+from chordesk.models.text import NEW_YORK
+from chordesk.tools.market.clock import LiveClock
 from chordesk.tools.market.replay.market import ReplayData
 from chordesk.tools.questions.asking import base_day, desk_questions, unaskable, verdict_question
 from chordesk.tools.questions.resolving import rule_of

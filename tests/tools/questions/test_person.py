@@ -11,7 +11,8 @@ from sqlmodel import select
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Question
-from chordesk.tools.market.clock import NEW_YORK, ReplayClock
+from chordesk.models.text import NEW_YORK
+from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ReplayData
 from chordesk.tools.questions.asking import desk_questions
 from chordesk.tools.questions.medians import Resolved
@@ -42,10 +43,10 @@ def test_a_question_has_its_times_its_baseline_and_its_author(store: Store) -> N
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"closes_at": NOW - dt.timedelta(days=1)}, "--closes 2010-02-28 15:55 New York has passed"),
+        ({"closes_at": NOW - dt.timedelta(days=1)}, "--closes 2010-02-28 15:55 EST has passed"),
         (
             {"opens_at": NOW + dt.timedelta(days=4)},
-            "it would close at 2010-03-04 15:55 New York, and opens at 2010-03-05 15:55 New York",
+            "it would close at 2010-03-04 15:55 EST, and opens at 2010-03-05 15:55 EST",
         ),
         ({"opens_at": SOON}, "it would close at"),
         ({"baseline": 1.4}, "--baseline 1.4 is no probability"),
@@ -117,7 +118,7 @@ def test_a_person_may_only_void_a_question_of_bars_and_once_it_has_closed(store:
     later = NOW + dt.timedelta(days=2)
     with pytest.raises(UsageError, match="is resolved by the bars of the replay market, not by a person"):
         entered(asked, 1.0, "I want it", "Bob", later)
-    with pytest.raises(UsageError, match="closes at 2010-03-02 16:00 New York"):
+    with pytest.raises(UsageError, match="closes at 2010-03-02 16:00 EST"):
         entered(asked, None, "no data", "Bob", NOW)
     assert entered(asked, None, "no data", "Bob", later).outcome is None
 

@@ -8,7 +8,7 @@ from typing import Any
 from chordesk.models.answers import Instrument
 from chordesk.models.market import Quote
 from chordesk.models.orders import DenialCode
-from chordesk.tools.market.clock import NEW_YORK
+from chordesk.models.text import NEW_YORK
 from tests.tools.risk.figures import PUT, account, held
 
 Changes = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]  # of the ticket, the context and the limits

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chordesk.models.contracts import ChainRow, Greeks, OptionContract, contract_of, parse_contract, root_of
-from chordesk.tools.market.clock import NEW_YORK, REPLAY_TIME
+from chordesk.models.text import NEW_YORK
+from chordesk.tools.market.clock import REPLAY_TIME
 from chordesk.tools.market.files.bars import numbers
 from chordesk.tools.market.files.tables import Cells, Part, Problems, day_of, moment_of, parts_of, plain
 from chordesk.tools.market.protocol import Floats

@@ -13,7 +13,8 @@ from typing import get_args
 
 from chordesk.models.company import EarningsDate, Timing
 from chordesk.models.market import Headline
-from chordesk.tools.market.clock import NEW_YORK, exchange_hours
+from chordesk.models.text import NEW_YORK
+from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.tables import Part, Problems, day_of, is_empty, moment_of, number_of, parts_of, plain
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 

@@ -16,7 +16,7 @@ import orjson
 from chordesk.models.contracts import contract_of
 from chordesk.models.errors import UsageError
 from chordesk.models.files import replacing
-from chordesk.tools.market.clock import NEW_YORK
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.files.bars import BAR_COLUMNS as BARS
 from chordesk.tools.market.files.chains import CHAIN_COLUMNS as CHAINS
 from chordesk.tools.market.files.data_folder import ABOUT

@@ -21,7 +21,7 @@ from chordesk.models.company import (
 )
 from chordesk.models.errors import DeskError, MarketError, NotConfigured
 from chordesk.models.market import Headline, Listing
-from chordesk.tools.market.clock import NEW_YORK
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.fetching import AgedCache, Kept
 from chordesk.tools.market.protocol import MarketClock
 from chordesk.tools.market.yahoo.wire import Section, YahooWire, headlines_of, plain, section_of

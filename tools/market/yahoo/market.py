@@ -17,7 +17,8 @@ from chordesk.models.contracts import OptionChain, parse_contract, root_of
 from chordesk.models.errors import DeskError, MarketError, NotConfigured
 from chordesk.models.market import Listing, Quote
 from chordesk.models.settings import Settings
-from chordesk.tools.market.clock import NEW_YORK, LiveClock, exchange_day, exchange_hours
+from chordesk.models.text import NEW_YORK
+from chordesk.tools.market.clock import LiveClock, exchange_day, exchange_hours
 from chordesk.tools.market.factory import MARKETS_OWN, build_chains
 from chordesk.tools.market.fetching import AgedCache, Kept
 from chordesk.tools.market.prices import MINUTES, STALE_DAYS, DailyBars, IntradayInterval, intraday_of

@@ -10,8 +10,7 @@ from sqlmodel import Session, select
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run, Turn, Verdict
-from chordesk.tasks.cli.output import paragraph
-from chordesk.tasks.cli.show.runs import COLUMNS, attempts_report, progress_line, progress_panel, run_report
+from chordesk.tasks.cli.show.runs import attempts_report, progress_line, progress_panel, run_report
 from chordesk.tasks.reading.run_details import AttemptRow
 from chordesk.tasks.reading.runs import progress, view
 from tests.builders import a_run
@@ -33,12 +32,6 @@ def test_the_report_of_a_run_fits_a_narrow_terminal_and_names_the_model(session:
     assert "Gate" not in shown, "a run that goes on has no figures yet"
 
 
-def test_text_of_a_model_cannot_steer_the_terminal() -> None:
-    assert paragraph("a\x1b[2Jb\r\n\x07c\u202ed") == "a [2Jb c d"
-    assert paragraph(None) == ""
-    assert paragraph("x" * 400) == "x" * 319 + "…"
-
-
 def test_roles_with_a_model_of_their_own_are_named_in_the_headline(session: Session, chain: Chain) -> None:
     run = session.get_one(Run, chain.run_id)
     assert f"model {run.model}\n" in rendered(run_report(view(session, run)))
@@ -58,10 +51,6 @@ def test_an_order_that_waits_for_a_person_is_shown_with_the_command_that_lets_it
     session.add(order)
     session.flush()
     assert f"{order.symbol} {command}" in rendered(run_report(view(session, run)), width=200)
-
-
-def test_the_two_confidences_have_names_of_their_own() -> None:
-    assert len(set(COLUMNS)) == len(COLUMNS)
 
 
 @pytest.mark.parametrize(("kind", "shown"), [("episode", False), ("screen", True)])

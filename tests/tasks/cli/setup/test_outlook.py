@@ -38,7 +38,7 @@ def test_a_login_is_paid_by_its_plan_and_an_endpoint_by_its_price_where_that_is_
     assert head == "a screen of IBM,KO,GE,F (4 symbols):"
     assert codex.startswith("codex:gpt-5.5: at most 13 turns, ")
     assert "as assumed before the first one; paid by the plan of the login; over the API about 0." in codex
-    assert time == "at least 80 s, where each turn takes as long as the one just tried"
+    assert time == "at least 1 min 20 s, where each turn takes as long as the one just tried"
     for prices, words in (("", "price unknown: set DESK_PRICES"), ("m=1000/1000/1000", " USD")):
         made = lines(tmp_path, provider="endpoint", provider_url=URL, model="m", prices=prices)
         assert len(made) == 2

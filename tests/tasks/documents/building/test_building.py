@@ -8,9 +8,9 @@ from chordesk.models.states import TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Run, Verdict
+from chordesk.models.text import NEW_YORK
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reports.documents import day_document, run_document
-from chordesk.tools.market.clock import NEW_YORK
 from chordesk.tools.orders import booking
 from tests.browser.hostile import a_hostile_run
 from tests.tasks.views.chain import Chain

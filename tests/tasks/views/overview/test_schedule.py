@@ -7,8 +7,8 @@ import datetime as dt
 import pytest
 
 from chordesk.models.settings import Settings
+from chordesk.models.text import NEW_YORK
 from chordesk.tasks.reading.overview import next_runs
-from chordesk.tools.market.clock import NEW_YORK
 
 # A Wednesday; Thursday is Thanksgiving, Friday a session.
 DAY = dt.date(2026, 11, 25)

@@ -19,8 +19,8 @@ from chordesk.agents.offering import READ_TOOLS
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import snapshot
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.ledger import ensure_account
-from chordesk.tools.market.clock import NEW_YORK
 from tests.databases import make_database
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk, environment

@@ -28,7 +28,6 @@ from chordesk.tasks.workflows.portfolio import (
     Limits,
     NotDue,
     RoleScheduleStore,
-    ago,
     due,
     limits_of,
     plan,
@@ -144,13 +143,6 @@ def test_a_role_that_has_just_looked_is_not_due(now: HoldingSnapshot, within: Li
 def test_the_limits_are_settings(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, role_age_hours=6, price_move=0.1, unrealized_change=0.2)
     assert limits_of(settings) == Limits(6 * HOUR, 0.1, 0.2)
-
-
-@pytest.mark.parametrize(
-    ("minutes", "text"), [(0, "0 min"), (119, "119 min"), (120, "2 h"), (71 * 60 + 59, "71 h"), (72 * 60, "3 d")]
-)
-def test_spans_as_text(minutes: int, text: str) -> None:
-    assert ago(dt.timedelta(minutes=minutes)) == text
 
 
 @pytest.mark.parametrize(

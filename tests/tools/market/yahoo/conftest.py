@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chordesk.tools.market.clock import NEW_YORK
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo
 from tests.fakes.yahoo import FarYahoo
 from tests.tools.market.far_market import TODAY, FarClock

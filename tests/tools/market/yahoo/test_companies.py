@@ -10,7 +10,7 @@ import pytest
 
 from chordesk.models.company import EarningsDate, RatingChange
 from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured
-from chordesk.tools.market.clock import NEW_YORK
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.protocol import (
     EarningsSource,
     HolderSource,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.tools.market.clock import NEW_YORK
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.files.tables import day_of, moment_of, number_of
 
 
