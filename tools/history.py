@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from chordesk.tools.market.prices import History, history_of, lapse, lost_sessio
 from chordesk.tools.market.protocol import Bars, Prefetching
 from chordesk.tools.registry import Gaps, ToolContext
 
+V = TypeVar("V")
 # A close-to-close move of a 2:1 split or of a reverse one; where prices are not adjusted, it may be no move at all.
 _SPLIT_LIKE = (-0.45, 0.80)
 _PREFETCH_SHARE = 0.6
@@ -26,15 +28,8 @@ def histories(
     """Yield the history over so many sessions of each symbol that has a bar of the market's latest one; the others, and
     odd ones, are added to `gaps`, and so are those with closes alone."""
     prefetch(context, symbols)
-    budget, days = Budget(context), context.market.sessions(sessions)
-    ranged = True
-    for symbol in symbols:
-        try:
-            budget.spend()
-            bars = context.market.bars(symbol, sessions)
-        except DeskError as error:
-            gaps.add("bars", error, None if isinstance(error, NotConfigured) else symbol)
-            continue
+    days, ranged = context.market.sessions(sessions), True
+    for symbol, bars in by_symbol(context, symbols, "bars", gaps, lambda symbol: context.market.bars(symbol, sessions)):
         if (why := lapse(bars.dates[-1], days[-1])) is not None:
             gaps.add("bars", why, symbol)
             continue
@@ -56,6 +51,25 @@ def prefetch(context: ToolContext, symbols: Sequence[str]) -> None:
     """Let a market that can fetch many at once do so; what fails then shows when the symbol is asked for."""
     if isinstance(context.market, Prefetching):
         context.market.prefetch(symbols, context.settings.tool_seconds * _PREFETCH_SHARE)
+
+
+def by_symbol(
+    context: ToolContext, symbols: Iterable[str], what: str, gaps: Gaps, ask: Callable[[str], V]
+) -> Iterator[tuple[str, V]]:
+    """Yield (symbol, answer) of each symbol that `ask` has an answer to. A source that lacks it for all is named once,
+    and not asked again; another failure is the symbol's own."""
+    budget = Budget(context)
+    for symbol in symbols:
+        try:
+            budget.spend()
+            answer = ask(symbol)
+        except NotConfigured as error:
+            gaps.add(what, error)
+            return
+        except DeskError as error:
+            gaps.add(what, error, symbol)
+            continue
+        yield symbol, answer
 
 
 class Budget:

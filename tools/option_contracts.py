@@ -7,7 +7,7 @@ import datetime as dt
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -16,10 +16,9 @@ from sqlmodel import col, select
 
 from chordesk.models.contracts import MODELLED, ChainRow, Greeks, OptionChain, root_of
 from chordesk.models.database.store import Store
-from chordesk.models.errors import DeskError, NotConfigured
 from chordesk.models.tables.orders import OptionMark
 from chordesk.tools.decimals import rounded
-from chordesk.tools.history import Budget
+from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import chain_of
 from chordesk.tools.pricing import (
@@ -109,16 +108,13 @@ def usable_chains(
 ) -> Iterator[UsableChain]:
     """Yield the chain of each symbol that has one. first, last: days to expiry. A market without chains is one gap for
     all symbols."""
-    budget = Budget(context)
-    for symbol in symbols:
-        try:
-            budget.spend()
-            yield usable_chain(context, symbol, *_between(context, first, last), gaps)
-        except NotConfigured as error:
-            gaps.add(CHAIN, error)
-            return
-        except DeskError as error:
-            gaps.add(CHAIN, error, symbol)
+    today = exchange_day(context.clock.now())
+    days = today + dt.timedelta(days=first), today + dt.timedelta(days=last)
+
+    def ask(symbol: str) -> UsableChain:
+        return usable_chain(context, symbol, *days, gaps)
+
+    yield from (found for _, found in by_symbol(context, symbols, CHAIN, gaps, ask))
 
 
 def usable_chain(context: ToolContext, symbol: str, first: dt.date, last: dt.date, gaps: Gaps) -> UsableChain:
@@ -130,11 +126,6 @@ def usable_chain(context: ToolContext, symbol: str, first: dt.date, last: dt.dat
         gaps.add("quotes of today", reason, symbol)
     found = usable_rows(chain, today, gaps)
     return UsableChain(chain, [row for row in found if first <= row.contract.expiry <= last])
-
-
-def _between(context: ToolContext, first: int, last: int) -> tuple[dt.date, dt.date]:
-    today = exchange_day(context.clock.now())
-    return today + dt.timedelta(days=first), today + dt.timedelta(days=last)
 
 
 Liquidity = Literal["good", "fair", "poor", "unknown"]
@@ -329,9 +320,9 @@ class Past:
 def mark_of(found: UsableChain, at_the_money_iv: float | None) -> OptionMark:
     """Return the mark of a chain of 7 to 60 days, on the day of its quotes: old ones are no second day of history."""
     totals = {
-        f"{kind}_{name}": _total(found.rows, kind, figure)
+        f"{kind}_{figure}": _total(found.rows, kind, figure)
         for kind in ("put", "call")
-        for name, figure in (("volume", _volume), ("open_interest", _interest))
+        for figure in ("volume", "open_interest")
     }
     head = {"symbol": found.chain.symbol, "day": exchange_day(found.chain.at), "source": found.chain.source}
     return OptionMark.model_validate({**head, "at_the_money_iv": at_the_money_iv, **totals})
@@ -370,14 +361,6 @@ def keep(store: Store | None, marks: Sequence[OptionMark]) -> None:
         return
 
 
-def _volume(row: ChainRow) -> float | None:
-    return row.volume
-
-
-def _interest(row: ChainRow) -> float | None:
-    return row.open_interest
-
-
-def _total(rows: Sequence[ChainRow], kind: str, figure: Callable[[ChainRow], float | None]) -> float | None:
-    known = [value for row in rows if row.contract.kind == kind and (value := figure(row)) is not None]
+def _total(rows: Sequence[ChainRow], kind: str, figure: str) -> float | None:
+    known = [value for row in rows if row.contract.kind == kind and (value := getattr(row, figure)) is not None]
     return sum(known) if known else None

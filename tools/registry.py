@@ -46,16 +46,14 @@ def _symbol(value: str) -> str:
     return value
 
 
-def _distinct(symbols: list[str]) -> list[str]:
-    return list(dict.fromkeys(symbols))
+def tickers(most: int, how: str = "all in one call") -> Any:
+    """Return the limits of a list of symbols."""
+    return Field(min_length=1, max_length=most, description=f"1 to {most} tickers, {how}")
 
 
+DISTINCT = AfterValidator(lambda values: list(dict.fromkeys(values)))
 Symbol = Annotated[str, BeforeValidator(upper), AfterValidator(_symbol)]
-Symbols = Annotated[
-    list[Symbol],
-    Field(min_length=1, max_length=MAX_SYMBOLS, description=f"1 to {MAX_SYMBOLS} tickers, all in one call"),
-    AfterValidator(_distinct),
-]
+Symbols = Annotated[list[Symbol], tickers(MAX_SYMBOLS), DISTINCT]
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,10 +85,11 @@ def every_tool(context: ToolContext) -> Registry:
 
 
 @pytest.fixture
-def call() -> Call:
-    """Call a tool of the whole registry and check what holds for every answer."""
+def call(make_context: MakeContext) -> Call:
+    """Call a tool of the whole registry on a context or a market, and check what holds for every answer."""
 
-    def call(context: ToolContext, tool: str, **arguments: Any) -> ToolAnswer:
+    def call(at: ToolContext | MarketData, tool: str, **arguments: Any) -> ToolAnswer:
+        context = at if isinstance(at, ToolContext) else make_context(at)
         answer = asyncio.run(every_tool(context).call(tool, arguments))
         if answer.success:
             assert {"asOf", "source", "available", "missing"} <= answer.payload.keys()

@@ -4,12 +4,12 @@ import pytest
 
 from chordesk.models.errors import MarketUnavailable
 from chordesk.tools.market.replay.market import ReplayMarket
-from tests.tools.conftest import Call, MakeContext
+from tests.tools.conftest import Call
 from tests.tools.market.far_market import FarMarket, daily
 
 
-def test_the_replay_has_an_overview_of_a_company(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market), "symbol_overview", symbols=["AAPL", "WYE", "NOPE"])
+def test_the_replay_has_an_overview_of_a_company(market: ReplayMarket, call: Call) -> None:
+    answer = call(market, "symbol_overview", symbols=["AAPL", "WYE", "NOPE"])
     assert answer.has_data
     apple, wyeth = answer.payload["overviews"]
     assert apple == {
@@ -25,10 +25,8 @@ def test_the_replay_has_an_overview_of_a_company(market: ReplayMarket, make_cont
     assert ("NOPE", "overview") in missing
 
 
-def test_a_close_of_an_older_session_is_no_last_close(
-    market: ReplayMarket, make_context: MakeContext, call: Call
-) -> None:
-    answer = call(make_context(market), "symbol_overview", symbols=["WYNN", "IBM"])
+def test_a_close_of_an_older_session_is_no_last_close(market: ReplayMarket, call: Call) -> None:
+    answer = call(market, "symbol_overview", symbols=["WYNN", "IBM"])
     assert [row["lastClose"] is None for row in answer.payload["overviews"]] == [True, False]
     (missing,) = answer.payload["missing"]
     assert (missing["symbol"], missing["what"]) == ("WYNN", "lastClose")
@@ -36,10 +34,8 @@ def test_a_close_of_an_older_session_is_no_last_close(
 
 
 @pytest.mark.parametrize("section", ["fundamentals", "earnings", "ratings", "options"])
-def test_a_section_without_a_source_is_no_data(
-    market: ReplayMarket, make_context: MakeContext, call: Call, section: str
-) -> None:
-    answer = call(make_context(market), "symbol_overview", symbols=["AAPL", "MMM"], sections=[section, section])
+def test_a_section_without_a_source_is_no_data(market: ReplayMarket, call: Call, section: str) -> None:
+    answer = call(market, "symbol_overview", symbols=["AAPL", "MMM"], sections=[section, section])
     assert answer.success
     assert not answer.has_data
     assert answer.payload["missing"] == [
@@ -48,9 +44,9 @@ def test_a_section_without_a_source_is_no_data(
     assert all(section not in row for row in answer.payload["overviews"])
 
 
-def test_sections_that_are_there(make_context: MakeContext, call: Call) -> None:
+def test_sections_that_are_there(call: Call) -> None:
     market = FarMarket({"A": daily("A", [1, 2]), "B": daily("B", [3])}, sections={"ratings": {"A": {"analysts": 5.0}}})
-    answer = call(make_context(market), "symbol_overview", symbols=["A", "B"], sections=["ratings", "earnings"])
+    answer = call(market, "symbol_overview", symbols=["A", "B"], sections=["ratings", "earnings"])
     assert answer.has_data
     assert answer.payload["overviews"][0]["ratings"] == {"analysts": 5.0}
     assert "ratings" not in answer.payload["overviews"][1]
@@ -60,8 +56,8 @@ def test_sections_that_are_there(make_context: MakeContext, call: Call) -> None:
     ]
 
 
-def test_a_source_that_is_down_is_no_data(make_context: MakeContext, call: Call) -> None:
+def test_a_source_that_is_down_is_no_data(call: Call) -> None:
     market = FarMarket({"A": daily("A", [1])}, trouble={"A": MarketUnavailable("down")})
-    answer = call(make_context(market), "symbol_overview", symbols=["A"])
+    answer = call(market, "symbol_overview", symbols=["A"])
     assert not answer.has_data
     assert answer.payload["missing"] == [{"symbol": "A", "what": "overview", "reason": "down"}]

@@ -157,6 +157,6 @@ def test_a_fill_of_tomorrow_does_not_reveal_its_price(
     assert (later["cash"], later["positions"][0]["averageCost"]) == (10_000 - 3330, 333.0)
 
 
-def test_the_lack_of_a_database_is_reported(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market), "portfolio_get")
+def test_the_lack_of_a_database_is_reported(market: ReplayMarket, call: Call) -> None:
+    answer = call(market, "portfolio_get")
     assert answer.payload == {"error": "not available: configure DESK_DATABASE_URL", "success": False}

@@ -13,10 +13,8 @@ from tests.tools.market.far_market import TODAY, FarMarket, daily
 
 
 @pytest.mark.parametrize(("direction", "sign"), [("up", 1), ("down", -1)])
-def test_movers_are_the_day_s_largest(
-    market: ReplayMarket, raw: Raw, make_context: MakeContext, call: Call, direction: str, sign: int
-) -> None:
-    answer = call(make_context(market), "sp500_movers", direction=direction, limit=15)
+def test_movers_are_the_day_s_largest(market: ReplayMarket, raw: Raw, call: Call, direction: str, sign: int) -> None:
+    answer = call(market, "sp500_movers", direction=direction, limit=15)
     assert answer.has_data
     today = dt.date(2010, 8, 12)
     changes = {}
@@ -50,23 +48,23 @@ def test_movers_carry_the_figures_of_the_signals(market: ReplayMarket, make_cont
         assert {name: row[name] for name in mover} == mover
 
 
-def test_movers_name_a_session_that_the_market_lacks(data: ReplayData, make_context: MakeContext, call: Call) -> None:
+def test_movers_name_a_session_that_the_market_lacks(data: ReplayData, call: Call) -> None:
     market = ReplayMarket(data, ReplayClock(dt.date(2010, 8, 19)))
-    answer = call(make_context(market), "sp500_movers", direction="up", limit=3)
+    answer = call(market, "sp500_movers", direction="up", limit=3)
     assert (answer.payload["session"], answer.payload["previousSession"]) == ("2010-08-19", "2010-08-17")
     assert [(row["changeSessions"], row["gap"]) for row in answer.payload["movers"]] == [(2, None)] * 3
     lines = {row["what"]: row["reason"] for row in answer.payload["missing"]}
     assert lines["exchange sessions"].startswith("no bar of any name of 2010-08-18")
 
 
-def test_a_split_among_the_movers_is_pointed_out(data: ReplayData, make_context: MakeContext, call: Call) -> None:
+def test_a_split_among_the_movers_is_pointed_out(data: ReplayData, call: Call) -> None:
     market = ReplayMarket(data, ReplayClock(dt.date(2010, 6, 14)))
-    answer = call(make_context(market), "sp500_movers", direction="down", limit=1)
+    answer = call(market, "sp500_movers", direction="down", limit=1)
     assert [row["symbol"] for row in answer.payload["movers"]] == ["DHR"]
     assert [row["symbol"] for row in answer.payload["missing"] if row["what"] == "split adjustment"] == ["DHR"]
 
 
-def test_only_the_newest_session_moves(make_context: MakeContext, call: Call) -> None:
+def test_only_the_newest_session_moves(call: Call) -> None:
     market = FarMarket(
         {
             "NEW": daily("NEW", [100, 101]),
@@ -75,17 +73,15 @@ def test_only_the_newest_session_moves(make_context: MakeContext, call: Call) ->
             "FIRST": daily("FIRST", [100]),
         }
     )
-    answer = call(make_context(market), "sp500_movers", direction="up")
+    answer = call(market, "sp500_movers", direction="up")
     assert [row["symbol"] for row in answer.payload["movers"]] == ["NEW"]
     assert answer.payload["compared"] == 2
     assert answer.payload["notCompared"] == {"count": 2, "symbols": ["OLD", "FIRST"]}
 
 
-def test_the_own_move_of_a_name_that_is_asked_for(
-    market: ReplayMarket, raw: Raw, make_context: MakeContext, call: Call
-) -> None:
+def test_the_own_move_of_a_name_that_is_asked_for(market: ReplayMarket, raw: Raw, call: Call) -> None:
     """A validator needs its name's own move: WYNN, which has no bar of the day, is on no list of it."""
-    answer = call(make_context(market), "sp500_movers", direction="down", limit=1, symbols=["ibm", "CSCO", "WYNN"])
+    answer = call(market, "sp500_movers", direction="down", limit=1, symbols=["ibm", "CSCO", "WYNN"])
     ibm, cisco = answer.payload["asked"]
     days = sorted(day for day in raw["IBM"] if day <= dt.date(2010, 8, 12))[-2:]
     assert ibm["change"] == round(raw["IBM"][days[1]].close / raw["IBM"][days[0]].close - 1, 4)
@@ -99,23 +95,23 @@ def test_the_own_move_of_a_name_that_is_asked_for(
             "reason": "no bar of 2010-08-12, the market's latest session; the last is of 2010-08-11",
         }
     ]
-    alone = call(make_context(market), "sp500_movers", direction="down", symbols=["WYNN"]).payload
+    alone = call(market, "sp500_movers", direction="down", symbols=["WYNN"]).payload
     assert alone["asked"] == []
 
 
-def test_the_names_that_were_not_compared_are_bounded(make_context: MakeContext, call: Call) -> None:
+def test_the_names_that_were_not_compared_are_bounded(call: Call) -> None:
     market = FarMarket({f"S{place}": daily(f"S{place}", [1, 2], TODAY - dt.timedelta(days=1)) for place in range(150)})
-    payload = call(make_context(market), "sp500_movers", direction="up").payload
+    payload = call(market, "sp500_movers", direction="up").payload
     assert (payload["available"], payload["compared"], payload["notCompared"]["count"]) == (False, 0, 150)
     assert len(payload["notCompared"]["symbols"]) == 100
 
 
-def test_a_market_without_the_universe_is_reported(make_context: MakeContext, call: Call) -> None:
+def test_a_market_without_the_universe_is_reported(call: Call) -> None:
     class NoUniverse(FarMarket):
         def universe(self, name: str) -> list[object]:  # type: ignore[override]
             raise MarketError("not available: configure a list")
 
-    answer = call(make_context(NoUniverse()), "sp500_movers", direction="up")
+    answer = call(NoUniverse(), "sp500_movers", direction="up")
     assert not answer.has_data
     assert answer.payload["missing"] == [{"what": "movers", "reason": "not available: configure a list"}]
 
@@ -131,8 +127,8 @@ def test_the_universe_in_pages(market: ReplayMarket, make_context: MakeContext, 
     assert beyond.payload["available"] is False
 
 
-def test_the_universe_by_sector(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market), "universe_list", sector=" energy")
+def test_the_universe_by_sector(market: ReplayMarket, call: Call) -> None:
+    answer = call(market, "universe_list", sector=" energy")
     assert answer.payload["total"] == len(answer.payload["listings"]) > 30
     assert {row["sector"] for row in answer.payload["listings"]} == {"Energy"}
     assert not answer.has_data  # it is about the desk's list, not about the market

@@ -21,8 +21,8 @@ from tests.tools.conftest import Call, MakeContext, Raw
 from tests.tools.market.far_market import TODAY, FarMarket, daily, slow
 
 
-def test_the_figures_of_one_symbol(market: ReplayMarket, raw: Raw, make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market), "signals_get", symbols=["ibm "])
+def test_the_figures_of_one_symbol(market: ReplayMarket, raw: Raw, call: Call) -> None:
+    answer = call(market, "signals_get", symbols=["ibm "])
     assert answer.has_data
     (row,) = answer.payload["signals"]
     days = sorted(day for day in raw["IBM"] if day <= dt.date(2010, 8, 12))
@@ -44,21 +44,21 @@ def test_the_figures_of_one_symbol(market: ReplayMarket, raw: Raw, make_context:
     assert row["volatility20"] == round(figures.volatility(np.array(close)) or -1, 4)
 
 
-def test_a_short_history_gives_nulls_and_no_figure(data: ReplayData, make_context: MakeContext, call: Call) -> None:
+def test_a_short_history_gives_nulls_and_no_figure(data: ReplayData, call: Call) -> None:
     young = ReplayMarket(data, ReplayClock(dt.date(2010, 7, 2)))
-    (row,) = call(make_context(young), "signals_get", symbols=["QEP"]).payload["signals"]
+    (row,) = call(young, "signals_get", symbols=["QEP"]).payload["signals"]
     assert row["sessions"] == 2
     assert row["change"] is not None
     for name in ("momentum20", "momentum60", "rsi14", "volatility20", "drawdown60", "volumeRatio", "sma20", "sma50"):
         assert row[name] is None
 
 
-def test_signals_name_a_session_that_the_market_lacks(data: ReplayData, make_context: MakeContext, call: Call) -> None:
+def test_signals_name_a_session_that_the_market_lacks(data: ReplayData, call: Call) -> None:
     """The data have no bar of 2010-08-18: the day after it there is no change of a day, and what spans it is named."""
     after, later = (ReplayMarket(data, ReplayClock(dt.date(2010, 8, day))) for day in (19, 20))
     line = "no bar of any name of 2010-08-18: a figure across them spans more days than it says"
     for market, changed in ((after, False), (later, True)):
-        answer = call(make_context(market), "signals_get", symbols=["IBM"])
+        answer = call(market, "signals_get", symbols=["IBM"])
         (row,) = answer.payload["signals"]
         assert (row["change"] is not None, row["gap"] is not None, row["momentum20"] is not None) == (
             changed,
@@ -67,16 +67,14 @@ def test_signals_name_a_session_that_the_market_lacks(data: ReplayData, make_con
         )
         assert {"what": "exchange sessions", "reason": line} in answer.payload["missing"]
     before = ReplayMarket(data, ReplayClock(dt.date(2010, 8, 17)))
-    assert call(make_context(before), "signals_get", symbols=["IBM"]).payload["missing"] == []
+    assert call(before, "signals_get", symbols=["IBM"]).payload["missing"] == []
 
 
 LAPSED = ["CHRW", "ISRG", "MSFT", "MYL", "NTAP", "WIN", "WYNN"]
 
 
-def test_a_name_without_the_latest_session_is_missing(
-    market: ReplayMarket, make_context: MakeContext, call: Call
-) -> None:
-    answer = call(make_context(market), "signals_get", symbols=["IBM", *LAPSED])
+def test_a_name_without_the_latest_session_is_missing(market: ReplayMarket, call: Call) -> None:
+    answer = call(market, "signals_get", symbols=["IBM", *LAPSED])
     assert [row["symbol"] for row in answer.payload["signals"]] == ["IBM"]
     assert answer.payload["missing"] == [
         {
@@ -96,10 +94,10 @@ def holed(symbol: str, close: list[float], *back: int) -> DailyBars:
     return DailyBars(symbol, [bars.dates[place] for place in kept], True, *figures)
 
 
-def test_no_figure_is_made_across_a_hole(make_context: MakeContext, call: Call) -> None:
+def test_no_figure_is_made_across_a_hole(call: Call) -> None:
     close = [100 + session % 7 for session in range(80)]
     market = FarMarket({"X": holed("X", close, 10), "Y": holed("Y", close, 1), "OLD": holed("OLD", close, 70)})
-    answer = call(make_context(market), "signals_get", symbols=["X", "Y", "OLD"])
+    answer = call(market, "signals_get", symbols=["X", "Y", "OLD"])
     rows = {row["symbol"]: row for row in answer.payload["signals"]}
     # The ends of a momentum are known, whatever lies between them.
     assert rows["X"]["momentum20"] == round(close[-1] / close[-21] - 1, 4)
@@ -115,36 +113,34 @@ def test_no_figure_is_made_across_a_hole(make_context: MakeContext, call: Call) 
     ]
 
 
-def test_the_high_is_of_252_sessions_at_most_and_names_their_number(make_context: MakeContext, call: Call) -> None:
+def test_the_high_is_of_252_sessions_at_most_and_names_their_number(call: Call) -> None:
     market = FarMarket({"X": daily("X", [900.0, *[100.0] * 255]), "YOUNG": daily("YOUNG", [200.0, *[100.0] * 29])})
-    rows = call(make_context(market), "signals_get", symbols=["X", "YOUNG"]).payload["signals"]
+    rows = call(market, "signals_get", symbols=["X", "YOUNG"]).payload["signals"]
     assert [(row["highSessions"], row["fromHigh"]) for row in rows] == [(252, 0.0), (30, -0.5)]
 
 
-def test_missing_symbols_are_reported_and_the_rest_is_answered(
-    market: ReplayMarket, make_context: MakeContext, call: Call
-) -> None:
-    answer = call(make_context(market), "signals_get", symbols=["NOPE", "IBM", "WYE"])
+def test_missing_symbols_are_reported_and_the_rest_is_answered(market: ReplayMarket, call: Call) -> None:
+    answer = call(market, "signals_get", symbols=["NOPE", "IBM", "WYE"])
     assert [row["symbol"] for row in answer.payload["signals"]] == ["IBM"]
     reasons = {row["symbol"]: row["reason"] for row in answer.payload["missing"]}
     assert reasons["WYE"] == "not traded since 2009-10-15"
     assert reasons["NOPE"].startswith("unknown symbol NOPE")
 
 
-def test_nothing_found_is_no_data(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market), "signals_get", symbols=["NOPE"])
+def test_nothing_found_is_no_data(market: ReplayMarket, call: Call) -> None:
+    answer = call(market, "signals_get", symbols=["NOPE"])
     assert answer.success
     assert not answer.has_data
     assert answer.payload["available"] is False
 
 
-def test_a_move_like_a_split_is_pointed_out(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market), "signals_get", symbols=["DHR", "IBM"])
+def test_a_move_like_a_split_is_pointed_out(market: ReplayMarket, call: Call) -> None:
+    answer = call(market, "signals_get", symbols=["DHR", "IBM"])
     (row,) = answer.payload["missing"]
     assert (row["symbol"], row["what"]) == ("DHR", "split adjustment")
     assert "-50% on 2010-06-14" in row["reason"]
     adjusted = FarMarket({"X": daily("X", [100, 50])})
-    assert call(make_context(adjusted), "signals_get", symbols=["X"]).payload["missing"] == []
+    assert call(adjusted, "signals_get", symbols=["X"]).payload["missing"] == []
 
 
 def test_all_names_in_half_a_second_and_a_second_time_from_memory(data: ReplayData, make_context: MakeContext) -> None:
@@ -173,9 +169,9 @@ def test_a_new_session_is_computed_anew(make_context: MakeContext, call: Call) -
     assert call(context, "signals_get", symbols=["X"]).payload["signals"][0]["change"] == -0.5
 
 
-def test_140_symbols_stay_under_36_kb(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
+def test_140_symbols_stay_under_36_kb(market: ReplayMarket, call: Call) -> None:
     symbols = [listing.symbol for listing in market.universe("sp500")][:140]
-    answer = call(make_context(market), "signals_get", symbols=symbols)
+    answer = call(market, "signals_get", symbols=symbols)
     assert len(answer.text()) < 36_000
 
 
@@ -193,10 +189,10 @@ def test_a_long_list_states_once_what_most_symbols_have_alike(
     assert "each" not in call(context, "signals_get", symbols=symbols[:5]).payload
 
 
-def test_an_unconfigured_source_is_named_once(make_context: MakeContext, call: Call) -> None:
+def test_an_unconfigured_source_is_named_once(call: Call) -> None:
     closed = NotConfigured("not available: configure THIS")
     market = FarMarket(trouble={"A": closed, "B": closed})
-    answer = call(make_context(market), "signals_get", symbols=["A", "B"])
+    answer = call(market, "signals_get", symbols=["A", "B"])
     assert answer.payload["missing"] == [{"what": "bars", "reason": "not available: configure THIS"}]
     assert not answer.has_data
 
@@ -247,8 +243,8 @@ def test_a_bar_of_a_day_that_is_no_session_is_left_out() -> None:
     assert found.bars.close.tolist() == found.spread.close.tolist() == found.run.close.tolist() == [1.0, 3.0, 4.0]
 
 
-def test_the_indicators_are_ta_lib_s(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market), "technicals_get", symbols=["IBM"])
+def test_the_indicators_are_ta_lib_s(market: ReplayMarket, call: Call) -> None:
+    answer = call(market, "technicals_get", symbols=["IBM"])
     assert answer.has_data
     (row,) = answer.payload["technicals"]
     bars = market.bars("IBM", 400)
@@ -264,12 +260,12 @@ def test_the_indicators_are_ta_lib_s(market: ReplayMarket, make_context: MakeCon
     assert row["macdSignal"] == pytest.approx(talib.MACD(close)[1][-1], abs=1e-3)
     assert row["atr14"] == pytest.approx(talib.ATR(bars.high, bars.low, close)[-1], abs=1e-3)
     assert row["adx14"] == pytest.approx(talib.ADX(bars.high, bars.low, close)[-1], abs=1e-3)
-    (signals,) = call(make_context(market), "signals_get", symbols=["IBM"]).payload["signals"]
+    (signals,) = call(market, "signals_get", symbols=["IBM"]).payload["signals"]
     assert row["rsi14"] == pytest.approx(signals["rsi14"], abs=0.01)
 
 
-def test_a_year_s_extremes_need_a_year(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market), "technicals_get", symbols=["IBM", "MMM"])
+def test_a_year_s_extremes_need_a_year(market: ReplayMarket, call: Call) -> None:
+    answer = call(market, "technicals_get", symbols=["IBM", "MMM"])
     assert {row["high252"] for row in answer.payload["technicals"]} == {None}
     lost, short = answer.payload["missing"]
     assert lost["what"] == "exchange sessions"
@@ -277,12 +273,12 @@ def test_a_year_s_extremes_need_a_year(market: ReplayMarket, make_context: MakeC
     assert short["what"] == "high252, low252"
     assert short["reason"] == "2 of 2 symbols have fewer than 252 sessions of history"
     long = FarMarket({"X": daily("X", np.r_[500.0, np.linspace(100, 200, 252)])})
-    (row,) = call(make_context(long), "technicals_get", symbols=["X"]).payload["technicals"]
+    (row,) = call(long, "technicals_get", symbols=["X"]).payload["technicals"]
     assert (row["high252"], row["low252"]) == (500, 100)  # the first of the 252 opened at 500
 
 
-def test_indicators_begin_after_the_last_hole(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market), "technicals_get", symbols=["AAPL", "WYNN"])
+def test_indicators_begin_after_the_last_hole(market: ReplayMarket, call: Call) -> None:
+    answer = call(market, "technicals_get", symbols=["AAPL", "WYNN"])
     (row,) = answer.payload["technicals"]
     bars = market.bars("AAPL", 400)
     run = history_of(bars, market.sessions(400)).run
@@ -293,14 +289,14 @@ def test_indicators_begin_after_the_last_hole(market: ReplayMarket, make_context
     assert reasons["WYNN", "bars"].startswith("no bar of 2010-08-12")
 
 
-def test_a_short_history_gives_nulls(make_context: MakeContext, call: Call) -> None:
+def test_a_short_history_gives_nulls(call: Call) -> None:
     market = FarMarket({"X": daily("X", [10, 11])})
-    (row,) = call(make_context(market), "technicals_get", symbols=["X"]).payload["technicals"]
+    (row,) = call(market, "technicals_get", symbols=["X"]).payload["technicals"]
     assert row["close"] == 11
     known = {name for name, value in row.items() if value is not None}
     assert known == {"symbol", "date", "close"}
 
 
-def test_a_whole_shard_fits(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
+def test_a_whole_shard_fits(market: ReplayMarket, call: Call) -> None:
     symbols = [listing.symbol for listing in market.universe("sp500")][:150]
-    assert call(make_context(market), "technicals_get", symbols=symbols).success
+    assert call(market, "technicals_get", symbols=symbols).success

@@ -95,8 +95,8 @@ def test_wrong_arguments_are_explained(
     assert message in answer.payload["error"]
 
 
-def test_symbols_are_put_in_order(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market), "signals_get", symbols=[" mmm", "AAPL", "aapl", "MMM"])
+def test_symbols_are_put_in_order(market: ReplayMarket, call: Call) -> None:
+    answer = call(market, "signals_get", symbols=[" mmm", "AAPL", "aapl", "MMM"])
     assert [row["symbol"] for row in answer.payload["signals"]] == ["MMM", "AAPL"]
 
 
@@ -111,9 +111,9 @@ def test_a_role_can_call_nothing_outside_its_set(market: ReplayMarket, make_cont
     assert asyncio.run(tools.call("signals_get", {"symbols": ["AAPL"]})).success
 
 
-def test_an_unexpected_error_is_an_answer_without_its_text(make_context: MakeContext, call: Call) -> None:
+def test_an_unexpected_error_is_an_answer_without_its_text(call: Call) -> None:
     market = FarMarket(trouble={"A": RuntimeError("a secret path")})
-    answer = call(make_context(market), "signals_get", symbols=["A"])
+    answer = call(market, "signals_get", symbols=["A"])
     assert answer.payload == {"error": "signals_get failed unexpectedly: RuntimeError", "success": False}
     assert answer.data
     assert not answer.has_data
@@ -185,15 +185,15 @@ def test_a_picture_that_cannot_be_stored_is_not_shown(
     assert answer.payload["error"].startswith("the picture of chart could not be stored: ")
 
 
-def test_too_long_an_answer_asks_for_less(make_context: MakeContext, call: Call) -> None:
+def test_too_long_an_answer_asks_for_less(call: Call) -> None:
     at = dt.datetime(2024, 1, 2, tzinfo=dt.UTC)
     long = [Headline(symbol="X", headline="h" * 300, source="wire", published_at=at)] * 25
     names = [f"N{number}" for number in range(10)]
     market = FarMarket(news=dict.fromkeys(names, long))
-    answer = call(make_context(market), "news_list", symbols=names, limit=25)
+    answer = call(market, "news_list", symbols=names, limit=25)
     assert (answer.success, answer.has_data) == (False, False)
     assert "more than 46 KB: ask for fewer symbols" in answer.payload["error"]
-    assert call(make_context(market), "news_list", symbols=names[:2], limit=25).has_data
+    assert call(market, "news_list", symbols=names[:2], limit=25).has_data
 
 
 def test_a_call_that_takes_too_long_is_given_up(make_context: MakeContext) -> None:
@@ -266,9 +266,9 @@ def test_a_cancelled_turn_cancels_its_call(make_context: MakeContext) -> None:
         asyncio.run(cancel())
 
 
-def test_the_text_is_compact_json(make_context: MakeContext, call: Call) -> None:
+def test_the_text_is_compact_json(call: Call) -> None:
     market = FarMarket(trouble={"A": MarketUnavailable("down")})
-    text = call(make_context(market), "signals_get", symbols=["A"]).text()
+    text = call(market, "signals_get", symbols=["A"]).text()
     assert text == (
         '{"asOf":"2024-03-15T15:55:00-04:00","source":"far","available":false,"signals":[],'
         '"missing":[{"symbol":"A","what":"bars","reason":"down"}]}'

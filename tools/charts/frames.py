@@ -10,8 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from chordesk.models.errors import DeskError
-from chordesk.tools.history import Budget, has_closes_alone, histories, last_move_like_a_split, note_holes
+from chordesk.tools.history import by_symbol, has_closes_alone, histories, last_move_like_a_split, note_holes
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.prices import DailyBars, History, IntradayInterval, stamped
 from chordesk.tools.market.protocol import Bars, Intraday, IntradaySource, MarketClock
@@ -121,20 +120,18 @@ def _frame(
 def _intraday(
     context: ToolContext, symbols: Sequence[str], gaps: Gaps, sessions: int, interval: IntradayInterval
 ) -> Iterator[Frame]:
-    market, budget, most = context.market, Budget(context), INTRADAY_SESSIONS[interval]
+    market, most = context.market, INTRADAY_SESSIONS[interval]
     if not isinstance(market, IntradaySource):
         gaps.add("bars", f"not available: intraday bars need a market that has them; the {market.name} market has none")
         return
     if sessions > most:
         gaps.add("sessions", f"{PERIODS[interval].noun} of the last {most} sessions at most, not of {sessions}")
     count = min(sessions, most)
-    for symbol in symbols:
-        try:
-            budget.spend()
-            found = market.intraday(symbol, interval, count + _INTRADAY_WARM_UP[interval])
-        except DeskError as error:
-            gaps.add("bars", error, symbol)
-            continue
+
+    def ask(symbol: str) -> Intraday:
+        return market.intraday(symbol, interval, count + _INTRADAY_WARM_UP[interval])
+
+    for symbol, found in by_symbol(context, symbols, "bars", gaps, ask):
         yield _intraday_frame(symbol, found, gaps, count, interval)
 
 

@@ -10,12 +10,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from chordesk.tools.charts.scale import Scale, date_ticks, price_ticks, scale_of
+from chordesk.tools.charts.study import DrawnLevel
 from chordesk.tools.market.protocol import Bars, Floats
 
 WIDTH, HEIGHT = 800, 450  # of one panel
@@ -37,18 +38,8 @@ _SERIES = {
 }
 
 Label = tuple[int, str, str]  # row in the plot, text, colour
-LevelKind = Literal["support", "resistance", "fib"]
 _COLOURS = {"support": SUPPORT, "resistance": RESISTANCE, "fib": FIB}
 _DASHES = {"support": (1, 0), "resistance": (1, 0), "fib": (5, 4)}
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A horizontal line at a price."""
-
-    id: str
-    price: float
-    kind: LevelKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +58,7 @@ class Panel:
 
     title: str
     bars: Bars
-    marks: Sequence[Mark] = ()
+    marks: Sequence[DrawnLevel] = ()
     segments: Sequence[Segment] = ()
     swings: Sequence[tuple[int, float, bool]] = ()
     series: dict[str, Floats] = field(default_factory=dict)

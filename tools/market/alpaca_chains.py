@@ -29,7 +29,7 @@ from chordesk.models.settings.variables import secret
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.alpaca_http import Credentials, LimitedAdapter, body_of, limit, on_loopback
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.market.fetching import AgedCache, Kept, Throttle
+from chordesk.tools.market.fetching import AgedCache, Kept, Source
 from chordesk.tools.market.protocol import MarketClock, Shares
 
 # Conversion of Alpaca's option snapshots and contracts to the desk's. What Alpaca leaves out stays out.
@@ -153,9 +153,9 @@ def data_credentials(environ: Mapping[str, str]) -> Credentials:
 class BoundedAdapter(LimitedAdapter):
     """Limits of one question, over all of its pages: their number and their time."""
 
-    def __init__(self, seconds: float, all_seconds: float, throttle: Throttle) -> None:
+    def __init__(self, seconds: float, all_seconds: float, source: Source) -> None:
         super().__init__(seconds)
-        self._all_seconds, self._throttle = all_seconds, throttle
+        self._all_seconds, self._source = all_seconds, source
         self._begun = threading.local()
 
     def begin(self) -> None:
@@ -167,7 +167,7 @@ class BoundedAdapter(LimitedAdapter):
             raise RequestException(f"its pages do not end: {_PAGES} so far")
         if time.monotonic() - self._begun.at > self._all_seconds:
             raise ReadTimeout(f"no whole answer within {self._all_seconds:g} s")
-        self._throttle.wait()
+        self._source.wait()
         return super().send(request, *args, **options)
 
 
@@ -185,8 +185,8 @@ class AlpacaData:
         all_seconds: float = ALL_SECONDS,
     ) -> None:
         self._url, self._environ, self._feed = url, environ, OptionsFeed(feed)
-        self._adapter = BoundedAdapter(seconds, all_seconds, Throttle(REQUESTS_A_SECOND, BURST))
-        self._rest_until = 0.0
+        self._source = Source("Alpaca", REQUESTS_A_SECOND, BURST, REST_SECONDS)
+        self._adapter = BoundedAdapter(seconds, all_seconds, self._source)
         self._clients: tuple[Any, Any] | None = None
         self._lock = threading.Lock()
 
@@ -227,8 +227,6 @@ class AlpacaData:
     def _ask(self, symbol: str, question: Callable[[Any, Any], T], page: str | None = None) -> T:
         """Return the answer of a client's call. page: of a question that has begun."""
         clients = self._made()
-        if time.monotonic() < self._rest_until:
-            raise _limited()
         if page is None:
             self._adapter.begin()
         try:
@@ -252,8 +250,7 @@ class AlpacaData:
                 f"not available: the key may not read Alpaca's {self._feed.value} options: {reason}", remedy=remedy
             )
         if status == 429:
-            self._rest_until = time.monotonic() + REST_SECONDS
-            return _limited()
+            return self._source.limited()
         if 400 <= status < 500 and status != 408:
             return MarketError(f"Alpaca has no options of {symbol}: {reason}")
         return MarketUnavailable(f"Alpaca does not answer for {symbol}: {reason}")
@@ -275,10 +272,6 @@ class AlpacaData:
 
 def _contracts(wanted: GetOptionContractsRequest, _: Any, trading: Any) -> Any:
     return trading.get_option_contracts(wanted)
-
-
-def _limited() -> MarketUnavailable:
-    return MarketUnavailable("Alpaca limits our requests", remedy="try again in a minute")
 
 
 def _why(error: RequestException) -> str:

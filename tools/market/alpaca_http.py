@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,7 +12,7 @@ from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
 from requests.exceptions import ReadTimeout
 
-from chordesk.tools.market.fetching import OutOfTime, within
+from chordesk.tools.market.fetching import within
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -53,7 +53,8 @@ class LimitedAdapter(HTTPAdapter):
 
     def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
         options["timeout"] = self._seconds
-        response = _within(self._seconds, lambda: self._whole(request, *args, **options))
+        call = partial(self._whole, request, *args, **options)
+        response = within(self._seconds, call, "alpaca-request", ReadTimeout)
         self.met().append(response.status_code)
         return response
 
@@ -67,14 +68,6 @@ class LimitedAdapter(HTTPAdapter):
             self._met.statuses = []
         statuses: list[int] = self._met.statuses
         return statuses
-
-
-def _within(seconds: float, request: Callable[[], Response]) -> Response:
-    """Return the response, or raise what the request raised. Raises ReadTimeout when it takes longer."""
-    try:
-        return within(seconds, request, "alpaca-request")
-    except OutOfTime as error:
-        raise ReadTimeout(str(error)) from None
 
 
 def body_of(error: Any) -> tuple[int | None, str]:

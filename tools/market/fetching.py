@@ -1,4 +1,4 @@
-"""Fetching from live sources: a limit on the pace and on the time of calls, and caches of their answers."""
+"""Fetching from live sources, by whatever library: pace, rest and time limit of requests, and caches of answers."""
 
 from __future__ import annotations
 
@@ -9,35 +9,55 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 import structlog
 
+from chordesk.models.errors import MarketUnavailable
 from chordesk.models.files import replacing
 
 
-class Throttle:
-    """Threads share it; `wait` returns when the caller may go on."""
+class Source:
+    """A far side: the pace of requests to it, and its rest after too many of them, for more make it worse. Threads
+    share it. name: for people; rest: seconds."""
 
-    def __init__(self, per_second: float, burst: int) -> None:
-        self._per_second = per_second
-        self._burst = float(burst)
-        self._tokens = float(burst)
-        self._at = time.monotonic()
+    def __init__(self, name: str, per_second: float, burst: int, rest: float) -> None:
+        self.name = name
+        self._per_second, self._burst, self._rest = per_second, float(burst), rest
+        self._tokens, self._at, self._rest_until = float(burst), time.monotonic(), 0.0
         self._lock = threading.Lock()
 
     def wait(self) -> None:
-        """Take a token at once, if need be one of the future, and sleep until that one is due."""
+        """Return when a request may be sent. Raises MarketUnavailable while the source rests."""
         with self._lock:
             now = time.monotonic()
-            self._tokens = min(self._burst, self._tokens + (now - self._at) * self._per_second)
+            if (left := self._rest_until - now) > 0:
+                raise self._limited(left)
+            self._tokens = min(self._burst, self._tokens + (now - self._at) * self._per_second) - 1
             self._at = now
-            self._tokens -= 1
             due = -self._tokens / self._per_second
         if due > 0:
             time.sleep(due)
+
+    def limited(self, seconds: float | None = None) -> MarketUnavailable:
+        """Begin a rest, and return the error of it. seconds: as the source states them."""
+        with self._lock:
+            self._rest_until = max(self._rest_until, time.monotonic() + (seconds or self._rest))
+        return self._limited(seconds or self._rest)
+
+    def _limited(self, seconds: float) -> MarketUnavailable:
+        return MarketUnavailable(
+            f"{self.name} limits our requests (HTTP 429)", remedy=f"try again in {max(round(seconds), 1)} s"
+        )
+
+
+@cache
+def source_at(address: str, name: str, per_second: float, burst: int, rest: float) -> Source:
+    """Return the source at an address, one a process."""
+    return Source(name, per_second, burst, rest)
 
 
 T = TypeVar("T")
@@ -47,8 +67,8 @@ class OutOfTime(Exception):
     """A call took longer than it may."""
 
 
-def within(seconds: float, call: Callable[[], T], name: str) -> T:
-    """Return what the call returns, or raise what it raises. Raises OutOfTime when it takes longer.
+def within(seconds: float, call: Callable[[], T], name: str, error: type[Exception] = OutOfTime) -> T:
+    """Return what the call returns, or raise what it raises; the given error when it takes longer.
 
     A socket's own limit is for each read, so an answer that trickles in never meets it. name: of the thread, which is
     left behind when the time is over, sends nothing more, and ends with its connection.
@@ -67,7 +87,7 @@ def within(seconds: float, call: Callable[[], T], name: str) -> T:
     except FutureTimeout:
         if done.done():
             raise
-        raise OutOfTime(f"no whole answer within {seconds:g} s") from None
+        raise error(f"no whole answer within {seconds:g} s") from None
 
 
 log = structlog.get_logger(__name__)

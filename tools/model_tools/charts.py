@@ -9,29 +9,33 @@ import math
 from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from chordesk.models.errors import UsageError
 from chordesk.tools.charts import study as of
 from chordesk.tools.charts.frames import INTRADAY_SESSIONS, PERIODS, SESSIONS_A_WEEK, Interval, frames
-from chordesk.tools.charts.frames import frames as frames_of
 from chordesk.tools.charts.lines import PriceLevel, Swing, Trendline
 from chordesk.tools.charts.study import OVERLAYS, Overlay, Study, study_of
 from chordesk.tools.decimals import rounded
 from chordesk.tools.market.prices import stamped
 from chordesk.tools.market.protocol import Bars, Floats
-from chordesk.tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolImage, ToolSpec, payload
+from chordesk.tools.registry import (
+    DISTINCT,
+    Arguments,
+    Gaps,
+    Symbol,
+    ToolContext,
+    ToolImage,
+    ToolSpec,
+    payload,
+    tickers,
+)
 
 Section = Literal["swings", "fib", "levels", "trend", "patterns"]
 SECTIONS: tuple[Section, ...] = get_args(Section)
 SESSIONS, LOOKBACK, LEVELS = 126, 5, 5
 MOST_STUDY_SYMBOLS = 30
 INTERVALS = "day, week, hour or 15min: what one bar stands for; hours of at most 60 sessions, 15min of 20"
-
-
-def distinct(values: list[Any]) -> list[Any]:
-    """Return the values once each, in their order."""
-    return list(dict.fromkeys(values))
 
 
 class ChartArguments(Arguments):
@@ -43,20 +47,12 @@ class ChartArguments(Arguments):
 
 
 class StudyArguments(ChartArguments):
-    symbols: Annotated[
-        list[Symbol],
-        Field(
-            min_length=1,
-            max_length=MOST_STUDY_SYMBOLS,
-            description=f"1 to {MOST_STUDY_SYMBOLS} tickers, all in one call",
-        ),
-        AfterValidator(distinct),
-    ]
+    symbols: Annotated[list[Symbol], tickers(MOST_STUDY_SYMBOLS), DISTINCT]
     levels: int = Field(LEVELS, ge=1, le=10, description="at most so many supports, resistances and zones")
     sections: Annotated[
         list[Section],
         Field(min_length=1, max_length=len(SECTIONS), description="what to give; all of them if not named"),
-        AfterValidator(distinct),
+        DISTINCT,
     ] = Field(list(SECTIONS), validate_default=True)
 
 
@@ -198,15 +194,7 @@ COLUMNS = ["date", "open", "high", "low", "close", "volume"]
 
 
 class HistoryArguments(Arguments):
-    symbols: Annotated[
-        list[Symbol],
-        Field(
-            min_length=1,
-            max_length=MOST_HISTORY_SYMBOLS,
-            description=f"1 to {MOST_HISTORY_SYMBOLS} tickers, all in one call",
-        ),
-        AfterValidator(distinct),
-    ]
+    symbols: Annotated[list[Symbol], tickers(MOST_HISTORY_SYMBOLS), DISTINCT]
     sessions: int = Field(30, ge=20, le=504, description="daily sessions to look back; a week is 5 of them")
     interval: Interval = Field("day", description=INTERVALS)
 
@@ -215,7 +203,7 @@ def price_history_get(context: ToolContext, arguments: HistoryArguments) -> dict
     """Return the bars of each symbol, oldest first. Raises UsageError for more rows than an answer holds."""
     _require_room(arguments)
     gaps, rows = Gaps(), []
-    for frame in frames_of(context, arguments.symbols, gaps, arguments.sessions, arguments.interval, closes_alone=True):
+    for frame in frames(context, arguments.symbols, gaps, arguments.sessions, arguments.interval, closes_alone=True):
         bars = frame.shown
         row = {"symbol": frame.symbol, "adjusted": bars.adjusted, "rows": _rows(bars)}
         rows.append(row | frame.flags)
@@ -273,19 +261,11 @@ _DEFAULT: tuple[Overlay, ...] = ("levels", "trendlines", "swings", "sma50")
 
 
 class RenderArguments(ChartArguments):
-    symbols: Annotated[
-        list[Symbol],
-        Field(
-            min_length=1,
-            max_length=MOST_PICTURE_SYMBOLS,
-            description=f"1 to {MOST_PICTURE_SYMBOLS} tickers, a chart each",
-        ),
-        AfterValidator(distinct),
-    ]
+    symbols: Annotated[list[Symbol], tickers(MOST_PICTURE_SYMBOLS, "a chart each"), DISTINCT]
     overlays: Annotated[
         list[Overlay],
         Field(max_length=len(OVERLAYS), description="what to draw beside candles and volume"),
-        AfterValidator(distinct),
+        DISTINCT,
     ] = Field(list(_DEFAULT), validate_default=True)
     ids: list[Annotated[str, Field(pattern="^[A-Z]{1,2}[0-9.]{0,5}$")]] = Field(
         [], max_length=MOST_IDS, description="draw only these levels and lines of the study, such as S1, F61.8, TS"
@@ -322,7 +302,7 @@ def _panel(study: Study, arguments: RenderArguments, gaps: Gaps) -> tuple[Any, d
     first, last = len(frame.shown.dates) - len(frame.bars.dates), len(frame.shown.dates) - 1
     panel = dataclasses.replace(
         bare,
-        marks=[module.Mark(*one) for one in inside],
+        marks=inside,
         segments=[module.Segment(one.id, (first + one.start.at, one.start.price), (last, one.now)) for one in lines],
         swings=[(first + one.at, one.price, one.kind == "high") for one in study.swings if "swings" in overlays],
     )

@@ -6,31 +6,26 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Protocol, TypeVar
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
+from pydantic import AwareDatetime, BaseModel, Field
 
 from chordesk.models.company import EarningsDate, InsiderTrade, PriceTargets, RatingChange, ShortInterest
-from chordesk.models.errors import DeskError, NotConfigured
+from chordesk.models.errors import NotConfigured
 from chordesk.models.text import NEW_YORK, one_line
 from chordesk.tools.decimals import rounded
-from chordesk.tools.history import Budget
+from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.protocol import EarningsSource, InsiderSource, MarketData, RatingsSource, ShortInterestSource
-from chordesk.tools.registry import Arguments, Gaps, Symbol, Symbols, ToolContext, ToolSpec, payload
+from chordesk.tools.registry import DISTINCT, Arguments, Gaps, Symbol, Symbols, ToolContext, ToolSpec, payload, tickers
 
 _SPACE = re.compile(r"\s+")
 TEXT_CHARS = 80
 MAX_SYMBOLS = 30
 
-# For answers with many rows a symbol.
-FewSymbols = Annotated[
-    list[Symbol],
-    Field(min_length=1, max_length=MAX_SYMBOLS, description=f"1 to {MAX_SYMBOLS} tickers, all in one call"),
-    AfterValidator(lambda symbols: list(dict.fromkeys(symbols))),
-]
+FewSymbols = Annotated[list[Symbol], tickers(MAX_SYMBOLS), DISTINCT]  # for answers with many rows a symbol
 
 
 class Known(Protocol):
@@ -47,26 +42,15 @@ V = TypeVar("V")
 def absent(market: MarketData, what: str) -> NotConfigured:
     """Return the error that a market has no such rows, with the remedy."""
     past = ", which has those of now alone" if market.clock.day is not None else ""
-    return NotConfigured(
-        f"not available: the {market.name} market has no {what}; configure DESK_MARKET=yahoo for them{past}"
-    )
+    reason = f"the {market.name} market has no {what}; configure DESK_MARKET=yahoo for them{past}"
+    return NotConfigured(f"not available: {reason}")
 
 
-def by_symbol(
-    context: ToolContext, symbols: Sequence[str], what: str, gaps: Gaps, ask: Callable[[str], V]
-) -> Iterator[tuple[str, V]]:
-    """Yield (symbol, answer) of each symbol that `ask` has an answer to. A source that lacks it for all is named once,
-    and not asked again; another failure is the symbol's own."""
-    budget = Budget(context)
-    for symbol in symbols:
-        try:
-            budget.spend()
-            yield symbol, ask(symbol)
-        except NotConfigured as error:
-            gaps.add(what, error)
-            return
-        except DeskError as error:
-            gaps.add(what, error, symbol)
+def source_of(market: MarketData, protocol: type, what: str) -> Any:
+    """Return the market as a source of such rows. Raises NotConfigured where it is none."""
+    if not isinstance(market, protocol):
+        raise absent(market, what)
+    return market
 
 
 def known(rows: Sequence[K], now: dt.datetime) -> list[K]:
@@ -115,10 +99,11 @@ def earnings_dates(context: ToolContext, arguments: EarningsArguments) -> dict[s
     gaps, now = Gaps(), context.clock.now()
     most = share(arguments.limit, _MOST_EARNINGS, arguments.symbols) if arguments.limit else 0
 
+    def ask(symbol: str) -> list[EarningsDate]:
+        return list(source_of(context.market, EarningsSource, EARNINGS_NOUN).earnings(symbol))
+
     found = []
-    for symbol, rows in by_symbol(
-        context, arguments.symbols, EARNINGS_NOUN, gaps, partial(_ask_earnings, context.market)
-    ):
+    for symbol, rows in by_symbol(context, arguments.symbols, EARNINGS_NOUN, gaps, ask):
         following, past = split(rows, now)
         if following is None:
             gaps.add("next earnings date", "not known", symbol)
@@ -126,21 +111,10 @@ def earnings_dates(context: ToolContext, arguments: EarningsArguments) -> dict[s
             gaps.add("past earnings dates", "not known", symbol)
         if following is None and not past:
             continue
-        shown_past = bounded(past, most, "earnings dates", symbol, gaps) if arguments.limit else []
-        found.append(
-            {
-                "symbol": symbol,
-                "next": _next(following, exchange_day(now)) if following is not None else None,
-                "past": [_past(row) for row in shown_past],
-            }
-        )
+        ahead = _next(following, exchange_day(now)) if following is not None else None
+        shown_past = bounded(past, most, EARNINGS_NOUN, symbol, gaps) if arguments.limit else []
+        found.append({"symbol": symbol, "next": ahead, "past": [_past(row) for row in shown_past]})
     return payload(context, gaps, available=bool(found), earnings=found)
-
-
-def _ask_earnings(market: MarketData, symbol: str) -> list[EarningsDate]:
-    if not isinstance(market, EarningsSource):
-        raise absent(market, EARNINGS_NOUN)
-    return list(market.earnings(symbol))
 
 
 def split(rows: list[EarningsDate], now: dt.datetime) -> tuple[EarningsDate | None, list[EarningsDate]]:
@@ -197,23 +171,18 @@ def insider_trades(context: ToolContext, arguments: InsiderArguments) -> dict[st
     """Return trades and their net by symbol; a symbol without any is in `missing`."""
     gaps, now = Gaps(), context.clock.now()
     most = share(arguments.limit, _MOST_TRADES, arguments.symbols)
+
+    def ask(symbol: str) -> list[InsiderTrade]:
+        return newest_first(source_of(context.market, InsiderSource, TRADES_NOUN).insider_trades(symbol), now)
+
     found = []
-    for symbol, rows in by_symbol(
-        context, arguments.symbols, TRADES_NOUN, gaps, lambda symbol: _ask_trades(context.market, symbol)
-    ):
-        trades = newest_first(rows, now)
+    for symbol, trades in by_symbol(context, arguments.symbols, TRADES_NOUN, gaps, ask):
         if not trades:
             gaps.add(TRADES_NOUN, "the source has none", symbol)
             continue
         listed = [shown(row) for row in bounded(trades, most, TRADES_NOUN, symbol, gaps)]
         found.append({"symbol": symbol, "net": net(trades, arguments.days, exchange_day(now)), "trades": listed})
     return payload(context, gaps, available=bool(found), insiders=found)
-
-
-def _ask_trades(market: MarketData, symbol: str) -> list[InsiderTrade]:
-    if not isinstance(market, InsiderSource):
-        raise absent(market, TRADES_NOUN)
-    return list(market.insider_trades(symbol))
 
 
 def newest_first(rows: Sequence[InsiderTrade], now: dt.datetime) -> list[InsiderTrade]:
@@ -275,9 +244,8 @@ def analyst_ratings(context: ToolContext, arguments: RatingsArguments) -> dict[s
     most = share(arguments.limit, _MOST_RATINGS, arguments.symbols)
     first = exchange_day(now) - dt.timedelta(days=arguments.days)
     found = []
-    for symbol, (changes, targets) in by_symbol(
-        context, arguments.symbols, RATINGS_NOUN, gaps, partial(_ask_ratings, context.market, now)
-    ):
+    ask = partial(_ask_ratings, context.market, now)
+    for symbol, (changes, targets) in by_symbol(context, arguments.symbols, RATINGS_NOUN, gaps, ask):
         latest = max(targets, key=lambda row: row.known_at, default=None)
         if latest is None:
             gaps.add("price targets", "the source has none", symbol)
@@ -292,7 +260,10 @@ def analyst_ratings(context: ToolContext, arguments: RatingsArguments) -> dict[s
                 "targets": shown(latest) if latest is not None else None,
                 "days": arguments.days,
                 "actions": dict(Counter(plain_text(row.action or "unknown", 20) for row in recent)),
-                "changes": [_rating_change(row) for row in bounded(recent, most, "rating changes", symbol, gaps)],
+                "changes": [
+                    {"date": exchange_day(row.known_at).isoformat(), **shown(row)}
+                    for row in bounded(recent, most, "rating changes", symbol, gaps)
+                ],
             }
         )
     return payload(context, gaps, available=bool(found), ratings=found)
@@ -300,14 +271,9 @@ def analyst_ratings(context: ToolContext, arguments: RatingsArguments) -> dict[s
 
 def _ask_ratings(market: MarketData, now: dt.datetime, symbol: str) -> tuple[list[RatingChange], list[PriceTargets]]:
     """Return (changes newest first, targets) that were known by now."""
-    if not isinstance(market, RatingsSource):
-        raise absent(market, RATINGS_NOUN)
-    changes = sorted(known(market.rating_changes(symbol), now), key=lambda row: row.known_at, reverse=True)
-    return changes, known(market.price_targets(symbol), now)
-
-
-def _rating_change(row: RatingChange) -> dict[str, Any]:
-    return {"date": exchange_day(row.known_at).isoformat(), **shown(row)}
+    source = source_of(market, RatingsSource, RATINGS_NOUN)
+    changes = sorted(known(source.rating_changes(symbol), now), key=lambda row: row.known_at, reverse=True)
+    return changes, known(source.price_targets(symbol), now)
 
 
 ANALYST_RATINGS = ToolSpec(
@@ -333,23 +299,19 @@ class ShortInterestArguments(Arguments):
 def short_interest(context: ToolContext, arguments: ShortInterestArguments) -> dict[str, Any]:
     """Return one row a symbol; one without a known settlement is in `missing`."""
     gaps, now = Gaps(), context.clock.now()
+
+    def ask(symbol: str) -> list[ShortInterest]:
+        return known(source_of(context.market, ShortInterestSource, SHORTS_NOUN).short_interest(symbol), now)
+
     found = []
-    for symbol, rows in by_symbol(
-        context, arguments.symbols, SHORTS_NOUN, gaps, lambda symbol: _ask_shorts(context.market, symbol)
-    ):
-        latest = max(known(rows, now), key=lambda row: (row.date, row.known_at), default=None)
+    for symbol, rows in by_symbol(context, arguments.symbols, SHORTS_NOUN, gaps, ask):
+        latest = max(rows, key=lambda row: (row.date, row.known_at), default=None)
         if latest is None:
             gaps.add(SHORTS_NOUN, "the source has none", symbol)
             continue
         age = (exchange_day(now) - latest.date).days
         found.append({"symbol": symbol, **shown(latest), "change": _shorts_change(latest), "ageDays": age})
     return payload(context, gaps, available=bool(found), shortInterest=found)
-
-
-def _ask_shorts(market: MarketData, symbol: str) -> list[ShortInterest]:
-    if not isinstance(market, ShortInterestSource):
-        raise absent(market, SHORTS_NOUN)
-    return list(market.short_interest(symbol))
 
 
 def _shorts_change(row: ShortInterest) -> float | None:

@@ -10,13 +10,13 @@ from typing import Any
 
 from pydantic import Field
 
-from chordesk.models.errors import DeskError, NotConfigured
 from chordesk.models.market import Headline
-from chordesk.tools.history import Budget
+from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.model_tools.company_data import by_symbol, plain_text, share
+from chordesk.tools.model_tools.company_data import plain_text, share
 from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
 
+WHAT = "headlines"
 # Whatever a source calls a headline, more than this is not one.
 _HEADLINE_CHARS = 300
 
@@ -28,20 +28,14 @@ class NewsArguments(Arguments):
 
 def news_list(context: ToolContext, arguments: NewsArguments) -> dict[str, Any]:
     """Return headlines published up to now, by symbol and newest first."""
-    gaps, budget = Gaps(), Budget(context)
-    found: list[Headline] = []
-    for symbol in arguments.symbols:
-        try:
-            budget.spend()
-            headlines = published(context, context.market.headlines(symbol, arguments.limit))
-        except NotConfigured as error:
-            gaps.add("headlines", error)
-            break
-        except DeskError as error:
-            gaps.add("headlines", error, symbol)
-            continue
+    gaps, found = Gaps(), list[Headline]()
+
+    def ask(symbol: str) -> list[Headline]:
+        return published(context, context.market.headlines(symbol, arguments.limit))
+
+    for symbol, headlines in by_symbol(context, arguments.symbols, WHAT, gaps, ask):
         if not headlines:
-            gaps.add("headlines", "the source has none", symbol)
+            gaps.add(WHAT, "the source has none", symbol)
         found += headlines[: arguments.limit]
     rows = [row.model_dump(mode="json", by_alias=True, exclude_none=True) for row in found]
     for row in rows:
@@ -50,7 +44,7 @@ def news_list(context: ToolContext, arguments: NewsArguments) -> dict[str, Any]:
 
 
 def published(context: ToolContext, headlines: list[Headline]) -> list[Headline]:
-    """Return the headlines without those dated after now, whatever the source returned."""
+    """Return the headlines without those dated after now, whatever the source returned, the newest first."""
     now = context.clock.now()
     return sorted((row for row in headlines if row.published_at <= now), key=lambda row: row.published_at, reverse=True)
 
@@ -67,7 +61,6 @@ NEWS_LIST = ToolSpec(
 )
 
 
-WHAT = "headlines"
 _MOST_HEADLINES = 1000
 # So many counts fit into an answer: of few symbols each day and source, of many the newest days and largest sources.
 _MOST_DAYS, _MOST_SOURCES = 700, 250
@@ -82,26 +75,20 @@ class NewsIndexArguments(Arguments):
 def news_index(context: ToolContext, arguments: NewsIndexArguments) -> dict[str, Any]:
     """Return counts of headlines by day and by source; a source whose own list begins within the window is in
     `missing`, for what was published before is not known."""
-    gaps, now = Gaps(), context.clock.now()
-    days, sources = (
-        share(arguments.days, _MOST_DAYS, arguments.symbols),
-        share(_SOURCES, _MOST_SOURCES, arguments.symbols),
-    )
-    first = exchange_day(now) - dt.timedelta(days=arguments.days - 1)
+    gaps = Gaps()
+    most = share(arguments.days, _MOST_DAYS, arguments.symbols), share(_SOURCES, _MOST_SOURCES, arguments.symbols)
+    first = exchange_day(context.clock.now()) - dt.timedelta(days=arguments.days - 1)
     found, cut = [], []
-    for symbol, rows in by_symbol(
-        context,
-        arguments.symbols,
-        WHAT,
-        gaps,
-        lambda symbol: context.market.headlines(symbol, _MOST_HEADLINES),
-    ):
-        published = sorted((row for row in rows if row.published_at <= now), key=lambda row: row.published_at)
-        if not published:
+
+    def ask(symbol: str) -> list[Headline]:
+        return published(context, context.market.headlines(symbol, _MOST_HEADLINES))[::-1]
+
+    for symbol, rows in by_symbol(context, arguments.symbols, WHAT, gaps, ask):
+        if not rows:
             gaps.add(WHAT, "the source has none", symbol)
             continue
-        found.append(_row(symbol, published, first, (days, sources)))
-        if exchange_day(published[0].published_at) >= first:
+        found.append(_row(symbol, rows, first, most))
+        if exchange_day(rows[0].published_at) >= first:
             cut.append(symbol)
     if cut:
         gaps.add("older headlines", f"the source's own list begins within the window, at `since`, of {', '.join(cut)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -24,7 +24,7 @@ from chordesk.tools.option_contracts import (
     usable_chains,
 )
 from chordesk.tools.pricing import yang_zhang
-from chordesk.tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
+from chordesk.tools.registry import DISTINCT, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload, tickers
 
 FIRST_DAY, LAST_DAY, WANTED_DAY = 7, 60, 30  # days to expiry of the chain, and of the expiry that is looked at
 _BARS = 273  # so that a rank is of 252 sessions
@@ -35,7 +35,7 @@ _IMPLIED = ("expiry", "dte", "strike", "iv", "ivHvRatio", "impliedMove", "putSke
 
 
 class VolatilityArguments(Arguments):
-    symbols: list[Symbol] = Field(min_length=1, max_length=10, description="1 to 10 tickers, all in one call")
+    symbols: Annotated[list[Symbol], tickers(10), DISTINCT]
 
 
 class Implied(NamedTuple):
@@ -55,7 +55,7 @@ class Implied(NamedTuple):
 def volatility_get(context: ToolContext, arguments: VolatilityArguments) -> dict[str, Any]:
     """Return the volatilities of each symbol; what is not known is null and in `missing`."""
     gaps, rate = Gaps(), context.settings.risk_free_rate
-    symbols, today = list(dict.fromkeys(arguments.symbols)), exchange_day(context.clock.now())
+    symbols, today = arguments.symbols, exchange_day(context.clock.now())
     found = {one.symbol: one for one in histories(context, symbols, gaps, _BARS)}
     note_holes(list(found.values()), gaps, _LONGEST)
     chains = {one.chain.symbol: one for one in usable_chains(context, symbols, FIRST_DAY, LAST_DAY, gaps)}
@@ -192,14 +192,14 @@ RULES = {
 
 
 class UnusualArguments(Arguments):
-    symbols: list[Symbol] = Field(min_length=1, max_length=10, description="1 to 10 tickers, all in one call")
+    symbols: Annotated[list[Symbol], tickers(10), DISTINCT]
     limit: int = Field(10, ge=1, le=50, description="contracts a symbol")
 
 
 def options_unusual(context: ToolContext, arguments: UnusualArguments) -> dict[str, Any]:
     """Return the contracts and symbols that a rule finds; a rule whose figures are not known is in `missing`."""
     gaps, rate = Gaps(), context.settings.risk_free_rate
-    symbols, today = list(dict.fromkeys(arguments.symbols)), exchange_day(context.clock.now())
+    symbols, today = arguments.symbols, exchange_day(context.clock.now())
     found = list(usable_chains(context, symbols, FIRST_DAY, LAST_DAY, gaps))
     past = option_contracts.past(context.store, [one.chain for one in found])
     contracts: list[dict[str, Any]] = []

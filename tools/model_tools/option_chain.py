@@ -10,8 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from chordesk.models.answers import upper
 from chordesk.models.contracts import OptionContract, parse_contract
-from chordesk.models.errors import DeskError, NotConfigured, UsageError
-from chordesk.tools.history import Budget
+from chordesk.models.errors import UsageError
+from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import share_of
 from chordesk.tools.option_contracts import (
@@ -25,7 +25,7 @@ from chordesk.tools.option_contracts import (
     usable_chain,
     usable_chains,
 )
-from chordesk.tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
+from chordesk.tools.registry import DISTINCT, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload, tickers
 
 MOST_ROWS = 100
 NEAR = 0.03
@@ -35,7 +35,7 @@ Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class ChainArguments(Arguments):
-    symbols: list[Symbol] = Field(min_length=1, max_length=10, description="1 to 10 tickers, all in one call")
+    symbols: Annotated[list[Symbol], tickers(10), DISTINCT]
     kind: Literal["put", "call"] = "put"
     dteMin: int = Field(14, ge=0, le=400, description="fewest calendar days to expiry")
     dteMax: int = Field(45, ge=0, le=400, description="most calendar days to expiry")
@@ -53,11 +53,11 @@ def option_chain_get(context: ToolContext, arguments: ChainArguments) -> dict[st
     """Return the contracts that fit, those nearest to a level or with the highest weekly return first."""
     _require_windows(arguments)
     gaps, rate = Gaps(), context.settings.risk_free_rate
-    symbols = list(dict.fromkeys(arguments.symbols))
-    limit, today = min(arguments.limit, MOST_ROWS // len(symbols)), exchange_day(context.clock.now())
+    limit = min(arguments.limit, MOST_ROWS // len(arguments.symbols))
+    today = exchange_day(context.clock.now())
     rows: list[dict[str, Any]] = []
     chains = []
-    for found in usable_chains(context, symbols, arguments.dteMin, arguments.dteMax, gaps):
+    for found in usable_chains(context, arguments.symbols, arguments.dteMin, arguments.dteMax, gaps):
         chains.append(inputs_of(found.chain, rate, today))
         if not found.rows:
             reason = f"no contract expires in {arguments.dteMin} to {arguments.dteMax} days"
@@ -184,25 +184,21 @@ class GreeksArguments(Arguments):
 
 def option_greeks_get(context: ToolContext, arguments: GreeksArguments) -> dict[str, Any]:
     """Return the figures of each contract that its chain lists; the others are gaps, with the nearest listed ones."""
-    gaps, budget, rate = Gaps(), Budget(context), context.settings.risk_free_rate
+    gaps, rate = Gaps(), context.settings.risk_free_rate
     today = exchange_day(context.clock.now())
     rows: list[dict[str, Any]] = []
     chains = []
-    for root, wanted in _by_root(arguments.contracts, today, gaps).items():
-        symbol = share_of(context.market, root)
-        days = [contract.expiry for contract in wanted]
-        try:
-            budget.spend()
-            found = usable_chain(context, symbol, min(days), max(days), gaps)
-        except NotConfigured as error:
-            gaps.add(CHAIN, error)
-            break
-        except DeskError as error:
-            gaps.add(CHAIN, error, symbol)
-            continue
+    by_root = _by_root(arguments.contracts, today, gaps)
+    by_share = {share_of(context.market, root): contracts for root, contracts in by_root.items()}
+
+    def ask(symbol: str) -> UsableChain:
+        days = [contract.expiry for contract in by_share[symbol]]
+        return usable_chain(context, symbol, min(days), max(days), gaps)
+
+    for symbol, found in by_symbol(context, by_share, CHAIN, gaps, ask):
         chains.append(inputs_of(found.chain, rate, today))
         listed = {row.contract.symbol: row for row in found.rows}
-        for contract in wanted:
+        for contract in by_share[symbol]:
             if contract.symbol in listed:
                 rows.append(contract_figures(listed[contract.symbol], found.chain, rate).payload())
             else:

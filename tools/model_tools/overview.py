@@ -6,19 +6,19 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from chordesk.models.company import Holder
 from chordesk.models.errors import DeskError, MarketError, NotConfigured
 from chordesk.models.market import Listing, SymbolOverview
 from chordesk.tools.decimals import rounded
-from chordesk.tools.history import Budget
+from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import lapse
 from chordesk.tools.market.protocol import HolderSource, InsiderSource
-from chordesk.tools.model_tools.company_data import absent, known, net, newest_first, plain_text
+from chordesk.tools.model_tools.company_data import known, net, newest_first, plain_text, source_of
 from chordesk.tools.model_tools.signals import signal_rows, technical_rows
-from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+from chordesk.tools.registry import DISTINCT, Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
 
 Section = Literal[
     "fundamentals",
@@ -66,9 +66,7 @@ def company_section(context: ToolContext, symbol: str, section: str) -> SectionD
 
 def _insiders(context: ToolContext, symbol: str) -> SectionData:
     market, now = context.market, context.clock.now()
-    if not isinstance(market, InsiderSource):
-        raise absent(market, "insider trades")
-    trades = newest_first(market.insider_trades(symbol), now)
+    trades = newest_first(source_of(market, InsiderSource, "insider trades").insider_trades(symbol), now)
     if not trades:
         raise MarketError(f"the source has no insider trades of {symbol}")
     newest = {"newest": trades[0].date.isoformat(), "knownAt": max(row.known_at for row in trades).isoformat()}
@@ -78,9 +76,7 @@ def _insiders(context: ToolContext, symbol: str) -> SectionData:
 def _institutions(context: ToolContext, symbol: str) -> SectionData:
     """Return what the listed institutional holders come to. No source lists hedge funds apart from the others."""
     market, now = context.market, context.clock.now()
-    if not isinstance(market, HolderSource):
-        raise absent(market, "institutional holders")
-    holders = known(market.holders(symbol), now)
+    holders: list[Holder] = known(source_of(market, HolderSource, "institutional holders").holders(symbol), now)
     if not holders:
         raise MarketError(f"the source has no institutional holders of {symbol}")
     newest = max(row.date for row in holders)
@@ -107,8 +103,6 @@ def _sums(holders: Sequence[Holder]) -> SectionData:
     }
 
 
-# What the lines are made of.
-SUMMARISED = ("signals", "fundamentals", "earnings", "ratings", "insiders")
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#~])")
 Row = Mapping[str, Any]
 
@@ -118,8 +112,8 @@ def summary_markdown(overview: Row, sections: Mapping[str, Row], source: str) ->
     SUMMARISED that are known. Each line has its source and the time of its figures; the last names what is not
     known."""
     lines = [_title(overview)]
-    for name, line in _LINES.items():
-        if (section := sections.get(name)) is not None and (text := line(section)):
+    for name in SUMMARISED:
+        if (section := sections.get(name)) is not None and (text := _line(name, section)):
             lines.append(f"- {text} ({source}, {section.get('knownAt') or section.get('date')})")
     lacking = [name for name in SUMMARISED if name not in sections]
     if lacking:
@@ -139,75 +133,57 @@ def _escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\1", plain_text(text))
 
 
-def _signals_line(row: Row) -> str:
-    return _joined(
-        _percent("20 sessions", row.get("momentum20")),
-        _percent("60 sessions", row.get("momentum60")),
-        _figure("RSI 14", row.get("rsi14")),
-        _percent(f"from the high of {row.get('highSessions')} sessions", row.get("fromHigh")),
-        _percent("volatility a year", row.get("volatility20"), signed=False),
-    )
+# By section and field: the text of its value, with other fields of the section by name.
+_PARTS: Mapping[str, Mapping[str, str]] = {
+    "signals": {
+        "momentum20": "20 sessions {0:+.1%}",
+        "momentum60": "60 sessions {0:+.1%}",
+        "rsi14": "RSI 14 {0:,.10g}",
+        "fromHigh": "from the high of {highSessions} sessions {0:+.1%}",
+        "volatility20": "volatility a year {0:.1%}",
+    },
+    "fundamentals": {
+        "trailingPE": "trailing P/E {0:,.10g}",
+        "forwardPE": "forward P/E {0:,.10g}",
+        "revenueGrowth": "revenue growth {0:+.1%}",
+        "profitMargin": "profit margin {0:+.1%}",
+        "debtToEquityPercent": "debt to equity in percent {0:,.10g}",
+    },
+    "earnings": {
+        "earningsDate": "earnings date {0}",
+        "trailingEps": "trailing EPS {0:,.10g}",
+        "forwardEps": "forward EPS {0:,.10g}",
+    },
+    "ratings": {
+        "recommendation": "recommendation {0}",
+        "analysts": "analysts {0:,.10g}",
+        "targetMean": "mean target {0:,.10g}",
+        "targetLow": "low {0:,.10g}",
+        "targetHigh": "high {0:,.10g}",
+    },
+    "insiders": {
+        "bought": "insiders of {days} days: {bought} purchases, {sold} sales",
+        "netShares": "net shares {0:,.10g}",
+        "netValue": "net value {0:,.10g}",
+    },
+}
+SUMMARISED = tuple(_PARTS)
 
 
-def _fundamentals_line(row: Row) -> str:
-    return _joined(
-        _figure("trailing P/E", row.get("trailingPE")),
-        _figure("forward P/E", row.get("forwardPE")),
-        _percent("revenue growth", row.get("revenueGrowth")),
-        _percent("profit margin", row.get("profitMargin")),
-        _figure("debt to equity in percent", row.get("debtToEquityPercent")),
-    )
+def _line(name: str, section: Row) -> str:
+    texts = (_part(text, section.get(field), section) for field, text in _PARTS[name].items())
+    return ", ".join(text for text in texts if text)
 
 
-def _earnings_line(row: Row) -> str:
-    date = row.get("earningsDate")
-    return _joined(
-        f"earnings date {date}" if date else "",
-        _figure("trailing EPS", row.get("trailingEps")),
-        _figure("forward EPS", row.get("forwardEps")),
-    )
-
-
-def _ratings_line(row: Row) -> str:
-    rating = row.get("recommendation")
-    return _joined(
-        f"recommendation {_escaped(str(rating))}" if rating else "",
-        _figure("analysts", row.get("analysts")),
-        _figure("mean target", row.get("targetMean")),
-        _figure("low", row.get("targetLow")),
-        _figure("high", row.get("targetHigh")),
-    )
-
-
-def _insiders_line(row: Row) -> str:
-    return _joined(
-        f"insiders of {row['days']} days: {row['bought']} purchases, {row['sold']} sales",
-        _figure("net shares", row.get("netShares")),
-        _figure("net value", row.get("netValue")),
-    )
-
-
-_LINES: Mapping[str, Callable[[Row], str]] = dict(
-    zip(SUMMARISED, (_signals_line, _fundamentals_line, _earnings_line, _ratings_line, _insiders_line), strict=True)
-)
-
-
-def _joined(*texts: str) -> str:
-    found: Sequence[str] = [text for text in texts if text]
-    return ", ".join(found)
-
-
-def _figure(name: str, value: Any) -> str:
-    return f"{name} {round(value, 2):,.10g}" if isinstance(value, int | float) else ""
-
-
-def _percent(name: str, value: Any, *, signed: bool = True) -> str:
-    return f"{name} {value:{'+' if signed else ''}.1%}" if isinstance(value, int | float) else ""
+def _part(text: str, value: Any, section: Row) -> str:
+    if isinstance(value, str):
+        return "" if "{0:" in text else text.format(_escaped(value))
+    return "" if value is None else text.format(value if "%" in text else round(value, 2), **section)
 
 
 class OverviewArguments(Arguments):
     symbols: Symbols
-    sections: Annotated[list[Section], AfterValidator(lambda sections: list(dict.fromkeys(sections)))] = Field(
+    sections: Annotated[list[Section], DISTINCT] = Field(
         [], description="what to add to name, sector, industry and last close; none by default"
     )
 
@@ -217,19 +193,13 @@ def symbol_overview(context: ToolContext, arguments: OverviewArguments) -> dict[
 
     A section that the source does not have is listed once for all symbols, and not requested again.
     """
-    gaps, budget = Gaps(), Budget(context)
+    gaps = Gaps()
     summarised = SUMMARISED if "summaryMarkdown" in arguments.sections else ()
     wanted = [name for name in dict.fromkeys((*arguments.sections, *summarised)) if name != "summaryMarkdown"]
     overviews: list[SymbolOverview] = []
     found = price_sections(context, arguments.symbols, wanted, gaps)
     asked = [name for name in wanted if name not in found]
-    for symbol in arguments.symbols:
-        try:
-            budget.spend()
-            listing = context.market.listing(symbol)
-        except DeskError as error:
-            gaps.add("overview", error, symbol)
-            continue
+    for symbol, listing in by_symbol(context, arguments.symbols, "overview", gaps, context.market.listing):
         sections = {name: rows[symbol] for name, rows in found.items() if symbol in rows}
         sections |= _sections(context, symbol, asked, gaps)
         overviews.append(_overview(context, listing, sections, arguments.sections, gaps))

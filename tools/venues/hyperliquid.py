@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from chordesk.tools.venues.funding import OWN, OWN_HOURS, FundingPaid, FundingRate
-from chordesk.tools.venues.json_client import JsonClient, MomentMs, NumberText, Shape, pace_of, read_as
+from chordesk.tools.venues.json_client import MomentMs, NumberText, Shape, read_as, venue_at
 
 NAME, TITLE = "hyperliquid", "Hyperliquid"
 # 1,200 points of weight a minute are allowed; a question of funding takes 20, its history up to 45.
@@ -39,7 +39,7 @@ class Hyperliquid:
     name = NAME
 
     def __init__(self, base: str) -> None:
-        self._http = JsonClient(TITLE, base, pace_of(base, REQUESTS_A_SECOND, BURST))
+        self._http = venue_at(TITLE, base, REQUESTS_A_SECOND, BURST)
 
     def predicted(self) -> dict[str, tuple[FundingRate, ...]]:
         """Return the next rates by coin, of the venues that have one."""

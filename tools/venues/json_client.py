@@ -6,7 +6,6 @@ import datetime as dt
 import email.utils
 import math
 import ssl
-import threading
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -18,44 +17,19 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from chordesk.models.errors import MarketError, MarketUnavailable
 from chordesk.models.urls import is_loopback
-from chordesk.tools.market.fetching import OutOfTime, Throttle, within
-
-
-class Pace:
-    """A throttle that also rests after a venue had too many requests: more of them make it worse."""
-
-    def __init__(self, per_second: float, burst: int) -> None:
-        self._throttle = Throttle(per_second, burst)
-        self._rest_until = 0.0
-        self._lock = threading.Lock()
-
-    def wait(self) -> None:
-        """Return when a request may be sent."""
-        self._throttle.wait()
-
-    def resting(self) -> float:
-        """Return the seconds for which no request may be sent."""
-        with self._lock:
-            return max(self._rest_until - time.monotonic(), 0.0)
-
-    def rest(self, seconds: float) -> None:
-        """Let no request be sent for so long."""
-        with self._lock:
-            self._rest_until = max(self._rest_until, time.monotonic() + seconds)
-
-
-@cache
-def pace_of(address: str, per_second: float, burst: int) -> Pace:
-    """Return the pace of an address, one a process."""
-    return Pace(per_second, burst)
-
+from chordesk.tools.market.fetching import OutOfTime, Source, source_at, within
 
 AGENT = "chordesk"
 REQUEST_SECONDS = 10.0
 MOST_BYTES = 8 * 2**20
-REST_SECONDS = 30.0  # after "too many requests" without a time to wait
+_REST_SECONDS = 30.0  # after "too many requests" without a time to wait
 SHORT_SECONDS = 1.0  # before the one retry of such an answer
 Params = Mapping[str, str | int | float]
+
+
+def venue_at(name: str, base: str, per_second: float, burst: int) -> JsonClient:
+    """Return a client of an address; all of a process share its pace."""
+    return JsonClient(base, source_at(base, name, per_second, burst, _REST_SECONDS))
 
 
 class _TooManyRequests(Exception):
@@ -67,11 +41,11 @@ class _TooManyRequests(Exception):
 
 
 class JsonClient:
-    """Requests to one address of a venue; threads may share it. venue: its name for people."""
+    """Requests to one address of a venue; threads may share it."""
 
-    def __init__(self, venue: str, base: str, pace: Pace, seconds: float = REQUEST_SECONDS) -> None:
-        self.venue = venue
-        self._base, self._pace, self._seconds = base.rstrip("/"), pace, seconds
+    def __init__(self, base: str, source: Source, seconds: float = REQUEST_SECONDS) -> None:
+        self.venue = source.name
+        self._base, self._source, self._seconds = base.rstrip("/"), source, seconds
         address = httpx.URL(self._base)
         # A proxy has no business between us and loopback. No redirect is followed: it would leave the address.
         self._http = httpx.Client(
@@ -92,23 +66,19 @@ class JsonClient:
 
     def _ask(self, request: httpx.Request) -> Any:
         """Return the answer, after one retry at most of one that asks us to wait, within the time limit."""
-        if (left := self._pace.resting()) > 0:
-            raise self._limited(left)
-        self._pace.wait()
+        self._source.wait()
         until = time.monotonic() + self._seconds
         try:
             return self._once(request, self._seconds)
         except _TooManyRequests as busy:
             pause = SHORT_SECONDS if busy.seconds is None else busy.seconds
             if time.monotonic() + pause >= until:
-                self._pace.rest(busy.seconds or REST_SECONDS)
-                raise self._limited(busy.seconds or REST_SECONDS) from None
+                raise self._source.limited(busy.seconds) from None
         time.sleep(pause)
         try:
             return self._once(request, max(until - time.monotonic(), 0.1))
         except _TooManyRequests as busy:
-            self._pace.rest(busy.seconds or REST_SECONDS)
-            raise self._limited(busy.seconds or REST_SECONDS) from None
+            raise self._source.limited(busy.seconds) from None
 
     def _once(self, request: httpx.Request, seconds: float) -> Any:
         try:
@@ -152,11 +122,6 @@ class JsonClient:
         if 400 <= status < 500 and status != 408:
             return MarketError(f"{self.venue} refuses the request (HTTP {status}) for {request.url.path[:200]}")
         return MarketUnavailable(f"{self.venue} does not answer: HTTP {status}")
-
-    def _limited(self, seconds: float) -> MarketUnavailable:
-        return MarketUnavailable(
-            f"{self.venue} limits our requests (HTTP 429)", remedy=f"try again in {max(round(seconds), 1)} s"
-        )
 
 
 @cache

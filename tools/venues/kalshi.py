@@ -12,15 +12,14 @@ from pydantic import TypeAdapter
 
 from chordesk.models.errors import MarketError, MarketUnavailable
 from chordesk.tools.venues.json_client import (
-    JsonClient,
     MomentText,
     NumberText,
     Params,
     PriceText,
     Shape,
-    pace_of,
     read_as,
     unreadable,
+    venue_at,
 )
 from chordesk.tools.venues.markets import (
     BookLevel,
@@ -105,7 +104,7 @@ class Kalshi:
     name = NAME
 
     def __init__(self, base: str) -> None:
-        self._http = JsonClient(TITLE, base, pace_of(base, REQUESTS_A_SECOND, BURST))
+        self._http = venue_at(TITLE, base, REQUESTS_A_SECOND, BURST)
 
     def search(self, term: str, limit: int) -> FoundMarkets:
         """Return open markets with each part of the term in their titles. Combinations of other markets are not

@@ -10,14 +10,13 @@ from pydantic import TypeAdapter
 
 from chordesk.models.errors import MarketError
 from chordesk.tools.venues.json_client import (
-    JsonClient,
     MomentMs,
     Params,
     Probability,
     Shape,
-    pace_of,
     read_as,
     unreadable,
+    venue_at,
 )
 from chordesk.tools.venues.markets import (
     NO_FEE,
@@ -69,7 +68,7 @@ class Manifold:
     name = NAME
 
     def __init__(self, base: str) -> None:
-        self._http = JsonClient(TITLE, base, pace_of(base, REQUESTS_A_SECOND, BURST))
+        self._http = venue_at(TITLE, base, REQUESTS_A_SECOND, BURST)
 
     def search(self, term: str, limit: int) -> FoundMarkets:
         count = min(limit, _MOST)

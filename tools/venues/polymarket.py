@@ -10,7 +10,6 @@ from pydantic import Field, TypeAdapter
 
 from chordesk.models.errors import MarketError
 from chordesk.tools.venues.json_client import (
-    JsonClient,
     MomentText,
     NumberText,
     Params,
@@ -18,9 +17,9 @@ from chordesk.tools.venues.json_client import (
     Probability,
     Shape,
     TextsText,
-    pace_of,
     read_as,
     unreadable,
+    venue_at,
 )
 from chordesk.tools.venues.markets import (
     NO_FEE,
@@ -115,8 +114,8 @@ class Polymarket:
     name = NAME
 
     def __init__(self, base: str, book_base: str) -> None:
-        self._markets = JsonClient(TITLE, base, pace_of(base, REQUESTS_A_SECOND, BURST))
-        self._books = JsonClient(TITLE, book_base, pace_of(book_base, REQUESTS_A_SECOND, BURST))
+        self._markets = venue_at(TITLE, base, REQUESTS_A_SECOND, BURST)
+        self._books = venue_at(TITLE, book_base, REQUESTS_A_SECOND, BURST)
 
     def search(self, term: str, limit: int) -> FoundMarkets:
         """Return open markets of the events that its own search finds, or those with the highest volume."""

@@ -127,7 +127,7 @@ def test_the_last_trade_prices_a_contract_without_both_sides(connect: Connect, a
 @pytest.mark.parametrize("symbol", ["BRK.B", "BRK-B"])
 @pytest.mark.parametrize("name", ["BRK.B", "BRKB"])
 def test_a_share_s_class_is_found_under_either_name(
-    symbol: str, name: str, connect: Connect, alpaca: Alpaca, make_context: MakeContext, call: Call
+    symbol: str, name: str, connect: Connect, alpaca: Alpaca, call: Call
 ) -> None:
     put = "BRKB240419P00095000"
     alpaca.options.snapshots[name] = {put: snapshot(1.0, 1.1, AT)}
@@ -135,7 +135,7 @@ def test_a_share_s_class_is_found_under_either_name(
     market = connect()
     (row,) = market.chain(symbol, TODAY, MAY).rows
     assert (row.contract.underlying, row.open_interest) == ("BRKB", 70)
-    (found,) = call(make_context(market), "option_greeks_get", contracts=[put]).payload["contracts"]
+    (found,) = call(market, "option_greeks_get", contracts=[put]).payload["contracts"]
     assert (found["contract"], found["openInterest"]) == (put, 70)
 
 
@@ -179,11 +179,9 @@ def test_a_silent_source_is_given_up_within_its_limit(connect: Connect, alpaca: 
         connect(seconds=0.2).chain("AAA", TODAY, MAY)
 
 
-def test_open_interest_that_cannot_be_had_is_a_gap(
-    connect: Connect, alpaca: Alpaca, make_context: MakeContext, call: Call
-) -> None:
+def test_open_interest_that_cannot_be_had_is_a_gap(connect: Connect, alpaca: Alpaca, call: Call) -> None:
     alpaca.options.trouble[CONTRACTS] = (500, '{"code": 1, "message": "try later"}')
-    answer = call(make_context(connect()), "option_chain_get", symbols=["AAA"], deltaMin=0.0, deltaMax=1.0)
+    answer = call(connect(), "option_chain_get", symbols=["AAA"], deltaMin=0.0, deltaMax=1.0)
     (row,) = answer.payload["contracts"]
     assert (row["openInterest"], row["liquidity"]) == (None, "unknown")
     reasons = {gap["what"]: gap["reason"] for gap in answer.payload["missing"]}
@@ -196,9 +194,9 @@ def test_a_feed_without_a_subscription_names_the_other_one(connect: Connect) -> 
     assert "DESK_OPTION_CHAINS=alpaca" in raised.value.remedy
 
 
-def test_a_share_without_options_has_an_empty_chain(connect: Connect, make_context: MakeContext, call: Call) -> None:
+def test_a_share_without_options_has_an_empty_chain(connect: Connect, call: Call) -> None:
     assert connect().chain("ZZZ", TODAY, MAY).rows == ()
-    answer = call(make_context(connect()), "option_chain_get", symbols=["ZZZ"])
+    answer = call(connect(), "option_chain_get", symbols=["ZZZ"])
     assert not answer.has_data
     assert answer.payload["missing"][0]["reason"] == "no contract expires in 14 to 45 days"
 

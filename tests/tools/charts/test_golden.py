@@ -6,7 +6,7 @@ import pytest
 
 from chordesk.tools.charts.study import Study, study_of
 from tests.tools.charts.samples import apple, apple_market, frame_of
-from tests.tools.conftest import Call, MakeContext
+from tests.tools.conftest import Call
 
 SWINGS = "H 208.00, L 197.76, L 188.68, L 191.00, H 215.59, L 204.10, H 215.55, L 190.25, H 204.31, L 195.71, "
 SWINGS += "H 227.73, L 220.15, H 272.46"
@@ -69,8 +69,8 @@ def test_confluence(study: Study) -> None:
     assert study.prices()["TS"] == pytest.approx(202.4696, abs=5e-5)
 
 
-def test_the_tool_gives_the_same(make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(apple_market()), "chart_study_get", symbols=["AAPL"])
+def test_the_tool_gives_the_same(call: Call) -> None:
+    answer = call(apple_market(), "chart_study_get", symbols=["AAPL"])
     (row,) = answer.payload["studies"]
     assert answer.payload["missing"] == []
     assert (row["bars"], row["from"], row["to"], row["close"]) == (126, "2009-11-03", "2010-05-05", 255.985)

@@ -61,18 +61,16 @@ def reasons(payload: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("interval", ["hour", "15min"])
-def test_a_market_without_intraday_bars_has_none(
-    tool: str, interval: str, make_context: MakeContext, call: Call
-) -> None:
+def test_a_market_without_intraday_bars_has_none(tool: str, interval: str, call: Call) -> None:
     market = FarMarket({"A": daily("A", [1.0, 2.0] * 100)})
-    answer = call(make_context(market), tool, symbols=["A"], interval=interval, sessions=20)
+    answer = call(market, tool, symbols=["A"], interval=interval, sessions=20)
     assert (answer.success, answer.has_data, answer.image) == (True, False, None)
     reason = "not available: intraday bars need a market that has them; the far market has none"
     assert reasons(answer.payload) == {"bars": reason}
 
 
-def test_hours_have_figures_with_their_times(make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(HourMarket()), "chart_study_get", symbols=["A"], interval="hour", sessions=30)
+def test_hours_have_figures_with_their_times(call: Call) -> None:
+    answer = call(HourMarket(), "chart_study_get", symbols=["A"], interval="hour", sessions=30)
     (row,) = answer.payload["studies"]
     assert (row["interval"], row["bars"], row["barIncomplete"]) == ("hour", 29 * 7 + 5, True)
     assert row["to"] == "2024-03-15T13:30-04:00"
@@ -97,15 +95,15 @@ def test_the_bars_fit_in_an_answer(make_context: MakeContext, call: Call) -> Non
     assert "2 symbols of 520 quarters of an hour are 1040 rows, more than 520" in more.payload["error"]
 
 
-def test_a_longer_period_is_cut_to_what_is_kept(make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(HourMarket()), "chart_study_get", symbols=["A"], interval="hour")
+def test_a_longer_period_is_cut_to_what_is_kept(call: Call) -> None:
+    answer = call(HourMarket(), "chart_study_get", symbols=["A"], interval="hour")
     assert reasons(answer.payload) == {"sessions": "hours of the last 60 sessions at most, not of 126"}
     assert answer.payload["studies"][0]["bars"] == 59 * 7 + 5
 
 
-def test_figures_begin_after_a_hole(make_context: MakeContext, call: Call) -> None:
+def test_figures_begin_after_a_hole(call: Call) -> None:
     market = HourMarket(lost=(60, 61, 300))
-    answer = call(make_context(market), "chart_study_get", symbols=["A"], interval="hour", sessions=20)
+    answer = call(market, "chart_study_get", symbols=["A"], interval="hour", sessions=20)
     (row,) = answer.payload["studies"]
     assert row["bars"] == 60
     assert reasons(answer.payload)["hours"] == (
@@ -113,17 +111,17 @@ def test_figures_begin_after_a_hole(make_context: MakeContext, call: Call) -> No
     )
 
 
-def test_a_move_of_a_split_ends_what_came_before(make_context: MakeContext, call: Call) -> None:
+def test_a_move_of_a_split_ends_what_came_before(call: Call) -> None:
     market = HourMarket(factor=0.1)
-    answer = call(make_context(market), "chart_study_get", symbols=["A"], interval="hour", sessions=60)
+    answer = call(market, "chart_study_get", symbols=["A"], interval="hour", sessions=60)
     (row,) = answer.payload["studies"]
     assert reasons(answer.payload)["bars before that move"] == (
         f"left out: only the {row['bars']} bars from {row['from']} on compare"
     )
 
 
-def test_the_picture_names_its_days(make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(HourMarket(lost=(30,))), "chart_render", symbols=["A"], interval="hour", sessions=20)
+def test_the_picture_names_its_days(call: Call) -> None:
+    answer = call(HourMarket(lost=(30,)), "chart_render", symbols=["A"], interval="hour", sessions=20)
     assert answer.image is not None
     (row,) = answer.payload["charts"]
     assert row["barIncomplete"] is True

@@ -20,13 +20,12 @@ from chordesk.tools.charts.picture import (
     RISE,
     SUPPORT,
     WIDTH,
-    Mark,
     Panel,
     picture,
     size_of,
 )
 from chordesk.tools.charts.scale import price_ticks, scale_of
-from chordesk.tools.charts.study import OVERLAYS
+from chordesk.tools.charts.study import OVERLAYS, DrawnLevel
 from chordesk.tools.toolsets import MAX_IMAGE_BYTES
 from tests.tools.charts.samples import apple, apple_market, walk
 from tests.tools.conftest import Call, MakeContext
@@ -87,8 +86,8 @@ def test_each_level_is_drawn_at_its_price(make_context: MakeContext, call: Call)
     assert lines(bare, SUPPORT, 0.1) == []
 
 
-def test_retracements_are_dashed_and_those_beyond_the_prices_are_named(make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(apple_market()), "chart_render", symbols=["AAPL"], overlays=["fib"])
+def test_retracements_are_dashed_and_those_beyond_the_prices_are_named(call: Call) -> None:
+    answer = call(apple_market(), "chart_render", symbols=["AAPL"], overlays=["fib"])
     assert answer.image is not None
     (row,) = answer.payload["charts"]
     assert [one["id"] for one in row["levels"]] == ["F23.6", "F38.2", "F50.0", "F61.8", "F78.6"]
@@ -165,12 +164,12 @@ def test_ten_bars_have_a_picture_and_its_gaps_are_named(make_context: MakeContex
     assert reasons["sma50, rsi14"] == "too few sessions: 10"
 
 
-def test_four_symbols_make_a_square_of_four_charts(make_context: MakeContext, call: Call) -> None:
+def test_four_symbols_make_a_square_of_four_charts(call: Call) -> None:
     names = ("A", "B", "C", "D")
     market = FarMarket({name: daily(name, walk(at, 420).close) for at, name in enumerate(names)})
     arguments = {"sessions": 120, "overlays": list(OVERLAYS)}
     for count in range(1, 5):
-        answer = call(make_context(market), "chart_render", symbols=names[:count], **arguments)
+        answer = call(market, "chart_render", symbols=names[:count], **arguments)
         assert answer.image is not None
         width, height = size_of(count)
         assert pixels(answer.image.data).shape == (height, width, 3)
@@ -181,7 +180,7 @@ def test_four_symbols_make_a_square_of_four_charts(make_context: MakeContext, ca
 
 
 def test_the_same_charts_are_the_same_bytes_in_every_thread() -> None:
-    panels = [Panel("W", walk(at).last(COUNT), marks=[Mark("S1", 100.0, "support")]) for at in range(4)]
+    panels = [Panel("W", walk(at).last(COUNT), marks=[DrawnLevel("S1", 100.0, "support")]) for at in range(4)]
     expected = [picture([panel]) for panel in panels]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda at: picture([panels[at % 4]]), range(32))) == expected * 8
@@ -203,6 +202,6 @@ def test_a_price_that_never_moved_is_in_the_middle() -> None:
     assert (scale.y(50), scale.holds(50.4), scale.holds(51)) == (150, True, False)
 
 
-def test_a_refused_argument_names_the_overlays_there_are(make_context: MakeContext, call: Call) -> None:
-    found: Any = call(make_context(apple_market()), "chart_render", symbols=["AAPL"], overlays=["ichimoku"]).payload
+def test_a_refused_argument_names_the_overlays_there_are(call: Call) -> None:
+    found: Any = call(apple_market(), "chart_render", symbols=["AAPL"], overlays=["ichimoku"]).payload
     assert "argument 'overlays.0' is 'ichimoku': Input should be 'levels', 'fib', 'trendlines'" in found["error"]

@@ -18,7 +18,8 @@ from chordesk.tools.model_tools.charts import SECTIONS, study_row
 from tests.examples import examples
 from tests.tools.charts.samples import apple, bars_of, changed, first, frame_of, walk
 
-SEEDS = range(25)
+MANY = settings(max_examples=examples(50), deadline=None)
+seeds = st.integers(0, 2**32 - 1)
 
 
 def studied(seed: int, factor: float = 1.0, shift: float = 0.0) -> Study:
@@ -31,16 +32,12 @@ def places(study: Study) -> tuple[object, ...]:
     assert study.fib is not None
     lines = [(one.id, one.start.at, one.end.at, one.touches) for one in study.trendlines or ()]
     sides = [[(one.id, one.touches) for one in some] for some in study.levels]
-    return (
-        [(one.id, one.at, one.kind, one.confirmed) for one in study.swings],
-        (study.fib.direction, study.fib.high.at, study.fib.low.at),
-        lines,
-        sides,
-    )
+    found = [(one.id, one.at, one.kind, one.confirmed) for one in study.swings]
+    return found, (study.fib.direction, study.fib.high.at, study.fib.low.at), lines, sides
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("factor", [0.0625, 8.0])
+@MANY
+@given(seed=seeds, factor=st.sampled_from([0.0625, 8.0]))
 def test_twice_the_price_is_twice_each_level(seed: int, factor: float) -> None:
     one, other = studied(seed), studied(seed, factor)
     assert places(one) == places(other)
@@ -53,7 +50,8 @@ def test_twice_the_price_is_twice_each_level(seed: int, factor: float) -> None:
     assert [part.members for part in one.confluence] == [part.members for part in other.confluence]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@MANY
+@given(seed=seeds)
 def test_a_price_that_is_higher_by_so_much_has_levels_higher_by_as_much(seed: int) -> None:
     """Of what is measured in average true ranges; trend and the least width of a level are shares of the price."""
     one, other = studied(seed), studied(seed, shift=64.0)
@@ -64,20 +62,20 @@ def test_a_price_that_is_higher_by_so_much_has_levels_higher_by_as_much(seed: in
     assert (other.atr, other.adx) == pytest.approx((one.atr, one.adx))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("lookback", [2, 5])
-def test_later_bars_change_no_swing_that_is_confirmed(seed: int, lookback: int) -> None:
+@MANY
+@given(seed=seeds, lookback=st.integers(2, 6), count=st.integers(1, 260))
+def test_later_bars_change_no_swing_that_is_confirmed(seed: int, lookback: int, count: int) -> None:
     whole = walk(seed)
-    found = swings(whole, lookback)
-    for count in range(1, len(whole), 7):
-        before = first(whole, count)
-        assert swings(before, lookback) == tuple(one for one in found if one.confirmed <= before.dates[-1])
+    before = first(whole, count)
+    known = tuple(one for one in swings(whole, lookback) if one.confirmed <= before.dates[-1])
+    assert swings(before, lookback) == known
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_later_bars_change_no_figure_of_a_day(seed: int) -> None:
+@MANY
+@given(seed=seeds, day=st.integers(200, 250))
+def test_later_bars_change_no_figure_of_a_day(seed: int, day: int) -> None:
     """The figures of day t, from bars up to t, are what a longer series has at t."""
-    whole, day = walk(seed), 200
+    whole = walk(seed)
     before = first(whole, day)
     then = study_of(frame_of(before), 5, 5)
     prices = (whole.high, whole.low, whole.close)
@@ -85,16 +83,13 @@ def test_later_bars_change_no_figure_of_a_day(seed: int) -> None:
     assert then.adx == pytest.approx(talib.ADX(*prices, 14)[day - 1])
     later = patterns(first(whole, day + 5))
     assert set(later) >= {one for one in then.patterns or () if one.date > before.dates[-6]}
-    drawn = overlays.series(frame_of(whole, 126), OVERLAYS)
+    drawn = overlays.series(frame_of(whole, len(whole)), OVERLAYS)
     for name, values in overlays.series(frame_of(before, 66), OVERLAYS).items():
-        assert drawn[name][: len(values)] == pytest.approx(values, nan_ok=True), name
-
-
-def test_the_comparison_can_fail() -> None:
+        assert drawn[name][day - 66 : day] == pytest.approx(values, nan_ok=True), name
     assert study_of(frame_of(apple()), 5, 5).prices() != study_of(frame_of(first(apple(), 400)), 5, 5).prices()
 
 
-@settings(max_examples=examples(80), deadline=None)
+@MANY
 @given(
     close=st.lists(st.floats(0.01, 1e5, allow_nan=False), min_size=1, max_size=70),
     lookback=st.integers(2, 6),

@@ -23,32 +23,32 @@ def reasons(payload: dict[str, Any]) -> dict[tuple[str | None, str], str]:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_bars_of_a_model_are_refused(make_context: MakeContext, call: Call, tool: str) -> None:
+def test_bars_of_a_model_are_refused(call: Call, tool: str) -> None:
     for name in ("bars", "prices", "ohlc"):
-        answer = call(make_context(apple_market()), tool, symbols=["AAPL"], **{name: BARS})
+        answer = call(apple_market(), tool, symbols=["AAPL"], **{name: BARS})
         assert not answer.success
         assert answer.payload["error"].startswith(f"unknown argument '{name}'; known: sessions") or (
             answer.payload["error"].startswith(f"unknown argument '{name}'; known: symbols")
         )
-    answer = call(make_context(apple_market()), tool, symbols=BARS)
+    answer = call(apple_market(), tool, symbols=BARS)
     assert "argument 'symbols.0' is {'date'" in answer.payload["error"]
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_symbol_without_bars_is_missing(make_context: MakeContext, call: Call, tool: str) -> None:
-    answer = call(make_context(apple_market()), tool, symbols=["NOPE"])
+def test_a_symbol_without_bars_is_missing(call: Call, tool: str) -> None:
+    answer = call(apple_market(), tool, symbols=["NOPE"])
     assert (answer.success, answer.has_data, answer.image) == (True, False, None)
     assert answer.payload["available"] is False
     assert reasons(answer.payload) == {("NOPE", "bars"): "unknown symbol NOPE"}
     assert [answer.payload[key] for key in ("studies", "histories", "charts") if key in answer.payload] == [[]]
-    both = call(make_context(apple_market()), tool, symbols=["NOPE", "AAPL"])
+    both = call(apple_market(), tool, symbols=["NOPE", "AAPL"])
     assert both.has_data
     assert reasons(both.payload) == {("NOPE", "bars"): "unknown symbol NOPE"}
 
 
-def test_ten_bars_have_no_figure_that_needs_more(make_context: MakeContext, call: Call) -> None:
+def test_ten_bars_have_no_figure_that_needs_more(call: Call) -> None:
     market = FarMarket({"X": daily("X", [10, 11, 12, 11, 10, 9, 10, 11, 12, 13])})
-    answer = call(make_context(market), "chart_study_get", symbols=["X"])
+    answer = call(market, "chart_study_get", symbols=["X"])
     (row,) = answer.payload["studies"]
     assert (row["bars"], row["close"], row["swings"], row["confluence"]) == (10, 13, [], [])
     for name in ("atr14", "adx14", "fib", "support", "resistance", "trendlines", "trend", "extension", "patterns"):
@@ -61,13 +61,13 @@ def test_ten_bars_have_no_figure_that_needs_more(make_context: MakeContext, call
         ("X", "trend"): "needs 63 sessions; there are 10",
         ("X", "patterns"): "needs 40 sessions; there are 10",
     }
-    closer = call(make_context(market), "chart_study_get", symbols=["X"], lookback=2).payload["studies"][0]
+    closer = call(market, "chart_study_get", symbols=["X"], lookback=2).payload["studies"][0]
     assert [one["price"] for one in closer["swings"]] == [12, 9]
     assert closer["support"] is None, "without an average true range nothing is near or far"
 
 
-def test_a_flat_line_has_no_trend_and_no_level(make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(FarMarket({"X": daily("X", [50.0] * 420)})), "chart_study_get", symbols=["X"])
+def test_a_flat_line_has_no_trend_and_no_level(call: Call) -> None:
+    answer = call(FarMarket({"X": daily("X", [50.0] * 420)}), "chart_study_get", symbols=["X"])
     (row,) = answer.payload["studies"]
     assert (row["atr14"], row["swings"], row["confluence"]) == (0, [], [])
     for name in ("adx14", "fib", "support", "resistance", "trendlines", "trend", "extension"):
@@ -79,12 +79,12 @@ def test_a_flat_line_has_no_trend_and_no_level(make_context: MakeContext, call: 
     }
 
 
-def test_a_split_in_the_middle_is_named_and_no_level_crosses_it(make_context: MakeContext, call: Call) -> None:
+def test_a_split_in_the_middle_is_named_and_no_level_crosses_it(call: Call) -> None:
     rng = np.random.default_rng(5)
     close = np.r_[200 + 8 * rng.random(330), 100 + 4 * rng.random(90)]
     dates = daily("X", close).dates
     bars = DailyBars("X", dates, False, close, close + 1, close - 1, close.copy(), np.ones(len(close)))
-    answer = call(make_context(FarMarket({"X": bars})), "chart_study_get", symbols=["X"])
+    answer = call(FarMarket({"X": bars}), "chart_study_get", symbols=["X"])
     (row,) = answer.payload["studies"]
     assert (row["bars"], row["from"]) == (90, str(dates[330]))
     prices = [one["price"] for one in (*row["support"], *row["resistance"], *row["swings"])]
@@ -96,10 +96,8 @@ def test_a_split_in_the_middle_is_named_and_no_level_crosses_it(make_context: Ma
     assert found["X", "bars before that move"].startswith("left out: only the 90 sessions from ")
 
 
-def test_a_missing_session_cuts_the_figures_of_the_replay(
-    market: ReplayMarket, make_context: MakeContext, call: Call
-) -> None:
-    answer = call(make_context(market), "chart_study_get", symbols=["AAPL", "IBM"])
+def test_a_missing_session_cuts_the_figures_of_the_replay(market: ReplayMarket, call: Call) -> None:
+    answer = call(market, "chart_study_get", symbols=["AAPL", "IBM"])
     rows = {row["symbol"]: row for row in answer.payload["studies"]}
     assert rows["AAPL"]["bars"] < 20 < rows["IBM"]["bars"] == 126
     assert reasons(answer.payload)[None, "sessions"] == (
@@ -117,23 +115,23 @@ def test_sections_are_what_was_asked_for(make_context: MakeContext, call: Call) 
     assert answer.payload["error"].startswith("argument 'sections' is []")
 
 
-def test_thirty_symbols_fit_in_one_answer(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
+def test_thirty_symbols_fit_in_one_answer(market: ReplayMarket, call: Call) -> None:
     symbols = [listing.symbol for listing in market.universe("sp500")][:30]
-    answer = call(make_context(market), "chart_study_get", symbols=symbols, sections=["levels", "trend"])
+    answer = call(market, "chart_study_get", symbols=symbols, sections=["levels", "trend"])
     assert answer.has_data
     assert len(answer.text().encode()) < MAX_OUTPUT_BYTES
-    whole = call(make_context(market), "chart_study_get", symbols=symbols[:12])
+    whole = call(market, "chart_study_get", symbols=symbols[:12])
     assert whole.has_data
 
 
-def test_the_bars_themselves(make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(apple_market()), "price_history_get", symbols=["AAPL"], sessions=30)
+def test_the_bars_themselves(call: Call) -> None:
+    answer = call(apple_market(), "price_history_get", symbols=["AAPL"], sessions=30)
     assert answer.payload["columns"] == ["date", "open", "high", "low", "close", "volume"]
     (found,) = answer.payload["histories"]
     assert (found["adjusted"], len(found["rows"])) == (False, 30)
     last = apple()
     assert found["rows"][-1] == ["2010-05-05", 253.03, 258.14, 248.73, 255.985, int(last.volume[-1])]
-    weeks = call(make_context(apple_market()), "price_history_get", symbols=["AAPL"], sessions=30, interval="week")
+    weeks = call(apple_market(), "price_history_get", symbols=["AAPL"], sessions=30, interval="week")
     (found,) = weeks.payload["histories"]
     assert (len(found["rows"]), found["weekIncomplete"]) == (6, True)
     assert found["rows"][-1][:2] == ["2010-05-05", float(last.open[-3])]
@@ -148,15 +146,15 @@ def test_more_rows_than_fit_are_refused_before_any_is_read(make_context: MakeCon
     )
 
 
-def test_the_most_rows_fit_in_an_answer(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
+def test_the_most_rows_fit_in_an_answer(market: ReplayMarket, call: Call) -> None:
     symbols = [listing.symbol for listing in market.universe("sp500")][:20]
-    answer = call(make_context(market), "price_history_get", symbols=symbols, sessions=32)
+    answer = call(market, "price_history_get", symbols=symbols, sessions=32)
     assert answer.has_data
     assert 0 < len(answer.text().encode()) < MAX_OUTPUT_BYTES
 
 
-def test_a_session_without_a_bar_has_no_row(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market), "price_history_get", symbols=["AAPL"], sessions=60)
+def test_a_session_without_a_bar_has_no_row(market: ReplayMarket, call: Call) -> None:
+    answer = call(market, "price_history_get", symbols=["AAPL"], sessions=60)
     (found,) = answer.payload["histories"]
     sessions = set(market.sessions(60))
     held = [str(day) for day in market.bars("AAPL", 60).dates if day in sessions]

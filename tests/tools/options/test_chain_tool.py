@@ -23,10 +23,10 @@ def gaps_of(answer: Any) -> dict[str, str]:
     return {gap["what"]: gap["reason"] for gap in answer.payload["missing"]}
 
 
-def test_each_row_has_its_figures(make_context: MakeContext, call: Call) -> None:
+def test_each_row_has_its_figures(call: Call) -> None:
     quoted = row("MSFT240405P00335000", 3.85, 3.95, volume=60.0, open_interest=700.0)
     msft = market({"MSFT": [quoted]}, spots={"MSFT": 356.77}, dividend_yield=0.009)
-    answer = call(make_context(msft), "option_chain_get", symbols=["msft"])
+    answer = call(msft, "option_chain_get", symbols=["msft"])
     (found,) = answer.payload["contracts"]
     assert found == {
         "contract": "MSFT240405P00335000", "kind": "put", "expiry": "2024-04-05", "dte": 21, "strike": 335.0,
@@ -60,8 +60,8 @@ def test_the_windows_choose(make_context: MakeContext, call: Call) -> None:
     assert {strike for _, strike in strikes(kind="call")} == {105.0, 110.0}
 
 
-def test_strikes_near_levels_come_nearest_first(make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market()), "option_chain_get", symbols=["AAA"], near=[96.0, 88.0], **WIDE)
+def test_strikes_near_levels_come_nearest_first(call: Call) -> None:
+    answer = call(market(), "option_chain_get", symbols=["AAA"], near=[96.0, 88.0], **WIDE)
     found = [(one["strike"], one["level"], one["fromLevel"]) for one in answer.payload["contracts"]]
     assert found == [(95.0, 96.0, -0.0104), (90.0, 88.0, 0.0227)]
 
@@ -126,24 +126,24 @@ def test_unknown_figures_of_a_contract_are_null(make_context: MakeContext, call:
     assert gaps_of(strict) == {"contracts left out": "1 puts: 1 open interest not known"}
 
 
-def test_a_market_without_chains_is_one_gap(make_context: MakeContext, call: Call, market: ReplayMarket) -> None:
-    answer = call(make_context(market), "option_chain_get", symbols=["AAPL", "MSFT"])
+def test_a_market_without_chains_is_one_gap(call: Call, market: ReplayMarket) -> None:
+    answer = call(market, "option_chain_get", symbols=["AAPL", "MSFT"])
     assert not answer.has_data
     (gap,) = answer.payload["missing"]
     assert gap["what"] == "option chain"
     assert "configure DESK_MARKET=yahoo for them, or DESK_REPLAY_OPTIONS=modelled" in gap["reason"]
 
 
-def test_a_symbol_without_options_is_its_own_gap(make_context: MakeContext, call: Call) -> None:
+def test_a_symbol_without_options_is_its_own_gap(call: Call) -> None:
     far = market(trouble={"BBB": MarketUnavailable("far is down")})
-    answer = call(make_context(far), "option_chain_get", symbols=["BBB", "AAA", "CCC"], **WIDE)
+    answer = call(far, "option_chain_get", symbols=["BBB", "AAA", "CCC"], **WIDE)
     assert answer.has_data
     gaps = {gap["symbol"]: gap["reason"] for gap in answer.payload["missing"] if gap["what"] == "option chain"}
     assert gaps == {"BBB": "far is down", "CCC": "the far market has no options of CCC"}
 
 
-def test_an_empty_window_of_days_is_stated(make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market({"AAA": []})), "option_chain_get", symbols=["AAA"])
+def test_an_empty_window_of_days_is_stated(call: Call) -> None:
+    answer = call(market({"AAA": []}), "option_chain_get", symbols=["AAA"])
     assert not answer.has_data
     assert gaps_of(answer) == {"contracts": "no contract expires in 14 to 45 days"}
 
@@ -159,8 +159,8 @@ def test_an_empty_window_of_days_is_stated(make_context: MakeContext, call: Call
         ({"limit": 101}, "argument 'limit' is 101"),
     ],
 )
-def test_wrong_wishes_are_explained(make_context: MakeContext, call: Call, wish: dict[str, Any], error: str) -> None:
-    answer = call(make_context(FarMarket()), "option_chain_get", symbols=["AAA"], **wish)
+def test_wrong_wishes_are_explained(call: Call, wish: dict[str, Any], error: str) -> None:
+    answer = call(FarMarket(), "option_chain_get", symbols=["AAA"], **wish)
     assert not answer.success
     assert error in answer.payload["error"]
 

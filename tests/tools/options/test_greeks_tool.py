@@ -78,19 +78,19 @@ def test_a_contract_that_expires_today_has_no_greeks(make_context: MakeContext, 
     assert (found["dte"], found["mid"], found["roc"], found["problem"]) == (0, 5.2, None, "it expires today")
 
 
-def test_a_name_that_is_no_contract_is_refused(make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market()), "option_greeks_get", contracts=["AAPL"])
+def test_a_name_that_is_no_contract_is_refused(call: Call) -> None:
+    answer = call(market(), "option_greeks_get", contracts=["AAPL"])
     assert not answer.success
     assert "argument 'contracts.0' is 'AAPL': a contract is an OCC symbol" in answer.payload["error"]
 
 
-def test_a_market_without_chains_is_one_gap(make_context: MakeContext, call: Call, market: ReplayMarket) -> None:
-    answer = call(make_context(market), "option_greeks_get", contracts=["AAPL100917P00240000", "MSFT100917P00024000"])
+def test_a_market_without_chains_is_one_gap(call: Call, market: ReplayMarket) -> None:
+    answer = call(market, "option_greeks_get", contracts=["AAPL100917P00240000", "MSFT100917P00024000"])
     assert not answer.has_data
     assert [gap["what"] for gap in answer.payload["missing"]] == ["option chain"]
 
 
-def test_an_answer_of_fifty_contracts_fits(make_context: MakeContext, call: Call) -> None:
+def test_an_answer_of_fifty_contracts_fits(call: Call) -> None:
     names = [row.contract.symbol for row in fair_chain()]
-    answer = call(make_context(market()), "option_greeks_get", contracts=names)
+    answer = call(market(), "option_greeks_get", contracts=names)
     assert len(answer.payload["contracts"]) == len(names) == 26

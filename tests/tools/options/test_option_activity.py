@@ -24,7 +24,7 @@ def gaps_of(answer: Any) -> dict[str, str]:
     return {gap["what"]: gap["reason"] for gap in answer.payload["missing"]}
 
 
-def test_volume_over_open_interest(make_context: MakeContext, call: Call) -> None:
+def test_volume_over_open_interest(call: Call) -> None:
     listed = [
         row(PUT, 1.0, 1.1, volume=2000.0, open_interest=1000.0),
         row(CALL, 1.0, 1.1, volume=500.0, open_interest=0.0),
@@ -32,7 +32,7 @@ def test_volume_over_open_interest(make_context: MakeContext, call: Call) -> Non
         row("AAA240419C00115000", 1.0, 1.1, volume=1999.0, open_interest=1000.0),  # not twice
         row("AAA240419C00120000", 1.0, 1.1, volume=5000.0, open_interest=None),
     ]
-    answer = call(make_context(market({"AAA": listed})), "options_unusual", symbols=["AAA"])
+    answer = call(market({"AAA": listed}), "options_unusual", symbols=["AAA"])
     found = [(one["contract"], one["volumeToInterest"], one["fromSpot"]) for one in answer.payload["contracts"]]
     assert found == [(PUT, 2.0, -0.05), (CALL, None, 0.05)]
     assert gaps_of(answer)["openInterest"] == "not known of 1 contracts with volume"
@@ -60,9 +60,9 @@ def test_volume_over_its_own_past(make_context: MakeContext, call: Call, store: 
     assert (total["callVolumeToUsual"], total["callUnusual"]) == (1.5, False)
 
 
-def test_a_limit_is_stated(make_context: MakeContext, call: Call) -> None:
+def test_a_limit_is_stated(call: Call) -> None:
     listed = [row(f"AAA240419P{strike:05d}000", 1.0, 1.1, volume=1e4) for strike in range(90, 96)]
-    answer = call(make_context(market({"AAA": listed})), "options_unusual", symbols=["AAA"], limit=2)
+    answer = call(market({"AAA": listed}), "options_unusual", symbols=["AAA"], limit=2)
     assert len(answer.payload["contracts"]) == 2
     assert gaps_of(answer)["rows"] == "6 contracts are unusual, 2 are shown"
 
@@ -170,42 +170,42 @@ def test_a_mark_of_today_or_later_is_no_history(
     assert (found["ivRank"], found["ivRankDays"]) == (None, 0)
 
 
-def test_without_a_chain_the_realised_figures_stay(make_context: MakeContext, call: Call, market: ReplayMarket) -> None:
-    answer = call(make_context(market), "volatility_get", symbols=["MMM"])
+def test_without_a_chain_the_realised_figures_stay(call: Call, market: ReplayMarket) -> None:
+    answer = call(market, "volatility_get", symbols=["MMM"])
     found = only(answer)
     assert found["hv20"] is not None
     assert (found["iv"], found["impliedMove"], found["ivRank"]) == (None, None, None)
     assert "DESK_REPLAY_OPTIONS=modelled" in gaps_of(answer)["option chain"]
 
 
-def test_without_bars_the_implied_figures_stay(make_context: MakeContext, call: Call) -> None:
-    answer = call(make_context(market()), "volatility_get", symbols=["AAA"])
+def test_without_bars_the_implied_figures_stay(call: Call) -> None:
+    answer = call(market(), "volatility_get", symbols=["AAA"])
     found = only(answer)
     assert (found["hv20"], found["yangZhang20"], found["ivHvRatio"]) == (None, None, None)
     assert found["iv"] is not None
     assert gaps_of(answer)["bars"] == "unknown symbol AAA"
 
 
-def test_ten_bars_and_a_flat_line_give_nothing_false(make_context: MakeContext, call: Call) -> None:
+def test_ten_bars_and_a_flat_line_give_nothing_false(call: Call) -> None:
     histories = {"AAA": daily("AAA", [10.0, 11.0] * 5), "BBB": daily("BBB", [10.0] * 100)}
     far = market({"AAA": fair_chain(), "BBB": fair_chain("BBB")}, histories=histories)
-    short, flat = call(make_context(far), "volatility_get", symbols=["AAA", "BBB"]).payload["volatilities"]
+    short, flat = call(far, "volatility_get", symbols=["AAA", "BBB"]).payload["volatilities"]
     assert (short["hv20"], short["yangZhang20"], short["hvRank"], short["ivHvRatio"]) == (None, None, None, None)
     assert (flat["hv20"], flat["yangZhang20"], flat["hvRank"], flat["ivHvRatio"]) == (0.0, 0.0, None, None)
 
 
-def test_a_chain_without_a_price_at_the_money(make_context: MakeContext, call: Call, known: ChainMarket) -> None:
+def test_a_chain_without_a_price_at_the_money(call: Call, known: ChainMarket) -> None:
     put, call_ = "AAA240419P00100000", "AAA240419C00100000"
     known.rows = {"AAA": [row(put, 2.0, 1.0), row(call_, 2.0, 2.1), row("AAA240419P00050000", 0.0, 0.1)]}
-    answer = call(make_context(known), "volatility_get", symbols=["AAA"])
+    answer = call(known, "volatility_get", symbols=["AAA"])
     assert (only(answer)["iv"], only(answer)["impliedMove"], only(answer)["putSkew"]) == (None, None, None)
     gaps = gaps_of(answer)
     assert gaps["iv"] == f"not at the money of 2024-04-19: {put}: a crossed quote, its bid above its ask"
     assert gaps["putSkew"] == "no put of 2024-04-19 with a delta within 0.1 of -0.25 has a volatility"
     known.rows = {"AAA": [row(put, 2.0, 2.1)]}
-    assert gaps_of(call(make_context(known), "volatility_get", symbols=["AAA"]))["iv"].startswith("no strike of")
+    assert gaps_of(call(known, "volatility_get", symbols=["AAA"]))["iv"].startswith("no strike of")
     known.rows = {"AAA": []}
-    answer = call(make_context(known), "volatility_get", symbols=["AAA"])
+    answer = call(known, "volatility_get", symbols=["AAA"])
     assert gaps_of(answer)["iv"] == "no contract expires in 7 to 60 days"
 
 

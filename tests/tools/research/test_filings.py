@@ -143,11 +143,7 @@ def test_share_classes_and_unknown_names(sec: FarSec, ask: Ask) -> None:
     assert [row["symbol"] for row in answer.payload["companies"]] == ["BRK.B"]
     assert answer.payload["missing"] == [
         {"symbol": "ZZZZQ", "what": "filings", "reason": "unknown symbol ZZZZQ: EDGAR has no such ticker"},
-        {
-            "symbol": "MSFT",
-            "what": "filings",
-            "reason": "unknown symbol MSFT: EDGAR has no filings under its number",
-        },
+        {"symbol": "MSFT", "what": "filings", "reason": "unknown symbol MSFT: EDGAR has no filings under its number"},
     ]
 
 
@@ -195,12 +191,12 @@ def test_a_replay_asks_for_none(market: ReplayMarket, make_context: MakeContext,
     assert sec.asked == []
 
 
-def test_a_market_with_filings_of_its_own_is_asked_in_a_replay_too(make_context: MakeContext, call: Call) -> None:
+def test_a_market_with_filings_of_its_own_is_asked_in_a_replay_too(call: Call) -> None:
     rows = [
         Filing(symbol="A", form="8-K", filed=at.date(), accession="1", url="https://x", known_at=at)
         for at in (NOW, NOW + dt.timedelta(seconds=1))
     ]
-    answer = call(make_context(CompanyMarket(filed={"A": rows})), "sec_filings", symbols=["A"])
+    answer = call(CompanyMarket(filed={"A": rows}), "sec_filings", symbols=["A"])
     assert [row["knownAt"] for row in answer.payload["companies"][0]["filings"]] == [NOW.isoformat()]
     assert "filingsSource" not in answer.payload
 

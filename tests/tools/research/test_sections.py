@@ -43,13 +43,13 @@ def test_price_sections_are_those_of_their_tools(market: ReplayMarket, make_cont
         assert lacking <= {(gap.get("symbol"), gap["what"]) for gap in answer.payload["missing"]}
 
 
-def test_insiders_and_institutions_are_sums_of_what_was_known(make_context: MakeContext, call: Call) -> None:
+def test_insiders_and_institutions_are_sums_of_what_was_known(call: Call) -> None:
     market = CompanyMarket(
         {"A": daily("A", [1, 2]), "B": daily("B", [1, 2])},
         trades={"A": [trade(3), trade(200), trade(1, LATER)]},
         held={"A": [holder("Big\x00", 0.08, 0.01), holder("Small", 0.02, -0.5), holder("Later", 0.5, 0.1, LATER)]},
     )
-    answer = call(make_context(market), "symbol_overview", symbols=["A", "B"], sections=["insiders", "hedgeFunds"])
+    answer = call(market, "symbol_overview", symbols=["A", "B"], sections=["insiders", "hedgeFunds"])
     first, second = answer.payload["overviews"]
     assert first["hedgeFunds"] == {
         "listed": 2,
@@ -71,21 +71,19 @@ def test_insiders_and_institutions_are_sums_of_what_was_known(make_context: Make
     ]
 
 
-def test_a_holder_without_its_share_leaves_the_sum_unknown(make_context: MakeContext, call: Call) -> None:
+def test_a_holder_without_its_share_leaves_the_sum_unknown(call: Call) -> None:
     market = CompanyMarket({"A": daily("A", [1])}, held={"A": [holder("B", None, None)]})
-    (row,) = call(make_context(market), "symbol_overview", symbols=["A"], sections=["hedgeFunds"]).payload["overviews"]
+    (row,) = call(market, "symbol_overview", symbols=["A"], sections=["hedgeFunds"]).payload["overviews"]
     assert (row["hedgeFunds"]["ofOutstanding"], row["hedgeFunds"]["increased"]) == (None, 0)
 
 
-def test_the_replay_s_summary_has_its_prices_and_names_what_is_not_known(
-    market: ReplayMarket, make_context: MakeContext, call: Call
-) -> None:
-    answer = call(make_context(market), "symbol_overview", symbols=["AAPL"], sections=["summaryMarkdown"])
+def test_the_replay_s_summary_has_its_prices_and_names_what_is_not_known(market: ReplayMarket, call: Call) -> None:
+    answer = call(market, "symbol_overview", symbols=["AAPL"], sections=["summaryMarkdown"])
     assert answer.has_data
     (row,) = answer.payload["overviews"]
     title, prices, lacking = row["summaryMarkdown"].split("\n")
     assert title == "**AAPL** Apple Inc., Information Technology, Computer Hardware, last price 251.79"
-    (signals,) = call(make_context(market), "signals_get", symbols=["AAPL"]).payload["signals"]
+    (signals,) = call(market, "signals_get", symbols=["AAPL"]).payload["signals"]
     assert prices.startswith(f"- 20 sessions {signals['momentum20']:+.1%}, 60 sessions {signals['momentum60']:+.1%}, ")
     assert prices.endswith(" (replay, 2010-08-12)")
     assert lacking == "- Not known: fundamentals, earnings, ratings, insiders"
@@ -93,9 +91,9 @@ def test_the_replay_s_summary_has_its_prices_and_names_what_is_not_known(
     assert {gap["what"] for gap in answer.payload["missing"]} >= {"fundamentals", "earnings", "ratings", "insiders"}
 
 
-def test_a_summary_of_nothing_is_no_data(make_context: MakeContext, call: Call) -> None:
+def test_a_summary_of_nothing_is_no_data(call: Call) -> None:
     market = CompanyMarket({"A": daily("A", [1], last=TODAY - dt.timedelta(days=3))})
-    answer = call(make_context(market), "symbol_overview", symbols=["A"], sections=["summaryMarkdown"])
+    answer = call(market, "symbol_overview", symbols=["A"], sections=["summaryMarkdown"])
     assert not answer.has_data
     assert answer.payload["overviews"][0]["summaryMarkdown"] == (
         "**A** A Inc., last price 1\n- Not known: signals, fundamentals, earnings, ratings, insiders"

@@ -12,12 +12,22 @@ import numpy.typing as npt
 
 from chordesk.models.market import Listing
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.market.files.tables import Cells, Part, Problems, day_of, is_empty, number_of, parts_of
+from chordesk.tools.market.files.tables import (
+    UNREAD,
+    Column,
+    Parsed,
+    Part,
+    Problems,
+    Unreadable,
+    day_of,
+    numbers,
+    parts_of,
+    rows_of,
+    symbol_of,
+)
 from chordesk.tools.market.protocol import Floats
-from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
 PRICES = ("open", "high", "low", "close")
-_UNREAD = -1
 
 
 class Rows(NamedTuple):
@@ -53,79 +63,19 @@ class Rows(NamedTuple):
         return dt.date.fromordinal(int(self.day[at]))
 
 
-class Days:
-    """Reader of days; each text is read once."""
-
-    def __init__(self, problems: Problems) -> None:
-        self._problems = problems
-        self._known: dict[str, int | str] = {}
-
-    def read(self, part: Part, column: str) -> npt.NDArray[np.int32]:
-        """Return the days of a column as ordinals, -1 for a cell that is a problem now."""
-        found = np.empty(len(part), dtype=np.int32)
-        for at, cell in enumerate(part.cells[column]):
-            day = self._ordinal(cell if isinstance(cell, str) else f"{cell:.0f}")
-            if isinstance(day, str):
-                self._problems.error(part.file, day, int(part.rows[at]), part.written[column])
-                day = _UNREAD
-            found[at] = day
-        return found
-
-    def _ordinal(self, text: str) -> int | str:
-        known = self._known.get(text)
-        if known is None:
-            day = day_of(text)
-            known = self._known[text] = day if isinstance(day, str) else day.toordinal()
-        return known
-
-
-def numbers(part: Part, column: str, problems: Problems) -> Floats:
-    """Return a column as numbers, not a number for an empty cell and for a column that the table does not have,
-    infinite for a cell that is a problem now."""
-    cells = part.cells.get(column)
-    if cells is None:
-        return np.full(len(part), np.nan)
-    try:
-        found = np.array(cells, dtype=np.float64)
-        if not np.isinf(found).any():
-            return found
-    except ValueError:
-        pass
-    return np.array([_number(part, column, cells, at, problems) for at in range(len(part))])
-
-
-def _number(part: Part, column: str, cells: Cells, at: int, problems: Problems) -> float:
-    found = number_of(str(cells[at]))
-    if isinstance(found, str):
-        problems.error(part.file, found, int(part.rows[at]), part.written[column])
-        return float("inf")
-    return found
-
-
-def joined(symbols: Sequence[str], files: Sequence[str], parts: Sequence[Sequence[npt.NDArray[np.generic]]]) -> Rows:
-    """Return the rows of parts, each a sequence of arrays in the order of the fields of Rows."""
-    kinds = (np.int32, np.int32, np.int64, np.int32, *[np.float64] * 6)
-    arrays = [
-        np.concatenate([part[place] for part in parts]).astype(kind, copy=False) if parts else np.empty(0, kind)
-        for place, kind in enumerate(kinds)
-    ]
-    return Rows(tuple(symbols), tuple(files), *arrays)
-
-
 PriceKind = Literal["auto", "raw", "adjusted"]
 Array = npt.NDArray[np.generic]
 _CLOSES = ("close", "adjusted")
 
-# Our names, and those of files, the preferred first.
 BAR_COLUMNS = {
-    "day": ("date", "day", "datetime", "timestamp", "time", "tradedate", "indexlevel0", "unnamed0", ""),
-    "symbol": ("symbol", "ticker", "sym", "name"),
-    "open": ("open", "openprice", "o"),
-    "high": ("high", "highprice", "h"),
-    "low": ("low", "lowprice", "l"),
-    "close": ("close", "closeprice", "closelast", "c"),
-    "adjusted": ("adjclose", "adjustedclose", "closeadj", "closeadjusted"),
-    "volume": ("volume", "vol", "v"),
+    "day": Column(("date", "day", "datetime", "timestamp", "time", "tradedate", "indexlevel0", "unnamed0", "")),
+    "symbol": Column(("symbol", "ticker", "sym", "name")),
+    "open": Column(("open", "openprice", "o")),
+    "high": Column(("high", "highprice", "h")),
+    "low": Column(("low", "lowprice", "l")),
+    "close": Column(("close", "closeprice", "closelast", "c")),
+    "adjusted": Column(("adjclose", "adjustedclose", "closeadj", "closeadjusted")),
+    "volume": Column(("volume", "vol", "v")),
 }
 
 
@@ -134,8 +84,9 @@ class BarReader:
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
-        self._days = Days(problems)
         self._symbols: dict[str, int] = {}
+        self._days = Parsed(lambda text: day_of(text).toordinal(), problems)
+        self._owners = Parsed(lambda text: self._owner(symbol_of(text)), problems)
         self._files: list[str] = []
         self._parts: list[Sequence[Array]] = []
         self.columns: dict[str, frozenset[str]] = {}
@@ -143,34 +94,41 @@ class BarReader:
     def read(self, path: Path, name: str, symbol: str | None) -> None:
         """Read a file. symbol: of a file without a column for it; None for a long table, which needs one."""
         self._files.append(name)
+        empty = True
         for part in parts_of(path, name, BAR_COLUMNS, self._problems):
             if name not in self.columns:
                 self.columns[name] = frozenset(part.cells)
                 if not self._can_be_read(part, symbol):
                     return
-            self._take(part, symbol)
-        if name in self.columns and not any(self._is_of(place, name) for place in range(len(self._parts))):
+            if len(part):
+                self._take(part, symbol)
+                empty = False
+        if name in self.columns and empty:
             self._problems.error(name, "has no row below its header")
 
     def rows(self) -> Rows:
-        """Return all rows that have a day and a symbol."""
-        rows = joined(list(self._symbols), self._files, self._parts)
+        """Return all rows that have a day and a symbol, the symbols in ascending order."""
+        kinds = (np.int32, np.int32, np.int64, np.int32, *[np.float64] * 6)
+        arrays = [
+            np.concatenate([part[place] for part in self._parts]).astype(kind, copy=False)
+            if self._parts
+            else np.empty(0, kind)
+            for place, kind in enumerate(kinds)
+        ]
+        symbols = sorted(self._symbols)
+        ranks = np.array([symbols.index(symbol) for symbol in self._symbols] + [UNREAD], dtype=np.int32)
+        arrays[0] = ranks[arrays[0]]
+        rows = Rows(tuple(symbols), tuple(self._files), *arrays)
         return rows.taken((rows.day >= 0) & (rows.owner >= 0))
 
-    def _is_of(self, place: int, name: str) -> bool:
-        files = self._parts[place][1]
-        return bool(len(files)) and self._files[int(files[0])] == name
-
     def _can_be_read(self, part: Part, symbol: str | None) -> bool:
-        has, lacks = part.cells.keys(), []
-        lacks += ["date"] if "day" not in has else []
+        has = part.cells.keys()
+        lacks = ["date"] if "day" not in has else []
         lacks += ["close (or adj close)"] if not has & {"close", "adjusted"} else []
         lacks += ["symbol"] if symbol is None and "symbol" not in has else []
-        ranged = [name for name in ("open", "high", "low") if name in has]
-        if lacks:
-            known = ", ".join(part.written.values()) or "none that is known"
-            self._problems.error(part.file, f"has no column {', no column '.join(lacks)}; its columns are {known}", 1)
+        if not part.has(lacks, self._problems):
             return False
+        ranged = [name for name in ("open", "high", "low") if name in has]
         if ranged and len(ranged) < 3:
             lacking = " and ".join(name for name in ("open", "high", "low") if name not in ranged)
             reason = f"has {' and '.join(ranged)} and no {lacking}; give all three, or the close alone"
@@ -179,27 +137,20 @@ class BarReader:
         return True
 
     def _take(self, part: Part, symbol: str | None) -> None:
-        if not len(part):
-            return
+        owners = self._owners.read(part, "symbol") if "symbol" in part.cells else self._of_file(part, symbol or "")
         figures = [numbers(part, name, self._problems) for name in (*PRICES, "adjusted", "volume")]
         place = np.full(len(part), len(self._files) - 1)
-        self._parts.append([self._owners(part, symbol), place, part.rows, self._days.read(part, "day"), *figures])
+        self._parts.append([owners, place, part.rows, self._days.read(part, "day"), *figures])
 
-    def _owners(self, part: Part, symbol: str | None) -> Array:
-        if "symbol" not in part.cells:
-            return np.full(len(part), self._owner(symbol or "", part, None))
-        return np.array([self._owner(str(cell), part, at) for at, cell in enumerate(part.cells["symbol"])])
+    def _of_file(self, part: Part, symbol: str) -> Array:
+        try:
+            return np.full(len(part), self._owner(symbol_of(symbol)))
+        except Unreadable as error:
+            self._problems.error(part.file, str(error))
+            return np.full(len(part), UNREAD)
 
-    def _owner(self, text: str, part: Part, at: int | None) -> int:
-        symbol = text.strip().upper()
-        if symbol not in self._symbols:
-            if not is_symbol(symbol):
-                row = None if at is None else int(part.rows[at])
-                reason = f"{text[:40]!r} is no symbol: {SYMBOL_RULE}"
-                self._problems.error(part.file, reason, row, part.written.get("symbol"))
-                return -1
-            self._symbols[symbol] = len(self._symbols)
-        return self._symbols[symbol]
+    def _owner(self, symbol: str) -> int:
+        return self._symbols.setdefault(symbol, len(self._symbols))
 
 
 def priced(
@@ -361,40 +312,22 @@ def _name(rows: Rows, at: int) -> str:
 
 
 UNIVERSE_COLUMNS = {
-    "symbol": ("symbol", "ticker", "sym"),
-    "name": ("name", "company", "companyname", "security", "longname"),
-    "sector": ("sector", "gicssector"),
-    "industry": ("industry", "gicssubindustry", "subindustry"),
+    "symbol": Column(("symbol", "ticker", "sym"), symbol_of, required=True),
+    "name": Column(("name", "company", "companyname", "security", "longname")),
+    "sector": Column(("sector", "gicssector")),
+    "industry": Column(("industry", "gicssubindustry", "subindustry")),
 }
-_TEXTS = ("name", "sector", "industry")
 
 
 def read_universe(path: Path, name: str, with_bars: Container[str], problems: Problems) -> dict[str, Listing]:
     """Return the listings of a universe file by symbol; a symbol without bars is a warning and is left out."""
     found: dict[str, Listing] = {}
-    for part in parts_of(path, name, UNIVERSE_COLUMNS, problems):
-        if "symbol" not in part.cells:
-            problems.error(name, "has no column symbol", 1)
-            return {}
-        for at in range(len(part)):
-            listing = _listing(part, at, problems)
-            if listing is None:
-                continue
-            row = int(part.rows[at])
-            if listing.symbol in found:
-                problems.error(name, f"{listing.symbol} is listed twice", row, "symbol")
-            elif listing.symbol not in with_bars:
-                problems.warn(name, f"{listing.symbol} has no bars, and is left out", row, "symbol")
-            else:
-                found[listing.symbol] = listing
+    for row, values, _ in rows_of(path, name, UNIVERSE_COLUMNS, problems):
+        symbol = values["symbol"]
+        if symbol in found:
+            problems.error(name, f"{symbol} is listed twice", row, "symbol")
+        elif symbol not in with_bars:
+            problems.warn(name, f"{symbol} has no bars, and is left out", row, "symbol")
+        else:
+            found[symbol] = Listing(**values)
     return found
-
-
-def _listing(part: Part, at: int, problems: Problems) -> Listing | None:
-    symbol = str(part.cells["symbol"][at]).strip().upper()
-    if not is_symbol(symbol):
-        reason = f"{symbol[:40]!r} is no symbol: {SYMBOL_RULE}"
-        problems.error(part.file, reason, int(part.rows[at]), part.written["symbol"])
-        return None
-    texts = {name: str(part.cells[name][at]).strip() for name in _TEXTS if name in part.cells}
-    return Listing(symbol=symbol, **{name: text for name, text in texts.items() if not is_empty(text)})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -15,35 +14,45 @@ import numpy.typing as npt
 from chordesk.models.contracts import ChainRow, Greeks, OptionContract, contract_of, parse_contract, root_of
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import REPLAY_TIME
-from chordesk.tools.market.files.bars import numbers
-from chordesk.tools.market.files.tables import Cells, Part, Problems, day_of, moment_of, parts_of, plain
+from chordesk.tools.market.files.tables import (
+    Column,
+    Parsed,
+    Part,
+    Problems,
+    Unreadable,
+    day_of,
+    moment_of,
+    numbers,
+    parts_of,
+    plain,
+)
 from chordesk.tools.market.protocol import Floats
 
 CHAIN_COLUMNS = {
-    "quoted": ("quotedatetime", "quotedate", "quotetime", "datetime", "timestamp", "date", "asof", "time"),
-    "contract": ("contract", "contractsymbol", "occ", "osi", "optionsymbol", "optionid"),
-    "symbol": ("underlying", "underlyingsymbol", "symbol", "ticker", "root"),
-    "expiry": ("expiry", "expiration", "expirationdate", "expirydate", "expiredate", "exdate"),
-    "kind": ("kind", "optiontype", "type", "callput", "putcall", "cp", "cpflag", "right"),
-    "strike": ("strike", "strikeprice"),
-    "bid": ("bid", "bidprice"),
-    "ask": ("ask", "askprice", "offer"),
-    "last": ("last", "lastprice", "lasttrade"),
-    "volume": ("volume", "vol"),
-    "interest": ("openinterest", "oi"),
-    "iv": ("iv", "impliedvolatility", "impliedvol"),
-    "delta": ("delta",),
-    "gamma": ("gamma",),
-    "theta": ("theta",),
-    "vega": ("vega",),
-    "rho": ("rho",),
-    "spot": ("spot", "spotprice", "underlyingprice", "underlyinglast", "stockprice"),
+    "quoted": Column(("quotedatetime", "quotedate", "quotetime", "datetime", "timestamp", "date", "asof", "time")),
+    "contract": Column(("contract", "contractsymbol", "occ", "osi", "optionsymbol", "optionid")),
+    "symbol": Column(("underlying", "underlyingsymbol", "symbol", "ticker", "root")),
+    "expiry": Column(("expiry", "expiration", "expirationdate", "expirydate", "expiredate", "exdate")),
+    "kind": Column(("kind", "optiontype", "type", "callput", "putcall", "cp", "cpflag", "right")),
+    "strike": Column(("strike", "strikeprice")),
+    "bid": Column(("bid", "bidprice")),
+    "ask": Column(("ask", "askprice", "offer")),
+    "last": Column(("last", "lastprice", "lasttrade")),
+    "volume": Column(("volume", "vol")),
+    "interest": Column(("openinterest", "oi")),
+    "iv": Column(("iv", "impliedvolatility", "impliedvol")),
+    "delta": Column(("delta",)),
+    "gamma": Column(("gamma",)),
+    "theta": Column(("theta",)),
+    "vega": Column(("vega",)),
+    "rho": Column(("rho",)),
+    "spot": Column(("spot", "spotprice", "underlyingprice", "underlyinglast", "stockprice")),
 }
 FIGURES = ("bid", "ask", "last", "volume", "interest", "iv", "delta", "gamma", "theta", "vega", "rho", "spot")
 _GREEKS = ("delta", "gamma", "theta", "vega")
 _KINDS: dict[str, Literal["call", "put"]] = {"c": "call", "call": "call", "calls": "call", "p": "put", "put": "put"}
+_TERMS = ("symbol", "expiry", "kind", "strike")
 _LAST_OF_THE_CLOSE = dt.time(16, 15)
-_UNREAD = -1
 
 
 class ChainTable(NamedTuple):
@@ -111,38 +120,35 @@ def read_chains(path: Path, name: str, problems: Problems) -> ChainTable:
 
 
 class _Reader:
-    """Reader of the parts of a file of chains. Each contract and each time is read once."""
+    """Reader of the parts of a file of chains."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._contracts: dict[OptionContract, int] = {}
-        self._named: dict[tuple[str, ...], int | tuple[str, str]] = {}
-        self._times: dict[str, int | str] = {}
-        self._parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int64]]] = []
+        self._named = Parsed(lambda text: self._place(_named_contract(text)), problems)
+        self._described = Parsed(lambda *terms: self._place(_described_contract(*terms)), problems)
+        self._times = Parsed(lambda text: _known_from(moment_of(text, NEW_YORK)), problems)
+        self._parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
         self._figures: dict[str, list[Floats]] = {figure: [] for figure in FIGURES}
 
     def can_read(self, part: Part) -> bool:
         has = part.cells.keys()
-        terms = ("symbol", "expiry", "kind", "strike")
         lacks = [] if "quoted" in has else ["quote date"]
-        if "contract" not in has and not has >= set(terms):
-            lacks.append(f"contract (or {', '.join(terms)})")
-        lacks += [name for name in ("bid", "ask") if name not in has]
-        if lacks:
-            known = ", ".join(part.written.values()) or "none that is known"
-            self._problems.error(part.file, f"has no column {', no column '.join(lacks)}; its columns are {known}", 1)
-        return not lacks
+        if "contract" not in has and not has >= set(_TERMS):
+            lacks.append(f"contract (or {', '.join(_TERMS)})")
+        return part.has((*lacks, *(name for name in ("bid", "ask") if name not in has)), self._problems)
 
     def take(self, part: Part) -> None:
-        terms = ("contract",) if "contract" in part.cells else ("symbol", "expiry", "kind", "strike")
-        cells = [part.cells[name] for name in terms]
-        contracts = np.array([self._contract(part, at, terms, cells) for at in range(len(part))], dtype=np.int32)
-        quoted = part.cells["quoted"]
-        times = np.array([self._time(part, at, str(quoted[at])) for at in range(len(part))], dtype=np.int64)
+        named = "contract" in part.cells
+        contracts = self._named.read(part, "contract") if named else self._described.read(part, *_TERMS)
+        times = self._times.read(part, "quoted")
         usable = (contracts >= 0) & (times >= 0)
         for name, kept in self._figures.items():
             kept.append(numbers(part, name, self._problems)[usable])
         self._parts.append((times[usable], contracts[usable], part.rows[usable]))
+
+    def _place(self, contract: OptionContract) -> int:
+        return self._contracts.setdefault(contract, len(self._contracts))
 
     def table(self) -> ChainTable:
         known = tuple(self._contracts)
@@ -158,52 +164,30 @@ class _Reader:
         figures = {name: np.concatenate(parts)[order] for name, parts in self._figures.items()}
         return ChainTable(known, roots, start, at[order], contract[order].astype(np.int32), row[order], figures)
 
-    def _contract(self, part: Part, at: int, terms: Sequence[str], cells: Sequence[Cells]) -> int:
-        written = tuple(str(column[at]).strip() for column in cells)
-        found = self._named.get(written)
-        if found is None:
-            found = self._named[written] = self._read_contract(terms, written)
-        if isinstance(found, tuple):
-            self._problems.error(part.file, found[1], int(part.rows[at]), part.written[found[0]])
-            return _UNREAD
-        return found
 
-    def _read_contract(self, terms: Sequence[str], written: Sequence[str]) -> int | tuple[str, str]:
-        made = _named_contract(written[0]) if len(terms) == 1 else _described_contract(*written)
-        if isinstance(made, tuple):
-            return made
-        return self._contracts.setdefault(made, len(self._contracts))
-
-    def _time(self, part: Part, at: int, text: str) -> int:
-        found = self._times.get(text)
-        if found is None:
-            moment = moment_of(text, NEW_YORK)
-            found = self._times[text] = moment if isinstance(moment, str) else _known_from(moment)
-        if isinstance(found, str):
-            self._problems.error(part.file, found, int(part.rows[at]), part.written["quoted"])
-            return _UNREAD
-        return found
-
-
-def _named_contract(text: str) -> OptionContract | tuple[str, str]:
+def _named_contract(text: str) -> OptionContract:
     found = parse_contract(text.upper().removeprefix("O:"))
-    return found or ("contract", f"{text[:40]!r} is no OCC symbol of an option contract, such as MSFT260417P00335000")
+    if found is None:
+        raise Unreadable(f"{text[:40]!r} is no OCC symbol of an option contract, such as MSFT260417P00335000")
+    return found
 
 
-def _described_contract(symbol: str, expiry: str, kind: str, strike: str) -> OptionContract | tuple[str, str]:
-    root, day = root_of(symbol.upper()), day_of(expiry)
+def _described_contract(symbol: str, expiry: str, kind: str, strike: str) -> OptionContract:
+    root = root_of(symbol.upper())
     if not (root.isascii() and root.isalpha() and len(root) <= 6):
-        return "symbol", f"{symbol[:40]!r} is no underlying of 1 to 6 letters"
-    if isinstance(day, str):
-        return "expiry", day
+        raise Unreadable(f"{symbol[:40]!r} is no underlying of 1 to 6 letters", "symbol")
+    try:
+        day = day_of(expiry)
+    except Unreadable as error:
+        raise Unreadable(str(error), "expiry") from None
     if plain(kind) not in _KINDS:
-        return "kind", f"{kind[:40]!r} is neither call nor put"
+        raise Unreadable(f"{kind[:40]!r} is neither call nor put", "kind")
     try:
         level = Decimal(strike)
     except InvalidOperation:
         level = Decimal(0)
     if not (level.is_finite() and 0 < level < 100_000 and level * 1000 == int(level * 1000)):
-        return "strike", f"{strike[:40]!r} is no strike above 0 in whole thousandths"
+        raise Unreadable(f"{strike[:40]!r} is no strike above 0 in whole thousandths", "strike")
     return contract_of(root, day, _KINDS[plain(kind)], level)
 
 

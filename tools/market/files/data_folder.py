@@ -12,18 +12,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from chordesk.models.company import EarningsDate
 from chordesk.models.errors import SettingError
 from chordesk.models.market import Listing
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.bars import PRICES, BarReader, PriceKind, checked, priced, read_universe
-from chordesk.tools.market.files.chains import ChainTable, check_chains, read_chains
-from chordesk.tools.market.files.news_and_earnings import Headlines, read_earnings, read_headlines
+from chordesk.tools.market.files.chains import check_chains, read_chains
+from chordesk.tools.market.files.news_and_earnings import read_earnings, read_headlines
 from chordesk.tools.market.files.tables import ENDINGS, Problems
 from chordesk.tools.market.replay.market import Columns, ReplayData, columns_in, read_cache, write_cache
 
@@ -35,6 +34,8 @@ EARNINGS = ("earnings.csv",)
 ABOUT = "about.txt"
 FORMS = "bars/SYMBOL.csv or bars.csv, and if you have them universe.csv, headlines.csv, chains.csv, earnings.csv"
 _VERSION_DIGITS = 8
+
+Further = Literal["headlines", "chains", "earnings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,19 +192,12 @@ class FilesData(ReplayData):
         self._prices = prices
         self.members = frozenset(listings or self.symbols)
 
-    def headlines(self) -> Headlines | None:
-        """Return the folder's headlines by symbol, read when first asked for; None without a file of them."""
-        if self.folder.headlines is None:
+    def read(self, what: Further) -> Any:
+        """Return what is in a further file of the folder, read when first asked for; None without that file: headlines
+        and earnings dates by symbol, the table of option quotes."""
+        if getattr(self.folder, what) is None:
             return None
-        return _headlines(self.folder, self.version, self.kind, self.symbols)
-
-    def chains(self) -> ChainTable | None:
-        """Return the folder's option quotes, read when first asked for; None without a file of them."""
-        return _chains(self.folder, self.version, self.kind) if self.folder.chains is not None else None
-
-    def earnings(self) -> dict[str, list[EarningsDate]] | None:
-        """Return the folder's earnings dates by symbol, read when first asked for; None without a file of them."""
-        return _earnings(self.folder, self.version, self.kind) if self.folder.earnings is not None else None
+        return _further(self.folder, what, self.version, self.kind, self.symbols)
 
     def with_columns(self, columns: Columns) -> FilesData:
         kept = np.isin(self.columns.symbols, columns.symbols)
@@ -247,35 +241,26 @@ def _require_unchanged(folder: DataFolder, version: str, kind: PriceKind) -> Non
 
 
 # version: of the files, so that they are read again when one has changed.
-@lru_cache(maxsize=2)
-def _headlines(folder: DataFolder, version: str, kind: PriceKind, symbols: tuple[str, ...]) -> Headlines:
-    problems, path = Problems(), folder.headlines
-    assert path is not None, "asked for with a file alone"
-    found = read_headlines(path, folder.name(path), frozenset(symbols), problems)
+@lru_cache(maxsize=6)
+def _further(folder: DataFolder, what: Further, version: str, kind: PriceKind, symbols: tuple[str, ...]) -> Any:
+    problems = Problems()
+    found = read_further(folder, what, frozenset(symbols), problems)
     require_none(folder, problems)
     _require_unchanged(folder, version, kind)
     return found
 
 
-@lru_cache(maxsize=2)
-def _chains(folder: DataFolder, version: str, kind: PriceKind) -> ChainTable:
-    problems, path = Problems(), folder.chains
-    assert path is not None, "asked for with a file alone"
-    found = read_chains(path, folder.name(path), problems)
-    check_chains(found, folder.name(path), problems)
-    require_none(folder, problems)
-    _require_unchanged(folder, version, kind)
-    return found
-
-
-@lru_cache(maxsize=2)
-def _earnings(folder: DataFolder, version: str, kind: PriceKind) -> dict[str, list[EarningsDate]]:
-    problems, path = Problems(), folder.earnings
-    assert path is not None, "asked for with a file alone"
-    found = read_earnings(path, folder.name(path), problems)
-    require_none(folder, problems)
-    _require_unchanged(folder, version, kind)
-    return found
+def read_further(folder: DataFolder, what: Further, symbols: frozenset[str], problems: Problems) -> Any:
+    """Return the content of a file that the folder has, checked. symbols: those with bars."""
+    path: Path = getattr(folder, what)
+    name = folder.name(path)
+    if what == "headlines":
+        return read_headlines(path, name, symbols, problems)
+    if what == "earnings":
+        return read_earnings(path, name, problems)
+    table = read_chains(path, name, problems)
+    check_chains(table, name, problems)
+    return table
 
 
 @lru_cache(maxsize=2)
@@ -305,11 +290,6 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
     rows, adjusted = checked(rows, reader.columns, adjusted, problems)
     if not len(rows.day) and not problems.errors:
         problems.error("bars", "no bar with a price")
-    order = np.argsort(np.array(rows.symbols, dtype=np.str_)) if rows.symbols else np.empty(0, dtype=np.int64)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    sorted_by = np.argsort(rank[rows.owner], kind="stable")
-    rows, adjusted = rows.taken(sorted_by), adjusted[sorted_by]
     first = np.flatnonzero(np.r_[True, rows.owner[1:] != rows.owner[:-1]]) if len(rows.day) else np.empty(0, int)
     symbols = np.array(rows.symbols, dtype=np.str_)[rows.owner[first]] if len(first) else np.empty(0, dtype=np.str_)
     figures = [np.ascontiguousarray(getattr(rows, name)) for name in (*PRICES, "volume")]
@@ -376,25 +356,17 @@ def _contents(folder: DataFolder, prices: Prices, problems: Problems) -> Iterato
     listings = read_listings(folder, symbols, problems)
     if listings:
         yield f"universe: {len(listings)} symbols, {len({one.sector for one in listings.values()} - {None})} sectors"
-    if folder.headlines is not None:
-        headlines = read_headlines(folder.headlines, folder.name(folder.headlines), frozenset(symbols), problems)
+    with_bars = frozenset(symbols)
+    if folder.headlines is not None and (headlines := read_further(folder, "headlines", with_bars, problems)):
         times = [row.published_at for rows in headlines.values() for row in rows]
-        if times:
-            yield f"headlines: {len(times):,} of {len(headlines)} symbols, {_span(min(times), max(times))}"
-    if folder.chains is not None:
-        yield from _chains_line(folder.chains, folder, problems)
-    if folder.earnings is not None:
-        earnings = read_earnings(folder.earnings, folder.name(folder.earnings), problems)
-        yield f"earnings dates: {sum(map(len, earnings.values())):,} of {len(earnings)} symbols"
-
-
-def _chains_line(path: Path, folder: DataFolder, problems: Problems) -> Iterator[str]:
-    table = read_chains(path, folder.name(path), problems)
-    check_chains(table, folder.name(path), problems)
-    if len(table.at):
+        yield f"headlines: {len(times):,} of {len(headlines)} symbols, {_span(min(times), max(times))}"
+    if folder.chains is not None and len((table := read_further(folder, "chains", with_bars, problems)).at):
         span = _span(table.time_of(int(table.at.argmin())), table.time_of(int(table.at.argmax())))
         counted = f"{len(table.at):,} quotes of {len(table.contracts):,} contracts"
         yield f"chains: {counted} on {', '.join(table.roots[:9])}, {span}"
+    if folder.earnings is not None:
+        earnings = read_further(folder, "earnings", with_bars, problems)
+        yield f"earnings dates: {sum(map(len, earnings.values())):,} of {len(earnings)} symbols"
 
 
 def _span(first: dt.datetime, last: dt.datetime) -> str:

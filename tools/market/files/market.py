@@ -6,7 +6,8 @@ It has what its folder has. It raises NotConfigured for what no file of the fold
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from chordesk.models.market import Headline, Listing, Quote
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock, exchange_day
 from chordesk.tools.market.files.chains import ChainTable
-from chordesk.tools.market.files.data_folder import FilesData, files_data
+from chordesk.tools.market.files.data_folder import FilesData, Further, files_data
 from chordesk.tools.market.files.news_and_earnings import latest
 from chordesk.tools.market.protocol import MarketClock
 from chordesk.tools.market.replay.market import (
@@ -42,7 +43,7 @@ def build(settings: Settings, day: dt.date | None) -> FilesMarket:
     require_session(day, data.sessions, f"the data of {data.folder.path}")
     if asks_for_modelled(settings):
         return ModelledFiles(data, ReplayClock(day), settings.risk_free_rate)
-    table = data.chains()
+    table = data.read("chains")
     if table is not None:
         return ChainedFiles(data, ReplayClock(day), table)
     return FilesMarket(data, ReplayClock(day))
@@ -66,24 +67,22 @@ class FilesMarket(ReplayMarket):
 
     def headlines(self, symbol: str, limit: int) -> list[Headline]:
         self._require(symbol)
-        found = self._files.headlines()
-        if found is None:
-            raise _absent("headlines", "headlines.csv or headlines.jsonl")
+        found = self._read("headlines", "headlines", "headlines.csv or headlines.jsonl")
         return latest(found.get(symbol, []), self.clock.now(), limit)
 
     def earnings(self, symbol: str) -> Sequence[EarningsDate]:
         self._require(symbol)
-        found = self._files.earnings()
-        if found is None:
-            raise _absent("earnings dates", "earnings.csv")
+        found: Mapping[str, Sequence[EarningsDate]] = self._read("earnings", "earnings dates", "earnings.csv")
         return found.get(symbol, [])
+
+    def _read(self, what: Further, noun: str, file: str) -> Any:
+        if (found := self._files.read(what)) is None:
+            why = f"the data folder has no {noun}; configure DESK_DATA with a file {file}"
+            raise NotConfigured(f"not available: {why}")
+        return found
 
     def section(self, symbol: str, section: str) -> dict[str, float | str | None]:
         raise NotConfigured(f"not available: a data folder has no {section}; configure DESK_MARKET=yahoo for it")
-
-
-def _absent(what: str, file: str) -> NotConfigured:
-    return NotConfigured(f"not available: the data folder has no {what}; configure DESK_DATA with a file {file}")
 
 
 class ChainedFiles(FilesMarket):

@@ -9,10 +9,11 @@ import importlib
 import math
 import re
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -20,6 +21,9 @@ import numpy.typing as npt
 import orjson
 
 from chordesk.models.errors import NotConfigured
+from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
+
+T = TypeVar("T")
 
 Level = Literal["error", "warning"]
 SHOWN_A_FILE = 5
@@ -90,7 +94,125 @@ PART = 100_000
 _BETWEEN = re.compile(r"[^a-z0-9]+")
 
 Cells = Sequence[str] | npt.NDArray[np.generic]
-Names = Mapping[str, Sequence[str]]
+
+
+class Unreadable(ValueError):
+    """A cell that cannot be read, with the reason. column: our name of the column, where a value is made of several."""
+
+    def __init__(self, reason: str, column: str | None = None) -> None:
+        super().__init__(reason)
+        self.column = column
+
+
+def plain(column: str) -> str:
+    """Return a column's name as it is compared: small letters and digits alone."""
+    return _BETWEEN.sub("", column.lower())
+
+
+EMPTY = frozenset({"", "null", "none", "nan", "n/a", "na", "-"})
+_DAY = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ]+(.*))?")
+_PLAIN_DAY = re.compile(r"(\d{4})(\d{2})(\d{2})")
+_SERIAL = re.compile(r"\d{5}(\.\d+)?")
+_SECONDS = re.compile(r"\d{9,13}(\.\d+)?")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+_SERIAL_START = dt.date(1899, 12, 30)
+# Beyond these years a day is a placeholder, and times near the calendar's ends cannot be brought to another zone.
+_FIRST_YEAR, _LAST_YEAR = 1800, 2199
+WRITE_DAYS, WRITE_TIMES = "write days as YYYY-MM-DD", "write times as YYYY-MM-DD HH:MM:SS-04:00"
+UNREAD = -1
+
+
+def is_empty(text: str) -> bool:
+    return text.strip().lower() in EMPTY
+
+
+def text_of(text: str) -> str | None:
+    return None if is_empty(text) else text.strip()
+
+
+def symbol_of(text: str) -> str:
+    symbol = text.strip().upper()
+    if not is_symbol(symbol):
+        raise Unreadable(f"{text.strip()[:40]!r} is no symbol: {SYMBOL_RULE}")
+    return symbol
+
+
+def number_of(text: str) -> float | None:
+    """Return the number that a cell states, None for an empty one. Raises Unreadable."""
+    text = text.strip()
+    if is_empty(text):
+        return None
+    if _THOUSANDS.fullmatch(text):
+        text = text.replace(",", "")
+    try:
+        found = float(text)
+    except ValueError:
+        hint = "; write decimals with a point" if "," in text else ""
+        raise Unreadable(f"{text[:40]!r} is no number{hint}") from None
+    if not math.isfinite(found):
+        raise Unreadable(f"{text[:40]!r} is no finite number")
+    return found
+
+
+def day_of(text: str) -> dt.date:
+    """Return the day that a cell names, whatever time of day it adds. Raises Unreadable, also for an empty cell."""
+    text = text.strip()
+    found = _DAY.fullmatch(text) or _PLAIN_DAY.fullmatch(text)
+    if found is not None:
+        try:
+            day = dt.date(int(found[1]), int(found[2]), int(found[3]))
+        except ValueError:
+            raise Unreadable(f"{text[:40]!r} is no day of the calendar") from None
+        if not _FIRST_YEAR <= day.year <= _LAST_YEAR:
+            raise Unreadable(f"{text[:40]!r} is no day of {_FIRST_YEAR} to {_LAST_YEAR}; leave out a row without a day")
+        return day
+    if _SERIAL.fullmatch(text):
+        day = _SERIAL_START + dt.timedelta(days=int(float(text)))
+        raise Unreadable(f"{text} is a spreadsheet's day number (perhaps {day}); {WRITE_DAYS}")
+    if _SECONDS.fullmatch(text):
+        raise Unreadable(f"{text} counts seconds or milliseconds; {WRITE_DAYS}")
+    raise Unreadable(f"{'no day' if is_empty(text) else f'{text[:40]!r} cannot be read as a day'}; {WRITE_DAYS}")
+
+
+def moment_of(text: str, zone: ZoneInfo | None = None) -> dt.datetime | dt.date:
+    """Return the moment that a cell names, timezone-aware, or the day alone where it names no time. Raises Unreadable.
+    zone: of a time that names none; None refuses such a time."""
+    text = text.strip()
+    try:
+        day = day_of(text)
+    except Unreadable as error:
+        raise Unreadable(str(error).replace(WRITE_DAYS, WRITE_TIMES)) from None
+    if len(text) <= 10:
+        return day
+    try:
+        moment = dt.datetime.fromisoformat(text.replace("/", "-"))
+    except ValueError:
+        raise Unreadable(f"{text[:40]!r} cannot be read as a time; {WRITE_TIMES}") from None
+    if moment.tzinfo is not None:
+        return moment
+    if zone is None:
+        raise Unreadable(f"{text[:40]!r} has no zone; write it as {text[:19]}-04:00, or Z for UTC")
+    return moment.replace(tzinfo=zone)
+
+
+class Column(NamedTuple):
+    """A column of a kind of file. names: in files, the preferred first, in plain small letters and digits; parse: of
+    one cell's text, raises Unreadable; required: a file without the column is an error."""
+
+    names: Sequence[str]
+    parse: Callable[[str], Any] = text_of
+    required: bool = False
+
+
+Columns = Mapping[str, Column]  # by our names
+
+
+class Row(NamedTuple):
+    """A row's place in its file, its values by our names, and the names in the file of our columns."""
+
+    row: int
+    values: dict[str, Any]
+    written: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,117 +228,92 @@ class Part:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def text(self, column: str, at: int) -> str:
+        """Return a cell as text: a whole number without a point, an empty text where the table lacks the column."""
+        cell = self.cells[column][at] if column in self.cells else ""
+        return cell if isinstance(cell, str) else f"{cell:.0f}" if float(cell).is_integer() else str(cell)
 
-def plain(column: str) -> str:
-    """Return a column's name as it is compared: small letters and digits alone."""
-    return _BETWEEN.sub("", column.lower())
+    def has(self, lacking: Iterable[str], problems: Problems) -> bool:
+        """Return whether nothing is lacking, else add the error that these columns are."""
+        if not (names := list(lacking)):
+            return True
+        known = ", ".join(self.written.values()) or "none that is known"
+        problems.error(self.file, f"has no column {', no column '.join(names)}; its columns are {known}", 1)
+        return False
 
-
-def doubled(header: Sequence[str], names: Names) -> list[str]:
-    """Return the columns that are there more than once: by the same name, or, of those that we use, in another form of
-    letters."""
-    used = {each for theirs in names.values() for each in theirs}
-    counted = Counter(plain(column) if plain(column) in used else column.strip() for column in header)
-    return sorted({column.strip() for column in header if column.strip() and _again(column, used, counted)})
-
-
-def _again(column: str, used: Container[str], counted: Mapping[str, int]) -> bool:
-    return counted[plain(column) if plain(column) in used else column.strip()] > 1
-
-
-def matched(header: Sequence[str], names: Names) -> dict[str, int]:
-    """Return the place of each of our columns that the header has."""
-    places: dict[str, int] = {}
-    written = [plain(column) for column in header]
-    for ours, theirs in names.items():
-        place = next((written.index(each) for each in theirs if each in written), None)
-        if place is not None and place not in places.values():
-            places[ours] = place
-    return places
+    def unreadable(self, error: Unreadable, at: int, column: str, problems: Problems) -> None:
+        problems.error(self.file, str(error), int(self.rows[at]), self.written[error.column or column])
 
 
-# Cells of own files as figures: numbers, days, moments. A cell that cannot be read is None or not a number here, and a
-# problem where it stands.
-
-EMPTY = frozenset({"", "null", "none", "nan", "n/a", "na", "-"})
-_DAY = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ]+(.*))?")
-_PLAIN_DAY = re.compile(r"(\d{4})(\d{2})(\d{2})")
-_SERIAL = re.compile(r"\d{5}(\.\d+)?")
-_SECONDS = re.compile(r"\d{9,13}(\.\d+)?")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
-_SERIAL_START = dt.date(1899, 12, 30)
-# Beyond these years a day is a placeholder, and times near the calendar's ends cannot be brought to another zone.
-_FIRST_YEAR, _LAST_YEAR = 1800, 2199
-WRITE_DAYS = "write days as YYYY-MM-DD"
-
-
-def is_empty(text: str) -> bool:
-    return text.strip().lower() in EMPTY
+def rows_of(path: Path, name: str, columns: Columns, problems: Problems) -> Iterator[Row]:
+    """Yield each row of a file; one with a cell that cannot be read is an error in `problems`, and left out."""
+    for part in parts_of(path, name, columns, problems):
+        needed = [ours for ours, column in columns.items() if column.required]
+        if not part.has((ours for ours in needed if ours not in part.cells), problems):
+            return
+        for at in range(len(part)):
+            values = {}
+            for ours, column in columns.items():
+                try:
+                    values[ours] = column.parse(part.text(ours, at).strip())
+                except Unreadable as error:
+                    part.unreadable(error, at, ours, problems)
+            if len(values) == len(columns):
+                yield Row(int(part.rows[at]), values, part.written)
 
 
-def number_of(text: str) -> float | str:
-    """Return the number that a cell states, not a number for an empty one; else why it cannot be read."""
-    text = text.strip()
-    if text.lower() in EMPTY:
-        return math.nan
-    if _THOUSANDS.fullmatch(text):
-        text = text.replace(",", "")
+class Parsed:
+    """Reader of the same columns of many parts, which parses each text once. parse: of the columns' texts."""
+
+    def __init__(self, parse: Callable[..., int], problems: Problems) -> None:
+        self._parse, self._problems = parse, problems
+        self._known: dict[tuple[str, ...], int | Unreadable] = {}
+
+    def read(self, part: Part, *columns: str) -> npt.NDArray[np.int64]:
+        """Return a number for each row, -1 for one that cannot be read and is a problem now."""
+        found = np.empty(len(part), dtype=np.int64)
+        for at in range(len(part)):
+            texts = tuple(part.text(column, at) for column in columns)
+            if (value := self._known.get(texts)) is None:
+                try:
+                    value = self._parse(*(text.strip() for text in texts))
+                except Unreadable as error:
+                    value = error
+                self._known[texts] = value
+            if isinstance(value, Unreadable):
+                part.unreadable(value, at, columns[0], self._problems)
+                value = UNREAD
+            found[at] = value
+        return found
+
+
+def numbers(part: Part, column: str, problems: Problems) -> npt.NDArray[np.float64]:
+    """Return a column as numbers, not a number for an empty cell and for a column that the table does not have,
+    infinite for a cell that is a problem now."""
+    cells = part.cells.get(column)
+    if cells is None:
+        return np.full(len(part), np.nan)
     try:
-        found = float(text)
+        found = np.array(cells, dtype=np.float64)
+        if not np.isinf(found).any():
+            return found
     except ValueError:
-        hint = "; write decimals with a point" if "," in text else ""
-        return f"{text[:40]!r} is no number{hint}"
-    return found if math.isfinite(found) else f"{text[:40]!r} is no finite number"
-
-
-def day_of(text: str) -> dt.date | str:
-    """Return the day that a cell names, whatever time of day it adds; else why it cannot be read."""
-    text = text.strip()
-    found = _DAY.fullmatch(text) or _PLAIN_DAY.fullmatch(text)
-    if found is not None:
+        found = np.empty(len(part))
+    for at, cell in enumerate(cells):
         try:
-            day = dt.date(int(found[1]), int(found[2]), int(found[3]))
-        except ValueError:
-            return f"{text[:40]!r} is no day of the calendar"
-        if not _FIRST_YEAR <= day.year <= _LAST_YEAR:
-            return f"{text[:40]!r} is no day of {_FIRST_YEAR} to {_LAST_YEAR}; leave out a row without a day"
-        return day
-    if _SERIAL.fullmatch(text):
-        day = _SERIAL_START + dt.timedelta(days=int(float(text)))
-        return f"{text} is a spreadsheet's day number (perhaps {day}); {WRITE_DAYS}"
-    if _SECONDS.fullmatch(text):
-        return f"{text} counts seconds or milliseconds; {WRITE_DAYS}"
-    if is_empty(text):
-        return f"no day; {WRITE_DAYS}"
-    return f"{text[:40]!r} cannot be read as a day; {WRITE_DAYS}"
-
-
-def moment_of(text: str, zone: ZoneInfo | None = None) -> dt.datetime | dt.date | str:
-    """Return the moment that a cell names, timezone-aware, or the day alone where it names no time; else why it cannot
-    be read. zone: of a time that names none; None refuses such a time."""
-    text = text.strip()
-    day = day_of(text)
-    if isinstance(day, str):
-        return day.replace(WRITE_DAYS, "write times as YYYY-MM-DD HH:MM:SS-04:00")
-    if len(text) <= 10:
-        return day
-    try:
-        moment = dt.datetime.fromisoformat(text.replace("/", "-"))
-    except ValueError:
-        return f"{text[:40]!r} cannot be read as a time; write it as YYYY-MM-DD HH:MM:SS-04:00"
-    if moment.tzinfo is not None:
-        return moment
-    if zone is None:
-        return f"{text[:40]!r} has no zone; write it as {text[:19]}-04:00, or Z for UTC"
-    return moment.replace(tzinfo=zone)
+            number = number_of(str(cell))
+            found[at] = np.nan if number is None else number
+        except Unreadable as error:
+            part.unreadable(error, at, column, problems)
+            found[at] = np.inf
+    return found
 
 
 _DELIMITERS = ",;\t|"
 _LONGEST_CELL = 1 << 20
 
 
-def csv_parts(path: Path, name: str, names: Names, problems: Problems) -> Iterator[Part]:
-    """Yield the parts of a CSV file."""
+def _csv_parts(path: Path, name: str, columns: Columns, problems: Problems) -> Iterator[Part]:
     csv.field_size_limit(_LONGEST_CELL)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -225,98 +322,88 @@ def csv_parts(path: Path, name: str, names: Names, problems: Problems) -> Iterat
                 problems.error(name, "is empty")
                 return
             file.seek(0)
-            delimiter = max(_DELIMITERS, key=first.count)
-            reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True)
-            yield from _parts_of_rows(reader, next(reader), name, names, problems)
-    except OSError as error:
-        problems.error(name, f"cannot be read: {error.strerror}")
+            reader = csv.reader(file, delimiter=max(_DELIMITERS, key=first.count), skipinitialspace=True)
+            header = next(reader)
+            if (places := _places(header, columns, name, problems)) is None:
+                return
+            written = {ours: header[at] for ours, at in places.items()}
+            for some in _batches(_whole(reader, len(header), name, problems)):
+                cells = {ours: [row[at] for _, row in some] for ours, at in places.items()}
+                yield Part(name, cells, np.array([line for line, _ in some], dtype=np.int64), written)
     except UnicodeDecodeError:
         problems.error(name, "is no UTF-8 text; save it as CSV UTF-8")
     except csv.Error as error:
         problems.error(name, f"is no CSV: {error}")
 
 
-def _parts_of_rows(
-    reader: Iterator[list[str]], header: list[str], name: str, names: Names, problems: Problems
-) -> Iterator[Part]:
-    places = matched(header, names)
-    written = {ours: header[at] for ours, at in places.items()}
-    if again := doubled(header, names):
-        problems.error(name, f"has more than one column named {', '.join(again)}", 1)
-        return
-    cells: list[list[str]] = []
-    rows: list[int] = []
+def _places(header: Sequence[str], columns: Columns, name: str, problems: Problems) -> dict[str, int] | None:
+    """Return the place of each of our columns that the header has; None, with an error, where a column is there twice:
+    by the same name, or, of those that we use, in another form of letters."""
+    used = {each for column in columns.values() for each in column.names}
+    written = [plain(column) for column in header]
+    forms = [form if form in used else column.strip() for form, column in zip(written, header, strict=True)]
+    again = {
+        column.strip() for form, column in zip(forms, header, strict=True) if column.strip() and forms.count(form) > 1
+    }
+    if again:
+        problems.error(name, f"has more than one column named {', '.join(sorted(again))}", 1)
+        return None
+    places: dict[str, int] = {}
+    for ours, column in columns.items():
+        place = next((written.index(each) for each in column.names if each in written), None)
+        if place is not None and place not in places.values():
+            places[ours] = place
+    return places
+
+
+def _whole(reader: Iterator[list[str]], width: int, name: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line, row) of each row with as many cells as the header."""
     for row in reader:
-        if not row:
-            continue
         line = int(reader.line_num)  # type: ignore[attr-defined]
-        if len(row) != len(header):
-            problems.error(name, f"has {len(row)} cells, and the header {len(header)}", line)
+        if len(row) == width:
+            yield line, row
+        elif row:
+            problems.error(name, f"has {len(row)} cells, and the header {width}", line)
+
+
+def _batches(rows: Iterator[T]) -> Iterator[list[T]]:
+    """Yield the rows in lists of so many, an empty list where there is none."""
+    yield (some := list(islice(rows, PART)))
+    while len(some) == PART:
+        if some := list(islice(rows, PART)):
+            yield some
+
+
+def _json_parts(path: Path, name: str, columns: Columns, problems: Problems) -> Iterator[Part]:
+    with path.open("rb") as file:
+        for some in _batches(_objects(file, name, problems)):
+            lines = [_named(found, columns) for _, found in some]
+            names = dict.fromkeys(key for line in lines for key in line)
+            cells = {column: [line.get(column, "") for line in lines] for column in names}
+            if some:
+                yield Part(name, cells, np.array([row for row, _ in some]), {column: column for column in names})
+
+
+def _objects(file: Iterable[bytes], name: str, problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
+    for row, text in enumerate(file, 1):
+        if not text.strip():
             continue
-        cells.append(row)
-        rows.append(line)
-        if len(rows) == PART:
-            yield _csv_part(name, cells, rows, places, written)
-            cells, rows = [], []
-    yield _csv_part(name, cells, rows, places, written)
+        try:
+            found = orjson.loads(text.removeprefix(b"\xef\xbb\xbf"))
+        except orjson.JSONDecodeError as error:
+            problems.error(name, f"is no JSON: {error.msg}", row)
+            continue
+        if isinstance(found, dict):
+            yield row, found
+        else:
+            problems.error(name, f"has a {type(found).__name__} where an object is wanted", row)
 
 
-def _csv_part(
-    name: str, cells: list[list[str]], rows: list[int], places: Mapping[str, int], written: Mapping[str, str]
-) -> Part:
-    columns = {ours: [row[at] for row in cells] for ours, at in places.items()}
-    return Part(name, columns, np.array(rows, dtype=np.int64), written)
-
-
-def json_parts(path: Path, name: str, names: Names, problems: Problems) -> Iterator[Part]:
-    """Yield the parts of a file of JSON lines. A line that is no object is an error in `problems`."""
-    lines: list[dict[str, str]] = []
-    rows: list[int] = []
-    try:
-        with path.open("rb") as file:
-            for row, text in enumerate(file, 1):
-                if not text.strip():
-                    continue
-                found = _object(text, name, row, problems)
-                if found is not None:
-                    lines.append(_named(found, names))
-                    rows.append(row)
-                if len(rows) == PART:
-                    yield _json_part(name, lines, rows)
-                    lines, rows = [], []
-    except OSError as error:
-        problems.error(name, f"cannot be read: {error.strerror}")
-        return
-    yield _json_part(name, lines, rows)
-
-
-def _object(text: bytes, name: str, row: int, problems: Problems) -> dict[str, Any] | None:
-    try:
-        found = orjson.loads(text.removeprefix(b"\xef\xbb\xbf"))
-    except orjson.JSONDecodeError as error:
-        problems.error(name, f"is no JSON: {error.msg}", row)
-        return None
-    if not isinstance(found, dict):
-        problems.error(name, f"has a {type(found).__name__} where an object is wanted", row)
-        return None
-    return found
-
-
-def _named(found: Mapping[str, Any], names: Names) -> dict[str, str]:
+def _named(found: Mapping[str, Any], columns: Columns) -> dict[str, str]:
     """Return the values under our names; of several that mean the same, the preferred."""
-    written = {plain(key): value for key, value in found.items()}
-    places = {ours: next((each for each in theirs if each in written), None) for ours, theirs in names.items()}
-    return {ours: _text(written[place]) for ours, place in places.items() if place is not None}
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else str(value)
-
-
-def _json_part(name: str, lines: list[dict[str, str]], rows: list[int]) -> Part:
-    columns = dict.fromkeys(key for line in lines for key in line)
-    cells = {column: [line.get(column, "") for line in lines] for column in columns}
-    return Part(name, cells, np.array(rows, dtype=np.int64), {column: column for column in columns})
+    written = {plain(key): "" if value is None else str(value) for key, value in found.items()}
+    places = {ours: next((each for each in one.names if each in written), None) for ours, one in columns.items()}
+    return {ours: written[place] for ours, place in places.items() if place is not None}
 
 
 _HEADER = 1  # rows are counted as in a text file, where the header is the first
@@ -331,22 +418,20 @@ def load_pyarrow() -> Any:
         raise NotConfigured(f"not available: configure {reason}") from None
 
 
-def parquet_parts(path: Path, name: str, names: Names, problems: Problems) -> Iterator[Part]:
-    """Yield the parts of a Parquet file. Raises NotConfigured where pyarrow is not installed."""
+def _parquet_parts(path: Path, name: str, columns: Columns, problems: Problems) -> Iterator[Part]:
     parquet = load_pyarrow()
     arrow = importlib.import_module("pyarrow")
     try:
         file = parquet.ParquetFile(path)
         header = [str(column) for column in file.schema_arrow.names]
-        if again := doubled(header, names):
-            problems.error(name, f"has more than one column named {', '.join(again)}", 1)
+        if (places := _places(header, columns, name, problems)) is None:
             return
-        places = matched(header, names)
         written = {ours: header[at] for ours, at in places.items()}
         before = 0
         for batch in file.iter_batches(batch_size=PART, columns=list(written.values())):
             cells = {
-                ours: _cells(arrow, batch.column(batch.schema.get_field_index(name))) for ours, name in written.items()
+                ours: _cells(arrow, batch.column(batch.schema.get_field_index(theirs)))
+                for ours, theirs in written.items()
             }
             yield Part(name, cells, np.arange(before, before + batch.num_rows) + _HEADER + 1, written)
             before += batch.num_rows
@@ -362,27 +447,18 @@ def _cells(arrow: Any, column: Any) -> Cells:
     if types.is_floating(column.type) or types.is_integer(column.type) or types.is_decimal(column.type):
         found: Cells = column.cast(arrow.float64()).to_numpy(zero_copy_only=False)
         return found
-    if types.is_timestamp(column.type) or types.is_date(column.type):
-        return ["" if each is None else each.isoformat(" ") if hasattr(each, "hour") else each.isoformat()
-                for each in _times(column)]  # fmt: skip
+    if types.is_timestamp(column.type) and column.type.unit == "ns":  # what is below a microsecond is lost
+        column = column.cast(arrow.timestamp("us", column.type.tz), safe=False)
     return ["" if each is None else str(each) for each in column.to_pylist()]
 
 
-def _times(column: Any) -> list[Any]:
-    """Return days and times; a time of nanoseconds loses what is below a microsecond."""
-    nanos = getattr(column.type, "unit", None) == "ns"
-    if not nanos:
-        return list(column.to_pylist())
-    arrow = importlib.import_module("pyarrow")
-    return list(column.cast(arrow.timestamp("us", column.type.tz), safe=False).to_pylist())
+_PARTS = {PARQUET: _parquet_parts, JSON_LINES: _json_parts}
 
 
-_PARTS = {PARQUET: parquet_parts, JSON_LINES: json_parts}
-
-
-def parts_of(path: Path, name: str, names: Names, problems: Problems) -> Iterator[Part]:
-    """Yield the table's parts. names: our names, each with the names in files, the preferred first, in plain small
-    letters and digits. A table that cannot be read is an error in `problems`. Raises NotConfigured for a Parquet file
-    without the library."""
-    parts = _PARTS.get(path.suffix.lower(), csv_parts)
-    yield from parts(path, name, names, problems)
+def parts_of(path: Path, name: str, columns: Columns, problems: Problems) -> Iterator[Part]:
+    """Yield the table's parts. A table that cannot be read is an error in `problems`. Raises NotConfigured for a
+    Parquet file without the library."""
+    try:
+        yield from _PARTS.get(path.suffix.lower(), _csv_parts)(path, name, columns, problems)
+    except OSError as error:
+        problems.error(name, f"cannot be read: {error.strerror}")

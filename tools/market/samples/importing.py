@@ -21,7 +21,7 @@ from chordesk.tools.market.files.bars import BAR_COLUMNS as BARS
 from chordesk.tools.market.files.chains import CHAIN_COLUMNS as CHAINS
 from chordesk.tools.market.files.data_folder import ABOUT
 from chordesk.tools.market.files.news_and_earnings import HEADLINE_COLUMNS as HEADLINES
-from chordesk.tools.market.files.tables import CSV, JSON_LINES, PARQUET, Problems, parts_of
+from chordesk.tools.market.files.tables import CSV, JSON_LINES, PARQUET, Columns, Problems, parts_of
 from chordesk.tools.market.samples.package_files import (
     MSFT_CHAIN,
     NASDAQ_NEWS,
@@ -273,8 +273,8 @@ def _name_of(path: Path) -> str:
     raise UsageError(f"{path.name} has none of the usual columns: {wanted}", remedy="name its columns so")
 
 
-def _columns(path: Path, names: Mapping[str, Sequence[str]]) -> set[str]:
-    part = next(iter(parts_of(path, path.name, names, Problems())), None)
+def _columns(path: Path, columns: Columns) -> set[str]:
+    part = next(iter(parts_of(path, path.name, columns, Problems())), None)
     return set(part.cells) if part is not None else set()
 
 

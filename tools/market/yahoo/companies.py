@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -26,54 +27,82 @@ from chordesk.tools.market.fetching import AgedCache, Kept
 from chordesk.tools.market.protocol import MarketClock
 from chordesk.tools.market.yahoo.wire import Section, YahooWire, headlines_of, plain, section_of
 
-# Conversion of what yfinance gives of a company to plain rows, and of those to the desk's. Fields that Yahoo leaves
-# out stay out; a row without its date or its subject is left out.
+# Conversion of what yfinance gives of a company to plain rows under the desk's names, and of those to the desk's rows.
+# Fields that Yahoo leaves out stay out; a row without its date or its subject is left out.
 
 W = TypeVar("W", bound=Wire)
 Row = Mapping[str, Any]
 
 _OPEN, _CLOSE = dt.time(9, 30), dt.time(16, 0)
+_REPORTS = {"eps_estimate": "EPS Estimate", "eps_actual": "Reported EPS"}
+_CHANGES = {
+    "firm": "Firm", "rating": "ToGrade", "prior_rating": "FromGrade", "action": "Action",
+    "target": "currentPriceTarget", "prior_target": "priorPriceTarget",
+}  # fmt: skip
+_TRADES = {"insider": "Insider", "position": "Position", "text": "Text", "shares": "Shares", "value": "Value"}
+_HOLDINGS = {"holder": "Holder", "shares": "Shares", "of_outstanding": "pctHeld", "change": "pctChange"}
+_SHORTS = {
+    "shares_short": "sharesShort", "ratio": "shortRatio", "of_float": "shortPercentOfFloat",
+    "of_outstanding": "sharesPercentSharesOut", "prior_shares_short": "sharesShortPriorMonth",
+}  # fmt: skip
+_TARGETS = {
+    "mean": "targetMeanPrice", "median": "targetMedianPrice", "low": "targetLowPrice", "high": "targetHighPrice",
+    "analysts": "numberOfAnalystOpinions", "rating": "recommendationKey", "mean_rating": "recommendationMean",
+}  # fmt: skip
 
 
-def reports_of(frame: Any) -> list[Section]:
-    """Return the rows of the earnings calendar, times as ISO texts; [] where Yahoo lists none."""
-    if frame is None:
+def _rows(frame: Any, names: Mapping[str, str], date: str | None = None) -> list[Section]:
+    """Return the rows of a frame under our names, with the time `at` as ISO text, out of a column or the index."""
+    if frame is None or frame.empty:
         return []
-    names = {"estimate": "EPS Estimate", "actual": "Reported EPS"}
+    stamps = frame.index if date is None else frame[date]
     return [
-        {"at": stamp.isoformat(), **{ours: plain(row.get(theirs)) for ours, theirs in names.items()}}
-        for stamp, row in zip(frame.index, frame.to_dict("records"), strict=True)
+        {"at": stamp.isoformat(), **_named(row, names)}
+        for stamp, row in zip(stamps, frame.to_dict("records"), strict=True)
+        if stamp == stamp
     ]
+
+
+def _named(row: Row, names: Mapping[str, str]) -> dict[str, Any]:
+    return {ours: plain(row.get(theirs)) for ours, theirs in names.items()}
+
+
+def _made(kind: type[W], rows: Iterable[Row], **common: Any) -> list[W]:
+    """Return rows of the desk; one that Yahoo's figures do not make, such as one without a date, is left out."""
+    made = []
+    for row in rows:
+        with suppress(ValidationError):
+            made.append(kind.model_validate({**common, **row}))
+    return made
+
+
+def _dated(rows: Iterable[Row]) -> list[Section]:
+    """Return the rows with `date` in place of `at`."""
+    return [{"date": str(row["at"])[:10], **{name: row[name] for name in row if name != "at"}} for row in rows]
 
 
 def earnings_of(symbol: str, reports: Iterable[Row], info: Row, at: dt.datetime) -> list[EarningsDate]:
     """Return one row a date: those of the calendar, and the next date of `info`, which may be a window."""
-    upcoming = _upcoming(symbol, info, at)
-    found = {row.date: row for row in upcoming}
+    found = {row.date: row for row in _made(EarningsDate, _upcoming(info), symbol=symbol, known_at=at)}
     for report in reports:
         moment = dt.datetime.fromisoformat(str(report["at"])).astimezone(NEW_YORK)
-        day = moment.date()
-        given = {"eps_estimate": report["estimate"], "eps_actual": report["actual"]}
-        made = _made(EarningsDate, symbol=symbol, date=day, timing=_timing(moment), known_at=at, **given)
-        found |= {row.date: _with_window(row, found.get(day)) for row in made}
+        named = {name: value for name, value in report.items() if name != "at"}
+        row = {"date": moment.date(), "timing": _timing(moment), **named}
+        if (other := found.get(moment.date())) is not None:
+            row |= {"until": other.until, "confirmed": other.confirmed}
+        found |= {made.date: made for made in _made(EarningsDate, [row], symbol=symbol, known_at=at)}
     return list(found.values())
 
 
-def _upcoming(symbol: str, info: Row, at: dt.datetime) -> list[EarningsDate]:
-    start, end = (_moment(info.get(name)) for name in ("earningsTimestampStart", "earningsTimestampEnd"))
+def _upcoming(info: Row) -> list[Row]:
+    start, end = (_moment(info.get(name), NEW_YORK) for name in ("earningsTimestampStart", "earningsTimestampEnd"))
     if start is None:
         return []
     until = end.date() if end is not None and end.date() > start.date() else None
     estimated = info.get("isEarningsDateEstimate")
-    timing = _timing(start) if until is None else None
     confirmed = not estimated if isinstance(estimated, bool) else None
-    return _made(
-        EarningsDate, symbol=symbol, date=start.date(), until=until, timing=timing, confirmed=confirmed, known_at=at
-    )
-
-
-def _with_window(row: EarningsDate, other: EarningsDate | None) -> EarningsDate:
-    return row if other is None else row.model_copy(update={"until": other.until, "confirmed": other.confirmed})
+    timing = _timing(start) if until is None else None
+    return [{"date": start.date(), "until": until, "timing": timing, "confirmed": confirmed}]
 
 
 def _timing(moment: dt.datetime) -> Timing | None:
@@ -86,145 +115,25 @@ def _timing(moment: dt.datetime) -> Timing | None:
     return "afterClose" if time >= _CLOSE else "duringSession"
 
 
-def short_interest_of(symbol: str, info: Row, at: dt.datetime) -> list[ShortInterest]:
-    """Return the newest settlement of `info`; [] where Yahoo gives no date or no shares of it."""
-    day, prior = (_utc_day(info.get(name)) for name in ("dateShortInterest", "sharesShortPreviousMonthDate"))
-    figures = {
-        "shares_short": "sharesShort",
-        "ratio": "shortRatio",
-        "of_float": "shortPercentOfFloat",
-        "of_outstanding": "sharesPercentSharesOut",
-        "prior_shares_short": "sharesShortPriorMonth",
-    }
-    given = {ours: plain(info.get(theirs)) for ours, theirs in figures.items()}
-    return _made(ShortInterest, symbol=symbol, date=day, prior_date=prior, known_at=at, **given)
-
-
-def changes_of(frame: Any) -> list[Section]:
-    """Return the rows of the rating history, times as ISO texts in UTC; [] where Yahoo has none."""
-    if frame is None:
-        return []
-    names = ("Firm", "ToGrade", "FromGrade", "Action", "currentPriceTarget", "priorPriceTarget")
-    return [
-        {"at": stamp.replace(tzinfo=dt.UTC).isoformat(), **{name: plain(row.get(name)) for name in names}}
-        for stamp, row in zip(frame.index, frame.to_dict("records"), strict=True)
-    ]
-
-
-def rating_changes_of(symbol: str, rows: Iterable[Row]) -> list[RatingChange]:
-    """Return the changes, each known from its own time on; a target of 0 is none."""
-    return [
-        made
-        for row in rows
-        for made in _made(
-            RatingChange,
-            symbol=symbol,
-            firm=row["Firm"],
-            action=row["Action"],
-            rating=row["ToGrade"],
-            prior_rating=row["FromGrade"],
-            target=row["currentPriceTarget"] or None,
-            prior_target=row["priorPriceTarget"] or None,
-            known_at=dt.datetime.fromisoformat(str(row["at"])),
-        )
-    ]
-
-
-def price_targets_of(symbol: str, info: Row, at: dt.datetime) -> list[PriceTargets]:
-    """Return the targets of `info`; [] where Yahoo gives no target and no rating."""
-    figures = {
-        "mean": "targetMeanPrice",
-        "median": "targetMedianPrice",
-        "low": "targetLowPrice",
-        "high": "targetHighPrice",
-        "analysts": "numberOfAnalystOpinions",
-        "rating": "recommendationKey",
-        "mean_rating": "recommendationMean",
-    }
-    given = {ours: plain(info.get(theirs)) for ours, theirs in figures.items()}
-    known = any(value is not None for name, value in given.items() if name != "analysts")
-    return _made(PriceTargets, symbol=symbol, known_at=at, **given) if known else []
-
-
-def trades_of(frame: Any) -> list[Section]:
-    """Return the rows of the insiders' transactions, dates as ISO texts."""
-    return _rows(frame, "Start Date", ("Insider", "Position", "Text", "Shares", "Value"))
-
-
-def insider_trades_of(symbol: str, rows: Iterable[Row], at: dt.datetime) -> list[InsiderTrade]:
-    return [
-        made
-        for row in rows
-        for made in _made(
-            InsiderTrade,
-            symbol=symbol,
-            date=row["date"],
-            insider=row["Insider"],
-            position=row["Position"],
-            side=_side(row["Text"]),
-            shares=row["Shares"],
-            value=row["Value"],
-            text=row["Text"],
-            known_at=at,
-        )
-    ]
-
-
 def _side(text: object) -> Literal["buy", "sell"] | None:
     """Return the side of a trade in the market, which Yahoo's text begins with."""
     begins: Callable[[str], bool] = str(text).startswith
     return "sell" if begins("Sale") else "buy" if begins("Purchase") else None
 
 
-def holdings_of(frame: Any) -> list[Section]:
-    """Return the rows of the institutional holders, dates as ISO texts."""
-    return _rows(frame, "Date Reported", ("Holder", "Shares", "pctHeld", "pctChange"))
-
-
-def holders_of(symbol: str, rows: Iterable[Row], at: dt.datetime) -> list[Holder]:
-    return [
-        made
-        for row in rows
-        for made in _made(
-            Holder,
-            symbol=symbol,
-            date=row["date"],
-            holder=row["Holder"],
-            shares=row["Shares"],
-            of_outstanding=row["pctHeld"],
-            change=row["pctChange"],
-            known_at=at,
-        )
-    ]
-
-
-def _rows(frame: Any, date: str, names: Iterable[str]) -> list[Section]:
-    if frame is None or frame.empty:
-        return []
-    wanted = tuple(names)
-    records = [row for row in frame.to_dict("records") if row[date] == row[date]]
-    return [
-        {"date": row[date].date().isoformat(), **{name: plain(row.get(name)) for name in wanted}} for row in records
-    ]
-
-
-def _made(kind: type[W], **fields: Any) -> list[W]:
-    """Return the row in a list; [] when Yahoo's figures make no such row, such as one without a date."""
-    try:
-        return [kind.model_validate(fields)]
-    except ValidationError:
-        return []
-
-
-def _moment(value: Any) -> dt.datetime | None:
+def _moment(value: Any, zone: dt.tzinfo) -> dt.datetime | None:
     seconds = plain(value)
-    return dt.datetime.fromtimestamp(seconds, NEW_YORK) if isinstance(seconds, float) else None
+    return dt.datetime.fromtimestamp(seconds, zone) if isinstance(seconds, float) else None
+
+
+def _utc(text: str) -> dt.datetime:
+    return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC)
 
 
 def _utc_day(value: Any) -> dt.date | None:
     """Return the date that Yahoo writes as the midnight of UTC."""
-    seconds = plain(value)
-    return dt.datetime.fromtimestamp(seconds, dt.UTC).date() if isinstance(seconds, float) else None
+    moment = _moment(value, dt.UTC)
+    return moment and moment.date()
 
 
 NEWS_AGE = dt.timedelta(minutes=10)
@@ -267,46 +176,56 @@ class YahooCompanies:
         """Return the dates of the earnings calendar and of the company's own page: what one of them has, where the
         other fails. Raises the calendar's error when both do."""
         self._require_now("earnings dates")
+        asks: Sequence[Callable[[str], Kept]] = (self._reports, self._info)
+        found: list[Kept | None] = []
         failed: list[DeskError] = []
-        reports: Kept | None = None
-        info: Kept | None = None
-        try:
-            reports = self._kept("earnings", symbol, lambda: reports_of(self._wire.earnings(symbol)))
-        except DeskError as error:
-            failed.append(error)
-        try:
-            info = self._info(symbol)
-        except DeskError as error:
-            failed.append(error)
+        for ask in asks:
+            try:
+                found.append(ask(symbol))
+            except DeskError as error:
+                found.append(None)
+                failed.append(error)
+        reports, info = found
         if reports is None and info is None:
             raise failed[0]
-        at = min(self._at(kept) for kept in (reports, info) if kept is not None)
+        at = min(self._at(kept) for kept in found if kept is not None)
         return earnings_of(symbol, reports.value if reports else [], info.value if info else {}, at)
 
     def short_interest(self, symbol: str) -> list[ShortInterest]:
+        """Return the newest settlement; [] where Yahoo gives no date or no shares of it."""
         self._require_now("short interest")
         info = self._info(symbol)
-        return short_interest_of(symbol, info.value, self._at(info))
+        days = {"date": "dateShortInterest", "prior_date": "sharesShortPreviousMonthDate"}
+        dated = {ours: _utc_day(info.value.get(theirs)) for ours, theirs in days.items()}
+        row = dated | _named(info.value, _SHORTS)
+        return _made(ShortInterest, [row], symbol=symbol, known_at=self._at(info))
 
     def rating_changes(self, symbol: str) -> list[RatingChange]:
+        """Return the changes, each known from its own time on; a target of 0 is none."""
         self._require_now("analyst ratings")
-        kept = self._kept("ratings", symbol, lambda: changes_of(self._wire.ratings(symbol)))
-        return rating_changes_of(symbol, kept.value)
+        kept = self._kept("grades", symbol, lambda symbol: _rows(self._wire.ratings(symbol), _CHANGES))
+        return [
+            made
+            for at, row in ((row["at"], {name: row[name] or None for name in _CHANGES}) for row in kept.value)
+            for made in _made(RatingChange, [row], symbol=symbol, known_at=_utc(at))
+        ]
 
     def price_targets(self, symbol: str) -> list[PriceTargets]:
+        """Return the targets; [] where Yahoo gives no target and no rating."""
         self._require_now("analyst ratings")
         info = self._info(symbol)
-        return price_targets_of(symbol, info.value, self._at(info))
+        given = _named(info.value, _TARGETS)
+        known = any(value is not None for name, value in given.items() if name != "analysts")
+        return _made(PriceTargets, [given] if known else [], symbol=symbol, known_at=self._at(info))
 
     def insider_trades(self, symbol: str) -> list[InsiderTrade]:
-        self._require_now("insider trades")
-        kept = self._owners(symbol)
-        return insider_trades_of(symbol, kept.value["trades"], self._at(kept))
+        kept = self._owners("insider trades", symbol)
+        rows = [{**row, "side": _side(row["text"])} for row in _dated(kept.value["trades"])]
+        return _made(InsiderTrade, rows, symbol=symbol, known_at=self._at(kept))
 
     def holders(self, symbol: str) -> list[Holder]:
-        self._require_now("institutional holders")
-        kept = self._owners(symbol)
-        return holders_of(symbol, kept.value["holders"], self._at(kept))
+        kept = self._owners("institutional holders", symbol)
+        return _made(Holder, _dated(kept.value["holders"]), symbol=symbol, known_at=self._at(kept))
 
     def _require_now(self, what: str) -> None:
         if self.clock.day is not None:
@@ -315,16 +234,20 @@ class YahooCompanies:
     def _at(self, kept: Kept) -> dt.datetime:
         return min(kept.at, self.clock.now())
 
-    def _kept(self, kind: str, symbol: str, fetch: Callable[[], Any]) -> Kept:
-        return self._cache.get(f"{kind}-{symbol}", RESEARCH_AGE, fetch)
+    def _kept(self, kind: str, symbol: str, fetch: Callable[[str], Any]) -> Kept:
+        return self._cache.get(f"{kind}-{symbol}", RESEARCH_AGE, lambda: fetch(symbol))
 
     def _info(self, symbol: str) -> Kept:
         return self._cache.get(f"info-{symbol}", INFO_AGE, lambda: self._wire.info(symbol))
 
-    def _owners(self, symbol: str) -> Kept:
+    def _owners(self, what: str, symbol: str) -> Kept:
         """Return insiders' trades and institutions' holdings, which Yahoo gives in one answer."""
-        return self._kept("owners", symbol, lambda: self._fetch_owners(symbol))
+        self._require_now(what)
+        return self._kept("owned", symbol, self._fetch_owners)
+
+    def _reports(self, symbol: str) -> Kept:
+        return self._kept("reports", symbol, lambda symbol: _rows(self._wire.earnings(symbol), _REPORTS))
 
     def _fetch_owners(self, symbol: str) -> dict[str, list[Section]]:
         trades, holders = self._wire.owners(symbol)
-        return {"trades": trades_of(trades), "holders": holdings_of(holders)}
+        return {"trades": _rows(trades, _TRADES, "Start Date"), "holders": _rows(holders, _HOLDINGS, "Date Reported")}

@@ -8,7 +8,6 @@ import importlib.util
 import logging
 import math
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 from chordesk.models.contracts import ChainRow, parse_contract
 from chordesk.models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured
 from chordesk.models.market import Headline
-from chordesk.tools.market.fetching import Throttle
+from chordesk.tools.market.fetching import Source
 
 T = TypeVar("T")
 
@@ -44,8 +43,7 @@ class YahooWire:
     def __init__(self, home: Path, session: Any | None = None) -> None:
         self._home = home
         self._session = session
-        self._throttle = Throttle(REQUESTS_A_SECOND, BURST)
-        self._rest_until = 0.0
+        self._source = Source("Yahoo", REQUESTS_A_SECOND, BURST, REST_SECONDS)
         self._library: Any | None = None
         self._lock = threading.Lock()
 
@@ -105,14 +103,12 @@ class YahooWire:
 
     def _request(self, symbol: str, request: Callable[[Any], T]) -> T:
         library = self._yfinance()
-        if time.monotonic() < self._rest_until:
-            raise MarketUnavailable("Yahoo limits our requests", remedy="try again in some minutes")
-        self._throttle.wait()
+        self._source.wait()
         try:
             return request(library.Ticker(yahoo_symbol(symbol), session=self._session))
         except Exception as error:
-            if isinstance(error, library.exceptions.YFRateLimitError):
-                self._rest_until = time.monotonic() + REST_SECONDS
+            if isinstance(error, library.exceptions.YFRateLimitError) or _status(error) == 429:
+                raise self._source.limited() from None
             raise translate(error, symbol, library.exceptions) from None
 
     def _yfinance(self) -> Any:
@@ -150,8 +146,6 @@ def yahoo_symbol(symbol: str) -> str:
 
 def translate(error: Exception, symbol: str, exceptions: Any) -> DeskError:
     """Return the error as one of the desk: the symbol is unknown, or Yahoo does not answer as it should right now."""
-    if isinstance(error, exceptions.YFRateLimitError) or _status(error) == 429:
-        return MarketUnavailable("Yahoo limits our requests", remedy="try again in some minutes")
     if any(text in _message(error) for text in _NONE_LISTED):
         return NothingListed(f"Yahoo has nothing of this kind of {symbol}")
     if isinstance(error, exceptions.YFTickerMissingError) or _status(error) == 404:

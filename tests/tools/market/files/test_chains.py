@@ -73,11 +73,11 @@ def test_the_tools_give_the_file_s_own_greeks(tmp_path: Path, make_context: Make
     assert call(context, "option_greeks_get", contracts=[GOLDEN]).success
 
 
-def test_greeks_are_computed_where_the_file_has_none(tmp_path: Path, make_context: MakeContext, call: Call) -> None:
+def test_greeks_are_computed_where_the_file_has_none(tmp_path: Path, call: Call) -> None:
     header = ("symbol", "expiry", "type", "strike", "date", "bid", "ask")
     rows = [("MSFT", "2026-04-17", "P", "340", TODAY, 4.9, 5.1)]
     own = chained(tmp_path, write(tmp_path, *rows, header=header))
-    (row,) = call(make_context(own), "option_chain_get", symbols=["MSFT"], deltaMax=1).payload["contracts"]
+    (row,) = call(own, "option_chain_get", symbols=["MSFT"], deltaMax=1).payload["contracts"]
     assert (row["contract"], row["greeks"]) == ("MSFT260417P00340000", "computed")
     assert row["openInterest"] is None
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from chordesk.tools.market.files.data_folder import check_folder
 from chordesk.tools.market.protocol import EarningsSource
-from tests.tools.conftest import Call, MakeContext
+from tests.tools.conftest import Call
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
 
 DAYS = sessions("2020-06-01", 60)
@@ -19,9 +19,7 @@ def write(tmp_path: Path, *rows: tuple[object, ...]) -> Path:
     return tmp_path / "own"
 
 
-def test_dates_are_known_from_their_announcement_or_after_their_day(
-    tmp_path: Path, make_context: MakeContext, call: Call
-) -> None:
+def test_dates_are_known_from_their_announcement_or_after_their_day(tmp_path: Path, call: Call) -> None:
     folder = write(
         tmp_path,
         ("A", "2020-06-10", "bmo", "", 1.5, 1.25),
@@ -32,7 +30,7 @@ def test_dates_are_known_from_their_announcement_or_after_their_day(
     def asked(day: str) -> dict[str, object]:
         own = market(tmp_path, folder, next(one for one in DAYS if str(one) == day))
         assert isinstance(own, EarningsSource)
-        answer = call(make_context(own), "earnings_dates", symbols=["A"]).payload
+        answer = call(own, "earnings_dates", symbols=["A"]).payload
         return answer["earnings"][0] if answer["earnings"] else {}
 
     assert asked("2020-06-10") == {}

@@ -14,7 +14,7 @@ from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.files.data_folder import check_folder
 from chordesk.tools.market.files.news_and_earnings import latest, read_headlines
 from chordesk.tools.market.files.tables import Problems
-from tests.tools.conftest import Call, MakeContext
+from tests.tools.conftest import Call
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
 
 DAYS = sessions("2020-06-01", 10)  # Monday to Friday of the next week
@@ -31,7 +31,7 @@ def problems(folder: Path, level: str) -> list[str]:
     return [str(one) for one in check_folder(folder, "auto", 9).problems.of(level)]  # type: ignore[arg-type]
 
 
-def test_a_headline_shows_from_its_time_on(tmp_path: Path, make_context: MakeContext, call: Call) -> None:
+def test_a_headline_shows_from_its_time_on(tmp_path: Path, call: Call) -> None:
     folder = write(
         tmp_path,
         ("a", "2020-06-02 15:54:59-04:00", "before", "wire", "https://example.org/1"),
@@ -42,7 +42,7 @@ def test_a_headline_shows_from_its_time_on(tmp_path: Path, make_context: MakeCon
     own = market(tmp_path, folder, DAYS[1])
     assert [row.headline for row in own.headlines("A", 5)] == ["at", "before", "abroad"]
     assert [row.headline for row in own.headlines("A", 1)] == ["at"]
-    answer = call(make_context(own), "news_list", symbols=["A"]).payload
+    answer = call(own, "news_list", symbols=["A"]).payload
     assert answer["headlines"][0]["source"] == "not stated"
     assert answer["headlines"][1]["url"] == "https://example.org/1"
 
@@ -97,7 +97,7 @@ def test_headlines_of_names_without_bars_and_empty_ones_are_pointed_out(tmp_path
 
 def test_a_file_without_its_columns_is_an_error(tmp_path: Path) -> None:
     folder = write(tmp_path, ("A", "2020-06-02"), header=("symbol", "time"))
-    assert problems(folder, "error") == ["headlines.csv, row 2: has no column headline"]
+    assert problems(folder, "error") == ["headlines.csv, row 1: has no column headline; its columns are symbol, time"]
 
 
 @given(minutes=st.lists(st.integers(-20_000, 20_000), max_size=30), limit=st.integers(1, 25))

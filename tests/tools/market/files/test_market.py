@@ -51,12 +51,10 @@ def test_the_same_rows_give_the_same_bars_quotes_and_fills(own: FilesMarket, mar
     assert not isinstance(own, OptionSource)
 
 
-def test_a_tool_gives_the_same_figures_on_both(
-    own: FilesMarket, market: ReplayMarket, make_context: MakeContext, call: Call
-) -> None:
+def test_a_tool_gives_the_same_figures_on_both(own: FilesMarket, market: ReplayMarket, call: Call) -> None:
     symbols = ["AAPL", "IBM", "MMM"]
-    ours = call(make_context(own), "signals_get", symbols=symbols).payload
-    theirs = call(make_context(market), "signals_get", symbols=symbols).payload
+    ours = call(own, "signals_get", symbols=symbols).payload
+    theirs = call(market, "signals_get", symbols=symbols).payload
     assert ours["signals"] == theirs["signals"]
     assert ours["missing"] == theirs["missing"]
     assert ours["source"].startswith("files-")
@@ -216,11 +214,7 @@ class TestVersions:
 
 @pytest.mark.parametrize(
     ("folder", "message"),
-    [
-        (None, "DESK_MARKET=files needs DESK_DATA"),
-        ("nowhere", "does not exist on "),
-        ("a-file", "is no folder on "),
-    ],
+    [(None, "DESK_MARKET=files needs DESK_DATA"), ("nowhere", "does not exist on "), ("a-file", "is no folder on ")],
 )
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path, folder: str | None, message: str) -> None:
     (tmp_path / "a-file").touch()

@@ -191,11 +191,7 @@ def test_rows_end_at_the_asked_day(data: ReplayData) -> None:
 
 def test_sectors_come_from_the_package(data: ReplayData) -> None:
     listing = data.listings["MMM"]
-    assert (listing.name, listing.sector, listing.industry) == (
-        "3M Company",
-        "Industrials",
-        "Industrial Conglomerates",
-    )
+    assert (listing.name, listing.sector, listing.industry) == ("3M Company", "Industrials", "Industrial Conglomerates")
     assert sum(symbol in data.listings for symbol in data.symbols) == 442
 
 

@@ -14,13 +14,7 @@ from chordesk.tools.market.files.market import ChainedFiles
 from chordesk.tools.market.samples.importing import import_data, import_sample
 from chordesk.tools.market.samples.package_files import MSFT_CHAIN, NEWS_2020, PackageFile, fetch, plain_pickle
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
-from tests.tools.market.samples.packages import (
-    DAYS,
-    chain_package,
-    chain_sample,
-    news_sample,
-    source_archive,
-)
+from tests.tools.market.samples.packages import DAYS, chain_package, chain_sample, news_sample, source_archive
 
 
 class TestChain:

@@ -127,11 +127,7 @@ def test_earnings_are_of_the_calendar_and_the_next_is_a_window(live: YahooMarket
 def test_a_date_that_is_fixed_and_on_the_calendar_is_one_row(live: YahooMarket, apple: FarYahoo) -> None:
     day = dt.date(2024, 8, 1)
     at = seconds(day, 16, NEW_YORK)
-    apple.quotes["AAPL"] = {
-        "earningsTimestampStart": at,
-        "earningsTimestampEnd": at,
-        "isEarningsDateEstimate": False,
-    }
+    apple.quotes["AAPL"] = {"earningsTimestampStart": at, "earningsTimestampEnd": at, "isEarningsDateEstimate": False}
     (row,) = [row for row in live.earnings("AAPL") if row.date >= TODAY]
     expected = EarningsDate(
         symbol="AAPL", date=day, timing="afterClose", confirmed=True, eps_estimate=1.35, known_at=NOW
@@ -288,7 +284,7 @@ def test_the_tools_answer_from_yahoo(live: YahooMarket, apple: FarYahoo, make_co
 
 def test_kept_rows_are_plain_json(live: YahooMarket, apple: FarYahoo, tmp_path: Path) -> None:
     rows = live.insider_trades("AAPL")
-    (file,) = (tmp_path / "cache" / "yahoo").glob("owners-AAPL.json")
-    assert json.loads(file.read_text())["value"]["trades"][0]["Insider"] == "COOK TIMOTHY D"
+    (file,) = (tmp_path / "cache" / "yahoo").glob("owned-AAPL.json")
+    assert json.loads(file.read_text())["value"]["trades"][0]["insider"] == "COOK TIMOTHY D"
     assert build_yahoo(tmp_path, NowClock(), apple.session()).insider_trades("AAPL") == rows
     assert apple.asked_for("/v10/finance/quoteSummary/AAPL") == 1

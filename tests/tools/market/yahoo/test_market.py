@@ -11,7 +11,7 @@ import pytest
 from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured
 from chordesk.models.settings import Settings
 from chordesk.tools.market.factory import build_market
-from chordesk.tools.market.fetching import Throttle
+from chordesk.tools.market.fetching import Source
 from chordesk.tools.market.prices import chain_of, quote_of, share_of
 from chordesk.tools.market.protocol import ChainSource, ClosedSet, OptionSource, Prefetching
 from chordesk.tools.market.replay import market as replay_data
@@ -20,7 +20,7 @@ from chordesk.tools.market.yahoo import wire as yahoo_wire
 from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo
 from chordesk.tools.market.yahoo.wire import yahoo_symbol
 from tests.fakes.yahoo import FarYahoo
-from tests.tools.conftest import Call, MakeContext
+from tests.tools.conftest import Call
 from tests.tools.market.far_market import TODAY, FarClock
 from tests.tools.market.yahoo.conftest import NowClock, days
 
@@ -352,14 +352,12 @@ def test_share_classes_are_spelt_yahoo_s_way(market: YahooMarket, far: FarYahoo)
     assert market.bars("BRK.B", 1).symbol == "BRK.B"
 
 
-def test_many_symbols_are_fetched_at_once(
-    market: YahooMarket, far: FarYahoo, make_context: MakeContext, call: Call
-) -> None:
+def test_many_symbols_are_fetched_at_once(market: YahooMarket, far: FarYahoo, call: Call) -> None:
     assert isinstance(market, Prefetching)
     assert not isinstance(market, ClosedSet)
     for name in ("A", "B", "C"):
         far.charts[name] = far.charts["AAPL"]
-    answer = call(make_context(market), "signals_get", symbols=["A", "B", "NOPE", "C"])
+    answer = call(market, "signals_get", symbols=["A", "B", "NOPE", "C"])
     assert [row["symbol"] for row in answer.payload["signals"]] == ["A", "B", "C"]
     assert [row["symbol"] for row in answer.payload["missing"]] == ["NOPE"]
     asked = len(far.asked)
@@ -390,7 +388,7 @@ def test_yfinance_is_an_extra(market: YahooMarket, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_throttle_lets_a_burst_through_and_then_so_many_a_second() -> None:
-    throttle = Throttle(per_second=1, burst=5)
+    throttle = Source("far", per_second=1, burst=5, rest=1)
     began = time.monotonic()
     for _ in range(5):
         throttle.wait()

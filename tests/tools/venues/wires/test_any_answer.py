@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from chordesk.models.errors import MarketError
 from chordesk.tools.venues import kalshi, manifold, polymarket
-from chordesk.tools.venues.json_client import Pace
 from chordesk.tools.venues.kalshi import Kalshi
 from chordesk.tools.venues.manifold import Manifold
 from chordesk.tools.venues.markets import EventVenue, VenueMarket
@@ -67,7 +66,7 @@ def venues(quick_far: FarVenues) -> dict[str, EventVenue]:
     """The wires without their throttle."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (manifold, polymarket, kalshi):
-            patch.setattr(module, "pace_of", lambda *_: Pace(1e6, 10**6))
+            patch.setattr(module, "REQUESTS_A_SECOND", 1e6)
         url = quick_far.url
         made: list[EventVenue] = [Manifold(url), Polymarket(url, url), Kalshi(url)]
     return {venue.name: venue for venue in made}

@@ -7,8 +7,9 @@ import time
 import pytest
 
 from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.tools.market.fetching import Source
 from chordesk.tools.venues import json_client
-from chordesk.tools.venues.json_client import JsonClient, Pace
+from chordesk.tools.venues.json_client import JsonClient
 from tests.fakes.venues import FarVenues, Fault, manifold_row
 from tests.patience import PATIENCE
 
@@ -17,7 +18,7 @@ QUICK, PATH = 1000.0, "/v0/market/m1"
 
 def made(far: FarVenues, seconds: float = PATIENCE) -> JsonClient:
     far.manifold["m1"] = manifold_row("m1", "Will it rain?")
-    return JsonClient("Manifold", far.url, Pace(QUICK, 100), seconds)
+    return JsonClient(far.url, Source("Manifold", QUICK, 100, 30), seconds)
 
 
 def test_an_answer_is_its_json(far: FarVenues) -> None:
@@ -63,7 +64,7 @@ def test_an_answer_that_trickles_in_is_given_up(far: FarVenues) -> None:
 
 def test_an_address_without_a_server_is_unavailable() -> None:
     with pytest.raises(MarketUnavailable, match="Manifold does not answer: no connection"):
-        JsonClient("Manifold", "http://127.0.0.1:9", Pace(QUICK, 100)).get(PATH)
+        JsonClient("http://127.0.0.1:9", Source("Manifold", QUICK, 100, 30)).get(PATH)
 
 
 def test_an_answer_beyond_the_limit_is_given_up(far: FarVenues, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +101,7 @@ def test_too_many_requests_twice_are_an_error(far: FarVenues) -> None:
 
 def test_requests_wait_for_their_turn(far: FarVenues) -> None:
     far.manifold["m1"] = manifold_row("m1", "Will it rain?")
-    asking = JsonClient("Manifold", far.url, Pace(10.0, 1))
+    asking = JsonClient(far.url, Source("Manifold", 10.0, 1, 30))
     begun = time.monotonic()
     for _ in range(4):
         asking.get(PATH)
