@@ -16,12 +16,14 @@ from chordesk.agents.answers import storable
 from chordesk.agents.runtime import NOT_APPROVED, ApprovalDecision, ApprovalRequest, Scope
 from chordesk.models import event_log
 from chordesk.models.answers import Frozen
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import Store, is_lost
 from chordesk.models.errors import NotFound, NotWaiting, UsageError
 from chordesk.models.events import Envelope, EventType, event, short
 from chordesk.models.settings import Settings
 from chordesk.models.states import ApprovalState, StepState
 from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.orders import Approval
 from chordesk.models.tables.runs import Step
 from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tools.orders import approvals
@@ -62,21 +64,6 @@ def pending_requests(session: Session) -> Sequence[RuntimeApproval]:
     ).all()
 
 
-def find_request(session: Session, id_: str) -> RuntimeApproval:
-    """Return the request with this id or the only one that begins so; the runtime's own id of it works as well.
-
-    Raises NotFound, UsageError when there are several.
-    """
-    known = col(RuntimeApproval.id).startswith(id_, autoescape=True) | (col(RuntimeApproval.approval_id) == id_)
-    rows = session.exec(select(RuntimeApproval).where(known).limit(2)).all()
-    remedy = "`desk approvals` lists what waits"
-    if not id_ or not rows:
-        raise NotFound(f"no request begins with {id_!r}", remedy=remedy)
-    if len(rows) > 1:
-        raise UsageError(f"more than one request begins with {id_!r}", remedy=remedy)
-    return rows[0]
-
-
 def decide_request(
     session: Session, id_: str, *, approve: bool, by: str, why: str | None, answers: Answers | None = None
 ) -> RuntimeApproval:
@@ -85,7 +72,8 @@ def decide_request(
 
     Raises NotFound, UsageError for answers that do not fit the questions, NotWaiting for one that was answered before.
     """
-    row = session.get_one(RuntimeApproval, find_request(session, id_).id, with_for_update=True, populate_existing=True)
+    found = by_prefix(session, RuntimeApproval, id_, RuntimeApproval.approval_id)
+    row = session.get_one(RuntimeApproval, found.id, with_for_update=True, populate_existing=True)
     if row.state != ApprovalState.PENDING:
         raise NotWaiting(f"request {row.id} does not wait for an answer: it is {row.state}")
     if row.expires_at <= utcnow() or not _asker_lives(session, row):
@@ -268,7 +256,7 @@ def answer(
             row = decide_request(session, id_, approve=approve, by=by, why=why, answers=answers)
             return AnswerResult(approval=row.id, state=ApprovalState(row.state), by=row.decided_by)
         if answers:
-            approvals.find(session, id_)  # an unknown id is the first error to report
+            by_prefix(session, Approval, id_, Approval.order_id)  # an unknown id is the first error to report
             raise UsageError("an order has no questions", remedy="approve or deny it without an answer")
         found = approvals.decide(session, settings, id_, approve, by, why)
         state = ApprovalState(found.state)
@@ -281,11 +269,11 @@ def answer(
 def _is_request(session: Session, id_: str) -> bool:
     """Return True for a model's request, False for an order or its approval. Raises UsageError if it may be either."""
     try:
-        find_request(session, id_)
+        by_prefix(session, RuntimeApproval, id_, RuntimeApproval.approval_id)
     except NotFound:
         return False
     try:
-        approvals.find(session, id_)
+        by_prefix(session, Approval, id_, Approval.order_id)
     except UsageError:
         return True
     raise UsageError(f"an order and a request begin with {id_!r}", remedy="give more of the id")

@@ -47,6 +47,11 @@ class Run(Identified, table=True):
     finished_at: dt.datetime | None = Field(default=None, sa_type=Utc)
 
 
+def research_run(run: Run) -> str:
+    """Return the id of the run whose research counts: a trade's source run, else the run itself."""
+    return str(run.params.get("source_run") or run.id)
+
+
 class Step(Identified, Dated, table=True):
     """One task's worth of a run: its owner, the end of its lease, and the step that waits for it.
 

@@ -10,19 +10,21 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.states import ApprovalState, OrderState
 from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Run
 from chordesk.models.text import inert
 from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, answer, waiting
 from chordesk.tasks.cli.output import console, emit, print_json, print_line, table
 from chordesk.tasks.cli.shell import Json, opened, whoami
 from chordesk.tasks.cli.show.amounts import legs_text
 from chordesk.tasks.cli.show.orders import log_table, order_history, order_list, order_report
-from chordesk.tasks.reading.orders import find_order, list_orders, order_view
-from chordesk.tasks.reading.runs import find_run
+from chordesk.tasks.reading.orders import list_orders, order_view
 from chordesk.tasks.worker.app import WorkerNotifier
 from chordesk.tools.decimals import money, plain
 from chordesk.tools.orders.audit_reading import CheckedChain, check_logs, entries_of
@@ -175,7 +177,7 @@ def list_(
 ) -> None:
     """List orders, the newest first."""
     with opened()[1].read() as session:
-        run_id = find_run(session, run).id if run else None
+        run_id = by_prefix(session, Run, run).id if run else None
         ticker = symbol.strip().upper() if symbol else None
         rows = list_orders(session, run_id, ticker, state.value if state else None, limit)
     plain = [{**order.model_dump(), "notional_previewed": p.notional if p else None} for order, p in rows]
@@ -191,7 +193,7 @@ def show(
     """Show an order as it stands: size, checks, preview, approval, fills, and what it rests on."""
     settings, store = opened()
     with store.read() as session:
-        found = order_view(session, find_order(session, order))
+        found = order_view(session, by_prefix(session, Order, order))
     entries = entries_of(check_logs(store, settings), found["order"]["id"])
     emit({**found, "log": entries}, lambda _: order_report(found, len(entries), settings.home), as_json=as_json)
 
@@ -231,7 +233,7 @@ def show_log(
     checked = _check(settings, store, also)
     if order is not None:
         with store.read() as session:
-            found = order_view(session, find_order(session, order))
+            found = order_view(session, by_prefix(session, Order, order))
         entries = entries_of(checked, found["order"]["id"])
         emit({**found, "log": entries}, lambda _: order_history(found, entries), as_json=as_json)
     else:

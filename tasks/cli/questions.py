@@ -9,6 +9,7 @@ import typer
 from sqlmodel import Session
 
 from chordesk.models.board import VENUES, QuestionSource, QuestionState
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketError, SettingError, UsageError
 from chordesk.models.settings import REPLAYING, Settings
@@ -33,7 +34,7 @@ from chordesk.tools.market.factory import MarketKey, build_market, configured_ma
 from chordesk.tools.market.protocol import MarketClock, MarketData
 from chordesk.tools.questions.importing import import_one, import_term, watched
 from chordesk.tools.questions.person import add_question, ended_text, entered, moment_of, outcome_of
-from chordesk.tools.questions.reading import find_question, list_questions
+from chordesk.tools.questions.reading import list_questions
 from chordesk.tools.questions.resolving import book, resolve_due, settle
 from chordesk.tools.venues.factory import build_venue, build_venues
 from chordesk.tools.venues.markets import EventVenue
@@ -72,7 +73,7 @@ def show(
 ) -> None:
     """Show a question: its rule, its times, its outcome with the evidence, and the forecasts and verdicts on it."""
     with opened()[1].read() as session:
-        found = question_view(session, find_question(session, question))
+        found = question_view(session, by_prefix(session, Question, question))
     emit(found, question_report, as_json=as_json)
 
 
@@ -200,7 +201,7 @@ def _enter(
     """Write a person's outcome with what rests on it, and return the question. Raises UsageError."""
     from chordesk.tasks.workflows.episode.tally import ON_RESOLVED  # it loads the workflows
 
-    question = find_question(session, question_id)
+    question = by_prefix(session, Question, question_id)
     of_venue = question.source in VENUES
     now = utcnow() if of_venue else clock_of(settings).now()
     ended = settle(session, question.id, entered(question, outcome, why, by, now), by)
@@ -217,7 +218,7 @@ def _resolve_due(settings: Settings, store: Store, question: str | None, as_of: 
     market, only = market_as_of(settings, as_of), None
     if question is not None:
         with store.read() as session:
-            found = find_question(session, question)
+            found = by_prefix(session, Question, question)
         if found.market not in ("", market.name):
             reason = f"question {found.id} is resolved by bars of the {found.market} market, and this is {market.name}"
             raise UsageError(reason, remedy="choose that market by DESK_MARKET, with the same data")
@@ -280,7 +281,7 @@ def pair(
     """Confirm that two questions are the same, after reading the rules of both; only then a gap can be an arbitrage."""
     _, store = opened()
     with store.session() as session:
-        one, other = find_question(session, first), find_question(session, second)
+        one, other = by_prefix(session, Question, first), by_prefix(session, Question, second)
         row = confirm_pair(session, one, other, by, inverse=inverse, why=why)
         session.flush()
         found = PairedQuestions(row, one, other)
@@ -291,7 +292,7 @@ def unpair(first: First, second: Second, by: PairedBy, why: Why = None, as_json:
     """Reject a pair of questions; it is not suggested again."""
     _, store = opened()
     with store.session() as session:
-        one, other = find_question(session, first), find_question(session, second)
+        one, other = by_prefix(session, Question, first), by_prefix(session, Question, second)
         row = reject_pair(session, one, other, by, why=why)
         session.flush()
         found = PairedQuestions(row, one, other)

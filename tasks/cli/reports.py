@@ -9,12 +9,13 @@ from typing import Annotated, cast, get_args
 
 import typer
 
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import require_current
 from chordesk.models.errors import UsageError
 from chordesk.models.settings.sources import load_settings
+from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.cli.output import print_line
-from chordesk.tasks.reading.runs import find_run
 from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
 from chordesk.tasks.reports.files import OutputPlace
 from chordesk.tasks.reports.formats import Format, rendered
@@ -63,7 +64,7 @@ def _document(desk: Desk, run: str | None, day: str | None, symbol: str | None) 
     if symbol is not None:
         return symbol_document(desk, symbol)
     with desk.store.read() as session:
-        run_id = find_run(session, run or "").id
+        run_id = by_prefix(session, Run, run or "").id
     return run_document(desk, run_id)
 
 

@@ -14,12 +14,14 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import Store
 from chordesk.models.errors import RedisDown, UsageError
 from chordesk.models.events import DESK, Envelope, EventType
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import standing_of_run
 from chordesk.models.states import RunKind, RunState
+from chordesk.models.tables.runs import Run
 from chordesk.tasks.cli.output import console, emit
 from chordesk.tasks.cli.shell import Json, opened, standing_line, whoami
 from chordesk.tasks.cli.show.desk_status import event_line
@@ -40,7 +42,7 @@ from chordesk.tasks.reading.boards import board_view
 from chordesk.tasks.reading.orders import lineage
 from chordesk.tasks.reading.run_details import RunDetail, detail
 from chordesk.tasks.reading.run_list import RunFilter, run_page
-from chordesk.tasks.reading.runs import find_run, newest_run
+from chordesk.tasks.reading.runs import newest_run
 from chordesk.tasks.telemetry.commits import emitted
 from chordesk.tasks.worker.app import WorkerNotifier
 from chordesk.tasks.worker.stopping import Stop, stop_runs, unfinished
@@ -62,7 +64,8 @@ def board(
     """Show a run's board: signals, questions, forecasts with their citations, voices, and the tally."""
     store = opened()[1]
     with store.read() as session:
-        found = board_view(session, find_run(session, run) if run is not None else newest_run(session, RunKind.EPISODE))
+        shown = by_prefix(session, Run, run) if run is not None else newest_run(session, RunKind.EPISODE)
+        found = board_view(session, shown)
     emit(found, board_report, as_json=as_json)
 
 
@@ -97,7 +100,7 @@ def show(
     """Show a run: candidates, verdicts, the trader's actions; or the lineage of one symbol."""
     settings, store = opened()
     with store.read() as session:
-        row = find_run(session, run)
+        row = by_prefix(session, Run, run)
         if symbol is not None:
             emit(lineage(session, row, symbol), partial(lineage_report, home=settings.home), as_json=as_json)
             return
@@ -168,7 +171,7 @@ async def _watch(store: Store, settings: Settings, run: str | None, since: int, 
 
 def _standing(store: Store, run: str) -> Text:
     with store.read() as session:
-        row = find_run(session, run)
+        row = by_prefix(session, Run, run)
     return standing_line(standing_of_run(row.settings, row.account, row.model, row.market, row.market_now))
 
 
@@ -178,7 +181,7 @@ def _events(feed: Feed, store: Store, run: str | None, since: int) -> AsyncGener
     if run == DESK:
         return feed.follow(DESK, since)
     with store.read() as session:
-        return feed.follow(find_run(session, run).id, since)
+        return feed.follow(by_prefix(session, Run, run).id, since)
 
 
 MARGIN_SECONDS = 6.0  # past a lease: what is held by a dead worker ends with its lease
@@ -200,7 +203,7 @@ def stop(
     if voice is not None:
         _stop_voice(settings, store, runs or [], voice, as_json=as_json)
     with store.read() as session:
-        named = [find_run(session, run).id for run in runs or []]
+        named = [by_prefix(session, Run, run).id for run in runs or []]
         ids = unfinished(session) if every else list(dict.fromkeys(named))
     with emitted(settings, store, "stop"):
         found = stop_runs(store, settings, ids, _notifier(settings), settings.lease_seconds + MARGIN_SECONDS)
@@ -213,7 +216,7 @@ def _stop_voice(settings: Settings, store: Store, runs: Sequence[str], voice: st
     if len(runs) != 1:
         raise UsageError("--voice goes with one run", remedy="name the run whose voice it is")
     with store.read() as session:
-        run_id = find_run(session, runs[0]).id
+        run_id = by_prefix(session, Run, runs[0]).id
     notifier = WorkerNotifier(settings)
     found = stop_voice(store, run_id, voice, whoami(), notifier.interrupt, settings.lease_seconds + MARGIN_SECONDS)
     turns = ", ".join(f"turn {turn} of thread {thread}" for thread, turn in found.interrupted) or "no turn was running"

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from chordesk.agents.tradingagents.project import ANALYSTS, find_project, require_installed, require_request
 from chordesk.models.analysis import WRITES, AnalysisRequest, Depth, Strategy
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import Store, require_current
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import LENSES
@@ -32,7 +33,7 @@ from chordesk.tasks.cli.shell import Json, checked, standing_line
 from chordesk.tasks.cli.show import amounts
 from chordesk.tasks.cli.show.runs import progress_line, progress_panel, run_report
 from chordesk.tasks.reading.outlook import Outlook, outlook
-from chordesk.tasks.reading.runs import Progress, find_run, progress, view
+from chordesk.tasks.reading.runs import Progress, progress, view
 from chordesk.tasks.redis_clients import wait_ready
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.workflows.analyze import open_analysis
@@ -256,7 +257,7 @@ def trade(
     """Let the trader decide on the verdicts of an earlier run."""
     app = connected()
     with desk_of(app).store.read() as session:
-        source = find_run(session, run).id
+        source = by_prefix(session, Run, run).id
     see(app, open_trade(app, source), wait=wait, as_json=as_json)
 
 
@@ -370,7 +371,7 @@ def backtest(
             raise UsageError("--resume goes on with a backtest as it is", remedy=remedy)
         app = connected()
         with desk_of(app).store.read() as session:
-            source = find_run(session, resume).id
+            source = by_prefix(session, Run, resume).id
         return see(app, resume_backtest(app, source), wait=wait, as_json=as_json)
     days = _session_day("--from", first), _session_day("--to", last)
     if rounds not in (0, 1, 2):
@@ -413,7 +414,7 @@ def graph(
             raise UsageError("--resume goes with no factory and no --input", remedy="the run has both")
         app = connected()
         with desk_of(app).store.read() as session:
-            source = find_run(session, resume).id
+            source = by_prefix(session, Run, resume).id
         see(app, resume_graphs(app, source), wait=wait, as_json=as_json)
         return
     if not (factory and given):

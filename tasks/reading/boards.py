@@ -14,7 +14,7 @@ from chordesk.models.board import BoardQuestion, BoardSignal, implied
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, RunKind, StepKind
 from chordesk.models.tables.board import Episode, EventPosition, Forecast, Question, SignalCitation
-from chordesk.models.tables.runs import Run, Step, Turn
+from chordesk.models.tables.runs import Run, Step, Turn, research_run
 from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.tasks.workflows.episode.boards import board_questions, board_signals, label_order
 from chordesk.tasks.workflows.episode.rounds import round_of
@@ -161,7 +161,7 @@ class BoardView(Frozen):
 
 def board_view(session: Session, run: Run) -> BoardView:
     """Return the board of a run. Raises UsageError for a run without one."""
-    run_id = str(run.params.get("source_run") or run.id)
+    run_id = research_run(run)
     questions = _questions(session, run_id)
     if not questions:
         if run.kind == RunKind.EPISODE:

@@ -24,6 +24,7 @@ from chordesk.models.tables.runs import (
     Turn,
     Verdict,
     VerdictReport,
+    research_run,
 )
 
 
@@ -98,7 +99,7 @@ class CandidateTable(Frozen):
 
 def candidate_table(session: Session, run: Run) -> CandidateTable:
     """Return the table of a run's candidates; for a trade run its source run's, with its own orders."""
-    source = str(run.params.get("source_run") or run.id)
+    source = research_run(run)
     candidates = session.exec(select(Candidate).where(Candidate.run_id == source).order_by(col(Candidate.rank))).all()
     cells = _cells(session, source)
     lenses, verdicts, orders = _lenses(session, source), _verdicts(session, source, cells), _orders(session, run.id)
@@ -234,7 +235,7 @@ class Funnel(Frozen):
 
 def funnel(session: Session, run: Run) -> Funnel:
     """Return the funnel of a run as far as it has come."""
-    source_id = str(run.params.get("source_run") or run.id)
+    source_id = research_run(run)
     source = run if source_id == run.id else session.get_one(Run, source_id)
     universe = [FunnelItem(id=None, symbol=symbol) for symbol in source.params.get("symbols") or ()]
     fills = session.exec(

@@ -13,7 +13,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
 from chordesk.models.database.artifacts import path_in_home
-from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.errors import NotFound
 from chordesk.models.tables.orders import Approval, Fill, Order, Preview
 from chordesk.models.tables.runs import Decision, Run, Turn
 from chordesk.tasks.reading.run_list import on_day
@@ -216,26 +216,9 @@ def _plain(rows: MappingResult) -> list[dict[str, Any]]:
     return [dict(row) for row in rows]
 
 
-_LEAST = 4  # characters of an id that are enough, if only one begins so
-
-
 def by_code(author: str | None) -> bool:
     """Return whether a decision's author is code, and neither a model nor a person."""
     return author is not None and author.startswith("code:")
-
-
-def find_order(session: Session, order_id: str) -> Order:
-    """Return the order with this id, or with the only id that begins so. Raises UsageError, NotFound when there is
-    none."""
-    remedy = "`desk orders list` shows them"
-    if len(order_id) < _LEAST:
-        raise UsageError(f"{order_id!r} is too short for an order's id", remedy=remedy)
-    found = session.exec(select(Order).where(col(Order.id).startswith(order_id, autoescape=True)).limit(2)).all()
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UsageError(f"more than one order begins with {order_id!r}", remedy=remedy)
-    raise NotFound(f"there is no order {order_id!r}", remedy=remedy)
 
 
 def list_orders(

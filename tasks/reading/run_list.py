@@ -17,7 +17,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, OrderState
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Candidate, Run, Step, Turn, Verdict
+from chordesk.models.tables.runs import Candidate, Run, Step, Turn, Verdict, research_run
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks.engine.budgets import Cost, costs_of, was_run
 
@@ -273,7 +273,7 @@ _Judged = Mapping[str, tuple[int, str | None, str | None]]
 
 def _judged(session: Session, run: Run) -> dict[str, tuple[int, str | None, str | None]]:
     """Return rank, rating and confidence by candidate; for a trade run of its source run."""
-    run_id = str(run.params.get("source_run") or run.id)
+    run_id = research_run(run)
     rows = session.exec(
         select(Candidate.symbol, Candidate.rank, Verdict.rating, Verdict.confidence)
         .join(Verdict, col(Verdict.candidate_id) == col(Candidate.id), isouter=True)

@@ -11,12 +11,23 @@ from sqlmodel import Session, col, select
 
 from chordesk.agents.roles import rejecting, validators
 from chordesk.models.answers import Frozen
-from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.errors import NotFound
 from chordesk.models.settings.running_desk import Standing, research_account, standing_of_run
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, Phase, RunKind, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order, Preview
-from chordesk.models.tables.runs import Candidate, CandidateHit, Decision, Run, ScreenHit, Step, ToolCall, Turn, Verdict
+from chordesk.models.tables.runs import (
+    Candidate,
+    CandidateHit,
+    Decision,
+    Run,
+    ScreenHit,
+    Step,
+    ToolCall,
+    Turn,
+    Verdict,
+    research_run,
+)
 from chordesk.models.tables.runtime import RuntimeTurn
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import was_run
@@ -193,22 +204,6 @@ class RunView(Frozen):
     graphs: list[GraphRow]
 
 
-def find_run(session: Session, run_id: str) -> Run:
-    """Return the run with this id, or with the only id that begins so. Raises UsageError, NotFound."""
-    if not run_id:
-        raise UsageError("the id of the run is empty", remedy="`desk runs list` shows them")
-    found = session.exec(select(Run).where(col(Run.id).startswith(run_id, autoescape=True)).limit(2)).all()
-    if len(found) == 1:
-        return found[0]
-    exact = [run for run in found if run.id == run_id]
-    if exact:
-        return exact[0]
-    remedy = "`desk runs list` shows them"
-    if found:
-        raise UsageError(f"more than one run begins with {run_id!r}", remedy=remedy)
-    raise NotFound(f"there is no run {run_id!r}", remedy=remedy)
-
-
 def newest_run(session: Session, kind: str) -> Run:
     """Return the newest run of a kind. Raises NotFound."""
     newest = (col(Run.created_at).desc(), col(Run.id).desc())
@@ -338,7 +333,7 @@ def candidates(session: Session, run: Run) -> list[CandidateRow]:
     place."""
     if run.kind == RunKind.GRAPH:
         return []
-    run_id = run.params.get("source_run") or run.id
+    run_id = research_run(run)
     rows = session.exec(select(Candidate).where(Candidate.run_id == run_id).order_by(col(Candidate.rank))).all()
     verdicts = {v.symbol: v for v in session.exec(select(Verdict).where(Verdict.run_id == run_id)).all()}
     lenses: dict[str, list[str]] = defaultdict(list)

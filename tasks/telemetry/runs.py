@@ -19,7 +19,7 @@ from chordesk.agents.roles import default_roles, mode_of, validators
 from chordesk.models.answers import ReportStatus, Usage
 from chordesk.models.states import StepState
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Candidate, Decision, Report, Run, ScreenHit, Step, Turn, Verdict
+from chordesk.models.tables.runs import Candidate, Decision, Report, Run, ScreenHit, Step, Turn, Verdict, research_run
 from chordesk.models.telemetry_events import (
     CandidateSeen,
     ResearchRunCompleted,
@@ -91,7 +91,7 @@ def _research(session: Session, run: Run, common: dict[str, Any]) -> ResearchRun
 
 
 def _trader(session: Session, run: Run, common: dict[str, Any]) -> TraderRunCompleted:
-    source = run.params.get("source_run", run.id)
+    source = research_run(run)
     actions = session.scalars(select(col(Decision.actions)).where(col(Decision.run_id) == run.id)).first() or []
     states = session.scalars(select(col(Order.state)).where(col(Order.run_id) == run.id)).all()
     return TraderRunCompleted(

@@ -20,14 +20,15 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import NotFound, UsageError
 from chordesk.models.events import DESK, Domain, Envelope, EventType
 from chordesk.models.states import ApprovalState
+from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tasks.events import sources
 from chordesk.tasks.events.feed import Placed
 from chordesk.tasks.events.sources import DeskPlace
-from chordesk.tasks.reading.runs import find_run
 from chordesk.tasks.web.context import ServiceContext
 from chordesk.tasks.web.idempotency import KEY_RULE, KeptAnswers, acted, again, claimed
 from chordesk.tasks.web.problems import Problem, problem, problem_for
@@ -420,7 +421,7 @@ class ProgramConnection:
 
     def _run_id(self, name: str) -> str:
         with self._context.store.read() as session:
-            return DESK if name == DESK else find_run(session, name).id
+            return DESK if name == DESK else by_prefix(session, Run, name).id
 
     async def _follow(self, id_: str, events: AsyncGenerator[Placed], wanted: EventFilter) -> None:
         ended: dict[str, Any] = {"subscription": id_, "ended": True}

@@ -16,14 +16,14 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.analysis import AnalysisRequest, Depth, Strategy
 from chordesk.models.answers import Frozen
-from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.errors import UsageError
 from chordesk.models.orders import OrderOutcome
 from chordesk.models.settings.running_desk import Standing
 from chordesk.models.settings.schema import Lens
 from chordesk.models.states import TradingState
 from chordesk.models.tables.board import EventPosition, Forecast, Question
 from chordesk.models.tables.orders import Approval, Fill, Order, Preview
-from chordesk.models.tables.runs import Report, Run, ToolCall, Turn, Verdict, VerdictReport
+from chordesk.models.tables.runs import Report, Run, ToolCall, Turn, Verdict, VerdictReport, research_run
 from chordesk.tools.scoring.verdict_calibration import odds_of_run
 
 _ID = r"^[0-9A-Za-z_.-]+$"
@@ -360,7 +360,7 @@ class QuestionDetail(Frozen):
 
 def verdicts(session: Session, run: Run) -> list[VerdictRow]:
     """Return verdicts by symbol; for a trade run those of its source run."""
-    run_id = run.params.get("source_run") or run.id
+    run_id = research_run(run)
     rows = session.exec(select(Verdict).where(Verdict.run_id == run_id).order_by(col(Verdict.symbol))).all()
     reports: dict[str, list[Report]] = defaultdict(list)
     found = session.exec(
@@ -390,14 +390,6 @@ def turns(
     filters = ((Turn.run_id, run_id), (Turn.thread_id, thread_id), (Turn.role, role), (Turn.subject, subject))
     query = select(Turn).where(*(col(column) == wanted for column, wanted in filters if wanted is not None))
     return session.exec(query.order_by(col(Turn.started_at), col(Turn.id)).offset(offset).limit(limit)).all()
-
-
-def find_turn(session: Session, turn_id: str) -> Turn:
-    """Return the turn with this id, or with this id of the runtime. Raises NotFound."""
-    found = session.get(Turn, turn_id) or session.exec(select(Turn).where(Turn.codex_turn_id == turn_id)).first()
-    if found is None:
-        raise NotFound(f"there is no turn {turn_id!r}", remedy="a run's turns, and a thread's, have their ids")
-    return found
 
 
 def tool_calls(session: Session, turn: Turn) -> Sequence[ToolCall]:

@@ -16,7 +16,7 @@ from chordesk.models.analysis import WRITES
 from chordesk.models.answers import Refused, Skipped, Stance
 from chordesk.models.errors import FencedOff, Postponed, UsageError
 from chordesk.models.states import RUN_FINAL, RunKind, RunState, StepKind
-from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Verdict, VerdictReport
+from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Verdict, VerdictReport, research_run
 from chordesk.tasks.bootstrap import Desk, desk_of
 from chordesk.tasks.engine import budgets, kinds
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
@@ -91,7 +91,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         verdicts, against = _verdicts(session, run), _spoken_against(session, run)
-        source = run.params.get("source_run", run.id)
+        source = research_run(run)
         cut, board = budgets.cut_short(session, source), trader_board(session, source)
     settings = desk.settings_of(run.id)
     allowed = settings.trade_on_partial
@@ -154,7 +154,7 @@ def _notes(desk: Desk, context: ToolContext, held: list[str], verdicts: list[Jud
 
 def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:
     # Those of the run itself are on what is held and was not screened; they come after the source's.
-    source = run.params.get("source_run", run.id)
+    source = research_run(run)
     rows = session.exec(
         select(Verdict, Candidate.instrument)
         .join(Candidate, col(Candidate.id) == col(Verdict.candidate_id))
@@ -171,7 +171,7 @@ def _spoken_against(session: Session, run: Run) -> set[str]:
         select(Report)
         .join(VerdictReport, col(VerdictReport.report_id) == col(Report.id))
         .join(Verdict, col(Verdict.id) == col(VerdictReport.verdict_id))
-        .where(col(Verdict.run_id).in_({run.params.get("source_run", run.id), run.id}))
+        .where(col(Verdict.run_id).in_({research_run(run), run.id}))
         .where(col(Report.verdict).in_((Stance.CAUTION, Stance.REJECT)))
     ).all()
     reports = ((row.symbol, role_report(row)) for row in found)

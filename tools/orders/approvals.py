@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.errors import NotFound, OrderError, UsageError
+from chordesk.models.database.lookup import by_prefix
+from chordesk.models.errors import OrderError
 from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.settings import Settings
 from chordesk.models.states import ApprovalState, OrderState
@@ -62,28 +63,12 @@ def pending(session: Session) -> Sequence[tuple[Approval, Order]]:
     ).all()
 
 
-def find(session: Session, id_: str) -> Approval:
-    """Return the approval with this id, or with this order's id; the beginning of either is enough. Raises
-    UsageError when several match, NotFound when none does."""
-    remedy = "`desk approvals` lists what waits"
-    if not id_ or not id_.replace("-", "").isalnum():
-        raise NotFound(f"{id_!r} is no approval's id", remedy=remedy)
-    rows = session.exec(
-        select(Approval).where(col(Approval.id).startswith(id_) | col(Approval.order_id).startswith(id_)).limit(2)
-    ).all()
-    if len(rows) == 1:
-        return rows[0]
-    if rows:
-        raise UsageError(f"more than one approval begins with {id_!r}", remedy=remedy)
-    raise NotFound(f"no approval begins with {id_!r}", remedy=remedy)
-
-
 def decide(session: Session, settings: Settings, id_: str, approve: bool, by: str, why: str | None) -> Approval:
     """Write a person's answer and return the approval; its state is `expired` when the answer was too late.
 
     Raises NotFound or UsageError for the id, OrderError for an order that no longer waits or whose preview has changed.
     """
-    found = find(session, id_)
+    found = by_prefix(session, Approval, id_, Approval.order_id)
     approval = session.get_one(Approval, found.id, with_for_update=True, populate_existing=True)
     order = load_order(session, approval.order_id)
     if approval.state != ApprovalState.PENDING or order.state != OrderState.APPROVAL_PENDING:

@@ -12,28 +12,10 @@ from sqlalchemy import ColumnElement, String, and_, case, cast, or_
 from sqlmodel import Session, col, select
 
 from chordesk.models.board import QuestionSource, QuestionState, SignalState
-from chordesk.models.errors import NotFound, UsageError
 from chordesk.models.tables.board import Episode, Question, Signal, SignalCitation
 from chordesk.models.tables.runs import Run
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.protocol import MarketClock, MarketData
-
-_LEAST = 4  # characters of an id that are enough, if only one begins so
-_REMEDY = "`desk questions list` shows them"
-
-
-def find_question(session: Session, question_id: str) -> Question:
-    """Return the question with this id, or with the only id that begins so. Raises UsageError, NotFound when there is
-    none."""
-    if len(question_id) < _LEAST:
-        raise UsageError(f"{question_id!r} is too short for a question's id", remedy=_REMEDY)
-    begins = col(Question.id).startswith(question_id, autoescape=True)
-    found = session.exec(select(Question).where(begins).limit(2)).all()
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UsageError(f"more than one question begins with {question_id!r}", remedy=_REMEDY)
-    raise NotFound(f"there is no question {question_id!r}", remedy=_REMEDY)
 
 
 def list_questions(

@@ -8,7 +8,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reading.accounts import (
     AccountDetail,
@@ -22,7 +24,6 @@ from chordesk.tasks.reading.accounts import (
     ledger,
     list_accounts,
 )
-from chordesk.tasks.reading.runs import find_run
 from chordesk.tasks.reading.symbols import (
     CandleChart,
     Indicator,
@@ -129,7 +130,7 @@ def _seen(context: ServiceContext, run: str | None, day: dt.date | None) -> Tool
     desk = context.desk
     if run is not None:
         with context.store.read() as session:
-            return desk.tool_context(find_run(session, run).id)
+            return desk.tool_context(by_prefix(session, Run, run).id)
     market = _market_on(desk, day) if day is not None else desk.account_market()
     return replace(desk.tool_context(), market=market, clock=market.clock)
 

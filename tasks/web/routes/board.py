@@ -9,10 +9,11 @@ import structlog
 from fastapi import APIRouter, Response
 
 from chordesk.models.board import QuestionSource, QuestionState
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Question
+from chordesk.models.tables.runs import Run, research_run
 from chordesk.tasks.reading.boards import BoardView, TallyView, board_view, tally_of
-from chordesk.tasks.reading.runs import find_run
 from chordesk.tasks.reading.scores import ScoreBoard, ScoreKind, question_view, scores
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
@@ -30,7 +31,7 @@ from chordesk.tasks.web.schemas import (
 )
 from chordesk.tasks.web.security import JsonRoute
 from chordesk.tasks.workflows.episode.rounds import stop_voice
-from chordesk.tools.questions.reading import find_question, list_questions
+from chordesk.tools.questions.reading import list_questions
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["board"], route_class=WriteRoute)
@@ -42,15 +43,15 @@ STOP_SECONDS = 3.0  # with healthy workers a voice's turn ends within one
 def run_board(context: Context, run_id: Id) -> BoardView:
     """Show a run's board: signals, questions, forecasts with their citations, voices, and the tally."""
     with context.store.read() as session:
-        return board_view(session, find_run(session, run_id))
+        return board_view(session, by_prefix(session, Run, run_id))
 
 
 @router.get("/runs/{run_id}/episode")
 def run_episode(context: Context, run_id: Id) -> TallyView:
     """Show the tally of a run's board: its content as markdown, and as JSON in `summary`."""
     with context.store.read() as session:
-        run = find_run(session, run_id)
-        found = tally_of(session, str(run.params.get("source_run") or run.id))
+        run = by_prefix(session, Run, run_id)
+        found = tally_of(session, research_run(run))
     if found is None:
         raise UsageError(f"run {run.id} has no tally", remedy="an episode has one at its end")
     return found
@@ -66,7 +67,7 @@ _STOPPING: dict[int | str, dict[str, Any]] = {
 def stop_one_voice(context: Context, run_id: Id, voice: Ticker, asked: StopRequest, response: Response) -> StoppedVoice:
     """Stop one voice of a run: interrupt its running turn; it takes no other one. The other voices go on."""
     with context.store.read() as session:
-        found = find_run(session, run_id).id
+        found = by_prefix(session, Run, run_id).id
     log.info("api.stop_voice", run=found, voice=voice, by=asked.by)
     stopped = stop_voice(context.store, found, voice, asked.by, context.notifier.interrupt, STOP_SECONDS)
     response.status_code = HTTPStatus.OK if stopped.over else HTTPStatus.ACCEPTED
@@ -97,7 +98,7 @@ def questions(
 def question(context: Context, question_id: Id) -> QuestionDetail:
     """Show a question: its rule, its times, its outcome with the evidence, and what it scores."""
     with context.store.read() as session:
-        return QuestionDetail.model_validate(question_view(session, find_question(session, question_id)))
+        return QuestionDetail.model_validate(question_view(session, by_prefix(session, Question, question_id)))
 
 
 scores_router = APIRouter(tags=["scores"], route_class=JsonRoute)

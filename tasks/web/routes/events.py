@@ -21,13 +21,14 @@ from sqlmodel import Session
 from starlette.types import Receive, Scope, Send
 
 from chordesk.models import event_log
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
 from chordesk.models.events import DESK, Domain, Envelope, EventType
+from chordesk.models.tables.runs import Run
 from chordesk.tasks.events import sources
 from chordesk.tasks.events.feed import Placed
 from chordesk.tasks.events.sources import DeskPlace, is_over
-from chordesk.tasks.reading.runs import find_run
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.problems import Problem, fault, problem_of
 from chordesk.tasks.web.schemas import MOST_SEQUENCE, Id
@@ -218,7 +219,7 @@ def _found(store: Store, names: list[str]) -> frozenset[str]:
 
 
 def _run_id(session: Session, name: str) -> str:
-    return DESK if name == DESK else find_run(session, name).id
+    return DESK if name == DESK else by_prefix(session, Run, name).id
 
 
 def _placed(wanted: EventFilter, one: Placed) -> bytes:

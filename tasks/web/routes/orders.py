@@ -12,9 +12,12 @@ import structlog
 from fastapi import APIRouter, Response
 from pydantic import Field
 
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import DatabaseDown, DeskError, NotWaiting, OrderError, UsageError
 from chordesk.models.orders import OrderOutcome
 from chordesk.models.states import ApprovalState, OrderState, TradingState
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Run
 from chordesk.tasks.approvals import AnswerResult, WaitingOrder, WaitingRequest, answer, waiting
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reading.order_checks import (
@@ -26,8 +29,7 @@ from chordesk.tasks.reading.order_checks import (
     limits_view,
     order_checks,
 )
-from chordesk.tasks.reading.orders import OrderGraph, find_order, list_orders, order_graph, order_view
-from chordesk.tasks.reading.runs import find_run
+from chordesk.tasks.reading.orders import OrderGraph, list_orders, order_graph, order_view
 from chordesk.tasks.web.context import Context, ServiceContext
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
 from chordesk.tasks.web.schemas import (
@@ -69,7 +71,7 @@ def orders(
 ) -> list[OrderRow]:
     """List orders, the newest first. day: of the exchange, in market time."""
     with context.store.read() as session:
-        run_id = find_run(session, run).id if run else None
+        run_id = by_prefix(session, Run, run).id if run else None
         rows = list_orders(
             session, run_id, symbol.upper() if symbol else None, state, limit, offset=offset, account=account, day=day
         )
@@ -81,7 +83,7 @@ def order(context: Context, order_id: Id, log: bool = False) -> OrderDetail:
     """Show an order: size, checks, preview, approval, fills, and its lineage. log: add its lines in the audit log,
     which is read and checked as a whole."""
     with context.store.read() as session:
-        found = order_view(session, find_order(session, order_id))
+        found = order_view(session, by_prefix(session, Order, order_id))
     if not log:
         return OrderDetail.model_validate(found)
     lines = entries_of(check_logs(context.store, context.settings), found["order"]["id"])
@@ -93,13 +95,13 @@ def checks(context: Context, order_id: Id) -> OrderChecks:
     """Show each rule's answer on an order, with its figure and limit. Those of an order that is not sent yet are made
     now, with what has changed since its preview and what would refuse it; nothing is decided by it."""
     with context.store.read() as session:
-        found = find_order(session, order_id)
+        found = by_prefix(session, Order, order_id)
         symbols = symbols_of(session, [found], found.account)
         ask = found.account == context.settings.account and found.state in WAITS
     market = _market_of(context, found.run_id) if ask else None
     snapshot = take_snapshot(market, symbols) if market is not None else None
     with context.store.read() as session:
-        order = find_order(session, found.id)
+        order = by_prefix(session, Order, found.id)
         return order_checks(session, context.settings, order, snapshot, market.name if market else "")
 
 
@@ -114,7 +116,7 @@ def _market_of(context: ServiceContext, run_id: str) -> MarketData:
 def graph(context: Context, order_id: Id) -> OrderGraph:
     """Show an order's lineage as nodes and edges: threads, turns, hits, reports, verdict, decision, order, fills."""
     with context.store.read() as session:
-        return order_graph(session, find_order(session, order_id))
+        return order_graph(session, by_prefix(session, Order, order_id))
 
 
 @router.get("/limits", tags=["orders"])

@@ -11,6 +11,7 @@ from pydantic import AfterValidator
 from sqlmodel import select
 
 from chordesk.models.database.artifacts import path_in_home, removed_at, stored
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import NotFound, RedisDown
 from chordesk.models.states import RunState
 from chordesk.models.tables.runs import Artifact, Run, Turn
@@ -27,7 +28,7 @@ from chordesk.tasks.reading.reports import (
 )
 from chordesk.tasks.reading.run_details import RunDetail, Timeline, detail, timeline
 from chordesk.tasks.reading.run_list import RunComparison, RunFilter, RunRow, comparison, run_page
-from chordesk.tasks.reading.runs import CandidateRow, candidates, find_run
+from chordesk.tasks.reading.runs import CandidateRow, candidates
 from chordesk.tasks.reports.documents import run_document
 from chordesk.tasks.reports.formats import MEDIA_TYPES, Format, policy, rendered
 from chordesk.tasks.reports.schema import RunDocument
@@ -51,7 +52,6 @@ from chordesk.tasks.web.schemas import (
     TradeRequest,
     TurnDetail,
     VerdictRow,
-    find_turn,
     tool_calls,
     turns,
     verdicts,
@@ -131,7 +131,7 @@ def start(context: Context, asked: RunRequest) -> Run:
             return begun
         case TradeRequest():
             with context.store.read() as session:
-                source = find_run(session, asked.run).id
+                source = by_prefix(session, Run, asked.run).id
             return open_trade(app, source)
 
 
@@ -139,28 +139,28 @@ def start(context: Context, asked: RunRequest) -> Run:
 def run(context: Context, run_id: Id) -> RunDetail:
     """Show a whole run: its progress, its candidates, the trader's actions, and each attempt at its steps."""
     with context.store.read() as session:
-        return detail(session, context.settings, find_run(session, run_id))
+        return detail(session, context.settings, by_prefix(session, Run, run_id))
 
 
 @router.get("/runs/{run_id}/candidates")
 def run_candidates(context: Context, run_id: Id) -> list[CandidateRow]:
     """List a run's candidates by rank; for a trade run those of its source run."""
     with context.store.read() as session:
-        return candidates(session, find_run(session, run_id))
+        return candidates(session, by_prefix(session, Run, run_id))
 
 
 @router.get("/runs/{run_id}/verdicts")
 def run_verdicts(context: Context, run_id: Id) -> list[VerdictRow]:
     """List a run's verdicts by symbol, each with its reports; for a trade run those of its source run."""
     with context.store.read() as session:
-        return verdicts(session, find_run(session, run_id))
+        return verdicts(session, by_prefix(session, Run, run_id))
 
 
 @router.get("/runs/{run_id}/lineage/{symbol}")
 def run_lineage(context: Context, run_id: Id, symbol: Ticker) -> Lineage:
     """Show the lineage of a symbol's orders, back to the screen hit."""
     with context.store.read() as session:
-        return Lineage.model_validate(lineage(session, find_run(session, run_id), symbol))
+        return Lineage.model_validate(lineage(session, by_prefix(session, Run, run_id), symbol))
 
 
 @router.get("/runs/{run_id}/turns", tags=["turns"])
@@ -175,7 +175,7 @@ def run_turns(
 ) -> list[Turn]:
     """List a run's turns in the order of their start."""
     with context.store.read() as session:
-        found = find_run(session, run_id).id
+        found = by_prefix(session, Run, run_id).id
         return list(turns(session, limit, offset, run_id=found, role=role, subject=subject, thread_id=thread))
 
 
@@ -183,7 +183,7 @@ def run_turns(
 def turn(context: Context, turn_id: Id) -> TurnDetail:
     """Show a turn with its text and its tool calls."""
     with context.store.read() as session:
-        found = find_turn(session, turn_id)
+        found = by_prefix(session, Turn, turn_id, Turn.codex_turn_id)
         return TurnDetail(turn=found, tool_calls=list(tool_calls(session, found)))
 
 
@@ -197,7 +197,7 @@ _STOPPING: dict[int | str, dict[str, Any]] = {
 def stop(context: Context, run_id: Id, asked: StopRequest, response: Response) -> Stop:
     """End a run now: interrupt its turns and submit none of its orders any more."""
     with context.store.read() as session:
-        found = find_run(session, run_id).id
+        found = by_prefix(session, Run, run_id).id
     log.info("api.stop", run=found, by=asked.by)
     (stopped,) = stop_runs(
         context.store, context.settings, [found], lambda ids: _notify_workers(context, ids), STOP_SECONDS
@@ -249,28 +249,28 @@ course_router = APIRouter(tags=["runs"], route_class=JsonRoute)
 def run_timeline(context: Context, run_id: Id) -> Timeline:
     """Show each step of a run with its attempts, workers, waits and turns, and those that have not begun."""
     with context.store.read() as session:
-        return timeline(session, find_run(session, run_id))
+        return timeline(session, by_prefix(session, Run, run_id))
 
 
 @course_router.get("/runs/{run_id}/funnel")
 def run_funnel(context: Context, run_id: Id) -> Funnel:
     """Show a run's universe, hits, candidates, verdicts, orders and fills, each with the ids behind its count."""
     with context.store.read() as session:
-        return funnel(session, find_run(session, run_id))
+        return funnel(session, by_prefix(session, Run, run_id))
 
 
 @course_router.get("/runs/{run_id}/table")
 def run_table(context: Context, run_id: Id) -> CandidateTable:
     """Show a run's candidates with one cell a role, the verdict with the rule that decided it, and the orders."""
     with context.store.read() as session:
-        return candidate_table(session, find_run(session, run_id))
+        return candidate_table(session, by_prefix(session, Run, run_id))
 
 
 @course_router.get("/runs/{run_id}/compare/{other_id}")
 def compare(context: Context, run_id: Id, other_id: Id) -> RunComparison:
     """Compare a run with another one of its kind: candidates, verdicts, tokens and money, settings."""
     with context.store.read() as session:
-        return comparison(session, context.settings, find_run(session, run_id), find_run(session, other_id))
+        return comparison(session, context.settings, by_prefix(session, Run, run_id), by_prefix(session, Run, other_id))
 
 
 _FILE: dict[int | str, dict[str, Any]] = {
@@ -286,7 +286,7 @@ _FILE: dict[int | str, dict[str, Any]] = {
 def run_report(context: Context, run_id: Id, format: Format = "html") -> Response:
     """Make the report of a run: HTML with its charts in it, markdown or JSON, as `desk report` does."""
     with context.store.read() as session:
-        found = find_run(session, run_id).id
+        found = by_prefix(session, Run, run_id).id
     made = run_document(context.desk, found)
     headers = {
         "Content-Disposition": f'attachment; filename="{made.title.replace(" ", "-")}.{format}"',
@@ -310,7 +310,7 @@ def reports(
 ) -> list[ReportRow]:
     """List reports without their answers, the newest first."""
     with context.store.read() as session:
-        run_id = find_run(session, run).id if run else None
+        run_id = by_prefix(session, Run, run).id if run else None
         name = symbol.upper() if symbol else None
         return list_reports(session, limit, offset, run_id=run_id, symbol=name, role=role)
 

@@ -13,6 +13,7 @@ from sqlmodel import Session, col, select
 from chordesk.agents.board.voices import voices_of
 from chordesk.models.answers import Rating
 from chordesk.models.board import ROUNDS
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import transact
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RUN_FINAL, RunKind, StepKind
@@ -33,7 +34,7 @@ from chordesk.tools.market.prices import share_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.questions.asking import relative_questions, store_relative, unaskable
-from chordesk.tools.questions.reading import Chosen, askable, choose, find_question, unused_tools
+from chordesk.tools.questions.reading import Chosen, askable, choose, unused_tools
 from chordesk.tools.registry import Gaps, ToolContext
 from chordesk.tools.risk import underlying_of
 from chordesk.tools.scoring.track_records import voice_plans
@@ -85,7 +86,7 @@ def open_scheduled(app: Celery, schedule: str) -> str | None:
 def open_question(session: Session, market: MarketData, part: str) -> str:
     """Return the id of the question with this id, or with the only id that begins so. Raises UsageError, NotFound, also
     for one that cannot be forecast now."""
-    found = find_question(session, part)
+    found = by_prefix(session, Question, part)
     now = market.clock.now()
     if found.id not in {one.id for one in askable(session, market, now)}:
         why = f"it is {found.state}, closes on {found.closes_at:%Y-%m-%d} and its baseline is {found.baseline}"

@@ -18,13 +18,14 @@ from sqlmodel import SQLModel, select
 import tests.agents.codex.threads.test_rollouts as vault_cases
 import tests.tasks.engine.test_graph as graph_cases
 import tests.tasks.workflows.portfolio.test_portfolio as schedule_cases
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import Store, current, require_current
 from chordesk.models.errors import DatabaseDown
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.orders import Account, Order
 from chordesk.models.tables.runs import Run, Turn
 from chordesk.tasks.reading.orders import lineage
-from chordesk.tasks.reading.runs import find_run, progress, view
+from chordesk.tasks.reading.runs import progress, view
 from chordesk.tasks.workflows.research import open_research
 from tests.builders import MARKET_NOW, a_report, a_run, a_step, a_turn
 from tests.models.database.writers import cash_after
@@ -136,7 +137,7 @@ def test_the_chain_of_an_order_and_the_view_of_its_run(store: Store) -> None:
     with store.session() as session:
         chain = a_chain(session)
     with store.read() as session:
-        run = find_run(session, chain.run_id[:20])
+        run = by_prefix(session, Run, chain.run_id[:20])
         found = lineage(session, run, "ACME")
         seen, whole = progress(session, run.id), view(session, run)
     assert chain.ids_of(found) == chain.expected()

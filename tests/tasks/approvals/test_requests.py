@@ -129,7 +129,7 @@ def test_an_answer_to_what_is_unknown_or_over_is_refused(floor: Floor) -> None:
 
 
 def test_answers_to_what_there_is_not_find_nothing(floor: Floor) -> None:
-    with pytest.raises(NotFound, match="no approval begins with 'ffffffff'"):
+    with pytest.raises(NotFound, match="there is no approval 'ffffffff'"):
         floor.answer("ffffffff", answers={"q": ["x"]})
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from sqlmodel import select
 
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.cli import start
 from chordesk.tasks.reading.orders import lineage
-from chordesk.tasks.reading.runs import find_run
 from chordesk.tools.ledger import ensure_account
 from tests.builders import MARKET_NOW
 from tests.fakes.responses import Status, Text
@@ -291,7 +291,7 @@ def test_the_settings_choose_the_screener_and_the_researchers(floor: Floor) -> N
     (ibm,) = found["candidates"]
     assert (ibm["symbol"], ibm["screeners"], ibm["verdict"], ibm["missing"]) == ("IBM", ["unified"], "BUY", [])
     with floor.store.read() as session:
-        run = find_run(session, found["run_id"])
+        run = by_prefix(session, Run, found["run_id"])
         reports = lineage(session, run, "IBM")["reports"]
     assert run.params["roles"] == ["quick", "overview"]
     answer = {"verdict": "CONFIRMED", "confidence": "high", "summary": "It is steady.", "key_risks": []}

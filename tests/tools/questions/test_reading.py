@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 
-import pytest
-
 from chordesk.models.board import QuestionSource, QuestionState
 from chordesk.models.database.store import Store
-from chordesk.models.errors import NotFound, UsageError
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ReplayData
 from chordesk.tools.questions.asking import desk_questions
 from chordesk.tools.questions.medians import Resolved
-from chordesk.tools.questions.reading import choose, find_question, list_questions, unused_tools
+from chordesk.tools.questions.reading import choose, list_questions, unused_tools
 from chordesk.tools.questions.resolving import resolve_due, settle
 from tests.tools.ledger_rows import add_run
 from tests.tools.questions.rows import (
@@ -26,19 +23,6 @@ from tests.tools.questions.rows import (
     on,
     person_question,
 )
-
-
-def test_an_id_is_found_by_its_only_beginning(store: Store) -> None:
-    with store.session() as session:
-        one = person_question(session, "One?", id="aaaa1")
-        person_question(session, "Other?", id="aaaa2")
-        assert find_question(session, "aaaa1").id == one.id
-        with pytest.raises(UsageError, match="more than one question begins with 'aaaa'"):
-            find_question(session, "aaaa")
-        with pytest.raises(UsageError, match="too short"):
-            find_question(session, "aaa")
-        with pytest.raises(NotFound, match="no question 'bbbb'"):
-            find_question(session, "bbbb")
 
 
 def test_lists_have_the_open_ones_first_and_filters(store: Store, data: ReplayData) -> None:

@@ -13,15 +13,15 @@ import pytest
 from rich.console import Console
 from sqlmodel import Session, select
 
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import Store
-from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.states import ApprovalState, OrderState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Fill, Order, Preview
 from chordesk.models.tables.runs import Candidate, CandidateHit, Report, Run, ScreenHit, Verdict, VerdictReport
 from chordesk.tasks.cli.show.orders import order_history, order_list, order_report
-from chordesk.tasks.reading.orders import find_order, list_orders, order_view
+from chordesk.tasks.reading.orders import list_orders, order_view
 from chordesk.tools.orders.audit import log_path, record
 from chordesk.tools.orders.audit_reading import check_logs, entries_of
 from tests.builders import MARKET_NOW, a_step, a_turn
@@ -110,7 +110,7 @@ class Floor:
 
     def view(self) -> dict[str, Any]:
         with self.store.read() as session:
-            return order_view(session, find_order(session, self.order_id))
+            return order_view(session, by_prefix(session, Order, self.order_id))
 
     def log(self) -> list[Any]:
         return entries_of(check_logs(self.store, self.settings), self.order_id)
@@ -236,14 +236,6 @@ def test_a_list_is_of_what_was_asked_for(floor: Floor) -> None:
     assert max(len(line) for line in shown) <= WIDTH
     assert any("5,000" in line and "previewed" in line for line in shown)
     assert any("denied cooldown" in line for line in shown)
-
-
-def test_an_order_is_found_by_the_beginning_of_its_id(floor: Floor) -> None:
-    with floor.store.read() as session:
-        assert find_order(session, floor.order_id[:13]).id == floor.order_id
-        for wrong in ("", "abc", "%%%%%", "____", "no-such-order"):
-            with pytest.raises(UsageError):
-                find_order(session, wrong)
 
 
 def test_the_commands(floor: Floor) -> None:

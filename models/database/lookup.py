@@ -1,0 +1,41 @@
+"""One row by its id or the beginning of it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from sqlalchemy import or_
+from sqlmodel import Session, SQLModel, col, select
+
+from chordesk.models.errors import NotFound, UsageError
+
+Row = TypeVar("Row", bound=SQLModel)
+
+# What people call a row of a table, where it is not the table's name, and what lists them.
+_NOUNS = {"runtime_approval": "request"}
+_LISTS = {
+    "run": "`desk runs list` shows them",
+    "order": "`desk orders list` shows them",
+    "question": "`desk questions list` shows them",
+    "turn": "a run's turns, and a thread's, have their ids",
+    "report": "GET /reports lists them",
+    "verdict": "GET /runs/RUN/verdicts lists a run's",
+    "approval": "`desk approvals` lists what waits",
+    "request": "`desk approvals` lists what waits",
+}
+
+
+def by_prefix(session: Session, table: type[Row], part: str, *others: Any) -> Row:
+    """Return the row whose id is `part`, else the only one whose id begins with it. others: more columns with ids of
+    the row. Raises UsageError when several rows begin so, NotFound when none does."""
+    if part and (exact := session.get(table, part)) is not None:
+        return exact
+    noun = str(table.__tablename__)
+    noun = _NOUNS.get(noun, noun)
+    begins = (col(column).startswith(part, autoescape=True) for column in (table.id, *others))  # type: ignore[attr-defined]
+    found = session.exec(select(table).where(or_(*begins)).limit(2)).all() if part else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"more than one {noun} begins with {part!r}", remedy=_LISTS[noun])
+    raise NotFound(f"there is no {noun} {part!r}", remedy=_LISTS[noun])
