@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chordesk.agents.rulebook import thresholds as limits
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, number, policy, shown
-from chordesk.agents.rulebook.policies.validators import ADVERSE, symbol_of
-from chordesk.agents.rulebook.thresholds import Level, Rule
+from chordesk.agents.rulebook.policies.validators import ADVERSE, Finding, row_of, summary_text, symbol_of
+from chordesk.agents.rulebook.thresholds import Level
 from chordesk.models.analysis import WRITES
 from chordesk.models.contracts import MODELLED
 
 
-def row_of(rows: Iterable[Payload], symbol: str) -> Payload:
-    return next((row for row in rows if row.get("symbol") == symbol), {})
-
-
-def level_of(rule: Rule, value: float | None) -> Level:
-    return Level.CALM if value is None else rule.level(value)
-
-
-def risk_text(rule: Rule, value: float | None) -> str:
-    return f"Rule {rule.key}: {rule.title} {shown(value or 0.0, rule.unit)}"
-
-
-def summary_text(case: Case, texts: Sequence[str], lacking: Sequence[str]) -> str:
-    """Return the texts after the rulebook's prefix, and what is missing with the tools' reasons."""
-    found = f"{PREFIX} {symbol_of(case)}: {'; '.join(texts) if texts else 'no data to judge it by'}."
-    if not lacking:
-        return found
-    reasons = case.gaps([], symbol_of(case))
-    because = f" ({'; '.join(reasons[:4])})" if reasons else ""
-    return f"{found} Missing: {', '.join(lacking)}{because}."
+def _summary(case: Case, texts: Sequence[str], lacking: Sequence[str]) -> str:
+    return summary_text(case, texts, lacking, case.gaps([], symbol_of(case)))
 
 
 _OVERLAYS = ["levels", "fib", "trendlines", "swings", "sma50"]
@@ -50,18 +32,17 @@ def chart(case: Case) -> Call | Payload:
         return call
     study = row_of(case.rows("chart_study_get", "studies"), symbol)
     drawn = row_of(case.rows("chart_render", "charts"), symbol)
-    return _chart_report(case, study, drawn is not None)
+    return _chart_report(case, study, bool(drawn))
 
 
 def _chart_report(case: Case, study: Payload, drawn: bool) -> Payload:
     trend, extension = study.get("trend") or {}, study.get("extension") or {}
     support, resistance = study.get("support") or [], study.get("resistance") or []
-    levels = [level_of(limits.TREND_RULE, number(trend, "score"))]
-    risks = [] if levels[0] is Level.CALM else [risk_text(limits.TREND_RULE, number(trend, "score"))]
+    findings = [Finding(limits.TREND_RULE, number(trend, "score"))]
     if case.subject.get("strategy") != "covered_call":
-        levels.append(level_of(limits.EXTENSION_RULE, number(extension, "atr")))
-        if levels[-1] is not Level.CALM:
-            risks.append(risk_text(limits.EXTENSION_RULE, number(extension, "atr")))
+        findings.append(Finding(limits.EXTENSION_RULE, number(extension, "atr")))
+    levels = [one.level for one in findings]
+    risks = [one.risk for one in findings if one.level is not Level.CALM]
     found = _TREND.get(str(trend.get("direction")), "neutral")
     if found == "bullish" and Level.CAUTION in levels:
         found = "neutral"
@@ -80,7 +61,7 @@ def _chart_report(case: Case, study: Payload, drawn: bool) -> Payload:
         "support": _strongest(support),
         "resistance": _strongest(resistance),
         "confluence": [one["id"] for one in study.get("confluence") or []][: limits.LEVELS],
-        "summary": summary_text(case, [*_trend_texts(study), *_level_texts(study)], lacking),
+        "summary": _summary(case, [*_trend_texts(study), *_level_texts(study)], lacking),
         "keyRisks": risks,
     }
 
@@ -206,10 +187,10 @@ def _preference(row: Payload) -> tuple[bool, float, int, float, str]:
 
 def _contract_report(case: Case, rows: Sequence[Payload], volatility: Payload) -> Payload:
     ratio = number(volatility, "ivHvRatio")
-    level = level_of(limits.PREMIUM_RULE, ratio)
-    risks = [] if level is Level.CALM else [risk_text(limits.PREMIUM_RULE, ratio)]
+    premium = Finding(limits.PREMIUM_RULE, ratio)
+    risks = [] if premium.level is Level.CALM else [premium.risk]
     texts = _volatility_texts(volatility)
-    best = rows[0] if rows and level is not Level.REJECT else None
+    best = rows[0] if rows and premium.level is not Level.REJECT else None
     if best is None:
         texts.insert(0, "the premium is too poor to write" if rows else "no contract fits the limits and can be traded")
     else:
@@ -223,7 +204,7 @@ def _contract_report(case: Case, rows: Sequence[Payload], volatility: Payload) -
         "contract": best["contract"] if best is not None else None,
         "alternatives": [row["contract"] for row in rows[1 : 1 + limits.ALTERNATIVES]] if best is not None else [],
         "premiumQuality": _premium(ratio),
-        "summary": summary_text(case, texts, lacking),
+        "summary": _summary(case, texts, lacking),
         "keyRisks": risks,
     }
 
@@ -269,18 +250,18 @@ def _premium(ratio: float | None) -> str | None:
 
 def _share_report(case: Case, volatility: Payload) -> Payload:
     """Return the report on a share alone: implied volatility and skew, no contract."""
-    values = [(rule, number(volatility, rule.field)) for rule in limits.OPTION_RULES.values()]
-    lacking = [rule.title for rule, value in values if value is None]
-    levels = [level_of(rule, value) for rule, value in values]
-    risks = [risk_text(rule, value) for rule, value in values if level_of(rule, value) is not Level.CALM]
-    texts = [f"{rule.title} {shown(value, rule.unit)}" for rule, value in values if value is not None]
+    findings = [Finding(rule, number(volatility, rule.field)) for rule in limits.OPTION_RULES.values()]
+    lacking = [one.rule.title for one in findings if one.value is None]
+    levels = [one.level for one in findings]
+    risks = [one.risk for one in findings if one.level is not Level.CALM]
+    texts = [one.text for one in findings if one.value is not None]
     return {
         "recommendation": "reject" if Level.REJECT in levels else "select",
         "confidence": "low" if lacking else "medium",
         "contract": None,
         "alternatives": [],
         "premiumQuality": _premium(number(volatility, "ivHvRatio")),
-        "summary": summary_text(case, texts, lacking),
+        "summary": _summary(case, texts, lacking),
         "keyRisks": risks,
     }
 
@@ -324,7 +305,7 @@ def research(case: Case) -> Call | Payload:
         "newsRisk": news,
         "earningsRisk": earnings,
         "shortInterestRisk": shorts,
-        "summary": summary_text(case, texts, lacking),
+        "summary": _summary(case, texts, lacking),
         "keyRisks": risks,
     }
 
@@ -353,7 +334,7 @@ def _earnings(case: Case, symbol: str) -> tuple[str | None, str]:
     expiry = chosen.get("best_expiration") if isinstance(chosen, dict) else None
     if expiry is not None:
         return ("high", f"{text}, before the expiry") if day <= str(expiry) else ("low", f"{text}, after the expiry")
-    level = level_of(limits.EARNINGS_RULE, number(coming, "daysUntil"))
+    level = Finding(limits.EARNINGS_RULE, number(coming, "daysUntil")).level
     return ("low" if level is Level.CALM else "moderate"), text
 
 

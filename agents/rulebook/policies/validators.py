@@ -48,6 +48,10 @@ class Finding:
         # The threshold is a figure of the rule and of no tool answer: a text that names the level has only the latter.
         return f"{title} is {'unacceptable' if self.level is Level.REJECT else 'elevated'}"
 
+    @property
+    def risk(self) -> str:
+        return f"Rule {self.rule.key}: {self.text}"
+
 
 @policy("quick")
 def quick(case: Case) -> Call | Payload:
@@ -55,9 +59,9 @@ def quick(case: Case) -> Call | Payload:
     symbol = symbol_of(case)
     if call := case.next_call([Call("signals_get", {"symbols": [symbol]})]):
         return call
-    row = _row(case.signals(), symbol)
+    row = row_of(case.signals(), symbol)
     findings = _check(limits.QUICK_RULES, row)
-    return _report(case, findings, [("price figures", row is not None)], ["signals_get"], thin=_thin(findings))
+    return _report(case, findings, [("price figures", bool(row))], ["signals_get"], thin=_thin(findings))
 
 
 @policy("fundamentals")
@@ -82,8 +86,8 @@ def overview(case: Case) -> Call | Payload:
     if call := case.next_call([company_call, Call("signals_get", {"symbols": [symbol]})]):
         return call
     company = _company(case, symbol, limits.OVERVIEW_COMPANY_RULES)
-    row = _row(case.signals(), symbol)
-    evidence = [("company figures", _known(company)), ("price figures", row is not None)]
+    row = row_of(case.signals(), symbol)
+    evidence = [("company figures", _known(company)), ("price figures", bool(row))]
     price = _check(limits.OVERVIEW_PRICE_RULES, row)
     return _report(case, [*company, *price], evidence, ["symbol_overview", "signals_get"], thin=_thin(price))
 
@@ -95,11 +99,11 @@ def risk(case: Case) -> Call | Payload:
     one = {"symbols": [symbol]}
     if call := case.next_call([Call("signals_get", one), Call("technicals_get", one)]):
         return call
-    row = _row(case.signals(), symbol)
-    detail = _row(case.rows("technicals_get", "technicals"), symbol)
+    row = row_of(case.signals(), symbol)
+    detail = row_of(case.rows("technicals_get", "technicals"), symbol)
     price = _check(limits.RISK_RULES, row)
     findings = [*price, Finding(limits.ATR_RULE, _true_range_share(detail))]
-    evidence = [("price figures", row is not None), ("indicators", detail is not None)]
+    evidence = [("price figures", bool(row)), ("indicators", bool(detail))]
     return _report(case, findings, evidence, ["signals_get", "technicals_get"], thin=_thin(price))
 
 
@@ -110,9 +114,9 @@ def catalyst(case: Case) -> Call | Payload:
     move = Call("sp500_movers", {"direction": "down", "limit": limits.DECLINERS, "symbols": [symbol]})
     if call := case.next_call([_news(symbol), move]):
         return call
-    row = _row(case.rows("sp500_movers", "asked"), symbol)
+    row = row_of(case.rows("sp500_movers", "asked"), symbol)
     findings = [_tone(case, symbol), *_figures([limits.DECLINE_RULE], row)]
-    evidence = [("headlines", findings[0].value is not None), ("its last change", row is not None)]
+    evidence = [("headlines", findings[0].value is not None), ("its last change", bool(row))]
     return _report(case, findings, evidence, ["news_list", "sp500_movers"])
 
 
@@ -124,24 +128,25 @@ def _news(symbol: str) -> Call:
     return Call("news_list", {"symbols": [symbol], "limit": limits.HEADLINES})
 
 
-def _row(rows: Iterable[Payload], symbol: str) -> Payload | None:
-    return next((row for row in rows if row.get("symbol") == symbol), None)
+def row_of(rows: Iterable[Payload], symbol: str) -> Payload:
+    """Return a symbol's row, an empty one where there is none."""
+    return next((row for row in rows if row.get("symbol") == symbol), {})
 
 
-def _check(keys: Iterable[str], row: Payload | None) -> list[Finding]:
+def _check(keys: Iterable[str], row: Payload) -> list[Finding]:
     return _figures([limits.SIGNAL_RULES[key] for key in keys], row)
 
 
-def _figures(rules: Sequence[Rule], row: Payload | None) -> list[Finding]:
+def _figures(rules: Sequence[Rule], row: Payload) -> list[Finding]:
     """Return each rule with its figure of a row; all are missing without one."""
-    known = row or {}
-    lengths = (number(known, rule.length) if rule.length is not None else None for rule in rules)
-    return [Finding(rule, number(known, rule.field), of) for rule, of in zip(rules, lengths, strict=True)]
+    return [
+        Finding(rule, number(row, rule.field), number(row, rule.length) if rule.length is not None else None)
+        for rule in rules
+    ]
 
 
 def _company(case: Case, symbol: str, keys: Iterable[str]) -> list[Finding]:
-    row = _row(case.rows("symbol_overview", "overviews"), symbol)
-    figures = flat(row) if row is not None else {}
+    figures = flat(row_of(case.rows("symbol_overview", "overviews"), symbol))
     rules = [limits.FUNDAMENTAL_RULES[key] for key in keys]
     return [Finding(rule, number(figures, rule.field)) for rule in rules]
 
@@ -155,10 +160,8 @@ def _known(findings: Iterable[Finding]) -> bool:
     return any(finding.value is not None for finding in findings)
 
 
-def _true_range_share(detail: Payload | None) -> float | None:
+def _true_range_share(detail: Payload) -> float | None:
     """Return ATR-14 / close, a fraction."""
-    if detail is None:
-        return None
     atr, close = number(detail, "atr14"), number(detail, "close")
     return atr / close if atr is not None and close else None
 
@@ -196,8 +199,8 @@ def _report(
     return {
         "verdict": _STANCE[level],
         "confidence": _confidence(len(seen), len(evidence), bool(holes)),
-        "summary": _summary(case, texts, absent, holes, tools),
-        "keyRisks": [f"Rule {finding.rule.key}: {finding.text}" for finding in findings if finding.level > Level.CALM],
+        "summary": summary_text(case, texts, absent or holes, case.gaps(tools, symbol_of(case)) if absent else []),
+        "keyRisks": [finding.risk for finding in findings if finding.level > Level.CALM],
     }
 
 
@@ -207,14 +210,8 @@ def _confidence(seen: int, planned: int, holes: bool) -> str:
     return "medium" if seen > 0 and 2 * seen >= planned else "low"
 
 
-def _summary(
-    case: Case, known: Sequence[str], absent: Sequence[str], holes: Sequence[str], tools: Sequence[str]
-) -> str:
-    text = f"{PREFIX} {symbol_of(case)}: " + ("; ".join(known) if known else "no data to judge it by") + "."
-    if absent:
-        reasons = case.gaps(tools, symbol_of(case))
-        because = f" ({'; '.join(reasons[:4])})" if reasons else ""
-        text += f" Missing: {', '.join(absent)}{because}."
-    elif holes:
-        text += f" Missing: {', '.join(holes)}."
-    return text
+def summary_text(case: Case, texts: Sequence[str], lacking: Sequence[str], reasons: Sequence[str]) -> str:
+    """Return the texts after the rulebook's prefix, and what is missing with the tools' reasons."""
+    found = f"{PREFIX} {symbol_of(case)}: {'; '.join(texts) or 'no data to judge it by'}."
+    because = f" ({'; '.join(reasons[:4])})" if reasons else ""
+    return f"{found} Missing: {', '.join(lacking)}{because}." if lacking else found

@@ -50,20 +50,6 @@ def test_a_tool_call_is_a_stream_of_three_events(http: httpx.Client) -> None:
     assert created[1]["response"]["id"] == done[1]["response"]["id"]
 
 
-def test_usage_is_bytes_over_four(http: httpx.Client) -> None:
-    content = json.dumps(body()).encode()
-    response = events(http.post("/responses", content=content))[2][1]["response"]
-    usage = response["usage"]
-    assert usage["input_tokens"] == -(-len(content) // 4)
-    assert 0 < usage["output_tokens"] < 100
-    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
-
-
-def test_call_ids_differ(http: httpx.Client) -> None:
-    ids = {events(http.post("/responses", json=body()))[1][1]["item"]["call_id"] for _ in range(5)}
-    assert len(ids) == 5
-
-
 def test_models(http: httpx.Client) -> None:
     assert [model["id"] for model in http.get("/models").json()["data"]] == ["rulebook"]
 
@@ -126,15 +112,6 @@ def test_only_the_latest_subject_and_what_follows_counts(http: httpx.Client) -> 
     assert "OLD" not in new.answer["summary"]
 
 
-def test_the_same_subject_again_is_looked_up_again(http: httpx.Client) -> None:
-    desk = Desk()
-    desk.signals = {"AA": CALM}
-    first = converse(http, "quick", [ask(SUBJECT)], desk.tools("signals_get"))
-    desk.signals = {"AA": {**CALM, "rsi14": 95.0}}
-    second = converse(http, "quick", [*first.items, ask(SUBJECT)], desk.tools("signals_get"))
-    assert (first.answer["verdict"], second.answer["verdict"]) == ("CONFIRMED", "REJECT")
-
-
 def test_a_repair_message_gets_the_answer_again_without_a_call(http: httpx.Client) -> None:
     desk = Desk()
     desk.signals = {"AA": {**CALM, "rsi14": 95.0}}
@@ -144,24 +121,12 @@ def test_a_repair_message_gets_the_answer_again_without_a_call(http: httpx.Clien
     assert again.answer == first.answer
 
 
-def test_an_output_in_parts_is_read(http: httpx.Client) -> None:
-    desk = Desk()
-    desk.signals = {"AA": {**CALM, "rsi14": 95.0}}
-    first = converse(http, "quick", [ask(SUBJECT)], desk.tools("signals_get"))
-    output = first.items[-2]
-    assert output["type"] == "function_call_output"
-    output["output"] = [{"type": "input_text", "text": output["output"]}]
-    again = converse(http, "quick", first.items[:-1], desk.tools("signals_get"))
-    assert again.answer == first.answer
-
-
 @pytest.mark.parametrize("role", sorted(POLICIES))
-@pytest.mark.parametrize("count", [0, 1, 2])
-def test_output_that_is_no_json_is_reported_as_failed(http: httpx.Client, role: str, count: int) -> None:
+def test_output_that_is_no_json_is_reported_as_failed(http: httpx.Client, role: str) -> None:
     """Whatever the tools answer, every role ends with an answer; validators name the tool that failed."""
     subject = {"symbol": "AA", "symbols": ["AA"], "verdicts": [{"symbol": "AA", "rating": "BUY", "confidence": "high"}]}
     spoiled = ["", "[]", '{"error":"took too long","success":false}']
-    texts = itertools.islice(itertools.cycle(spoiled), count, None)
+    texts = itertools.cycle(spoiled)
     items = [ask(subject)]
     for _ in range(4):
         request = body(instructions=f"Role: {role}", input=items, tools=offered(Desk().tools()))
