@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 from chordesk.models.analysis import AnalysisRequest, Strategy
-from chordesk.models.board import BoardQuestion, BoardSignal, VoicePosition, implied
+from chordesk.models.board import BoardQuestion, VoicePosition
 from chordesk.models.settings import Settings
+from chordesk.models.tables.board import Signal
 
 
 class Thesis(TypedDict):
@@ -274,7 +275,7 @@ def voice_subject(
     number: int,
     text: str,
     questions: Iterable[BoardQuestion],
-    signals: Iterable[BoardSignal],
+    signals: Iterable[Signal],
     settings: Settings,
     positions: Iterable[VoicePosition] = (),
     record: str | None = None,
@@ -301,11 +302,11 @@ def voice_subject(
     }
 
 
-def _signal_row(one: BoardSignal) -> SignalRow:
-    about, stands = list(one.subjects), implied(one)
-    rounded = None if stands is None else round(stands, 4)
+def _signal_row(one: Signal) -> SignalRow:
+    rounded = None if one.implied is None else round(one.implied, 4)
     return {
-        "id": one.label, "tool": one.tool, "owner": one.owner, "state": one.state, "implied": rounded, "about": about
+        "id": one.label, "tool": one.tool, "owner": one.owner, "state": one.state, "implied": rounded,
+        "about": list(one.subjects),
     }  # fmt: skip
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from chordesk.models.tables.board import SignalFinding
 
 
 class QuestionSource(StrEnum):
@@ -94,26 +96,7 @@ class SignalState(StrEnum):
     DORMANT = "dormant"  # its tool worked and has nothing to say now
 
 
-SignalDirection = Literal["bullish", "bearish", "long", "short", "neutral", "arb", "contrarian"]
 _UP, _DOWN = ("bullish", "long"), ("bearish", "short")
-
-
-class SignalFinding(BaseModel):
-    """One finding of a tool. headline: made by code from `data`; confidence: 0 to 1 with its basis, null where the tool
-    has none; subjects: symbols, or labels of questions, that it concerns, empty for all; probability: of YES for a
-    question on its subject, where the tool gives one itself; as_of: market time of the newest datum."""
-
-    model_config = ConfigDict(frozen=True)
-
-    headline: str
-    data: dict[str, Any]
-    confidence: float | None = Field(default=None, ge=0, le=1)
-    basis: str = ""
-    direction: SignalDirection = "neutral"
-    subjects: tuple[str, ...] = ()
-    source: str
-    as_of: dt.datetime
-    probability: float | None = Field(default=None, ge=0, le=1)
 
 
 class Harvest(BaseModel):
@@ -123,16 +106,6 @@ class Harvest(BaseModel):
 
     findings: tuple[SignalFinding, ...] = Field(default=(), max_length=MAX_FINDINGS)
     dormant: str | None = None
-
-
-class BoardSignal(SignalFinding):
-    """A finding on a board. label: its name there, such as momentum-1; owner: the voice whose tool it is, or `desk`."""
-
-    label: str
-    id: str
-    tool: str
-    owner: str
-    state: SignalState
 
 
 def implied(finding: SignalFinding) -> float | None:
@@ -146,7 +119,7 @@ def implied(finding: SignalFinding) -> float | None:
     return min(max(0.5 + moved, CLIP[0]), CLIP[1])
 
 
-def concerns(finding: SignalFinding, subjects: tuple[str, ...], label: str) -> bool:
+def concerns(finding: SignalFinding, subjects: Collection[str], label: str) -> bool:
     """Return whether a finding concerns a question, by the question's subjects and label."""
     return not finding.subjects or label in finding.subjects or bool(set(finding.subjects) & set(subjects))
 

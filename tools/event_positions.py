@@ -51,7 +51,6 @@ class EventFill:
 
     @property
     def effective(self) -> float:
-        """What a share costs with its part of the fee."""
         return self.cost / self.shares
 
 
@@ -290,7 +289,6 @@ def payout_of(position: EventPosition, question: Question) -> float:
 
 
 def purse_of(session: Session, account: str, start: float, question_id: str) -> Purse:
-    """Return what an account has to stake on a question."""
     rows = session.exec(select(EventPosition).where(EventPosition.account == account)).all()
     bankroll = start + _realised(rows)
     held: dict[Side, float] = defaultdict(float)
@@ -323,7 +321,6 @@ def _staked(rows: Sequence[EventPosition]) -> float:
 
 
 def _obstacle(question: Question, market: VenueMarket) -> str | None:
-    """Return why nothing can be staked on a question, None when nothing is in the way."""
     if question.source not in VENUES:
         return f"the question is of {question.source}, which is no venue"
     if (question.source, question.external_id) != (market.venue, market.id):
@@ -417,7 +414,6 @@ def _positions(session: Session, run_id: str) -> dict[str, EventPosition]:
 
 
 def _offered(question: Question, venues: Mapping[str, EventVenue]) -> tuple[VenueMarket, EventBook | None]:
-    """Return a question's market and book. Raises DeskError as its venue does."""
     venue = venues.get(question.source)
     if venue is None:
         raise DeskError(f"{question.source} is not read: DESK_VENUES does not name it")

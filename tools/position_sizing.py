@@ -25,7 +25,6 @@ class KellyBet:
 
     @property
     def edge(self) -> float:
-        """Return the expected profit per contract."""
         return self.probability - self.price
 
 

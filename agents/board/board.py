@@ -10,7 +10,9 @@ from functools import cached_property
 from typing import Any
 
 from chordesk.models import text as text_module
-from chordesk.models.board import BoardQuestion, BoardSignal, KarmaSum, SignalState, VoicePosition, concerns
+from chordesk.models.board import BoardQuestion, KarmaSum, SignalState, VoicePosition, concerns
+from chordesk.models.tables.board import Forecast, Question, Signal
+from chordesk.tools.questions.reading import known_at
 from chordesk.tools.scoring.statistics import DatedMean
 
 
@@ -22,7 +24,7 @@ class Board:
     """
 
     questions: tuple[BoardQuestion, ...]
-    signals: tuple[BoardSignal, ...]
+    signals: tuple[Signal, ...]
     number: int
     day: dt.date
     run_id: str = ""
@@ -37,19 +39,17 @@ class Board:
         return {one.label: one for one in self.questions}
 
     @cached_property
-    def signals_by_label(self) -> dict[str, BoardSignal]:
+    def signals_by_label(self) -> dict[str, Signal]:
         return {one.label: one for one in self.signals}
 
     @cached_property
-    def live(self) -> tuple[BoardSignal, ...]:
-        return tuple(one for one in self.signals if one.state is SignalState.LIVE)
+    def live(self) -> tuple[Signal, ...]:
+        return tuple(one for one in self.signals if one.state == SignalState.LIVE)
 
     def question(self, label: str) -> BoardQuestion | None:
-        """Return the question of a label, None where there is none."""
         return self.questions_by_label.get(label)
 
-    def signal(self, label: str) -> BoardSignal | None:
-        """Return the signal of a label, None where there is none."""
+    def signal(self, label: str) -> Signal | None:
         return self.signals_by_label.get(label)
 
     def foreign_live(self, own_tool: str) -> bool:
@@ -147,7 +147,6 @@ BECAUSE_CHARS = 400
 
 
 def board_text(board: Board) -> str:
-    """Return the whole board: signals with their ids, then the questions."""
     signals = [line for one in board.signals for line in ("", *_signal(one, board.questions))]
     questions = [line for one in board.questions for line in ("", *_question(one))]
     return "\n".join(
@@ -168,19 +167,19 @@ def board_text(board: Board) -> str:
     )
 
 
-def _states(signals: Iterable[BoardSignal]) -> str:
+def _states(signals: Iterable[Signal]) -> str:
     counts = dict.fromkeys(SignalState, 0)
     for one in signals:
-        counts[one.state] += 1
+        counts[SignalState(one.state)] += 1
     return ", ".join(f"{count} {state.value}" for state, count in counts.items())
 
 
-def _signal(one: BoardSignal, questions: tuple[BoardQuestion, ...]) -> list[str]:
+def _signal(one: Signal, questions: tuple[BoardQuestion, ...]) -> list[str]:
     confidence = "none" if one.confidence is None else f"{one.confidence:.2f}"
     names = " · ".join((_name(one.owner).upper(), _name(one.tool), f"id {_name(one.label)}"))
-    if one.state is SignalState.OFFLINE:
+    if one.state == SignalState.OFFLINE:
         return [f"[{names} · TOOL OFFLINE]", f"  {quoted(one.headline, REASON_CHARS)}"]
-    if one.state is SignalState.DORMANT:
+    if one.state == SignalState.DORMANT:
         return [f"[{names} · DORMANT]", f"  {quoted(one.headline, REASON_CHARS)}"]
     found = [
         f"[{names} · confidence {confidence}]",
@@ -198,7 +197,7 @@ def _signal(one: BoardSignal, questions: tuple[BoardQuestion, ...]) -> list[str]
     return found
 
 
-def _concerned(signal: BoardSignal, questions: tuple[BoardQuestion, ...]) -> str:
+def _concerned(signal: Signal, questions: tuple[BoardQuestion, ...]) -> str:
     if not signal.subjects:
         return "ALL"
     found = [one.label for one in questions if concerns(signal, one.subjects, one.label)]
@@ -231,7 +230,6 @@ def _position(one: VoicePosition) -> str:
 
 
 def _name(text: str) -> str:
-    """Return a name as the board shows it, without what separates names."""
     return one_line(outside(text, NAME_CHARS).replace("·", "-"), NAME_CHARS)
 
 
@@ -248,22 +246,9 @@ class PastRecord:
     alpha: DatedMean | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PastPosition:
-    """A last forecast of an earlier episode. known_at: market time from which the outcome is known, None while the
-    question is open or void."""
-
-    question: str
-    probability: float
-    baseline: float
-    at: dt.datetime
-    outcome: float | None = None
-    known_at: dt.datetime | None = None
-
-
 def voice_memory(
     record: PastRecord,
-    last_positions: Iterable[PastPosition],
+    last_positions: Iterable[tuple[Forecast, Question]],
     karma: Mapping[KarmaSum, float],
     *,
     now: dt.datetime,
@@ -274,7 +259,9 @@ def voice_memory(
     now: market time. A position taken, or an outcome known, later than that is left out, so that a replay of an earlier
     day has none of them. Empty before a first position, karma or record.
     """
-    past = sorted((one for one in last_positions if one.at <= now), key=lambda one: (one.at, one.question))
+    past = sorted(
+        (one for one in last_positions if one[0].market_at <= now), key=lambda one: (one[0].market_at, one[1].text)
+    )
     sums = {one: karma[one] for one in KarmaSum if one in karma}
     if not past and not sums and record.brier is None and not unused:
         return ""
@@ -286,8 +273,8 @@ def voice_memory(
     if shown:
         lines.append("Last positions:")
         length += len(lines[-1]) + 1
-    for one in shown:
-        line = _past_position(one, now)
+    for forecast, question in shown:
+        line = _past_position(forecast, question, now)
         if length + len(line) + 1 > MOST_CHARS:
             break
         lines.append(line)
@@ -314,11 +301,11 @@ def _karma(sums: Mapping[KarmaSum, float]) -> str:
     return "Karma: " + ", ".join(f"{one.value} {value:+.2f}" for one, value in sums.items()) + "."
 
 
-def _past_position(one: PastPosition, now: dt.datetime) -> str:
-    known = one.outcome is not None and one.known_at is not None and one.known_at <= now
-    end = f"outcome {percent(one.outcome)}" if known else "open"
+def _past_position(one: Forecast, question: Question, now: dt.datetime) -> str:
+    known = question.outcome is not None and known_at(question) <= now
+    end = f"outcome {percent(question.outcome)}" if known else "open"
     return (
-        f"- {one.at:%Y-%m-%d} {quoted(one.question, QUESTION_CHARS)}: {percent(one.probability)} "
+        f"- {one.market_at:%Y-%m-%d} {quoted(question.text, QUESTION_CHARS)}: {percent(one.probability)} "
         f"against {percent(one.baseline)}, {end}"
     )
 

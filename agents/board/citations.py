@@ -21,15 +21,8 @@ from chordesk.agents.grounding.concepts import concepts_in, field_of
 from chordesk.agents.grounding.figures import Figure, Reading, read
 from chordesk.agents.grounding.matching import comparable
 from chordesk.agents.grounding.sources import Datum, Index, Place, index_of, places
-from chordesk.models.board import (
-    BoardQuestion,
-    BoardSignal,
-    CitationStance,
-    CitedSignal,
-    SignalState,
-    VoicePosition,
-    concerns,
-)
+from chordesk.models.board import BoardQuestion, CitationStance, CitedSignal, SignalState, VoicePosition, concerns
+from chordesk.models.tables.board import Signal
 
 QUOTE, NOTE = 0.60, 0.40  # from QUOTE a text is copied, from NOTE it is near it
 # Four terms in common are a subject and its tool, which every honest claim on a short headline shares with it. Such a
@@ -74,12 +67,10 @@ class Copying(NamedTuple):
 
     @property
     def near(self) -> bool:
-        """Return whether the text is near the original without being a quotation."""
         return not self.quoted and self.score >= NOTE
 
     @property
     def share(self) -> float:
-        """Return the share of the original by which a quotation was found, else the score."""
         return max(self.score, self.whole) if self.quoted else self.score
 
 
@@ -106,7 +97,6 @@ def terms(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def tokens(text: str) -> tuple[str, ...]:
-    """Return the words and figures of a text in order."""
     return tuple(_TOKEN.findall(_plain(text)))
 
 
@@ -151,7 +141,7 @@ _FORECAST = re.compile(r"\b(?:I|[Mm]y|[Mm]ine|[Ww]e|[Oo]ur|forecast|estimate|pro
 
 
 def unsupported(
-    claim: str, signal: BoardSignal, question: BoardQuestion, probability: float, labels: Iterable[str]
+    claim: str, signal: Signal, question: BoardQuestion, probability: float, labels: Iterable[str]
 ) -> list[str]:
     """Return the figures of a claim that are neither in its signal nor in its question, as the claim writes them.
 
@@ -185,8 +175,7 @@ def unsupported(
     return [one.text for one in lacking if (one.start, one.end) not in derived]
 
 
-def has_one_of(claim: str, signal: BoardSignal, labels: Iterable[str]) -> bool:
-    """Return whether a figure of a claim is in its signal itself."""
+def has_one_of(claim: str, signal: Signal, labels: Iterable[str]) -> bool:
     found = places(_read(_without(claim, labels)))
     index = _index(signal.tool, _text(_answer(signal))) if found else Index()
     return any(_stands(place, index) for place in found)
@@ -208,7 +197,7 @@ def _text(value: dict[str, Any]) -> str:
     return json.dumps(value, default=str)
 
 
-def _answer(signal: BoardSignal) -> dict[str, Any]:
+def _answer(signal: Signal) -> dict[str, Any]:
     return {
         "headline": signal.headline,
         "confidence": signal.confidence,
@@ -229,7 +218,6 @@ def _stands(place: Place, index: Index) -> bool:
 
 
 def _named(place: Place, terms: re.Pattern[str], probability: float | None) -> bool:
-    """Return whether a figure is a probability that the text beside it names."""
     figure = place.figure
     if probability is None or figure.unit not in ("percent", "plain"):
         return False
@@ -239,7 +227,6 @@ def _named(place: Place, terms: re.Pattern[str], probability: float | None) -> b
 
 
 def _difference(figure: Figure, standing: Sequence[Figure]) -> bool:
-    """Return whether a figure is the difference of two figures of one unit that its claim takes from the signal."""
     if figure.unit not in ("points", "percent", "money", "plain"):
         return False
     units = ("percent", "points") if figure.unit in ("percent", "points") else (figure.unit,)
@@ -304,7 +291,7 @@ _ENDINGS = ("ation", "ility", "ment", "ness", "ence", "ing", "ies", "ity", "ied"
 _SHORTEST = 3
 
 
-def names_signal(claim: str, signal: BoardSignal, question: BoardQuestion, rivals: Sequence[BoardSignal]) -> bool:
+def names_signal(claim: str, signal: Signal, question: BoardQuestion, rivals: Sequence[Signal]) -> bool:
     """Return whether a claim has a term of its signal, of the fields in its data, or of the market at large.
 
     rivals: signals of other tools that the same sentence is given for. It then has to name each of them by a term that
@@ -320,7 +307,6 @@ def names_signal(claim: str, signal: BoardSignal, question: BoardQuestion, rival
 
 
 def stems(text: str) -> set[str]:
-    """Return the stems of a text's terms."""
     return {_stem(term) for term in terms(text)}
 
 
@@ -329,7 +315,7 @@ def _market() -> frozenset[str]:
     return frozenset(stems(_MARKET))
 
 
-def _vocabulary(signal: BoardSignal, question: BoardQuestion) -> frozenset[str]:
+def _vocabulary(signal: Signal, question: BoardQuestion) -> frozenset[str]:
     texts = [
         signal.headline,
         signal.tool,
@@ -397,7 +383,7 @@ class JudgedCitation:
     question: str
     ordinal: int
     cited: CitedSignal
-    signal: BoardSignal | None
+    signal: Signal | None
     counts: bool
     reason: str | None = None
     copied: float | None = None
@@ -433,7 +419,7 @@ def _judged(
     if signal is None:
         return replace(draft, reason="no such signal on this board")
     copying = compare(cited.claim, signal.headline)
-    draft = replace(draft, copied=copying.share, quoted=signal.state is SignalState.LIVE and copying.quoted)
+    draft = replace(draft, copied=copying.share, quoted=signal.state == SignalState.LIVE and copying.quoted)
     why = _refused(position, cited, signal, question, board)
     if why is not None:
         # What is void for another reason is no less a copy.
@@ -444,12 +430,12 @@ def _judged(
 
 
 def _refused(
-    position: VoicePosition, cited: CitedSignal, signal: BoardSignal, question: BoardQuestion | None, board: Board
+    position: VoicePosition, cited: CitedSignal, signal: Signal, question: BoardQuestion | None, board: Board
 ) -> str | None:
     if question is None:
         return "its question is not on this board"
-    if signal.state is not SignalState.LIVE:
-        return f"the signal is {signal.state.value}"
+    if signal.state != SignalState.LIVE:
+        return f"the signal is {signal.state}"
     if not concerns(signal, question.subjects, question.label):
         return f"the signal does not concern {question.label}"
     if not cited.claim.strip() or not _names(cited, signal, question, position.forecast.citations, board):
@@ -495,7 +481,7 @@ def _canonical(one: JudgedCitation) -> tuple[int, str, int]:
 
 
 def _names(
-    cited: CitedSignal, signal: BoardSignal, question: BoardQuestion, others: Sequence[CitedSignal], board: Board
+    cited: CitedSignal, signal: Signal, question: BoardQuestion, others: Sequence[CitedSignal], board: Board
 ) -> bool:
     """Return whether a claim has a term or figure of its signal; one sentence for several tools has to name each."""
     alike = {one.signal for one in others if one.claim == cited.claim and one.signal != signal.label}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean, pstdev
 
 from chordesk.agents.board.board import Board
 from chordesk.agents.board.citations import NOTE, QUOTE, JudgedCitation, compare
 from chordesk.models.board import CONDUCT, SKILL_OF_ALPHA, KarmaReason, KarmaSum, VoicePosition
+from chordesk.models.tables.board import Booking
 from chordesk.tools.scoring.statistics import LEAST, MOST, alpha, brier
 from chordesk.tools.scoring.voices import BLIND, INFORMED, Agreement, agreements, consensus, diversity, effective_voices
 
@@ -18,20 +19,6 @@ MOVED = 0.02  # least distance from the baseline of a forecast that a chain carr
 # Copies that cost: four undo what an episode can earn, so a voice that copies all of it ends at most that far below.
 MOST_COPIES = 4
 _EPSILON = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Booking:
-    """One entry of a voice's karma to be made. key: an account and voice have it once; question: its label, None for an
-    episode's conduct."""
-
-    voice: str
-    ledger: KarmaSum
-    reason: KarmaReason
-    amount: float
-    key: str
-    note: str = ""
-    question: str | None = None
 
 
 def conduct(
@@ -70,21 +57,19 @@ def resolved(
     gain = alpha(forecast.probability, baseline, outcome)
     made = [
         Booking(
-            position.voice,
-            KarmaSum.SKILL,
-            KarmaReason.ALPHA,
-            SKILL_OF_ALPHA * gain,
-            f"{key}:{KarmaReason.ALPHA}",
-            f"forecast {forecast.probability:.3f}, baseline {baseline:.3f}, outcome {outcome:g}",
-            forecast.question,
+            voice=position.voice,
+            ledger=KarmaSum.SKILL,
+            reason=KarmaReason.ALPHA,
+            amount=SKILL_OF_ALPHA * gain,
+            key=f"{key}:{KarmaReason.ALPHA}",
+            note=f"forecast {forecast.probability:.3f}, baseline {baseline:.3f}, outcome {outcome:g}",
         )
     ]
     implied = {label: given for label, given in sorted(disagreed.items()) if given is not None}
     own = brier(forecast.probability, outcome)
     if implied and all(own < brier(given, outcome) - _EPSILON for given in implied.values()):
         note = ", ".join(f"{label} implied {given:.3f}" for label, given in implied.items())
-        booked = _booking(position.voice, KarmaReason.DISAGREED, key, note)
-        made.append(replace(booked, question=forecast.question))
+        made.append(_booking(position.voice, KarmaReason.DISAGREED, key, note))
     return made
 
 
@@ -145,7 +130,8 @@ def _chain(voice: str, held: Sequence[VoicePosition], cited: Sequence[JudgedCita
 
 
 def _booking(voice: str, reason: KarmaReason, key: str, note: str, more: str = "") -> Booking:
-    return Booking(voice, KarmaSum.CONDUCT, reason, CONDUCT[reason], f"{key}:{reason}{more}", note)
+    key = f"{key}:{reason}{more}"
+    return Booking(voice=voice, ledger=KarmaSum.CONDUCT, reason=reason, amount=CONDUCT[reason], key=key, note=note)
 
 
 def _of(one: JudgedCitation, position: VoicePosition) -> bool:
@@ -216,7 +202,6 @@ def aggregate(
 
 
 def in_round(positions: Iterable[VoicePosition], number: int) -> list[VoicePosition]:
-    """Return the positions that stand in a round."""
     if number == BLIND:
         return [one for one in positions if one.round == BLIND]
     return last_positions(one for one in positions if one.round <= number)
@@ -244,7 +229,6 @@ def log_odds(probability: float) -> float:
 
 
 def board_consensus(aggregates: Iterable[QuestionAggregate]) -> BoardConsensus:
-    """Return the consensus above chance over all questions, and within each faction."""
     found = list(aggregates)
     names = sorted({name for one in found for name in one.by_faction})
     return BoardConsensus(
@@ -310,7 +294,6 @@ class Herding:
 
     @property
     def left(self) -> float | None:
-        """Return the share of the spread that is left in round 2."""
         return self.informed / self.blind if self.blind and self.informed is not None else None
 
 
@@ -364,7 +347,6 @@ def _by_voice(positions: Iterable[VoicePosition], number: int) -> dict[str, dict
 
 
 def _spreads(positions: Sequence[VoicePosition]) -> tuple[float | None, float | None]:
-    """Return the mean spread of both rounds over the questions and voices that both have."""
     odds: dict[str, dict[int, dict[str, float]]] = defaultdict(lambda: {BLIND: {}, INFORMED: {}})
     for one in positions:
         if one.round in (BLIND, INFORMED):

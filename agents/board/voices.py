@@ -31,7 +31,6 @@ class Voice:
 
     @property
     def role(self) -> str:
-        """The key of its role."""
         return f"{ROLE_PREFIX}{self.key}"
 
     @property
@@ -60,7 +59,6 @@ def owner_of(tool: str) -> str:
 
 
 def voice_of(role: str) -> str:
-    """Return the key of the voice of a role."""
     return role.removeprefix(ROLE_PREFIX)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
-from sqlalchemy import JSON, CheckConstraint, Column, Index, UniqueConstraint
-from sqlmodel import Field
+from sqlalchemy import JSON, CheckConstraint, Column, Index, String, UniqueConstraint
+from sqlmodel import Field, SQLModel
 
 from chordesk.models.tables.columns import Dated, DeskTable, Identified, Utc
 
@@ -24,10 +25,27 @@ class EpisodeQuestion(DeskTable, table=True):
     chosen: str = ""
 
 
-class Signal(Identified, Dated, table=True):
-    """One finding of a tool on a run's board, or the tombstone of a tool. Fields: of
-    `models.board.signals.BoardSignal`; implied: the probability of YES that it implies for a question on its subjects,
-    null where it implies none."""
+SignalDirection = Literal["bullish", "bearish", "long", "short", "neutral", "arb", "contrarian"]
+
+
+class SignalFinding(SQLModel):
+    """One finding of a tool of the board."""
+
+    headline: str  # made by code from `data`
+    data: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    confidence: float | None = Field(default=None, ge=0, le=1)  # null where the tool has none
+    basis: str = ""  # of the confidence
+    direction: SignalDirection = Field(default="neutral", sa_type=String)
+    subjects: Sequence[str] = Field(default=(), sa_type=JSON)  # symbols, or labels of questions; empty for all
+    source: str
+    as_of: dt.datetime = Field(sa_type=Utc)  # market time of the newest datum
+    # Of YES for a question on its subjects, where the tool gives one itself.
+    probability: float | None = Field(default=None, ge=0, le=1)
+
+
+class Signal(Identified, Dated, SignalFinding, table=True):
+    """One finding of a tool on a run's board, or the tombstone of a tool. label: such as momentum-1; owner: the voice
+    whose tool it is, or `desk`; state: a `SignalState`; implied: as `models.board.implied` has it."""
 
     __table_args__ = (UniqueConstraint("run_id", "label"),)
 
@@ -37,15 +55,6 @@ class Signal(Identified, Dated, table=True):
     tool: str
     owner: str
     state: str
-    headline: str
-    data: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
-    confidence: float | None = None
-    basis: str = ""
-    direction: str
-    subjects: list[str] = Field(default_factory=list, sa_type=JSON)
-    source: str
-    as_of: dt.datetime = Field(sa_type=Utc)
-    probability: float | None = None
     implied: float | None = None
 
 
@@ -90,22 +99,27 @@ class SignalCitation(Identified, Dated, table=True):
     copied: float | None = None
 
 
-class KarmaEntry(Identified, Dated, table=True):
-    """One booking of a voice's karma. ledger, reason: of `models.board.karma`; key: booked once, such as the run and
-    reason, or the forecast. A voice's karma is the sum of its entries."""
+class Booking(SQLModel):
+    """A booking of a voice's karma to be made. ledger: a `KarmaSum`; reason: a `KarmaReason`; key: an account and voice
+    have it once, such as the run and reason, or the question."""
 
-    __table_args__ = (UniqueConstraint("account", "voice", "key"),)
-
-    account: str
     voice: str
     ledger: str
     reason: str
     amount: float
     key: str
+    note: str = ""
+
+
+class KarmaEntry(Identified, Dated, Booking, table=True):
+    """A booking of an account. A voice's karma is the sum of its entries."""
+
+    __table_args__ = (UniqueConstraint("account", "voice", "key"),)
+
+    account: str
     run_id: str = Field(foreign_key="run.id", index=True)
     question_id: str | None = Field(default=None, foreign_key="question.id")
     market_at: dt.datetime = Field(sa_type=Utc)
-    note: str = ""
 
 
 class Episode(DeskTable, table=True):
@@ -142,7 +156,7 @@ class Calibration(Identified, Dated, table=True):
 
 
 class Question(Identified, Dated, table=True):
-    """Anything that resolves. source, state and rule: of `models.board.questions`.
+    """Anything that resolves. source, state and rule: of `models.board`.
 
     external_id: distinguishes it within its source, such as the venue's id, or symbol, day and sessions. market: whose
     bars it is resolved from; empty for questions of venues and persons. baseline: probability of YES without the desk

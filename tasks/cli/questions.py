@@ -153,7 +153,6 @@ def import_(
 
 
 def _warnings(settings: Settings, venue: str) -> list[str]:
-    """Return what keeps imported questions from being forecast or resolved by the desk itself."""
     found = []
     if venue not in settings.venues:
         found.append(f"DESK_VENUES does not name {venue}: only `desk questions resolve` reads its outcomes")

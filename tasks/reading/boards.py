@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import defaultdict
-from typing import Any
 
 from sqlmodel import Session, col, select
 
 from chordesk.agents.board.voices import voice_of
 from chordesk.models.answers import Frozen
-from chordesk.models.board import BoardQuestion, BoardSignal, implied
+from chordesk.models.board import BoardQuestion
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, RunKind, StepKind
-from chordesk.models.tables.board import Episode, EventPosition, Forecast, Question, SignalCitation
+from chordesk.models.tables.board import Episode, EventPosition, Forecast, Question, Signal, SignalCitation
 from chordesk.models.tables.runs import Run, Step, Turn, research_run
 from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.tasks.workflows.episode.boards import board_questions, board_signals, label_order
@@ -38,7 +36,6 @@ class VoiceRow(Frozen):
 
 
 def voice_rows(session: Session, run_id: str) -> list[VoiceRow]:
-    """Return the voices of a run by round and voice; none for a run without an episode."""
     steps = session.exec(
         select(Step).where(Step.run_id == run_id, Step.kind == StepKind.VOICE).order_by(col(Step.created_at))
     ).all()
@@ -86,65 +83,8 @@ class ShownQuestion(BoardQuestion):
     outcome: float | None
 
 
-class ShownSignal(BoardSignal):
-    """A signal of the board. implied: the probability of YES that it implies, null where it implies none."""
-
-    implied: float | None
-
-
-class ShownCitation(Frozen):
-    """One citation with code's decision on it; none before the tally."""
-
-    label: str
-    stance: str
-    claim: str
-    counts: bool | None
-    reason: str | None
-    copied: float | None
-
-
-class ShownForecast(Frozen):
-    """One forecast of a voice. question: its label; author: the model's label."""
-
-    id: str
-    voice: str
-    round: int
-    question: str
-    probability: float
-    baseline: float
-    stake: float
-    because: str
-    chain: list[str]
-    citations: list[ShownCitation]
-    author: str
-    turn_id: str
-
-
-class ShownStake(Frozen):
-    """Play money on one question. question: its label."""
-
-    question: str
-    side: str
-    probability: float
-    shares: float
-    price: float
-    cost: float
-    payout: float | None
-
-
-class TallyView(Frozen):
-    """The tally of a board. content: markdown; summary: aggregates, citations and the rest as JSON."""
-
-    number: int
-    rounds: int
-    used_round: int | None
-    content: str
-    summary: dict[str, Any]
-    created_at: dt.datetime
-
-
 class BoardView(Frozen):
-    """The whole board of a run, as far as it has come. tally: null before its end."""
+    """The whole board of a run, as far as it has come."""
 
     run_id: str
     state: str
@@ -152,15 +92,15 @@ class BoardView(Frozen):
     market: str
     market_now: dt.datetime
     questions: list[ShownQuestion]
-    signals: list[ShownSignal]
-    forecasts: list[ShownForecast]
-    positions: list[ShownStake]
+    signals: list[Signal]
+    forecasts: list[Forecast]  # by round, label of the question and voice; with the citations as the voice wrote them
+    citations: list[SignalCitation]  # with code's decision on each; none before the tally
+    positions: list[EventPosition]
     voices: list[VoiceRow]
-    tally: TallyView | None
+    tally: Episode | None  # null before the run's end
 
 
 def board_view(session: Session, run: Run) -> BoardView:
-    """Return the board of a run. Raises UsageError for a run without one."""
     run_id = research_run(run)
     questions = _questions(session, run_id)
     if not questions:
@@ -169,7 +109,9 @@ def board_view(session: Session, run: Run) -> BoardView:
             raise UsageError(f"run {run.id} has no board: {why}", remedy=f"`desk runs show {run.id}` has its notes")
         remedy = "`desk episode` makes one; so does `desk screen` with DESK_ROUNDS=1"
         raise UsageError(f"run {run.id} has no board", remedy=remedy)
-    labels = {row.id: row.label for row in questions}
+    labels = {row.id: label_order(row.label) for row in questions}
+    forecasts = session.exec(select(Forecast).where(Forecast.run_id == run_id))
+    stakes = session.exec(select(EventPosition).where(EventPosition.run_id == run_id))
     return BoardView(
         run_id=run_id,
         state=run.state,
@@ -177,18 +119,19 @@ def board_view(session: Session, run: Run) -> BoardView:
         market=run.market,
         market_now=run.market_now,
         questions=questions,
-        signals=[ShownSignal(**dict(one), implied=implied(one)) for one in board_signals(session, run_id)],
-        forecasts=_forecasts(session, run_id, labels),
-        positions=_positions(session, run_id, labels),
+        signals=list(board_signals(session, run_id)),
+        forecasts=sorted(forecasts, key=lambda row: (row.round, labels[row.question_id], row.voice)),
+        citations=list(
+            session.exec(
+                select(SignalCitation)
+                .where(SignalCitation.run_id == run_id)
+                .order_by(col(SignalCitation.forecast_id), col(SignalCitation.ordinal))
+            )
+        ),
+        positions=sorted(stakes, key=lambda row: labels.get(row.question_id, (0, ""))),
         voices=voice_rows(session, run_id),
-        tally=tally_of(session, run_id),
+        tally=session.get(Episode, run_id),
     )
-
-
-def tally_of(session: Session, run_id: str) -> TallyView | None:
-    """Return the tally of a run's board; None for a run without one, or that has not come so far."""
-    row = session.get(Episode, run_id)
-    return TallyView.of(row) if row is not None else None
 
 
 def _questions(session: Session, run_id: str) -> list[ShownQuestion]:
@@ -196,34 +139,3 @@ def _questions(session: Session, run_id: str) -> list[ShownQuestion]:
     rows = session.exec(select(Question).where(col(Question.id).in_([one.id for one in asked]))).all()
     stored = {row.id: row for row in rows}
     return [ShownQuestion(**dict(one), state=stored[one.id].state, outcome=stored[one.id].outcome) for one in asked]
-
-
-def _forecasts(session: Session, run_id: str, labels: dict[str, str]) -> list[ShownForecast]:
-    rows = session.exec(select(Forecast).where(Forecast.run_id == run_id)).all()
-    judged: dict[str, list[SignalCitation]] = defaultdict(list)
-    cited = select(SignalCitation).where(SignalCitation.run_id == run_id).order_by(col(SignalCitation.ordinal))
-    for row in session.exec(cited).all():
-        judged[row.forecast_id].append(row)
-    found = [
-        ShownForecast.of(row, question=labels[row.question_id], citations=_citations(row, judged[row.id]))
-        for row in rows
-    ]
-    return sorted(found, key=lambda row: (row.round, label_order(row.question), row.voice))
-
-
-def _citations(forecast: Forecast, judged: list[SignalCitation]) -> list[ShownCitation]:
-    """Return the citations of a forecast with code's decision, or as the voice wrote them before the tally."""
-    if judged:
-        return [ShownCitation.of(row) for row in judged]
-    return [
-        ShownCitation(
-            label=one["signal"], stance=one["stance"], claim=one["claim"], counts=None, reason=None, copied=None
-        )
-        for one in forecast.citations
-    ]
-
-
-def _positions(session: Session, run_id: str, labels: dict[str, str]) -> list[ShownStake]:
-    rows = session.exec(select(EventPosition).where(EventPosition.run_id == run_id)).all()
-    found = [ShownStake.of(row, question=labels.get(row.question_id, row.question_id)) for row in rows]
-    return sorted(found, key=lambda row: label_order(row.question))

@@ -14,6 +14,7 @@ from chordesk.models.answers import Frozen
 from chordesk.models.errors import NotFound
 from chordesk.models.settings.running_desk import Standing, research_account, standing_of_run
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, Phase, RunKind, StepKind, StepState
+from chordesk.models.tables.board import Episode
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order, Preview
 from chordesk.models.tables.runs import (
@@ -31,7 +32,6 @@ from chordesk.models.tables.runs import (
 from chordesk.models.tables.runtime import RuntimeTurn
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import was_run
-from chordesk.tasks.reading.boards import TallyView, tally_of
 from chordesk.tasks.reading.reports import AnalysisRow, analyses
 from chordesk.tasks.workflows.backtest_sessions import backtest_runs, rows_of
 from chordesk.tasks.workflows.graph import GraphRow
@@ -199,7 +199,7 @@ class RunView(Frozen):
     portfolio: Portfolio | None
     portfolio_research: PortfolioResearchResult | None
     analyses: list[AnalysisRow]
-    episode: TallyView | None
+    episode: Episode | None
     backtest: BacktestView | None
     graphs: list[GraphRow]
 
@@ -315,7 +315,7 @@ def view(session: Session, run: Run) -> RunView:
         portfolio=Portfolio.model_validate(ledger) if ledger else None,
         portfolio_research=portfolio_research(session, run),
         analyses=analyses(session, run),
-        episode=tally_of(session, run.id),
+        episode=session.get(Episode, run.id),
         backtest=backtest_view(session, run),
         graphs=graphs(session, run),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import sqlalchemy
 from sqlalchemy import func
@@ -16,9 +16,8 @@ from chordesk.models.errors import NotFound
 from chordesk.models.tables.board import EventPosition, Forecast, KarmaEntry, Question, Signal, VerdictQuestion
 from chordesk.models.tables.runs import Report, Run, ScreenHit, Verdict
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.scoring.statistics import CalibrationRow, DatedMean, ScoredForecast, score
+from chordesk.tools.scoring.statistics import CalibrationRow, DatedMean, Score, ScoredForecast, score
 from chordesk.tools.scoring.track_records import (
-    Judgement,
     lens_judgements,
     rates,
     role_judgements,
@@ -32,47 +31,30 @@ from chordesk.tools.scoring.voices import crowd, last_positions, revision_gain
 
 ScoreKind = Literal["voice", "tool", "lens", "role", "rating"]
 KINDS: tuple[ScoreKind, ...] = get_args(ScoreKind)
-_JUDGEMENTS: Mapping[ScoreKind, Callable[[Session, str], list[Judgement]]] = {
+_JUDGEMENTS: Mapping[ScoreKind, Callable[[Session, str], list[ScoredForecast]]] = {
     "lens": lens_judgements,
     "role": role_judgements,
     "rating": verdict_judgements,
 }
 
 
-class MeanRow(Frozen):
-    """A mean over n questions on so many dates; error: by date, null with fewer than two of them."""
-
-    mean: float
-    error: float | None
-    n: int
-    dates: int
-
-
-class BucketRow(Frozen):
-    """Forecasts from low up to high: how many, their mean, the share that came true, and its 95 % interval."""
-
-    low: float
-    high: float
-    n: int
-    forecast: float
-    rate: float
-    least: float
-    most: float
-
-
 class PartRow(Frozen):
     """The scores of a part of the forecasts: one round, or one side of the models' cutoffs."""
 
     name: str
-    brier: MeanRow
-    log: MeanRow
-    alpha: MeanRow
+    brier: DatedMean
+    log: DatedMean
+    alpha: DatedMean
+
+    @classmethod
+    def named(cls, name: str, found: Score, **more: Any) -> Self:
+        return cls(name=name, brier=found.brier, log=found.log, alpha=found.alpha, **more)
 
 
 class LabelRow(PartRow):
     """The scores of one label, such as BUY high, and the share of its questions that came true."""
 
-    rate: MeanRow
+    rate: DatedMean
 
 
 class KarmaRow(Frozen):
@@ -82,22 +64,18 @@ class KarmaRow(Frozen):
     skill: float
 
 
-class ScoreRow(Frozen):
+class ScoreRow(PartRow):
     """The scores of one source. sides: of its models' cutoffs. rounds, revision and karma: of a voice alone; revision:
     fall of its Brier score from round 1 to 2. labels: of judgements without a probability of their own, which are
     scored by their label's record up to each day. unrecorded: judgements before their label had a record; they are
     worth the baseline."""
 
     kind: ScoreKind
-    name: str
     forecasts: int
-    brier: MeanRow
-    log: MeanRow
-    alpha: MeanRow
     sides: list[PartRow]
-    calibration: list[BucketRow]
+    calibration: list[CalibrationRow]
     rounds: list[PartRow] = []
-    revision: MeanRow | None = None
+    revision: DatedMean | None = None
     karma: KarmaRow | None = None
     labels: list[LabelRow] = []
     unrecorded: int = 0
@@ -107,7 +85,7 @@ class CrowdRow(Frozen):
     """The mean forecast of all voices, blind and with all positions in view, on the same questions."""
 
     rounds: list[PartRow]
-    gain: MeanRow
+    gain: DatedMean
     better_round: int
 
 
@@ -144,13 +122,12 @@ def scores(
 
 
 def _rows(session: Session, account: str, kind: ScoreKind, cutoffs: Mapping[str, dt.date]) -> Iterable[ScoreRow]:
-    """Yield the rows of one kind but voices."""
     if kind == "tool":
         for tool, forecasts in _by_source(tool_forecasts(session, account)):
             yield _row(kind, tool, forecasts, cutoffs)
     elif kind != "voice":
         found = _JUDGEMENTS[kind](session, account)
-        own: dict[str, list[Judgement]] = defaultdict(list)
+        own: dict[str, list[ScoredForecast]] = defaultdict(list)
         for one in found:
             own[one.source].append(one)
         for source, forecasts in _by_source(walked(found)):
@@ -166,7 +143,7 @@ def _voice_rows(
     for voice, own in _by_source(forecasts):
         gain = revision_gain(own)
         rounds = {f"round {number}": [one for one in own if one.round == number] for number in (1, 2)}
-        more = {"rounds": _parts(rounds), "revision": _mean(gain) if gain else None, "karma": karma.get(voice)}
+        more = {"rounds": _parts(rounds), "revision": gain, "karma": karma.get(voice)}
         rows.append(_row("voice", voice, last_positions(own), cutoffs).model_copy(update=more))
     return rows
 
@@ -177,44 +154,29 @@ def _row(kind: ScoreKind, name: str, forecasts: Sequence[ScoredForecast], cutoff
         sides[side_of(one.author, exchange_day(one.at), cutoffs)].append(one)
     found = score(forecasts)
     assert found is not None, "a source in the record has a forecast"
-    return ScoreRow(
-        kind=kind,
-        name=name,
-        forecasts=found.forecasts,
-        brier=_mean(found.brier),
-        log=_mean(found.log),
-        alpha=_mean(found.alpha),
-        sides=_parts(sides),
-        calibration=[_bucket(row) for row in found.calibration],
-    )
+    more = {"sides": _parts(sides), "calibration": found.calibration}
+    return ScoreRow.named(name, found, kind=kind, forecasts=found.forecasts, **more)
 
 
 def _parts(parts: Mapping[str, Sequence[ScoredForecast]]) -> list[PartRow]:
     scored = {name: score(forecasts) for name, forecasts in parts.items()}
-    return [
-        PartRow(name=name, brier=_mean(found.brier), log=_mean(found.log), alpha=_mean(found.alpha))
-        for name, found in scored.items()
-        if found is not None
-    ]
+    return [PartRow.named(name, found) for name, found in scored.items() if found is not None]
 
 
-def _labels(judged: Iterable[Judgement], forecasts: Iterable[ScoredForecast]) -> list[LabelRow]:
+def _labels(judged: Iterable[ScoredForecast], forecasts: Iterable[ScoredForecast]) -> list[LabelRow]:
     shares = rates(judged)
     by_label: dict[str, list[ScoredForecast]] = {label: [] for label in shares}
     for one in forecasts:
         by_label[one.label].append(one)
-    return [LabelRow(**part.model_dump(), rate=_mean(shares[part.name])) for part in _parts(by_label)]
+    return [LabelRow(**dict(part), rate=shares[part.name]) for part in _parts(by_label)]
 
 
 def _crowd(forecasts: Sequence[ScoredForecast]) -> CrowdRow | None:
     found = crowd(forecasts)
     if found is None:
         return None
-    rounds = [
-        PartRow(name=name, brier=_mean(part.brier), log=_mean(part.log), alpha=_mean(part.alpha))
-        for name, part in (("round 1", found.blind), ("round 2", found.informed))
-    ]
-    return CrowdRow(rounds=rounds, gain=_mean(found.gain), better_round=found.better_round)
+    rounds = [PartRow.named("round 1", found.blind), PartRow.named("round 2", found.informed)]
+    return CrowdRow(rounds=rounds, gain=found.gain, better_round=found.better_round)
 
 
 def _by_source(forecasts: Iterable[ScoredForecast]) -> list[tuple[str, list[ScoredForecast]]]:
@@ -251,24 +213,7 @@ def _require_known(session: Session, account: str, kind: ScoreKind, name: str) -
         raise NotFound(f"the account {account} has no {kind} {name!r}", remedy=remedy)
 
 
-def _mean(found: DatedMean) -> MeanRow:
-    return MeanRow(mean=found.mean, error=found.error, n=found.n, dates=found.dates)
-
-
-def _bucket(row: CalibrationRow) -> BucketRow:
-    return BucketRow(
-        low=row.low,
-        high=row.high,
-        n=row.n,
-        forecast=row.forecast,
-        rate=row.rate,
-        least=row.interval.low,
-        most=row.interval.high,
-    )
-
-
 def question_view(session: Session, question: Question) -> dict[str, Any]:
-    """Return rows as plain data: question, verdicts, forecasts by time, positions."""
     verdicts = session.exec(
         select(Verdict)
         .join(VerdictQuestion, col(VerdictQuestion.verdict_id) == col(Verdict.id))

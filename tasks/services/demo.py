@@ -360,13 +360,12 @@ def episode_proofs(database: str) -> EpisodeProofs | None:
 
 
 def _proofs(board: BoardView) -> EpisodeProofs:
-    cited = [one for row in board.forecasts for one in row.citations]
     return EpisodeProofs(
         run_id=board.run_id,
-        signals=Counter(one.state.value for one in board.signals),
+        signals=Counter(one.state for one in board.signals),
         questions=len(board.questions),
         forecasts=Counter(one.voice for one in board.forecasts),
-        citations=len(cited),
-        counting=sum(bool(one.counts) for one in cited),
+        citations=len(board.citations),
+        counting=sum(one.counts for one in board.citations),
         number=board.tally.number if board.tally is not None else None,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from string import Formatter
@@ -13,9 +13,9 @@ import sqlalchemy
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import ScreenConfidence
-from chordesk.models.board import BoardQuestion, Harvest
+from chordesk.models.board import MAX_FINDINGS, BoardQuestion, Harvest
 from chordesk.models.errors import DeskError, NotConfigured
-from chordesk.models.tables.board import Forecast
+from chordesk.models.tables.board import Forecast, SignalDirection, SignalFinding
 from chordesk.models.tables.runs import Run, ScreenHit
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.history import Budget
@@ -74,7 +74,6 @@ def symbols_of(questions: Sequence[BoardQuestion]) -> tuple[str, ...]:
 
 
 def asleep(reason: str) -> Harvest:
-    """Return the harvest of a tool that has nothing to report."""
     return Harvest(dormant=reason)
 
 
@@ -123,6 +122,48 @@ def compose(template: str, data: Mapping[str, Any]) -> str:
     """
     _check(template)
     return Formatter().vformat(template, (), data)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A kind of finding: the template of its headline, of which each figure stands in its data; the basis of its
+    confidence; and its source, with the names of the market and the account in braces."""
+
+    headline: str
+    basis: str
+    source: str = "{market} daily bars"
+
+    def of(
+        self,
+        context: HarvestContext,
+        data: dict[str, Any],
+        confidence: float | None = None,
+        subjects: Sequence[str] = (),
+        direction: SignalDirection = "neutral",
+        *,
+        as_of: dt.datetime | None = None,
+        probability: float | None = None,
+        **texts: str,
+    ) -> SignalFinding:
+        """Return one. as_of: the latest bar's time by default; texts: parts of the headline that are no data."""
+        tool = context.tool
+        return SignalFinding(
+            headline=compose(self.headline, {**data, **texts}),
+            data=data,
+            confidence=None if confidence is None else round(min(max(confidence, 0.0), 1.0), 4),
+            basis=self.basis,
+            direction=direction,
+            subjects=subjects,
+            source=self.source.format(market=tool.market.name, account=tool.account, **texts),
+            as_of=bar_time(tool.clock, tool.clock.session()) if as_of is None else as_of,
+            probability=probability,
+        )
+
+
+def best(findings: Iterable[SignalFinding], key: Callable[[SignalFinding], Any] | None = None) -> Harvest:
+    """Return as many findings as a board takes, in the order of the key: by default the most confident first."""
+    by_confidence = lambda one: (-(one.confidence or 0.0), one.subjects)  # noqa: E731
+    return Harvest(findings=tuple(sorted(findings, key=key or by_confidence)[:MAX_FINDINGS]))
 
 
 @cache

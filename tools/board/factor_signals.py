@@ -6,10 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from chordesk.models.board import Harvest, SignalDirection, SignalFinding
+from chordesk.models.board import Harvest
 from chordesk.models.errors import DeskError
 from chordesk.models.masking import without_secrets
-from chordesk.tools.board.context import EarlierVote, HarvestContext, asleep, bar_time, compose, named
+from chordesk.models.tables.board import SignalFinding
+from chordesk.tools.board.context import EarlierVote, Finding, HarvestContext, asleep, compose, named
 from chordesk.tools.board.price_panel import (
     CORRELATION_SESSIONS,
     correlations,
@@ -30,23 +31,27 @@ ALARM = 0.5  # of the consensus beyond chance
 _LEAST_QUESTIONS = 3
 _SECTOR_CHARS, _REASON_CHARS = 40, 160
 _PULL = 5.0  # questions at which half of a consensus is believed
-_BESIDE_UNIVERSE = "(share - share of the universe) / (1 - share of the universe), at least 0; null without the latter"
-_BESIDE_CORRELATION = "(correlation - that of the universe) / (1 - that of the universe), at least 0"
-_AUDIT = f"|consensus beyond chance| x questions / (questions + {_PULL:g})"
-_SECTOR = "{count} of the {named} symbols with a known sector are {sector}, {share:.0%}"
-_MOVES = (
+_CROWD = "{market} listings and daily bars"
+_SECTOR = Finding(
+    "{count} of the {named} symbols with a known sector are {sector}, {share:.0%}{universe}",
+    "(share - share of the universe) / (1 - share of the universe), at least 0; null without the latter",
+    _CROWD,
+)
+_MOVES = Finding(
     "{names} symbols of questions and holdings have a mean correlation of {correlation:.2f} over {sessions} sessions"
+    "{universe}: as many as {effectiveBets:.1f} independent ones",
+    "(correlation - that of the universe) / (1 - that of the universe), at least 0",
+    _CROWD,
 )
-_AS_MANY = ": as many as {effectiveBets:.1f} independent ones"
-_CONSENSUS = (
-    "Last episode: {share:.0%} of the voices on the larger side over {questions} questions, where chance gives "
-    "{byChance:.0%}: consensus {consensus:.2f} beyond chance"
+_CONSENSUS = Finding(
+    "Last episode: {share:.0%} of the voices on the larger side over {questions} question{plural}, where chance gives "
+    "{byChance:.0%}: consensus {consensus:.2f} beyond chance{alarming}",
+    f"|consensus beyond chance| x questions / (questions + {_PULL:g})",
+    "forecasts of the last episode",
 )
-_ALARMING = ", an alarm: few of them forecast for themselves"
 
 
 def crowding_signals(context: HarvestContext) -> Harvest:
-    """Return the crowding of the questions' symbols and the holdings, and the audit of the last episode's votes."""
     names = tuple(dict.fromkeys([*context.symbols, *_held(context)]))
     audit = _audit(context)
     try:
@@ -86,10 +91,10 @@ def _sector(context: HarvestContext, names: Sequence[str]) -> SignalFinding | No
         "universeShare": None if usual is None else round(usual, 4),
         "missing": named([name for name in names if name not in sectors]),
     }
-    template = _SECTOR + ("" if usual is None else "; of the universe {universeShare:.0%}")
+    universe = "" if usual is None else compose("; of the universe {universeShare:.0%}", data)
     crowd = tuple(name for name, one in sectors.items() if one == sector)
-    confidence = None if usual is None else round(max(0.0, (share - usual) / (1 - usual)), 4) if usual < 1 else 0.0
-    return _finding(context, template, data, confidence, _BESIDE_UNIVERSE, crowd)
+    confidence = None if usual is None else (share - usual) / (1 - usual) if usual < 1 else 0.0
+    return _SECTOR.of(context, data, confidence, crowd, universe=universe)
 
 
 def _sector_of(context: HarvestContext, symbol: str, budget: Budget) -> str | None:
@@ -133,9 +138,9 @@ def _moves(context: HarvestContext, names: Sequence[str]) -> SignalFinding | Non
         "effectiveBets": round(len(known) ** 2 / together, 2) if together > 0 else float(len(known)),
         "missing": named([name for name in names if name not in returns]),
     }
-    template = _MOVES + ("" if usual is None else " (the universe {universeCorrelation:.2f})") + _AS_MANY
-    confidence = None if usual is None else round(min(max(0.0, (mean - usual) / (1 - usual)), 1.0), 4)
-    return _finding(context, template, data, confidence, _BESIDE_CORRELATION, tuple(known))
+    universe = "" if usual is None else compose(" (the universe {universeCorrelation:.2f})", data)
+    confidence = None if usual is None else (mean - usual) / (1 - usual)
+    return _MOVES.of(context, data, confidence, tuple(known), universe=universe)
 
 
 def _audit(context: HarvestContext) -> SignalFinding | None:
@@ -157,19 +162,15 @@ def _audit(context: HarvestContext) -> SignalFinding | None:
         "withinFactions": _within_factions(asked.values()),
         "alarm": alarm,
     }
-    confidence = round(min(abs(beyond), 1.0) * len(found) / (len(found) + _PULL), 4)
-    template = _CONSENSUS if len(found) > 1 else _CONSENSUS.replace("} questions", "} question")
-    finding = _finding(
+    return _CONSENSUS.of(
         context,
-        template + (_ALARMING if alarm else ""),
         data,
-        confidence,
-        _AUDIT,
-        (),
-        "contrarian" if alarm else "neutral",
+        min(abs(beyond), 1.0) * len(found) / (len(found) + _PULL),
+        direction="contrarian" if alarm else "neutral",
+        as_of=max(vote.at for vote in context.votes),
+        plural="s" if len(found) > 1 else "",
+        alarming=", an alarm: few of them forecast for themselves" if alarm else "",
     )
-    source, at = "forecasts of the last episode", max(vote.at for vote in context.votes)
-    return finding.model_copy(update={"source": source, "as_of": at})
 
 
 def _agreement(votes: Sequence[EarlierVote]) -> Agreement | None:
@@ -189,25 +190,3 @@ def _within_factions(asked: Any) -> dict[str, float]:
             if (one := _agreement(members)) is not None:
                 found[faction].append(one)
     return {faction: round(beyond, 4) for faction in sorted(found) if (beyond := consensus(found[faction])) is not None}
-
-
-def _finding(
-    context: HarvestContext,
-    template: str,
-    data: dict[str, Any],
-    confidence: float | None,
-    basis: str,
-    subjects: tuple[str, ...],
-    direction: SignalDirection = "neutral",
-) -> SignalFinding:
-    clock = context.tool.clock
-    return SignalFinding(
-        headline=compose(template, data),
-        data=data,
-        confidence=confidence,
-        basis=basis,
-        direction=direction,
-        subjects=subjects,
-        source=f"{context.tool.market.name} listings and daily bars",
-        as_of=bar_time(clock, clock.session()),
-    )

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from chordesk.models.board import MAX_FINDINGS, Harvest, SignalFinding
+from chordesk.models.board import MAX_FINDINGS, Harvest
 from chordesk.models.contracts import multiplier_of, parse_contract
-from chordesk.tools.board.context import HarvestContext, asleep, bar_time, compose, listed, named
+from chordesk.models.tables.board import SignalFinding
+from chordesk.tools.board.context import Finding, HarvestContext, asleep, listed, named
 from chordesk.tools.board.price_panel import CORRELATION_SESSIONS, correlations, log_returns, mean_of_pairs
 from chordesk.tools.event_positions import event_ledger
 from chordesk.tools.market.protocol import Floats
@@ -131,27 +132,35 @@ def room(book: HeatBook, with_new: Floats, unit: float, limit: float) -> float:
 
 BELIEF, EVEN = 0.55, 0.5  # of the example of a stake
 TOGETHER = 0.6  # mean correlation from which on holdings are one bet
-_BASIS = "share of the holdings of which the heat is known; it sizes bets and forecasts nothing"
-_TOGETHER_BASIS = "the mean correlation itself; it warns of one bet and forecasts nothing"
-_ROOM_BASIS = "1 where the correlation with every holding is known, else the share of holdings of which it is"
-_EVENTS_BASIS = "1: the ledger is the desk's own; it sizes bets and forecasts nothing"
-_EVENTS = (
-    "{open} open event positions have {staked:.1%} of a bankroll of {bankroll:,.0f} in play money at stake, the "
-    "largest {largest:.1%}"
-)
+_BOOKS = "account {account}, {market} daily bars"
 _STAKE = "a belief of {belief:.0%} at a price of {price:.2f} is worth at most {stake:.1%} of equity"
-_BOOK = (
-    "{heat:.1%} of equity over {holdings} holdings, {correlatedHeat:.1%} together ({effectiveBets:.1f} "
-    "effective bets), {heatLeft:.1%} left of {heatLimit:.1%}; " + _STAKE
+_KNOWN = "share of the holdings of which the heat is known; it sizes bets and forecasts nothing"
+_BOOK = Finding(
+    "Heat{least} {heat:.1%} of equity over {holdings} holdings, {correlatedHeat:.1%} together ({effectiveBets:.1f} "
+    "effective bets), {heatLeft:.1%} left of {heatLimit:.1%}; " + _STAKE,
+    _KNOWN,
+    _BOOKS,
 )
-_AT_LEAST, _BOOK = "Heat at least " + _BOOK, "Heat " + _BOOK
-_EMPTY = "No holding with a known heat, {heatLeft:.1%} of equity left of {heatLimit:.1%}; " + _STAKE
-_TOGETHER = (
+_EMPTY = Finding(
+    "No holding with a known heat, {heatLeft:.1%} of equity left of {heatLimit:.1%}; " + _STAKE, _KNOWN, _BOOKS
+)
+_TOGETHER = Finding(
     "{holdings} holdings move as {effectiveBets:.1f} bets (mean correlation {correlation:.2f} over {sessions} "
-    "sessions): one more of the same kind spreads nothing"
+    "sessions): one more of the same kind spreads nothing",
+    "the mean correlation itself; it warns of one bet and forecasts nothing",
+    _BOOKS,
 )
-_ROOM = (
-    "{symbol}: correlation {correlation:.2f} with the holdings by heat; at most {room:.1%} of equity more, by {boundBy}"
+_ROOM = Finding(
+    "{symbol}: correlation {correlation:.2f} with the holdings by heat; at most {room:.1%} of equity more, by "
+    "{boundBy}",
+    "1 where the correlation with every holding is known, else the share of holdings of which it is",
+    _BOOKS,
+)
+_EVENTS = Finding(
+    "{open} open event positions have {staked:.1%} of a bankroll of {bankroll:,.0f} in play money at stake, the "
+    "largest {largest:.1%}",
+    "1: the ledger is the desk's own; it sizes bets and forecasts nothing",
+    _BOOKS,
 )
 
 
@@ -200,8 +209,8 @@ def _whole(context: HarvestContext, book: HeatBook) -> SignalFinding:
         "missing": named(book.missing),
         "assumedToMoveTogether": named(book.assumed),
     }
-    template = _EMPTY if not book.rows else _AT_LEAST if book.missing else _BOOK
-    return _finding(context, template, data, round(known, 4), _BASIS, ())
+    kind = _BOOK if book.rows else _EMPTY
+    return kind.of(context, data, known, least=" at least" if book.missing else "")
 
 
 def _moving_together(context: HarvestContext, book: HeatBook) -> SignalFinding | None:
@@ -218,7 +227,7 @@ def _moving_together(context: HarvestContext, book: HeatBook) -> SignalFinding |
         "sessions": CORRELATION_SESSIONS,
         "missing": named(book.assumed),
     }
-    return _finding(context, _TOGETHER, data, round(min(mean, 1.0), 4), _TOGETHER_BASIS, names)
+    return _TOGETHER.of(context, data, mean, names)
 
 
 def _event_stakes(context: HarvestContext) -> SignalFinding | None:
@@ -238,8 +247,7 @@ def _event_stakes(context: HarvestContext) -> SignalFinding | None:
         "largest": round(max(held.position.cost for held in ledger.positions) / ledger.bankroll, 4),
         "onTheBoard": [labels[held.question.id] for held in ledger.positions if held.question.id in labels],
     }
-    subjects = tuple(dict.fromkeys(data["onTheBoard"]))
-    return _finding(context, _EVENTS, data, 1.0, _EVENTS_BASIS, subjects)
+    return _EVENTS.of(context, data, 1.0, tuple(dict.fromkeys(data["onTheBoard"])))
 
 
 def _rooms(context: HarvestContext, book: HeatBook) -> list[SignalFinding]:
@@ -261,26 +269,5 @@ def _rooms(context: HarvestContext, book: HeatBook) -> list[SignalFinding]:
             "share": round(held, 4),
             "missing": named(missing),
         }
-        known = 1 - len(book.assumed) / len(book.rows)
-        found.append(_finding(context, _ROOM, data, round(max(known, 0.0), 4), _ROOM_BASIS, (symbol,)))
+        found.append(_ROOM.of(context, data, 1 - len(book.assumed) / len(book.rows), (symbol,)))
     return found
-
-
-def _finding(
-    context: HarvestContext,
-    template: str,
-    data: dict[str, Any],
-    confidence: float,
-    basis: str,
-    subjects: tuple[str, ...],
-) -> SignalFinding:
-    clock = context.tool.clock
-    return SignalFinding(
-        headline=compose(template, data),
-        data=data,
-        confidence=confidence,
-        basis=basis,
-        subjects=subjects,
-        source=f"account {context.tool.account}, {context.tool.market.name} daily bars",
-        as_of=bar_time(clock, clock.session()),
-    )

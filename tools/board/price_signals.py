@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from chordesk.models.board import MAX_FINDINGS, Harvest, SignalDirection, SignalFinding
+from chordesk.models.board import MAX_FINDINGS, Harvest
+from chordesk.models.tables.board import SignalDirection, SignalFinding
 from chordesk.tools import figures
-from chordesk.tools.board.context import NO_SYMBOL, HarvestContext, asleep, bar_time, compose, listed, named
+from chordesk.tools.board.context import Finding, HarvestContext, asleep, bar_time, best, listed, named
 from chordesk.tools.board.price_panel import (
     LEAST_DATES,
     LEAST_MOVE,
@@ -35,39 +37,43 @@ from chordesk.tools.market.protocol import Floats
 UNPROVEN = 0.1
 
 
-def ranked(
-    context: HarvestContext,
-    panel: PricePanel,
-    rows: Sequence[Mapping[str, Any]],
-    missing: Sequence[str],
-    *,
-    headline: str,
-    basis: str,
-    most: float,
-    side: Literal[-1, 0, 1],
-) -> Harvest:
-    """Return a finding for each of the rows furthest from the middle.
+Row = dict[str, Any] | None
 
-    rows: with symbol and shareBelow, its percentile from 0 to 1. The confidence is `most` x |2 x percentile - 1|. side:
-    1 when a high percentile is bullish, -1 when it is bearish, 0 for no direction.
-    """
-    ordered = sorted(rows, key=lambda row: (-round(abs(row["shareBelow"] - 0.5), 6), row["symbol"]))
-    at_bar, session = bar_time(context.tool.clock, panel.days[-1]), panel.days[-1].isoformat()
-    return Harvest(
-        findings=tuple(
-            SignalFinding(
-                headline=compose(headline, row),
-                data={**row, "session": session, "missing": named(missing)},
-                confidence=round(most * abs(2 * row["shareBelow"] - 1), 4),
-                basis=basis,
-                direction=_direction(side * (row["shareBelow"] - 0.5)),
-                subjects=(row["symbol"],),
-                source=f"{context.tool.market.name} daily bars",
-                as_of=at_bar,
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A figure by which symbols are ranked. rows: of a panel, each symbol's data by symbol, None where the figure is
+    missing; its shareBelow is the percentile, 0 to 1. The confidence is `most` x |2 x percentile - 1|. side: 1 when a
+    high percentile is bullish, -1 when it is bearish, 0 for no direction. lacks: why there is no row at all."""
+
+    finding: Finding
+    rows: Callable[[PricePanel], Callable[[str], Row]]
+    most: float
+    side: Literal[-1, 0, 1]
+    lacks: str
+
+    def __call__(self, context: HarvestContext) -> Harvest:
+        """Return a finding for each of the symbols furthest from the middle; one without the figure is missing."""
+        panel = panel_of(context)
+        row_of = self.rows(panel)
+        found = {symbol: row_of(symbol) for symbol in context.symbols}
+        missing = [symbol for symbol, row in found.items() if row is None]
+        rows = [row for row in found.values() if row is not None]
+        if not rows:
+            return asleep(f"{self.lacks}: {listed(missing)}")
+        rows.sort(key=lambda row: (-round(abs(row["shareBelow"] - 0.5), 6), row["symbol"]))
+        session, at = panel.days[-1].isoformat(), bar_time(context.tool.clock, panel.days[-1])
+        return Harvest(findings=tuple(
+            self.finding.of(
+                context,
+                {**row, "session": session, "missing": named(missing)},
+                self.most * abs(2 * row["shareBelow"] - 1),
+                (row["symbol"],),
+                _direction(self.side * (row["shareBelow"] - 0.5)),
+                as_of=at,
             )
-            for row in ordered[:MAX_FINDINGS]
-        )
-    )
+            for row in rows[:MAX_FINDINGS]
+        ))  # fmt: skip
 
 
 def _direction(lean: float) -> SignalDirection:
@@ -75,111 +81,97 @@ def _direction(lean: float) -> SignalDirection:
 
 
 MOMENTUM_SHORT, MOMENTUM_LONG = 20, 60
-_MOMENTUM_BASIS = f"{UNPROVEN:g} x |2 x mean percentile of both ranks - 1|; it has shown no skill on the default data"
-_MOMENTUM_HEADLINE = (
-    "{symbol}: {momentum20:+.1%} in {short} sessions, rank {rank20} of {of20}; "
-    "{momentum60:+.1%} in {long}, rank {rank60} of {of60}"
-)
 
 
-def momentum_signals(context: HarvestContext) -> Harvest:
-    """Return the symbols that stand nearest to an end of the universe; a symbol without both figures is missing."""
-    if not context.symbols:
-        return asleep(NO_SYMBOL)
-    panel = panel_of(context)
+def _momentum(panel: PricePanel) -> Callable[[str], Row]:
     short, long = returns(panel, MOMENTUM_SHORT), returns(panel, MOMENTUM_LONG)
-    rows: list[dict[str, Any]] = []
-    missing = []
-    for symbol in context.symbols:
-        at = panel.place[symbol]
-        near, far = standing(short, at), standing(long, at)
-        if near is None or far is None:
-            missing.append(symbol)
-            continue
-        rows.append(
-            {
-                "symbol": symbol,
-                "short": MOMENTUM_SHORT,
-                "momentum20": round(near.value, 4),
-                "rank20": near.rank,
-                "of20": near.of,
-                "long": MOMENTUM_LONG,
-                "momentum60": round(far.value, 4),
-                "rank60": far.rank,
-                "of60": far.of,
-                "shareBelow": round((near.percentile + far.percentile) / 2, 4),
-            }
-        )
-    if not rows:
-        return asleep(
-            f"no momentum of {MOMENTUM_SHORT} and {MOMENTUM_LONG} sessions, or nothing to compare it with: "
-            f"{listed(missing)}"
-        )
-    return ranked(
-        context, panel, rows, missing, headline=_MOMENTUM_HEADLINE, basis=_MOMENTUM_BASIS, most=UNPROVEN, side=1
-    )
 
+    def row(symbol: str) -> Row:
+        near, far = (standing(each, panel.place[symbol]) for each in (short, long))
+        if near is None or far is None:
+            return None
+        return {
+            "symbol": symbol,
+            "short": MOMENTUM_SHORT,
+            "momentum20": round(near.value, 4),
+            "rank20": near.rank,
+            "of20": near.of,
+            "long": MOMENTUM_LONG,
+            "momentum60": round(far.value, 4),
+            "rank60": far.rank,
+            "of60": far.of,
+            "shareBelow": round((near.percentile + far.percentile) / 2, 4),
+        }
+
+    return row
+
+
+momentum_signals = Ranking(
+    Finding(
+        "{symbol}: {momentum20:+.1%} in {short} sessions, rank {rank20} of {of20}; "
+        "{momentum60:+.1%} in {long}, rank {rank60} of {of60}",
+        f"{UNPROVEN:g} x |2 x mean percentile of both ranks - 1|; it has shown no skill on the default data",
+    ),
+    _momentum,
+    most=UNPROVEN,
+    side=1,
+    lacks=f"no momentum of {MOMENTUM_SHORT} and {MOMENTUM_LONG} sessions, or nothing to compare it with",
+)
 
 REVERSAL_SESSIONS = 5
-_REVERSAL_BASIS = (
-    f"{UNPROVEN:g} x |2 x percentile of the rank - 1|, against the move; it has shown no skill on the default data"
-)
-_REVERSAL_HEADLINE = (
-    "{symbol}: {return5:+.1%} in {sessions} sessions, rank {rank} of {of}; a reversal would go the other way"
-)
 
 
-def reversal_signals(context: HarvestContext) -> Harvest:
-    """Return the symbols that moved furthest from the middle of the universe; one without the figure is missing."""
-    if not context.symbols:
-        return asleep(NO_SYMBOL)
-    panel = panel_of(context)
+def _reversal(panel: PricePanel) -> Callable[[str], Row]:
     moves = returns(panel, REVERSAL_SESSIONS)
-    rows: list[dict[str, Any]] = []
-    missing = []
-    for symbol in context.symbols:
+
+    def row(symbol: str) -> Row:
         found = standing(moves, panel.place[symbol])
         if found is None:
-            missing.append(symbol)
-            continue
-        rows.append(
-            {
-                "symbol": symbol,
-                "sessions": REVERSAL_SESSIONS,
-                "return5": round(found.value, 4),
-                "rank": found.rank,
-                "of": found.of,
-                "shareBelow": round(found.percentile, 4),
-            }
-        )
-    if not rows:
-        return asleep(f"no return of {REVERSAL_SESSIONS} sessions, or nothing to compare it with: {listed(missing)}")
-    return ranked(
-        context, panel, rows, missing, headline=_REVERSAL_HEADLINE, basis=_REVERSAL_BASIS, most=UNPROVEN, side=-1
-    )
+            return None
+        return {
+            "symbol": symbol,
+            "sessions": REVERSAL_SESSIONS,
+            "return5": round(found.value, 4),
+            "rank": found.rank,
+            "of": found.of,
+            "shareBelow": round(found.percentile, 4),
+        }
 
+    return row
+
+
+reversal_signals = Ranking(
+    Finding(
+        "{symbol}: {return5:+.1%} in {sessions} sessions, rank {rank} of {of}; a reversal would go the other way",
+        f"{UNPROVEN:g} x |2 x percentile of the rank - 1|, against the move; it has shown no skill on the default data",
+    ),
+    _reversal,
+    most=UNPROVEN,
+    side=-1,
+    lacks=f"no return of {REVERSAL_SESSIONS} sessions, or nothing to compare it with",
+)
 
 MOST_TEMPORAL = 0.3
 _TEMPORAL_BASIS = (
-    f"2 x distance from the base rate to the nearer bound, at most {MOST_TEMPORAL:g}, and 0 where it lies "
-    f"between them; the "
-    "bounds hold for all patterns that were looked at together with 95 %, with errors by blocks of dates"
+    f"2 x distance from the base rate to the nearer bound, at most {MOST_TEMPORAL:g}, and 0 where it lies between "
+    "them; the bounds hold for all patterns that were looked at together with 95 %, with errors by blocks of dates"
 )
 _PATTERN = "{names}: {shortMove} in {short} sessions, {longMove} in {long}, volume {volume}: "
-_ENOUGH = (
+_ENOUGH = Finding(
     _PATTERN
     + "{share:.1%} of {instances:,} instances on {dates} dates beat the median over the next {horizon} sessions, "
-    "by date {shareFrom:.1%} to {shareTo:.1%}, base rate {base:.1%}: {reading}"
+    "by date {shareFrom:.1%} to {shareTo:.1%}, base rate {base:.1%}: {reading}",
+    _TEMPORAL_BASIS,
 )
-_TOO_FEW = _PATTERN + "{instances:,} instances on {dates} dates, below {leastDates}: not enough"
-_NEVER = _PATTERN + "no instance with a known outcome: not enough"
+_TOO_FEW = Finding(
+    _PATTERN + "{instances:,} instances on {dates} dates, below {leastDates}: not enough", _TEMPORAL_BASIS
+)
+_NEVER = Finding(_PATTERN + "no instance with a known outcome: not enough", _TEMPORAL_BASIS)
 
 
 def temporal_signals(context: HarvestContext) -> Harvest:
     """Return a finding for each pattern that the questions' symbols show now; only instances count of which the outcome
     was known by now."""
-    if not context.symbols:
-        return asleep(NO_SYMBOL)
     panel, horizon = panel_of(context), context.tool.settings.question_sessions
     codes = pattern_codes(panel)
     showing: dict[int, list[str]] = defaultdict(list)
@@ -195,8 +187,7 @@ def temporal_signals(context: HarvestContext) -> Harvest:
         _pattern_finding(context, panel, code, names, record_of(panel, codes == code, outcome, horizon), len(showing))
         for code, names in showing.items()
     ]
-    findings.sort(key=lambda one: (-(one.confidence if one.confidence is not None else -1), -one.data["dates"]))
-    return Harvest(findings=tuple(findings[:MAX_FINDINGS]))
+    return best(findings, lambda one: (-(one.confidence if one.confidence is not None else -1), -one.data["dates"]))
 
 
 def _pattern_finding(
@@ -213,56 +204,20 @@ def _pattern_finding(
         "instances": found.instances if found is not None else 0,
         "dates": found.dates if found is not None else 0,
     }
-    template, confidence, direction = _NEVER if found is None else _TOO_FEW, None, _direction(0.0)
+    kind, confidence, lean = _NEVER if found is None else _TOO_FEW, None, 0.0
     if found is not None and found.enough and (bounds := found.interval(looks)) is not None:
         low, high = bounds
         lean = max(low - found.base, 0.0) - max(found.base - high, 0.0)
-        template, confidence, direction = _ENOUGH, round(min(2 * abs(lean), MOST_TEMPORAL), 4), _direction(lean)
+        kind, confidence = _ENOUGH, min(2 * abs(lean), MOST_TEMPORAL)
         figures = {"share": found.share, "pooled": found.pooled, "shareFrom": low, "shareTo": high, "base": found.base}
         data |= {name: round(value, 4) for name, value in figures.items()}
         data["reading"] = "no edge shown" if lean == 0 else f"an edge {'above' if lean > 0 else 'below'} the base rate"
-    return SignalFinding(
-        headline=compose(template, data),
-        data={**data, "symbols": names},
-        confidence=confidence,
-        basis=_TEMPORAL_BASIS,
-        direction=direction,
-        subjects=tuple(names),
-        source=f"{context.tool.market.name} daily bars",
-        as_of=bar_time(context.tool.clock, panel.days[-1]),
-    )
+    at = bar_time(context.tool.clock, panel.days[-1])
+    return kind.of(context, {**data, "symbols": names}, confidence, tuple(names), _direction(lean), as_of=at)
 
 
 VOLATILITY_SESSIONS, DRAWDOWN = 20, 60
 LEAST_WINDOWS = 20  # of its own past that a percentile needs
-_VOLATILITY_BASIS = "|2 x percentile among its own windows - 1|: how unusual the level is, not where the price goes"
-_VOLATILITY_HEADLINE = (
-    "{symbol}: realised volatility {volatility:.1%} a year over {sessions} sessions, above {shareBelow:.0%} of its "
-    "{windows} own windows, rank {rank} of {of}; deepest fall {drawdown:.1%} in {drawdownSessions} sessions"
-)
-
-
-def volatility_signals(context: HarvestContext) -> Harvest:
-    """Return the symbols of which the volatility is least usual; one without the figures is missing."""
-    if not context.symbols:
-        return asleep(NO_SYMBOL)
-    panel = panel_of(context)
-    universe = volatilities(panel)
-    rows: list[dict[str, Any]] = []
-    missing = []
-    for symbol in context.symbols:
-        row = _volatility_row(panel, universe, symbol)
-        if row is None:
-            missing.append(symbol)
-        else:
-            rows.append(row)
-    if not rows:
-        return asleep(
-            f"no volatility of {VOLATILITY_SESSIONS} sessions with a past to compare it with: {listed(missing)}"
-        )
-    return ranked(
-        context, panel, rows, missing, headline=_VOLATILITY_HEADLINE, basis=_VOLATILITY_BASIS, most=1.0, side=0
-    )
 
 
 def volatilities(panel: PricePanel) -> Floats:
@@ -274,24 +229,41 @@ def volatilities(panel: PricePanel) -> Floats:
     return np.asarray(changes.std(axis=1, ddof=1) * math.sqrt(figures.SESSIONS_A_YEAR), dtype=np.float64)
 
 
-def _volatility_row(panel: PricePanel, universe: Floats, symbol: str) -> dict[str, Any] | None:
-    at = panel.place[symbol]
-    found, close = standing(universe, at), panel.close[at]
-    fall = figures.drawdown(close, DRAWDOWN)
-    own = _own_percentile(close)
-    if found is None or own is None or fall is None:
-        return None
-    return {
-        "symbol": symbol,
-        "sessions": VOLATILITY_SESSIONS,
-        "volatility": round(found.value, 4),
-        "shareBelow": round(own[0], 4),
-        "windows": own[1],
-        "rank": found.rank,
-        "of": found.of,
-        "drawdownSessions": DRAWDOWN,
-        "drawdown": round(fall, 4),
-    }
+def _volatility(panel: PricePanel) -> Callable[[str], Row]:
+    universe = volatilities(panel)
+
+    def row(symbol: str) -> Row:
+        at = panel.place[symbol]
+        found, close = standing(universe, at), panel.close[at]
+        fall, own = figures.drawdown(close, DRAWDOWN), _own_percentile(close)
+        if found is None or own is None or fall is None:
+            return None
+        return {
+            "symbol": symbol,
+            "sessions": VOLATILITY_SESSIONS,
+            "volatility": round(found.value, 4),
+            "shareBelow": round(own[0], 4),
+            "windows": own[1],
+            "rank": found.rank,
+            "of": found.of,
+            "drawdownSessions": DRAWDOWN,
+            "drawdown": round(fall, 4),
+        }
+
+    return row
+
+
+volatility_signals = Ranking(
+    Finding(
+        "{symbol}: realised volatility {volatility:.1%} a year over {sessions} sessions, above {shareBelow:.0%} of its "
+        "{windows} own windows, rank {rank} of {of}; deepest fall {drawdown:.1%} in {drawdownSessions} sessions",
+        "|2 x percentile among its own windows - 1|: how unusual the level is, not where the price goes",
+    ),
+    _volatility,
+    most=1.0,
+    side=0,
+    lacks=f"no volatility of {VOLATILITY_SESSIONS} sessions with a past to compare it with",
+)
 
 
 def _own_percentile(close: Floats) -> tuple[float, int] | None:

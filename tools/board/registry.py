@@ -18,7 +18,7 @@ from chordesk.models.board import Harvest
 from chordesk.models.errors import DeskError
 from chordesk.models.masking import without_secrets
 from chordesk.tools.board import factor_signals, portfolio_signals, price_signals, symbol_signals, venue_signals
-from chordesk.tools.board.context import EarlierVote, HarvestContext, LensHit
+from chordesk.tools.board.context import NO_SYMBOL, EarlierVote, HarvestContext, LensHit, asleep
 from chordesk.tools.model_tools.company_data import plain_text
 
 __all__ = ["HARVESTERS", "EarlierVote", "HarvestContext", "Harvester", "LensHit", "Tombstone", "run_harvester"]
@@ -35,6 +35,10 @@ class Harvester:
     tool: str
     title: str
     function: Callable[[HarvestContext], Harvest]
+    of_symbols: bool = True  # has nothing to say where no question is about a symbol of the market
+
+    def harvest(self, context: HarvestContext) -> Harvest:
+        return asleep(NO_SYMBOL) if self.of_symbols and not context.symbols else self.function(context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +52,14 @@ class Tombstone:
 HARVESTERS: Mapping[str, Harvester] = {
     one.tool: one
     for one in (
-        Harvester("screen", "Hits of the latest screen", symbol_signals.screen_signals),
+        Harvester("screen", "Hits of the latest screen", symbol_signals.screen_signals, of_symbols=False),
         Harvester("momentum", "Momentum of 20 and 60 sessions", price_signals.momentum_signals),
         Harvester("reversal", "Reversal of 5 sessions", price_signals.reversal_signals),
         Harvester("volatility", "Realised volatility and drawdown", price_signals.volatility_signals),
-        Harvester("portfolio", "Heat and sizes", portfolio_signals.holding_signals),
-        Harvester("factors", "Crowding and consensus", factor_signals.crowding_signals),
-        Harvester("divergence", "Prices of two venues", venue_signals.divergence_signals),
-        Harvester("funding", "Funding rates", venue_signals.funding_signals),
+        Harvester("portfolio", "Heat and sizes", portfolio_signals.holding_signals, of_symbols=False),
+        Harvester("factors", "Crowding and consensus", factor_signals.crowding_signals, of_symbols=False),
+        Harvester("divergence", "Prices of two venues", venue_signals.divergence_signals, of_symbols=False),
+        Harvester("funding", "Funding rates", venue_signals.funding_signals, of_symbols=False),
         Harvester("temporal", "Patterns of 5 against 20 sessions", price_signals.temporal_signals),
         Harvester("options", "Implied volatility and option volume", symbol_signals.option_signals),
         Harvester("headlines", "Headlines", symbol_signals.headline_signals),
@@ -74,7 +78,7 @@ def run_harvester(harvester: Harvester, context: HarvestContext) -> Harvest | To
 
     def work() -> None:
         try:
-            future.set_result(_checked(harvester.function(limited), limited))
+            future.set_result(_checked(harvester.harvest(limited), limited))
         except BaseException as error:
             future.set_exception(error)
 

@@ -9,13 +9,14 @@ from collections import defaultdict
 from typing import Any
 
 from chordesk.models.answers import ScreenConfidence
-from chordesk.models.board import MAX_FINDINGS, Harvest, SignalFinding
+from chordesk.models.board import MAX_FINDINGS, Harvest
 from chordesk.models.company import EarningsDate
 from chordesk.models.contracts import MODELLED
 from chordesk.models.errors import NotConfigured
 from chordesk.models.market import Headline
+from chordesk.models.tables.board import SignalFinding
 from chordesk.tools import figures, option_contracts
-from chordesk.tools.board.context import NO_SYMBOL, HarvestContext, LensHit, asleep, compose, each, listed, named
+from chordesk.tools.board.context import Finding, HarvestContext, LensHit, asleep, best, each, listed, named
 from chordesk.tools.history import histories
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.protocol import EarningsSource
@@ -35,18 +36,17 @@ from chordesk.tools.registry import Gaps
 EARNINGS_SESSIONS = 10
 # How far a date can be relied on.
 CERTAINTY = {True: 0.95, None: 0.7, False: 0.4}
-_EARNINGS_BASIS = (
+_EARNINGS = Finding(
+    "{symbol} reports earnings in {sessionsUntil} sessions: {when}",
     f"that the date holds: {CERTAINTY[True]:g} where its source confirms it, {CERTAINTY[False]:g} where it is an "
-    f"estimate, {CERTAINTY[None]:g} where that is not known; nothing about the price"
+    f"estimate, {CERTAINTY[None]:g} where that is not known; nothing about the price",
+    f"{{market}} {EARNINGS_NOUN}",
 )
-_EARNINGS_HEADLINE = "{symbol} reports earnings in {sessionsUntil} sessions: {when}"
 
 
 def earnings_signals(context: HarvestContext) -> Harvest:
     """Return the reports of the next 10 sessions, the nearest first. A symbol without a known date is missing, which is
     no sign that it does not report."""
-    if not context.symbols:
-        return asleep(NO_SYMBOL)
     market, now = context.tool.market, context.tool.clock.now()
     if not isinstance(market, EarningsSource):
         return asleep(str(absent(market, EARNINGS_NOUN)))
@@ -85,28 +85,21 @@ def _earnings_finding(context: HarvestContext, row: EarningsDate, ahead: int, mi
         "epsEstimate": row.eps_estimate,
         "missing": named(missing),
     }
-    return SignalFinding(
-        headline=compose(_EARNINGS_HEADLINE, data),
-        data=data,
-        confidence=CERTAINTY[row.confirmed],
-        basis=_EARNINGS_BASIS,
-        subjects=(row.symbol,),
-        source=f"{context.tool.market.name} {EARNINGS_NOUN}",
-        as_of=row.known_at,
-    )
+    return _EARNINGS.of(context, data, CERTAINTY[row.confirmed], (row.symbol,), as_of=row.known_at)
 
 
 TITLES_DAYS = 7
 TITLES_ASKED = 25  # of one symbol
 _TITLES, _TITLE_CHARS = 3, 160
-_TITLES_BASIS = "none: titles are counted, not judged"
-_TITLES_HEADLINE = "{symbol}: {count} headlines in {days} days{more}, the newest of {newest}"
+_COUNTED = Finding(
+    "{symbol}: {count} headlines in {days} days{more}, the newest of {newest}",
+    "none: titles are counted, not judged",
+    "{market} headlines",
+)
 
 
 def headline_signals(context: HarvestContext) -> Harvest:
     """Return the symbols with the most headlines of the last 7 days; a symbol that could not be asked is missing."""
-    if not context.symbols:
-        return asleep(NO_SYMBOL)
     market = context.tool.market
     try:
         found, failed = each(context, lambda symbol: published(context.tool, market.headlines(symbol, TITLES_ASKED)))
@@ -118,8 +111,7 @@ def headline_signals(context: HarvestContext) -> Harvest:
     if not findings:
         without = f"; not asked: {listed(sorted(failed))}" if failed else ""
         return asleep(f"no headline on the questions' symbols in the last {TITLES_DAYS} days{without}")
-    findings.sort(key=lambda finding: (-finding.data["count"], finding.subjects))
-    return Harvest(findings=tuple(findings[:MAX_FINDINGS]))
+    return best(findings, lambda one: (-one.data["count"], one.subjects))
 
 
 def _titles_finding(context: HarvestContext, symbol: str, rows: list[Headline], missing: list[str]) -> SignalFinding:
@@ -132,39 +124,31 @@ def _titles_finding(context: HarvestContext, symbol: str, rows: list[Headline], 
         "outsideSources": sorted({plain_text(row.source, 40) for row in rows[:_TITLES]}),
         "missing": named(missing),
     }
-    return SignalFinding(
-        headline=compose(_TITLES_HEADLINE, {**data, "more": " or more" if len(rows) >= TITLES_ASKED else ""}),
-        data=data,
-        basis=_TITLES_BASIS,
-        subjects=(symbol,),
-        source=f"{context.tool.market.name} headlines",
-        as_of=rows[0].published_at,
-    )
+    more = " or more" if len(rows) >= TITLES_ASKED else ""
+    return _COUNTED.of(context, data, subjects=(symbol,), as_of=rows[0].published_at, more=more)
 
 
 OPTION_SESSIONS = 20
 _UNUSUAL = 2  # findings on volume at most, so that volatility has its place
 _CONTRACTS = 10
-_RATIO_BASIS = "d / (1 + d), d = |ln(implied / realised)|: how far the two are apart, not where the price goes"
-_VOLUME_BASIS = (
-    f"1 - {OVER_INTEREST:g} / (volume / open interest), 1 without open interest; "
-    "large volume by itself has no direction"
-)
-_RATIO = (
+_RATIO = Finding(
     "{symbol}: implied volatility {iv:.1%} over {days} days against {realised:.1%} realised in {sessions} sessions, "
-    "{ratio:.2f} times; implied move {impliedMove:.1%}"
+    "{ratio:.2f} times; implied move {impliedMove:.1%}",
+    "d / (1 + d), d = |ln(implied / realised)|: how far the two are apart, not where the price goes",
+    "{chains} option chains",
 )
-_VOLUME = (
+_VOLUME = Finding(
     "{symbol}: {contracts} contracts with unusual volume, the largest {contract} with {volume:,.0f} against an open "
-    "interest of {openInterest:,.0f}"
+    "interest of {openInterest:,.0f}",
+    f"1 - {OVER_INTEREST:g} / (volume / open interest), 1 without open interest; "
+    "large volume by itself has no direction",
+    "{chains} option chains",
 )
 
 
 def option_signals(context: HarvestContext) -> Harvest:
     """Return where options expect another volatility than there was, and unusual volume. Modelled chains have neither:
     their volatility is a multiple of the realised one by assumption, and their volume is not known."""
-    if not context.symbols:
-        return asleep(NO_SYMBOL)
     today = exchange_day(context.tool.clock.now())
     first, last = today + dt.timedelta(days=FIRST_DAY), today + dt.timedelta(days=LAST_DAY)
     try:
@@ -179,17 +163,14 @@ def option_signals(context: HarvestContext) -> Harvest:
     _keep_marks(context, real, implied)
     missing = [*failed, *(symbol for symbol, one in implied.items() if one is None or one.iv is None)]
     ratios = _ratios(context, real, implied, missing)
-    volumes = [_volume(one, found, missing) for one in real.values() if (found := _unusual(one))]
-    volumes.sort(key=_strength)
-    ratios.sort(key=_strength)
-    findings = sorted([*volumes[:_UNUSUAL], *ratios], key=_strength)[:MAX_FINDINGS]
-    if not findings:
+    volumes = [
+        _volume(context, one, found, missing)
+        for one in real.values()
+        if (found := unusual_contracts(one, _CONTRACTS, Gaps()))
+    ]
+    if not volumes and not ratios:
         return asleep(f"no usable chain of {listed(missing)}" if missing else "nothing in the chains stands out")
-    return Harvest(findings=tuple(findings))
-
-
-def _strength(finding: SignalFinding) -> tuple[float, tuple[str, ...]]:
-    return -(finding.confidence or 0.0), finding.subjects
+    return best([*best(volumes).findings[:_UNUSUAL], *ratios])
 
 
 def _keep_marks(context: HarvestContext, chains: dict[str, UsableChain], implied: dict[str, Implied | None]) -> None:
@@ -214,12 +195,18 @@ def _ratios(
     for symbol, one in implied.items():
         usual = realised.get(symbol)
         if one is not None and one.iv and one.move is not None and usual:
-            found.append(_ratio(chains[symbol], one, one.iv, usual, one.move, missing))
+            found.append(_ratio(context, chains[symbol], one, one.iv, usual, one.move, missing))
     return found
 
 
 def _ratio(
-    chain: UsableChain, found: Implied, iv: float, realised: float, move: float, missing: list[str]
+    context: HarvestContext,
+    chain: UsableChain,
+    found: Implied,
+    iv: float,
+    realised: float,
+    move: float,
+    missing: list[str],
 ) -> SignalFinding:
     apart = abs(math.log(iv / realised))
     data: dict[str, Any] = {
@@ -234,15 +221,12 @@ def _ratio(
         "putSkew": None if found.skew is None else round(found.skew, 4),
         "missing": named(missing),
     }
-    return _option_finding(chain, compose(_RATIO, data), data, round(apart / (1 + apart), 4), _RATIO_BASIS)
+    return _of_chain(_RATIO, context, chain, data, apart / (1 + apart))
 
 
-def _unusual(chain: UsableChain) -> list[dict[str, Any]]:
-    """Return the contracts of a chain with an unusual volume, the largest first."""
-    return unusual_contracts(chain, _CONTRACTS, Gaps())
-
-
-def _volume(chain: UsableChain, found: list[dict[str, Any]], missing: list[str]) -> SignalFinding:
+def _volume(
+    context: HarvestContext, chain: UsableChain, found: list[dict[str, Any]], missing: list[str]
+) -> SignalFinding:
     largest = found[0]
     ratio = largest["volumeToInterest"]
     data: dict[str, Any] = {
@@ -253,33 +237,26 @@ def _volume(chain: UsableChain, found: list[dict[str, Any]], missing: list[str])
         **{name: largest[name] for name in ("contract", "volume", "openInterest", "volumeToInterest", "fromSpot")},
         "missing": named(missing),
     }
-    confidence = 1.0 if ratio is None else round(1 - OVER_INTEREST / ratio, 4)
-    return _option_finding(chain, compose(_VOLUME, data), data, confidence, _VOLUME_BASIS)
+    return _of_chain(_VOLUME, context, chain, data, 1.0 if ratio is None else 1 - OVER_INTEREST / ratio)
 
 
-def _option_finding(
-    chain: UsableChain, headline: str, data: dict[str, Any], confidence: float, basis: str
+def _of_chain(
+    kind: Finding, context: HarvestContext, chain: UsableChain, data: dict[str, Any], confidence: float
 ) -> SignalFinding:
-    return SignalFinding(
-        headline=headline,
-        data=data,
-        confidence=min(max(confidence, 0.0), 1.0),
-        basis=basis,
-        subjects=(chain.chain.symbol,),
-        source=f"{chain.chain.source} option chains",
-        as_of=chain.chain.at,
-    )
+    found = chain.chain
+    return kind.of(context, data, confidence, (found.symbol,), as_of=found.at, chains=found.source)
 
 
 # Parts of a confidence: a lens looks for names to buy, and none of them has a record yet.
 SCREEN_WEIGHTS = {ScreenConfidence.HIGH: 0.1, ScreenConfidence.MEDIUM: 0.06, ScreenConfidence.SPECULATIVE: 0.02}
 MOST_SCREEN = 0.2
-_SCREEN_BASIS = (
+_SCREEN = Finding(
+    "{symbol}: put forward by {lensCount} of {lensesWithHits} lenses of the screen with hits: {lenses}",
     f"sum over the lenses of {SCREEN_WEIGHTS[ScreenConfidence.HIGH]:g} for high, "
-    f"{SCREEN_WEIGHTS[ScreenConfidence.MEDIUM]:g} for "
-    f"medium, {SCREEN_WEIGHTS[ScreenConfidence.SPECULATIVE]:g} for speculative, at most {MOST_SCREEN:g}"
+    f"{SCREEN_WEIGHTS[ScreenConfidence.MEDIUM]:g} for medium, {SCREEN_WEIGHTS[ScreenConfidence.SPECULATIVE]:g} for "
+    f"speculative, at most {MOST_SCREEN:g}",
+    "screen on {market}",
 )
-_SCREEN_HEADLINE = "{symbol}: put forward by {lensCount} of {lensesWithHits} lenses of the screen with hits: {lenses}"
 
 
 def screen_signals(context: HarvestContext) -> Harvest:
@@ -294,9 +271,7 @@ def screen_signals(context: HarvestContext) -> Harvest:
     if not wanted:
         return asleep(f"none of the {len(by_symbol)} names that the latest screen put forward is in a question")
     lenses = {hit.lens for hit in context.hits}
-    found = [_screen_finding(context, by_symbol[symbol], len(by_symbol), len(lenses)) for symbol in wanted]
-    found.sort(key=lambda finding: (-(finding.confidence or 0), finding.subjects))
-    return Harvest(findings=tuple(found[:MAX_FINDINGS]))
+    return best(_screen_finding(context, by_symbol[symbol], len(by_symbol), len(lenses)) for symbol in wanted)
 
 
 def _screen_finding(context: HarvestContext, hits: list[LensHit], names: int, lenses: int) -> SignalFinding:
@@ -307,13 +282,5 @@ def _screen_finding(context: HarvestContext, hits: list[LensHit], names: int, le
         "lensesWithHits": lenses,
         "namesPutForward": names,
     }
-    return SignalFinding(
-        headline=compose(_SCREEN_HEADLINE, data),
-        data=data,
-        confidence=round(min(MOST_SCREEN, sum(SCREEN_WEIGHTS[hit.confidence] for hit in hits)), 4),
-        basis=_SCREEN_BASIS,
-        direction="bullish",
-        subjects=(hits[0].symbol,),
-        source=f"screen on {context.tool.market.name}",
-        as_of=max(hit.at for hit in hits),
-    )
+    weight = min(MOST_SCREEN, sum(SCREEN_WEIGHTS[hit.confidence] for hit in hits))
+    return _SCREEN.of(context, data, weight, (hits[0].symbol,), "bullish", as_of=max(hit.at for hit in hits))

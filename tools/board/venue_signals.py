@@ -8,9 +8,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chordesk.models.board import MAX_FINDINGS, BoardQuestion, Harvest, SignalDirection, SignalFinding
+from chordesk.models.board import MAX_FINDINGS, BoardQuestion, Harvest
 from chordesk.models.errors import DeskError, MarketUnavailable
-from chordesk.tools.board.context import HarvestContext, asleep, compose, named
+from chordesk.models.tables.board import SignalDirection, SignalFinding
+from chordesk.tools.board.context import Finding, HarvestContext, asleep, best, compose, named
 from chordesk.tools.model_tools.company_data import plain_text
 from chordesk.tools.venues.factory import build_funding, build_venues
 from chordesk.tools.venues.funding import DAYS, OWN, FundingFigures, funding_figures
@@ -26,14 +27,16 @@ from chordesk.tools.venues.pairs import (
 NO_VENUE_HISTORY = "event markets have no history here: a replay knows no venue"
 MOST_PAIRS = 20  # asked for at once: two requests each, four of a confirmed one
 _TITLE_CHARS, _WHY_CHARS = 160, 160
-_GAP_BASIS = "none: a difference in price is no edge"
-_EDGE_BASIS = "net / (net + 0.02) x shares / (shares + 100), net the edge a share after fees and interest"
-_PAIR_HEADLINE = "{first} has {firstProbability:.0%} and {second} {secondProbability:.0%} on {labels}{turned}: "
-_ARBITRAGE = _PAIR_HEADLINE + (
-    "an arbitrage, {firstSide} for {firstPrice:.3f} and {secondSide} for {secondPrice:.3f}, net {edge:.4f} a share "
-    "after costs over {shares:,.0f} shares"
+_PAIR = "{first} has {firstProbability:.0%} and {second} {secondProbability:.0%} on {labels}{turned}: "
+_ARBITRAGE = Finding(
+    _PAIR + "an arbitrage, {firstSide} for {firstPrice:.3f} and {secondSide} for {secondPrice:.3f}, net {edge:.4f} a "
+    "share after costs over {shares:,.0f} shares",
+    "net / (net + 0.02) x shares / (shares + 100), net the edge a share after fees and interest",
+    "{venues}",
 )
-_DIVERGENCE = _PAIR_HEADLINE + "a divergence of {gap:+.1%}, no arbitrage: {why}"
+_DIVERGENCE = Finding(
+    _PAIR + "a divergence of {gap:+.1%}, no arbitrage: {why}", "none: a difference in price is no edge", "{venues}"
+)
 
 
 def divergence_signals(context: HarvestContext) -> Harvest:
@@ -58,23 +61,20 @@ def divergence_signals(context: HarvestContext) -> Harvest:
     if survey.failed and not survey.compared:
         raise MarketUnavailable(next(iter(survey.failed.values())))
     missing = [_named(pair, labels) for pair in pairs if pair.pair.id in survey.failed or pair in pairs[MOST_PAIRS:]]
-    found = [_pair_finding(one, labels, missing) for one in survey.compared if _has_prices(one)]
+    found = [_pair_finding(context, one, labels, missing) for one in survey.compared if one.comparison.gap is not None]
     if not found:
         return asleep("a market of each pair has no price")
     return Harvest(findings=tuple(found[:MAX_FINDINGS]))
 
 
 def _named(pair: PairedQuestions, labels: Mapping[str, str]) -> str:
-    """Return the labels of a pair's questions on the board, with their venues."""
     found = [(labels[one.id], one.source) for one in (pair.first, pair.second) if one.id in labels]
     return " and ".join(f"{label} ({source})" for label, source in found)
 
 
-def _has_prices(one: ComparedPair) -> bool:
-    return one.comparison.gap is not None
-
-
-def _pair_finding(one: ComparedPair, labels: Mapping[str, str], missing: list[str]) -> SignalFinding:
+def _pair_finding(
+    context: HarvestContext, one: ComparedPair, labels: Mapping[str, str], missing: list[str]
+) -> SignalFinding:
     first, second = one.markets
     paired, edge = one.paired, one.comparison.edge
     arbitrage = one.comparison.kind == "arbitrage" and edge is not None
@@ -103,18 +103,16 @@ def _pair_finding(one: ComparedPair, labels: Mapping[str, str], missing: list[st
             "shares": round(edge.shares, 2),
             "fees": round(edge.fees, 4),
         }
-    turned = ", each the other's inverse" if paired.pair.inverse else ""
-    direction: SignalDirection = "arb" if arbitrage else "neutral"
-    return SignalFinding(
-        headline=compose(_ARBITRAGE if arbitrage else _DIVERGENCE, {**data, "turned": turned}),
-        data=data,
-        confidence=one.comparison.confidence if arbitrage else None,
-        basis=_EDGE_BASIS if arbitrage else _GAP_BASIS,
-        direction=direction,
-        subjects=mine,
-        source=f"{first.venue} and {second.venue}",
+    return (_ARBITRAGE if arbitrage else _DIVERGENCE).of(
+        context,
+        data,
+        one.comparison.confidence if arbitrage else None,
+        mine,
+        "arb" if arbitrage else "neutral",
         as_of=max(market.as_of for market in one.markets),
         probability=_midpoint(one),
+        turned=", each the other's inverse" if paired.pair.inverse else "",
+        venues=f"{first.venue} and {second.venue}",
     )
 
 
@@ -143,14 +141,14 @@ COIN_NAMES = {
 # One extreme rate moves a forecast by at most .05: that it turns is a hypothesis, which its score will show.
 MOST_FUNDING, _FAR = 0.1, 3.0
 _NAME_CHARS = 20
-_FUNDING_BASIS = (
+_FUNDING = Finding(
+    "{coin} funding is {annual:+.1%} a year at {venue}; {paid}{between}",
     f"{MOST_FUNDING:g} x |z| / {_FAR:g}, at most {MOST_FUNDING:g}, against the payers' side: "
-    "a hypothesis to score, not a fact; "
-    "null without a z-score"
+    "a hypothesis to score, not a fact; null without a z-score",
+    "hyperliquid predicted and paid funding",
 )
-_FUNDING_HEADLINE = "{coin} funding is {annual:+.1%} a year at {venue}; "
-_PAID = "{sameSign} of the last {payments} payments had its sign{beside}{between}"
-_UNPAID = "no payment of the last {days} days is known{between}"
+_PAID = "{sameSign} of the last {payments} payments had its sign"
+_UNPAID = "no payment of the last {days} days is known"
 _TERM = re.compile(r"[A-Za-z]{2,10}")
 # YES of such a question is the fall of the coin: the direction of a signal would be read the wrong way round.
 _OF_A_FALL = re.compile(r"(?i)\b(?:below|under|less|lower|lowest|falls?|drops?|dips?|loses?|crash(?:es)?|down)\b")
@@ -177,11 +175,10 @@ def funding_signals(context: HarvestContext) -> Harvest:
             missing.append(coin)
             paid = ()
         found.append(funding_figures(coin, predicted[coin], paid, now))
-    findings = [_funding_finding(one, asked[one.coin], missing, now) for one in found if one.annual]
+    findings = [_funding_finding(context, one, asked[one.coin], missing, now) for one in found if one.annual]
     if not findings:
         return asleep(f"no annual rate of {', '.join(chosen)}" if chosen else "no coin has a rate")
-    findings.sort(key=lambda one: (one.subjects == (one.data["coin"],), -(one.confidence or 0.0)))
-    return Harvest(findings=tuple(findings))
+    return best(findings, lambda one: (one.subjects == (one.data["coin"],), -(one.confidence or 0.0)))
 
 
 def labels_of(coin: str, questions: Sequence[BoardQuestion]) -> tuple[str, ...]:
@@ -200,7 +197,7 @@ def _coins_in(text: str) -> set[str]:
 
 
 def _funding_finding(
-    found: FundingFigures, labels: tuple[str, ...], missing: list[str], now: dt.datetime
+    context: HarvestContext, found: FundingFigures, labels: tuple[str, ...], missing: list[str], now: dt.datetime
 ) -> SignalFinding:
     annual = {plain_text(name, _NAME_CHARS): rate for name, rate in sorted(found.annual.items())}  # its own names
     venue = OWN if OWN in annual else min(annual)
@@ -217,22 +214,15 @@ def _funding_finding(
         "lacks": [plain_text(line, 120) for line in found.lacks[:5]],
         "missing": named(missing),
     }
-    texts = {
-        "beside": "" if found.z is None else compose(", z-score {z:+.1f} in {days} days", data),
-        "between": "" if found.spread is None else compose("; venues differ by {spread:.1%}", data),
-    }
-    confidence = None if found.z is None else round(min(MOST_FUNDING * abs(found.z) / _FAR, MOST_FUNDING), 4)
-    return SignalFinding(
-        headline=compose(_FUNDING_HEADLINE + (_PAID if found.payments else _UNPAID), {**data, **texts}),
-        data=data,
-        confidence=confidence,
-        basis=_FUNDING_BASIS,
-        direction=_direction(found.z),
-        subjects=labels or (found.coin,),
-        source="hyperliquid predicted and paid funding",
+    beside = "" if found.z is None else compose(", z-score {z:+.1f} in {days} days", data)
+    direction: SignalDirection = "neutral" if not found.z else "bearish" if found.z > 0 else "bullish"
+    return _FUNDING.of(
+        context,
+        data,
+        None if found.z is None else min(MOST_FUNDING * abs(found.z) / _FAR, MOST_FUNDING),
+        labels or (found.coin,),
+        direction,
         as_of=now,
+        paid=compose(_PAID, data) + beside if found.payments else compose(_UNPAID, data),
+        between="" if found.spread is None else compose("; venues differ by {spread:.1%}", data),
     )
-
-
-def _direction(z: float | None) -> SignalDirection:
-    return "neutral" if not z else "bearish" if z > 0 else "bullish"

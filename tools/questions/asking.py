@@ -24,7 +24,6 @@ from chordesk.tools.market.universe import NAMED, named_universe, universe_key, 
 
 
 def question_row(**values: Any) -> Question:
-    """Return the row of an open question."""
     defaults: dict[str, Any] = {"id": new_id(), "created_at": utcnow(), "state": "open"}
     return Question(**defaults, **values)
 
@@ -41,20 +40,6 @@ EVEN, EVEN_ODDS = 0.5, "even odds"
 # A question of a verdict is the same question; there is one row of both.
 RELATIVE = (QuestionSource.DESK, QuestionSource.VERDICT)
 _MOST_KEYS = 400  # parameters of one statement
-
-
-def desk_questions(
-    session: Session,
-    market: MarketData,
-    symbols: Sequence[str],
-    universe: str,
-    sessions: int,
-    *,
-    source: QuestionSource = QuestionSource.DESK,
-) -> list[Question]:
-    """Return the question of each symbol as of now, in their order; those that are not there yet are written. Raises
-    as `relative_questions`, which reads the market: where that can take long, call it before the transaction."""
-    return store_relative(session, relative_questions(market, symbols, universe, sessions, source=source))
 
 
 def relative_questions(
@@ -107,13 +92,11 @@ def base_day(clock: MarketClock) -> dt.date:
 
 
 def closing_of(rule: BeatsMedian) -> dt.datetime:
-    """Return the close of the last session that a rule counts. Raises MarketError when the calendar ends before."""
     hours = exchange_hours()
     return hours.close_of(hours.after(rule.day, rule.sessions))
 
 
 def external_id(rule: BeatsMedian) -> str:
-    """Return what distinguishes a relative question on its market."""
     return f"{rule.symbol} {rule.day} +{rule.sessions} {universe_key(rule.universe)}"
 
 

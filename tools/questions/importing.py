@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -12,12 +12,12 @@ from sqlmodel import Session, col, select
 from chordesk.models.answers import Frozen
 from chordesk.models.board import QUESTION_FINAL, ByVenue, QuestionState
 from chordesk.models.database.store import Store
-from chordesk.models.errors import DeskError, UsageError
+from chordesk.models.errors import DeskError, NotConfigured, UsageError
 from chordesk.models.tables.board import Question
 from chordesk.models.text import one_line, utc
 from chordesk.tools.questions.asking import insert_absent, question_row
 from chordesk.tools.questions.medians import Pending, Resolution, Resolved
-from chordesk.tools.venues.markets import EventVenue, Outcome, VenueLookups, VenueMarket, changed_resolution
+from chordesk.tools.venues.markets import EventVenue, Outcome, VenueMarket, changed_resolution
 
 MOST_TEXT = 500
 
@@ -27,16 +27,10 @@ Came = Literal["new", "refreshed", "changed", "ended"]
 
 
 class ImportedLine(Frozen):
-    """A venue's market as a question. baseline: null where the venue has no price, and it is not forecast; source:
-    basis of the baseline, or why there is none."""
+    """A venue's market as a question; without a baseline, where the venue has no price, it is not forecast."""
 
-    id: str
-    external_id: str
-    text: str
     came: Came
-    baseline: float | None
-    source: str
-    closes_at: dt.datetime
+    question: Question
 
 
 class ImportReport(Frozen):
@@ -49,8 +43,7 @@ class ImportReport(Frozen):
 
     @property
     def unpriced(self) -> int:
-        """How many of the questions have no price."""
-        return sum(one.baseline is None for one in self.questions)
+        return sum(one.question.baseline is None for one in self.questions)
 
 
 def import_term(store: Store, venue: EventVenue, term: str, limit: int, by: str) -> ImportReport:
@@ -93,7 +86,7 @@ def import_markets(session: Session, markets: Iterable[VenueMarket], by: str) ->
             assert stored is not None, "it was inserted in this transaction, or is there"
         session.add(stored)
         session.flush()
-        lines.append(_line(stored, came))
+        lines.append(ImportedLine(came=came, question=stored))
     return lines
 
 
@@ -136,7 +129,6 @@ def _record(question: Question, contradiction: str, market: VenueMarket) -> None
 
 
 def _unfit(market: VenueMarket) -> str | None:
-    """Return why a market makes no question."""
     if market.state != "open":
         return market.state
     if market.closes_at is None:
@@ -173,18 +165,6 @@ def _stored(session: Session, market: VenueMarket) -> Question | None:
     return session.exec(select(Question).where(*key)).first()
 
 
-def _line(question: Question, came: Came) -> ImportedLine:
-    return ImportedLine(
-        id=question.id,
-        external_id=question.external_id,
-        text=question.text,
-        came=came,
-        baseline=question.baseline,
-        source=question.baseline_source,
-        closes_at=question.closes_at,
-    )
-
-
 WATCHED_DAYS = 14  # for which an outcome is compared with what the venue has
 MOST_WATCHED = 100  # markets of one pass, besides those past their deadline; each is a request
 
@@ -211,19 +191,16 @@ def watched(session: Session, venues: Iterable[str], now: dt.datetime) -> list[Q
 
 
 def ask_venues(questions: Sequence[Question], venues: Mapping[str, EventVenue]) -> VenueAnswers:
-    """Return the markets of these questions as their venues have them now; each venue is asked once."""
-    ids: dict[str, list[str]] = defaultdict(list)
+    """Return the markets of these questions as their venues have them now; one that cannot be read ends no other."""
+    answers = VenueAnswers({}, {})
     for question in questions:
-        ids[question.source].append(question.external_id)
-    answers = {name: _lookups(venues.get(name), name, wanted) for name, wanted in ids.items()}
-    markets, failed = {}, {}
-    for question in questions:
-        answer, id_ = answers[question.source], question.external_id
-        if id_ in answer.found:
-            markets[question.id] = answer.found[id_]
-        else:
-            failed[question.id] = answer.failed.get(id_, f"{question.source} did not answer for its market {id_}")
-    return VenueAnswers(markets, failed)
+        try:
+            if question.source not in venues:
+                raise NotConfigured(f"{question.source} is not read: DESK_VENUES does not name it")
+            answers.markets[question.id] = venues[question.source].market(question.external_id)
+        except DeskError as error:
+            answers.failed[question.id] = str(error)
+    return answers
 
 
 def venue_resolutions(questions: Iterable[Question], answers: VenueAnswers, now: dt.datetime) -> dict[str, Resolution]:
@@ -241,14 +218,12 @@ def venue_resolutions(questions: Iterable[Question], answers: VenueAnswers, now:
 
 
 def resolution_of(market: VenueMarket) -> Resolution:
-    """Return the outcome of a venue's market, or that it has none yet."""
     if market.state != "resolved" or market.outcome is None:
         return Pending(f"{market.venue} has its market {market.id} {market.state} at {utc(market.as_of)}")
     return Resolved(None if market.outcome == "void" else float(market.outcome), venue_evidence(market))
 
 
 def venue_evidence(market: VenueMarket) -> dict[str, Any]:
-    """Return what a venue stated, as evidence of an outcome."""
     return {
         "source": market.venue,
         "market": market.id,
@@ -270,12 +245,3 @@ def refresh_stored(session: Session, markets: Mapping[str, VenueMarket]) -> list
         session.add(question)
     session.flush()
     return changed
-
-
-def _lookups(venue: EventVenue | None, name: str, ids: list[str]) -> VenueLookups:
-    if venue is None:
-        return VenueLookups(failed=dict.fromkeys(ids, f"{name} is not read: DESK_VENUES does not name it"))
-    try:
-        return venue.resolutions(ids)
-    except DeskError as error:
-        return VenueLookups(failed=dict.fromkeys(ids, str(error)))

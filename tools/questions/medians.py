@@ -46,7 +46,6 @@ class Closes(NamedTuple):
 
     @property
     def change(self) -> float | None:
-        """The return from the first close to the last, a fraction."""
         return self.last / self.first - 1 if self.first is not None and self.last is not None else None
 
 
@@ -64,7 +63,6 @@ class Span:
 
     @property
     def is_enough(self) -> bool:
-        """Whether the median stands for the universe."""
         return self.median is not None and self.with_both >= LEAST_SHARE * len(self.closes)
 
 
@@ -82,7 +80,6 @@ class RelativeOutcomes:
         self._spans: dict[tuple[str, dt.date, dt.date], Span | str] = {}
 
     def of(self, rule: BeatsMedian) -> Resolution:
-        """Return the outcome of a rule, or why there is none yet."""
         last, known = exchange_hours().after(rule.day, rule.sessions), self._market.clock.session()
         if last > known:
             return Pending(f"it closes on {last}, and the {self._market.name} market has bars up to {known}")
@@ -106,7 +103,6 @@ class RelativeOutcomes:
 
 
 def resolution(market: MarketData, rule: BeatsMedian, span: Span, own: Closes) -> Resolution:
-    """Return the outcome of a rule by the closes of its symbol and of its universe."""
     lacking = [day for day, close in ((span.first, own.first), (span.last, own.last)) if close is None]
     count = f"{span.with_both} of {len(span.closes)} members of {rule.universe}"
     if not span.is_enough:
@@ -147,7 +143,6 @@ def span_of(market: MarketData, symbols: Iterable[str], first: dt.date, last: dt
 
 
 def closes_of(market: MarketData, symbol: str, first: dt.date, last: dt.date) -> Closes | str:
-    """Return a symbol's closes on two sessions, or why its bars cannot be had."""
     hours = exchange_hours()
     back = len(hours.between(first, market.clock.session())) + _SPARE_BARS
     try:

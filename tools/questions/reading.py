@@ -57,7 +57,6 @@ def known_at(question: Question) -> dt.datetime:
 
 
 def known_column() -> ColumnElement[dt.datetime]:
-    """Return `known_at` as a column."""
     resolved, closes = col(Question.resolved_at), col(Question.closes_at)
     return case((resolved < closes, resolved), else_=closes)
 

@@ -71,7 +71,6 @@ def keep_open(session: Session, question_id: str, note: str) -> None:
 
 
 def book(session: Session, question: Question, account: str, on_resolved: Sequence[OnResolved]) -> None:
-    """Book for an account what rests on a question that has ended."""
     for books in on_resolved:
         books(session, question, account)
 
@@ -167,7 +166,6 @@ class ResolveReport(Frozen):
 
 
 def rule_of(question: Question) -> BeatsMedian | ByVenue | ByPerson:
-    """Return the rule by which a question resolves."""
     return _RULE.validate_python(question.rule)
 
 
@@ -236,7 +234,6 @@ def outcomes(questions: Iterable[Question], market: MarketData) -> dict[str, Res
 
 
 def _settle(store: Store, questions: Sequence[Question], found: Mapping[str, Resolution], write: Any) -> set[str]:
-    """Write what came of the questions, some in a transaction; return the ids of those that this ended."""
     ended: set[str] = set()
     for first in range(0, len(questions), BATCH):
         ended |= transact(store, partial(write, batch=questions[first : first + BATCH], found=found), PATIENCE_SECONDS)
@@ -251,7 +248,6 @@ def _write(
     on_resolved: Sequence[OnResolved],
     by: str,
 ) -> set[str]:
-    """Write what came of each question; return the ids of those that this ended."""
     ended = set()
     for question in batch:
         outcome = found[question.id]
@@ -264,7 +260,6 @@ def _write(
 
 
 def _book_late(store: Store, market: MarketData, account: str, on_resolved: Sequence[OnResolved]) -> int:
-    """Book for the account what rests on questions that ended without it; return on how many."""
     if not on_resolved:
         return 0
     until = known_until(market.clock)

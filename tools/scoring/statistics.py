@@ -100,7 +100,6 @@ class DatedMean:
 
     @property
     def upper(self) -> float | None:
-        """Return the upper 95 % bound alike."""
         return None if self.error is None else self.mean + t_95(self.dates - 1) * self.error
 
 
@@ -128,15 +127,16 @@ BUCKETS = 10
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRow:
-    """Forecasts from low up to high (the last one with it): how many, their mean, the share that came true, and its
-    interval as if each were independent, which those of one date are not."""
+    """Forecasts from low up to high (the last one with it): how many, their mean, and the share that came true with its
+    95 % interval as if each were independent, which those of one date are not."""
 
     low: float
     high: float
     n: int
     forecast: float
     rate: float
-    interval: ShareInterval
+    least: float
+    most: float
 
 
 def calibration_table(points: Sequence[tuple[float, float]], buckets: int = BUCKETS) -> list[CalibrationRow]:
@@ -156,7 +156,7 @@ def _row(at: int, buckets: int, group: list[tuple[float, float]]) -> Calibration
     interval = wilson(hits, n)
     assert interval is not None, "a row has at least one forecast"
     forecast = sum(point for point, _ in group) / n
-    return CalibrationRow(at / buckets, (at + 1) / buckets, n, forecast, hits / n, interval)
+    return CalibrationRow(at / buckets, (at + 1) / buckets, n, forecast, hits / n, *interval)
 
 
 CODE = "code"  # author of what no model made
@@ -165,8 +165,11 @@ CODE = "code"  # author of what no model made
 @dataclass(frozen=True, slots=True)
 class ScoredForecast:
     """A forecast of a resolved question. source: what made it; author: label of its model; at and known: market time of
-    the forecast, and from which the outcome is known. label and evidence: of a judgement that stated no probability,
-    and the resolved questions that its probability rests on; evidence is None where it was stated."""
+    the forecast, and from which the outcome is known.
+
+    A judgement that states no probability, such as BUY high, has it as its label, the baseline as its probability until
+    `walked` gives it another, and as evidence the number of resolved questions on which that rests.
+    """
 
     source: str
     question: str
@@ -194,7 +197,6 @@ class Score:
 
     @property
     def questions(self) -> int:
-        """Return the number of resolved questions, which is n of every mean."""
         return self.brier.n
 
 

@@ -6,7 +6,7 @@ import datetime as dt
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, get_args
 
 import sqlalchemy
@@ -14,11 +14,12 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.analysis import Depth
 from chordesk.models.answers import ReportStatus
-from chordesk.models.board import QuestionSource, QuestionState, SignalState
+from chordesk.models.board import QuestionState, SignalState
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import EpisodeQuestion, Forecast, Question, Signal, VerdictQuestion
 from chordesk.models.tables.runs import Report, Run, ScreenHit, Turn, Verdict
 from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.questions.asking import RELATIVE
 from chordesk.tools.questions.reading import known_column
 from chordesk.tools.scoring.statistics import CODE, DatedMean, ScoredForecast, alpha, mean_of
 from chordesk.tools.scoring.voices import BLIND, VoiceRecord, compute_shares, crowd, extinct, last_positions, plan_turns
@@ -57,7 +58,6 @@ def resolved(until: dt.datetime | None) -> tuple[sqlalchemy.ColumnElement[bool],
 
 
 def voice_records(forecasts: Iterable[ScoredForecast], voices: Iterable[str]) -> list[VoiceRecord]:
-    """Return the record of each of these voices, in their order: alpha of its last positions."""
     own: dict[str, list[ScoredForecast]] = defaultdict(list)
     for one in last_positions(forecasts):
         own[one.source].append(one)
@@ -82,29 +82,13 @@ def better_round(session: Session, account: str, until: dt.datetime | None = Non
 PRIOR = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """A judgement without a probability on a resolved question. label: what it was, such as BUY high; the rest as in
-    ScoredForecast."""
-
-    source: str
-    label: str
-    question: str
-    at: dt.datetime
-    known: dt.datetime
-    baseline: float
-    outcome: float
-    author: str = CODE
-    run: str = ""
-
-
 @dataclass(slots=True)
 class _Record:
     hits: float = 0.0
     n: int = 0
     seen: set[str] = field(default_factory=set)
 
-    def add(self, one: Judgement) -> None:
+    def add(self, one: ScoredForecast) -> None:
         """Count a question once, however often it was judged alike."""
         if one.question not in self.seen:
             self.seen.add(one.question)
@@ -115,44 +99,28 @@ class _Record:
         return min(1.0, (self.hits + PRIOR * baseline) / (self.n + PRIOR))
 
 
-def walked(judgements: Iterable[Judgement]) -> list[ScoredForecast]:
+def walked(judgements: Iterable[ScoredForecast]) -> list[ScoredForecast]:
     """Return each judgement as a forecast by the record of its source and label before it, in the order of time."""
     records: dict[tuple[str, str], _Record] = defaultdict(_Record)
-    waiting: list[tuple[dt.datetime, int, Judgement]] = []
+    waiting: list[tuple[dt.datetime, int, ScoredForecast]] = []
     found = []
     for place, one in enumerate(sorted(judgements, key=lambda one: one.at)):
         while waiting and waiting[0][0] <= one.at:
             known = heapq.heappop(waiting)[2]
             records[known.source, known.label].add(known)
         record = records[one.source, one.label]
-        found.append(_forecast(one, record.worth(one.baseline), record.n))
+        found.append(replace(one, probability=record.worth(one.baseline), evidence=record.n))
         heapq.heappush(waiting, (one.known, place, one))
     return found
 
 
-def rates(judgements: Iterable[Judgement]) -> dict[str, DatedMean]:
+def rates(judgements: Iterable[ScoredForecast]) -> dict[str, DatedMean]:
     """Return by label the share of questions that came true, with its error by date, in the order of the labels."""
     grouped: dict[str, list[ScoredForecast]] = defaultdict(list)
     for one in judgements:
-        grouped[one.label].append(_forecast(one, one.baseline, 0))
+        grouped[one.label].append(one)
     means = {label: mean_of(group, lambda one: one.outcome) for label, group in sorted(grouped.items())}
     return {label: mean for label, mean in means.items() if mean is not None}
-
-
-def _forecast(one: Judgement, probability: float, evidence: int) -> ScoredForecast:
-    return ScoredForecast(
-        one.source,
-        one.question,
-        one.at,
-        one.known,
-        probability,
-        one.baseline,
-        one.outcome,
-        one.author,
-        one.run,
-        label=one.label,
-        evidence=evidence,
-    )
 
 
 _OF_RUN = (col(Run.id), col(Run.market), col(Run.market_now))
@@ -165,11 +133,10 @@ class _Asked(NamedTuple):
     by_day: Mapping[tuple[str, str, dt.date], Question]
 
     def of(self, run: str, symbol: str, market: str, day: dt.date) -> Question | None:
-        """Return the question on a symbol of a run; None if none was asked."""
         return self.by_verdict.get((run, symbol)) or self.by_day.get((market, symbol, day))
 
 
-def lens_judgements(session: Session, account: str, until: dt.datetime | None = None) -> list[Judgement]:
+def lens_judgements(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
     """Return an account's screen hits on symbols with a resolved question; source is the lens, label its confidence."""
     query = (
         sqlalchemy.select(
@@ -183,7 +150,7 @@ def lens_judgements(session: Session, account: str, until: dt.datetime | None = 
     return _judgements(session, until, session.execute(query))
 
 
-def role_judgements(session: Session, account: str, until: dt.datetime | None = None) -> list[Judgement]:
+def role_judgements(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
     """Return an account's completed reports alike; source is the role, label its stance and confidence."""
     label = col(Report.verdict) + " " + col(Report.confidence)
     query = (
@@ -200,7 +167,7 @@ def role_judgements(session: Session, account: str, until: dt.datetime | None = 
     return _judgements(session, until, session.execute(query))
 
 
-def verdict_judgements(session: Session, account: str, until: dt.datetime | None = None) -> list[Judgement]:
+def verdict_judgements(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
     """Return an account's verdicts alike; source is the rating, label rating and confidence, author the run's model."""
     label = col(Verdict.rating) + " " + col(Verdict.confidence)
     query = (
@@ -212,25 +179,14 @@ def verdict_judgements(session: Session, account: str, until: dt.datetime | None
     return _judgements(session, until, session.execute(query))
 
 
-def _judgements(session: Session, until: dt.datetime | None, rows: Iterable[Any]) -> list[Judgement]:
+def _judgements(session: Session, until: dt.datetime | None, rows: Iterable[Any]) -> list[ScoredForecast]:
     asked = _asked(session, until)
     found = []
     for source, label, symbol, author, run, market, at in rows:
         question = asked.of(run, symbol, market, exchange_day(at))
         if question is not None and question.baseline is not None and question.outcome is not None:
-            found.append(
-                Judgement(
-                    source,
-                    label,
-                    question.id,
-                    at,
-                    question.closes_at,
-                    question.baseline,
-                    question.outcome,
-                    author,
-                    run,
-                )
-            )
+            times, worth = (at, question.closes_at), (question.baseline, question.baseline, question.outcome)
+            found.append(ScoredForecast(source, question.id, *times, *worth, author, run, label=label))
     return found
 
 
@@ -241,8 +197,9 @@ def _asked(session: Session, until: dt.datetime | None) -> _Asked:
         .join(Question, col(Question.id) == col(VerdictQuestion.question_id))
         .where(*resolved(until))
     )
-    own = (QuestionSource.DESK, QuestionSource.VERDICT)
-    rows = session.exec(select(Question).where(col(Question.source).in_(own), *resolved(until)).order_by(Question.id))
+    rows = session.exec(
+        select(Question).where(col(Question.source).in_(RELATIVE), *resolved(until)).order_by(Question.id)
+    )
     by_day = {
         (question.market, question.rule["symbol"], dt.date.fromisoformat(question.rule["day"])): question
         for question in rows
@@ -284,7 +241,6 @@ def tool_forecasts(session: Session, account: str, until: dt.datetime | None = N
 
 
 def _boards(session: Session, account: str, until: dt.datetime | None) -> dict[str, list[_OnBoard]]:
-    """Return the resolved questions of each board that have a baseline, in the order of their labels."""
     baseline = sqlalchemy.func.coalesce(col(EpisodeQuestion.baseline), col(Question.baseline))
     query = (
         sqlalchemy.select(
@@ -342,7 +298,6 @@ def voice_plans(
 
 
 def plan_voices(records: Sequence[VoiceRecord], settings: Settings, rounds: int) -> dict[str, VoicePlan]:
-    """Return the plans by voices' records, in their order."""
     voices = [record.voice for record in records]
     ending = extinct(records, voices) if settings.voice_extinction else set()
     living = [record for record in records if record.voice not in ending]

@@ -7,7 +7,7 @@ import datetime as dt
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from sqlmodel import Session, col, select
@@ -16,8 +16,8 @@ from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Calibration
 from chordesk.models.tables.runs import Run, Verdict
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.scoring.statistics import CODE, dated_mean
-from chordesk.tools.scoring.track_records import Judgement, verdict_judgements
+from chordesk.tools.scoring.statistics import CODE, ScoredForecast, dated_mean
+from chordesk.tools.scoring.track_records import verdict_judgements
 
 RULES = "rulebook"
 
@@ -77,10 +77,9 @@ class VerdictOdds:
 def verdict_odds(
     session: Session, account: str, cutoffs: Mapping[str, dt.date], least: int = LEAST_RESOLVED
 ) -> list[VerdictOdds]:
-    """Return the odds of each model, rating and confidence that an account has resolved verdicts of."""
     if least < LEAST_RESOLVED:
         raise UsageError(f"{least} questions are not enough", remedy=f"give {LEAST_RESOLVED} or more")
-    grouped: dict[tuple[str, str], list[Judgement]] = defaultdict(list)
+    grouped: dict[tuple[str, str], list[ScoredForecast]] = defaultdict(list)
     for one in verdict_judgements(session, account):
         grouped[one.author, one.label].append(one)
     return [_odds(author, label, group, cutoffs, least) for (author, label), group in sorted(grouped.items())]
@@ -121,14 +120,6 @@ def calibrations_in_force(
     return {(row.rating, row.confidence): row for row in rows if _applies(row, account, author, at)}
 
 
-def probability_of(
-    session: Session, account: str, author: str, rating: str, confidence: str, at: dt.datetime | None = None
-) -> float | None:
-    """Return the probability behind a verdict, that its symbol beats the median; None without a calibration."""
-    found = calibrations_in_force(session, account, author, at).get((rating, confidence))
-    return found.probability if found else None
-
-
 def odds_of_run(session: Session, run_id: str) -> Callable[[Verdict], float | None]:
     """Return the probability of each verdict of a run, as it was known at the run's market time."""
     run = session.get_one(Run, run_id)
@@ -141,10 +132,12 @@ def odds_of_run(session: Session, run_id: str) -> Callable[[Verdict], float | No
     return probability
 
 
-def _odds(author: str, label: str, group: list[Judgement], cutoffs: Mapping[str, dt.date], least: int) -> VerdictOdds:
+def _odds(
+    author: str, label: str, group: list[ScoredForecast], cutoffs: Mapping[str, dt.date], least: int
+) -> VerdictOdds:
     rating, _, confidence = label.partition(" ")
     clean = [one for one in group if side_of(author, exchange_day(one.at), cutoffs) != CutoffSide.BEFORE]
-    first: dict[str, Judgement] = {}
+    first: dict[str, ScoredForecast] = {}
     for one in sorted(clean, key=lambda one: one.at):
         first.setdefault(one.question, one)
     by_day: dict[dt.date, list[float]] = defaultdict(list)
@@ -155,17 +148,12 @@ def _odds(author: str, label: str, group: list[Judgement], cutoffs: Mapping[str,
     mean = dated_mean((day, math.fsum(outcomes) / len(outcomes)) for day, outcomes in by_day.items())
     if len(first) < least or len(by_day) < LEAST_DATES or mean is None or mean.lower is None or mean.upper is None:
         return found
-    return VerdictOdds(
-        author,
-        rating,
-        confidence,
-        found.n,
-        found.dates,
-        found.contaminated,
-        min(1.0, mean.mean),
-        max(0.0, mean.lower),
-        min(1.0, mean.upper),
-        max(one.known for one in first.values()),
+    return replace(
+        found,
+        probability=min(1.0, mean.mean),
+        low=max(0.0, mean.lower),
+        high=min(1.0, mean.upper),
+        until=max(one.known for one in first.values()),
     )
 
 

@@ -101,15 +101,6 @@ class Agreement:
         return (self.share - self.by_chance) / (1 - self.by_chance) if self.by_chance < 1 else None
 
 
-@dataclass(frozen=True, slots=True)
-class DiversityIdentity:
-    """(mean p - o)^2 = mean (p_i - o)^2 - V: the crowd, its voices on average, and what disagreement earns."""
-
-    crowd: float
-    voices: float
-    diversity: float
-
-
 def majority_by_chance(n: int) -> float:
     """Return the mean share of the larger side of n coin flips; 1 for one."""
     if n < 1:
@@ -191,7 +182,6 @@ class Crowd:
 
 
 def last_positions(forecasts: Iterable[ScoredForecast]) -> list[ScoredForecast]:
-    """Return each voice's last forecast of a question in a run."""
     last: dict[tuple[str, str, str], ScoredForecast] = {}
     for one in sorted(forecasts, key=lambda one: one.round):
         last[one.source, one.run, one.question] = one

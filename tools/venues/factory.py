@@ -46,7 +46,6 @@ def build_venues(settings: Settings) -> dict[str, EventVenue]:
 
 
 def build_funding(settings: Settings) -> Hyperliquid:
-    """Return the wire for funding rates. Raises NotConfigured when the extra is not installed."""
     require_installed()
     from chordesk.tools.venues.hyperliquid import Hyperliquid
 

@@ -77,7 +77,6 @@ def same_sign(rates: Sequence[float]) -> int:
 def funding_figures(
     coin: str, predicted: Sequence[FundingRate], paid: Sequence[FundingPaid], now: dt.datetime
 ) -> FundingFigures:
-    """Return the figures of a coin from the next rates of its venues and what was paid in the last 30 days."""
     annual = {one.venue: annual_rate(one.rate, one.hours) for one in predicted if one.hours is not None}
     since = now - dt.timedelta(days=DAYS)
     rates = [one.rate for one in sorted(paid, key=lambda one: one.at) if since <= one.at <= now]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
 
 from pydantic import TypeAdapter
 
 from chordesk.tools.venues.funding import OWN, OWN_HOURS, FundingPaid, FundingRate
-from chordesk.tools.venues.json_client import MomentMs, NumberText, Shape, read_as, venue_at
+from chordesk.tools.venues.json_client import MomentMs, NumberText, Shape, venue_at
 
 NAME, TITLE = "hyperliquid", "Hyperliquid"
 # 1,200 points of weight a minute are allowed; a question of funding takes 20, its history up to 45.
@@ -30,7 +29,7 @@ class _Row(Shape):
 
 
 _PREDICTED = TypeAdapter(list[tuple[str, list[tuple[str, _Predicted | None]]]])
-_HISTORY = TypeAdapter(list[_Row])
+_HISTORY = TypeAdapter(list[_Row] | None)
 
 
 class Hyperliquid:
@@ -43,7 +42,7 @@ class Hyperliquid:
 
     def predicted(self) -> dict[str, tuple[FundingRate, ...]]:
         """Return the next rates by coin, of the venues that have one."""
-        rows = read_as(_PREDICTED, TITLE, _paired(self._ask({"type": "predictedFundings"})))
+        rows = self._http.post(_PREDICTED, "/info", {"type": "predictedFundings"})
         return {
             coin: tuple(
                 FundingRate(venue, one.fundingRate, _hours(venue, one), one.nextFundingTime)
@@ -59,7 +58,7 @@ class Hyperliquid:
         found: dict[dt.datetime, float] = {}
         for _ in range(_PAGES):
             asked = {"type": "fundingHistory", "coin": coin, "startTime": first, "endTime": last}
-            rows = read_as(_HISTORY, TITLE, self._ask(asked) or [])
+            rows = self._http.post(_HISTORY, "/info", asked) or []
             paid = {row.time: row.fundingRate for row in rows if row.time is not None}
             found |= paid
             if len(rows) < _ROWS or not paid:
@@ -67,26 +66,6 @@ class Hyperliquid:
             first = int(max(paid).timestamp() * 1000) + 1
         return tuple(FundingPaid(at, found[at]) for at in sorted(found))
 
-    def _ask(self, question: dict[str, Any]) -> Any:
-        return self._http.post("/info", question)
-
 
 def _hours(venue: str, predicted: _Predicted) -> float | None:
     return predicted.fundingIntervalHours or (OWN_HOURS if venue == OWN else None)
-
-
-def _paired(answer: Any) -> Any:
-    """Return the answer with its pairs, which are lists on the wire, as the tuples that they stand for."""
-    if not isinstance(answer, list):
-        return answer
-    return [_pair(row, [_pair(one) for one in row[1]]) if _is_pair(row, list) else row for row in answer]
-
-
-def _pair(row: Any, second: Any = None) -> Any:
-    if not isinstance(row, list) or len(row) != 2:
-        return row
-    return (row[0], row[1] if second is None else second)
-
-
-def _is_pair(row: Any, kind: type) -> bool:
-    return isinstance(row, list) and len(row) == 2 and isinstance(row[1], kind)

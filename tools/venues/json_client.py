@@ -19,6 +19,9 @@ from chordesk.models.errors import MarketError, MarketUnavailable
 from chordesk.models.urls import is_loopback
 from chordesk.tools.market.fetching import OutOfTime, Source, source_at, within
 
+T = TypeVar("T")
+_SHOWN = 60  # characters of a field that is not as documented
+
 AGENT = "chordesk"
 REQUEST_SECONDS = 10.0
 MOST_BYTES = 8 * 2**20
@@ -56,31 +59,35 @@ class JsonClient:
             verify=_tls() if address.scheme == "https" else False,
         )
 
-    def get(self, path: str, params: Params | None = None) -> Any:
-        """Return the JSON of an answer. Raises MarketUnavailable, MarketError where the venue has no such thing."""
-        return self._ask(self._http.build_request("GET", self._base + path, params=params))
+    def get(self, shape: TypeAdapter[T], path: str, params: Params | None = None) -> T:
+        """Return an answer in its documented shape.
 
-    def post(self, path: str, body: Any) -> Any:
-        """Return the JSON of an answer to a question that is sent as a body. Raises as `get` does."""
-        return self._ask(self._http.build_request("POST", self._base + path, json=body))
+        Raises MarketError where the venue has no such thing, MarketUnavailable when it does not answer, or answers
+        otherwise than it documents, with the first field that differs.
+        """
+        return self._ask(shape, self._http.build_request("GET", self._base + path, params=params))
 
-    def _ask(self, request: httpx.Request) -> Any:
-        """Return the answer, after one retry at most of one that asks us to wait, within the time limit."""
+    def post(self, shape: TypeAdapter[T], path: str, body: Any) -> T:
+        """Return the answer to a question that is sent as a body. Raises as `get` does."""
+        return self._ask(shape, self._http.build_request("POST", self._base + path, json=body))
+
+    def _ask(self, shape: TypeAdapter[T], request: httpx.Request) -> T:
+        """Ask within the time limit, and once more where the venue asks us to wait a moment."""
         self._source.wait()
         until = time.monotonic() + self._seconds
         try:
-            return self._once(request, self._seconds)
+            return self._once(shape, request, self._seconds)
         except _TooManyRequests as busy:
             pause = SHORT_SECONDS if busy.seconds is None else busy.seconds
             if time.monotonic() + pause >= until:
                 raise self._source.limited(busy.seconds) from None
         time.sleep(pause)
         try:
-            return self._once(request, max(until - time.monotonic(), 0.1))
+            return self._once(shape, request, max(until - time.monotonic(), 0.1))
         except _TooManyRequests as busy:
             raise self._source.limited(busy.seconds) from None
 
-    def _once(self, request: httpx.Request, seconds: float) -> Any:
+    def _once(self, shape: TypeAdapter[T], request: httpx.Request, seconds: float) -> T:
         try:
             status, headers, body = within(seconds, lambda: self._sent(request), f"{self.venue}-request")
         except OutOfTime as error:
@@ -91,7 +98,7 @@ class JsonClient:
             raise _TooManyRequests(_seconds_of(headers.get("Retry-After")))
         if status != 200:
             raise self._refused(status, request)
-        return self._json(headers, body)
+        return self._read(shape, headers, body)
 
     def _sent(self, request: httpx.Request) -> tuple[int, httpx.Headers, bytes]:
         """Return status, headers and body. Raises MarketUnavailable for a body beyond the limit."""
@@ -106,15 +113,21 @@ class JsonClient:
         finally:
             response.close()
 
-    def _json(self, headers: httpx.Headers, body: bytes) -> Any:
+    def _read(self, shape: TypeAdapter[T], headers: httpx.Headers, body: bytes) -> T:
         try:
-            return orjson.loads(body)
-        except orjson.JSONDecodeError:
+            return shape.validate_json(body)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+        if first["type"] == "json_invalid":
             kind = headers.get("Content-Type", "of no stated type").partition(";")[0]
             start = body[:40].decode("utf-8", "replace")
             raise MarketUnavailable(
                 f"{self.venue}'s answer could not be read: no whole JSON, but {kind} that begins {start!r}"
-            ) from None
+            )
+        place = ".".join(str(part) for part in first["loc"]) or "the answer"
+        given = repr(first["input"])
+        shown = given if len(given) <= _SHOWN else given[:_SHOWN] + "..."
+        raise unreadable(self.venue, place, f"{first['msg']}, and is {shown}")
 
     def _refused(self, status: int, request: httpx.Request) -> MarketError | MarketUnavailable:
         if status == 404:
@@ -157,9 +170,6 @@ def _reason(error: Exception, seconds: float) -> str:
 
 # Shapes of venues' answers, checked strictly: a number in place of a text is an answer that the venue does not
 # document, and nothing is read from it.
-
-T = TypeVar("T")
-_SHOWN = 60
 
 
 class Shape(BaseModel):
@@ -213,19 +223,5 @@ MomentText = Annotated[dt.datetime, BeforeValidator(_moment_in_text)]
 MomentMs = Annotated[dt.datetime | None, BeforeValidator(_moment_in_ms)]
 
 
-def read_as(shape: TypeAdapter[T], venue: str, answer: Any) -> T:
-    """Return an answer in its documented shape. Raises MarketUnavailable naming the venue and the first field that
-    differs."""
-    try:
-        return shape.validate_python(answer)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the answer"
-        given = repr(first["input"])
-        shown = given if len(given) <= _SHOWN else given[:_SHOWN] + "..."
-        raise unreadable(venue, place, f"{first['msg']}, and is {shown}") from None
-
-
 def unreadable(venue: str, field: str, reason: str) -> MarketUnavailable:
-    """Return the error of an answer that is not as documented."""
     return MarketUnavailable(f"{venue}'s answer could not be read: {field}: {reason}")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Sequence
-from typing import Any
 from urllib.parse import quote
 
 from pydantic import TypeAdapter
@@ -14,10 +12,8 @@ from chordesk.models.errors import MarketError, MarketUnavailable
 from chordesk.tools.venues.json_client import (
     MomentText,
     NumberText,
-    Params,
     PriceText,
     Shape,
-    read_as,
     unreadable,
     venue_at,
 )
@@ -27,23 +23,19 @@ from chordesk.tools.venues.markets import (
     FeeTerms,
     FoundMarkets,
     Outcome,
-    PricePoint,
-    VenueLookups,
     VenueMarket,
     VenueState,
-    looked_up,
     price_between,
 )
 
 NAME, TITLE = "kalshi", "Kalshi"
 REQUESTS_A_SECOND, BURST = 10.0, 20
-FEE = FeeTerms(0.07, maker=0.0175, cents=True)
+FEE = FeeTerms(0.07, cents=True)
 _API = "/trade-api/v2"
 _PAGE, _PAGES = 500, 10
 SEARCH_SECONDS = 30.0  # after which no further page is asked for
 _BINARY = "binary"
 _RESOLVED = ("finalized", "settled")  # determined and amended can still change
-_HISTORY_MINUTES = 60
 
 
 class _Market(Shape):
@@ -66,7 +58,6 @@ class _Market(Shape):
 
     @property
     def question(self) -> str:
-        """The title, with what distinguishes the markets of one event."""
         part = self.yes_sub_title
         return f"{self.title} ({part})" if part and part.casefold() not in self.title.casefold() else self.title
 
@@ -80,21 +71,7 @@ class _One(Shape):
     market: _Market
 
 
-class _Close(Shape):
-    close_dollars: PriceText | None = None
-
-
-class _Candle(Shape):
-    end_period_ts: int
-    yes_bid: _Close
-    yes_ask: _Close
-
-
-class _Candles(Shape):
-    candlesticks: list[_Candle]
-
-
-_PAGE_SHAPE, _ONE, _CANDLES = TypeAdapter(_Page), TypeAdapter(_One), TypeAdapter(_Candles)
+_PAGE_SHAPE, _ONE = TypeAdapter(_Page), TypeAdapter(_One)
 
 
 class Kalshi:
@@ -116,7 +93,7 @@ class Kalshi:
             asked: dict[str, str | int] = {"status": "open", "limit": _PAGE, "mve_filter": "exclude"}
             if cursor:
                 asked["cursor"] = cursor
-            page = read_as(_PAGE_SHAPE, TITLE, self._get("/markets", asked))
+            page = self._http.get(_PAGE_SHAPE, f"{_API}/markets", asked)
             meant = [row for row in page.markets if all(part in row.question.casefold() for part in parts)]
             left_out += sum(row.market_type != _BINARY for row in meant)
             found += [_market(row, now) for row in meant if row.market_type == _BINARY]
@@ -126,50 +103,22 @@ class Kalshi:
         return FoundMarkets(tuple(found[:limit]), left_out, whole=not cursor and len(found) <= limit)
 
     def market(self, market_id: str) -> VenueMarket:
-        row = self._one(market_id)
+        path = f"/markets/{quote(market_id, safe='')}"
+        try:
+            row = self._http.get(_ONE, _API + path).market
+        except MarketUnavailable:
+            raise
+        except MarketError:  # those settled long ago are kept elsewhere
+            row = self._http.get(_ONE, f"{_API}/historical{path}").market
         if row.market_type != _BINARY:
             raise MarketError(f"{TITLE}'s market {market_id} has other outcomes than yes and no: {row.market_type}")
         return _market(row, dt.datetime.now(dt.UTC))
-
-    def resolutions(self, ids: Sequence[str]) -> VenueLookups:
-        return looked_up(self.market, ids)
 
     def book(self, market: VenueMarket) -> EventBook | None:
         """Return the best level of each side, with its size where that is stated."""
         bids = _level(market.bid, market.bid_size)
         asks = _level(market.ask, market.ask_size)
-        return EventBook(bids, asks, market.as_of, whole=False)
-
-    def history(self, market: VenueMarket, days: int) -> tuple[PricePoint, ...]:
-        """Return the midpoint at the end of each hour that had bid and ask."""
-        now = dt.datetime.now(dt.UTC)
-        series, ticker = (quote(part, safe="") for part in (market.id.partition("-")[0], market.id))
-        asked = {
-            "start_ts": int((now - dt.timedelta(days=days)).timestamp()),
-            "end_ts": int(now.timestamp()),
-            "period_interval": _HISTORY_MINUTES,
-        }
-        answer = self._get(f"/series/{series}/markets/{ticker}/candlesticks", asked)
-        points = []
-        for candle in read_as(_CANDLES, TITLE, answer).candlesticks:
-            price, _ = price_between(_bid(candle.yes_bid.close_dollars), _ask(candle.yes_ask.close_dollars))
-            if price is not None:
-                points.append(PricePoint(dt.datetime.fromtimestamp(candle.end_period_ts, dt.UTC), price))
-        return tuple(sorted(points, key=lambda point: point.at))
-
-    def _one(self, ticker: str) -> _Market:
-        """Return one market; those settled long ago are kept elsewhere."""
-        path = f"/markets/{quote(ticker, safe='')}"
-        try:
-            answer = self._get(path)
-        except MarketUnavailable:
-            raise
-        except MarketError:
-            answer = self._get(f"/historical{path}")
-        return read_as(_ONE, TITLE, answer).market
-
-    def _get(self, path: str, params: Params | None = None) -> Any:
-        return self._http.get(_API + path, params)
+        return EventBook(bids, asks, market.as_of)
 
 
 def _market(row: _Market, now: dt.datetime) -> VenueMarket:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
 from urllib.parse import quote
 
 from pydantic import TypeAdapter
@@ -14,7 +13,6 @@ from chordesk.tools.venues.json_client import (
     Params,
     Probability,
     Shape,
-    read_as,
     unreadable,
     venue_at,
 )
@@ -24,16 +22,13 @@ from chordesk.tools.venues.markets import (
     FoundMarkets,
     Outcome,
     Pool,
-    PricePoint,
-    VenueLookups,
     VenueMarket,
     VenueState,
-    looked_up,
 )
 
 NAME, TITLE = "manifold", "Manifold"
 REQUESTS_A_SECOND, BURST = 8.0, 20  # 500 a minute are allowed
-_MOST, _BETS = 1000, 1000
+_MOST = 1000
 _BINARY = "BINARY"
 
 
@@ -54,12 +49,7 @@ class _Market(Shape):
     textDescription: str | None = None
 
 
-class _Bet(Shape):
-    createdTime: MomentMs
-    probAfter: Probability
-
-
-_MARKET, _MARKETS, _BETS_SHAPE = TypeAdapter(_Market), TypeAdapter(list[_Market]), TypeAdapter(list[_Bet])
+_MARKET, _MARKETS = TypeAdapter(_Market), TypeAdapter(list[_Market])
 
 
 class Manifold:
@@ -73,32 +63,21 @@ class Manifold:
     def search(self, term: str, limit: int) -> FoundMarkets:
         count = min(limit, _MOST)
         asked: Params = {"term": term, "filter": "open", "contractType": _BINARY, "limit": count}
-        rows = read_as(_MARKETS, TITLE, self._http.get("/v0/search-markets", asked))
+        rows = self._http.get(_MARKETS, "/v0/search-markets", asked)
         now = dt.datetime.now(dt.UTC)
         binary = [row for row in rows if row.outcomeType == _BINARY]
         found = tuple(_market(row, now) for row in binary[:limit])
         return FoundMarkets(found, left_out=len(rows) - len(binary), whole=len(rows) < count)
 
     def market(self, market_id: str) -> VenueMarket:
-        row = read_as(_MARKET, TITLE, self._http.get(f"/v0/market/{quote(market_id, safe='')}"))
+        row = self._http.get(_MARKET, f"/v0/market/{quote(market_id, safe='')}")
         if row.outcomeType != _BINARY:
             raise MarketError(f"{TITLE}'s market {market_id} has other outcomes than YES and NO: {row.outcomeType}")
         return _market(row, dt.datetime.now(dt.UTC))
 
-    def resolutions(self, ids: Sequence[str]) -> VenueLookups:
-        return looked_up(self.market, ids)
-
     def book(self, market: VenueMarket) -> EventBook | None:
         """Return None: its offers are those of the pool. People's limit orders would only add to them."""
         return None
-
-    def history(self, market: VenueMarket, days: int) -> tuple[PricePoint, ...]:
-        """Return the probability after each of the newest bets, a thousand at most, within the last days."""
-        asked: Params = {"contractId": market.id, "limit": _BETS}
-        bets = read_as(_BETS_SHAPE, TITLE, self._http.get("/v0/bets", asked))
-        since = dt.datetime.now(dt.UTC) - dt.timedelta(days=days)
-        found = [PricePoint(bet.createdTime, bet.probAfter) for bet in bets if bet.createdTime is not None]
-        return tuple(sorted((point for point in found if point.at >= since), key=lambda point: point.at))
 
 
 def _market(row: _Market, now: dt.datetime) -> VenueMarket:

@@ -4,12 +4,11 @@ look-ups."""
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from typing import Literal, Protocol
 
-from chordesk.models.errors import DeskError, UsageError
+from chordesk.models.errors import UsageError
 
 VenueState = Literal["open", "closed", "resolved"]
 Side = Literal["yes", "no"]
@@ -22,11 +21,10 @@ MOST_SPREAD = 0.2
 class FeeTerms:
     """A venue's fee for `contracts` at `price`: rate * contracts * (price * (1 - price)) ** exponent.
 
-    maker: rate of an order that rests first; cents: the fee of an order is rounded up to a whole cent.
+    cents: the fee of an order is rounded up to a whole cent.
     """
 
     rate: float
-    maker: float = 0.0
     exponent: float = 1.0
     cents: bool = False
 
@@ -86,14 +84,6 @@ class FoundMarkets:
 
 
 @dataclass(frozen=True, slots=True)
-class VenueLookups:
-    """Markets by id, and for each id that could not be read the reason."""
-
-    found: dict[str, VenueMarket] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class BookLevel:
     """Shares that are offered, or wanted, at a price."""
 
@@ -103,12 +93,11 @@ class BookLevel:
 
 @dataclass(frozen=True, slots=True)
 class EventBook:
-    """Offers for YES shares, the best first. whole: false where only the best level is public."""
+    """Offers for YES shares, the best first."""
 
     bids: tuple[BookLevel, ...]
     asks: tuple[BookLevel, ...]
     as_of: dt.datetime
-    whole: bool = True
 
     def offers(self, side: Side) -> tuple[BookLevel, ...]:
         """Return what a buyer of a side can take, the cheapest first: a bid for YES is an offer of NO at the rest of
@@ -116,12 +105,6 @@ class EventBook:
         if side == "yes":
             return self.asks
         return tuple(BookLevel(round(1 - level.price, 10), level.size) for level in self.bids)
-
-
-@dataclass(frozen=True, slots=True)
-class PricePoint:
-    at: dt.datetime
-    probability: float
 
 
 class EventVenue(Protocol):
@@ -136,14 +119,8 @@ class EventVenue(Protocol):
     def market(self, market_id: str) -> VenueMarket:
         """Return one market. Raises MarketError for one with other than two outcomes."""
 
-    def resolutions(self, ids: Sequence[str]) -> VenueLookups:
-        """Return these markets as they are now; one that cannot be read does not end the others."""
-
     def book(self, market: VenueMarket) -> EventBook | None:
         """Return the offers that are public, None where the venue has a pool."""
-
-    def history(self, market: VenueMarket, days: int) -> tuple[PricePoint, ...]:
-        """Return the prices of the last days, the oldest first."""
 
 
 def price_between(bid: float | None, ask: float | None) -> tuple[float | None, str]:
@@ -173,25 +150,21 @@ def taker_fee(terms: FeeTerms, price: float, contracts: float) -> float:
 
     Kalshi: 0.07 * C * P * (1 - P), rounded up to the cent. Polymarket: C * rate * (p * (1 - p)) ** exponent.
     """
-    return _fee(terms, terms.rate, price, contracts)
-
-
-def fee_per_share(terms: FeeTerms, price: float) -> float:
-    """Return the taker's fee of one share before any rounding, which an order of many shares approaches."""
-    return float(terms.rate * (price * (1 - price)) ** terms.exponent)
-
-
-def _fee(terms: FeeTerms, rate: float, price: float, contracts: float) -> float:
     if not 0 <= price <= 1:
         raise UsageError(f"price {price:g} is not from 0 to 1", remedy="give the price of a share that pays 1")
     if not contracts >= 0:
         raise UsageError(f"{contracts:g} contracts cannot be bought", remedy="give 0 or more")
     if not terms.cents:
-        return float(rate * contracts * (price * (1 - price)) ** terms.exponent)
+        return contracts * fee_per_share(terms, price)
     # In binary fractions 0.07 * 100 * 0.5 * 0.5 lies above 1.75, and would be rounded up to 1.76.
     exact, one = Decimal(str(price)), Decimal(1)
     spread = (exact * (one - exact)) ** Decimal(str(terms.exponent))
-    return float((Decimal(str(rate)) * Decimal(str(contracts)) * spread).quantize(_CENT, ROUND_CEILING))
+    return float((Decimal(str(terms.rate)) * Decimal(str(contracts)) * spread).quantize(_CENT, ROUND_CEILING))
+
+
+def fee_per_share(terms: FeeTerms, price: float) -> float:
+    """Return the taker's fee of one share before any rounding, which an order of many shares approaches."""
+    return float(terms.rate * (price * (1 - price)) ** terms.exponent)
 
 
 # The automated market maker of Manifold: k = y^p * n^(1-p) stays the same while shares change hands.
@@ -200,47 +173,10 @@ def _fee(terms: FeeTerms, rate: float, price: float, contracts: float) -> float:
 # which the buyer takes those of one side until k is restored.
 
 
-def pool_probability(pool: Pool) -> float:
-    """Return p * n / ((1 - p) * y + p * n)."""
-    weighted = pool.p * pool.no
-    return weighted / ((1 - pool.p) * pool.yes + weighted)
-
-
 def shares_for(pool: Pool, side: Side, bet: float) -> float:
     """Return the shares that a bet buys: of YES y + b - (k * (b + n)^(p-1))^(1/p), of NO alike with the sides
-    exchanged."""
+    exchanged. Without powers that overflow, (k * (b + n)^(p-1))^(1/p) is y * (n / (n + b))^((1-p)/p)."""
     if not bet >= 0:
         raise UsageError(f"a bet of {bet:g} buys nothing", remedy="give 0 or more")
-    held, other, weight = _sides(pool, side)
-    return held + bet - _restored(held, other, weight, bet)
-
-
-def after_bet(pool: Pool, side: Side, bet: float) -> Pool:
-    """Return the pool once the bet is paid and its shares are taken."""
-    held, other, weight = _sides(pool, side)
-    left = _restored(held, other, weight, bet)
-    return Pool(left, other + bet, pool.p) if side == "yes" else Pool(other + bet, left, pool.p)
-
-
-def _sides(pool: Pool, side: Side) -> tuple[float, float, float]:
-    """Return (shares of the side, of the other side, weight of the side)."""
-    if side == "yes":
-        return pool.yes, pool.no, pool.p
-    return pool.no, pool.yes, 1 - pool.p
-
-
-def _restored(held: float, other: float, weight: float, bet: float) -> float:
-    """Return the shares of the side that the pool is left with: held * (other / (other + bet))^((1-w)/w), which is
-    (k * (other + bet)^(w-1))^(1/w) without powers that overflow."""
-    return float(held * (other / (other + bet)) ** ((1 - weight) / weight))
-
-
-def looked_up(market: Callable[[str], VenueMarket], ids: Sequence[str]) -> VenueLookups:
-    """Return the markets of these ids, and the reasons of those that could not be read."""
-    lookups = VenueLookups()
-    for one in dict.fromkeys(ids):
-        try:
-            lookups.found[one] = market(one)
-        except DeskError as error:
-            lookups.failed[one] = str(error)
-    return lookups
+    held, other, weight = (pool.yes, pool.no, pool.p) if side == "yes" else (pool.no, pool.yes, 1 - pool.p)
+    return held + bet - float(held * (other / (other + bet)) ** ((1 - weight) / weight))

@@ -65,7 +65,6 @@ class Edge:
 
     @property
     def prices(self) -> tuple[float, float]:
-        """The best prices of the legs."""
         return self.legs[0].offers[0].price, self.legs[1].offers[0].price
 
 
@@ -147,7 +146,6 @@ def _gap(first: VenueMarket, second: VenueMarket, inverse: bool) -> float | None
 
 
 def _obstacle(markets: Sequence[VenueMarket], books: Sequence[EventBook | None], pair: PairState) -> str | None:
-    """Return why a difference in price is none to take, None when nothing is in the way."""
     if pair != "confirmed":
         return "a person rejected the pair" if pair == "rejected" else "no person confirmed the pair"
     for market, book in zip(markets, books, strict=True):
@@ -165,7 +163,6 @@ def _obstacle(markets: Sequence[VenueMarket], books: Sequence[EventBook | None],
 
 
 def _opposite(inverse: bool) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
-    """Return the ways to hold both outcomes, one at each venue."""
     return (("yes", "yes"), ("no", "no")) if inverse else (("yes", "no"), ("no", "yes"))
 
 
@@ -303,7 +300,6 @@ def reject_pair(
 
 
 def pair_of(session: Session, first_id: str, second_id: str, *, lock: bool = False) -> QuestionPair | None:
-    """Return the pair of two questions, in whatever order, None when there is none."""
     first, second = _ordered(first_id, second_id)
     query = select(QuestionPair).where(QuestionPair.first_id == first, QuestionPair.second_id == second)
     return session.exec(query.with_for_update() if lock else query).first()
@@ -333,12 +329,10 @@ def _decided(
 
 
 def likeness(first: str, second: str) -> float:
-    """Return rapidfuzz's ratio of two titles without case and punctuation, 0 to 100."""
     return round(fuzz.ratio(first, second, processor=utils.default_process), 2)
 
 
 def _between(first: Sequence[Question], second: Sequence[Question]) -> list[LikelyPair]:
-    """Return the likely pairs of one venue's questions with another's."""
     titles = [[utils.default_process(question.text) for question in group] for group in (first, second)]
     scores = process.cdist(*titles, scorer=fuzz.ratio, score_cutoff=LIKENESS)
     found = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from urllib.parse import quote
 
 from pydantic import Field, TypeAdapter
@@ -17,7 +17,6 @@ from chordesk.tools.venues.json_client import (
     Probability,
     Shape,
     TextsText,
-    read_as,
     unreadable,
     venue_at,
 )
@@ -28,11 +27,8 @@ from chordesk.tools.venues.markets import (
     FeeTerms,
     FoundMarkets,
     Outcome,
-    PricePoint,
-    VenueLookups,
     VenueMarket,
     VenueState,
-    looked_up,
     price_between,
 )
 
@@ -41,7 +37,6 @@ REQUESTS_A_SECOND, BURST = 20.0, 40  # 300 in ten seconds are allowed
 _MOST = 500
 _SIDES = ("Yes", "No")
 _FINAL = {0.0, 0.5, 1.0}  # what its oracle can give
-_HISTORY_MINUTES = 60
 
 
 class _Fee(Shape):
@@ -95,17 +90,8 @@ class _Book(Shape):
     asks: list[_Level]
 
 
-class _Point(Shape):
-    t: int
-    p: Probability
-
-
-class _History(Shape):
-    history: list[_Point]
-
-
 _MARKET, _MARKETS, _SEARCH = TypeAdapter(_Market), TypeAdapter(list[_Market]), TypeAdapter(_Search)
-_BOOK, _POINTS = TypeAdapter(_Book), TypeAdapter(_History)
+_BOOK = TypeAdapter(_Book)
 
 
 class Polymarket:
@@ -121,42 +107,27 @@ class Polymarket:
         """Return open markets of the events that its own search finds, or those with the highest volume."""
         if term:
             asked: Params = {"q": term, "limit_per_type": min(limit, _MOST), "events_status": "active"}
-            answer = read_as(_SEARCH, TITLE, self._markets.get("/public-search", asked))
+            answer = self._markets.get(_SEARCH, "/public-search", asked)
             rows = [row for event in answer.events or [] for row in event.markets]
             more = answer.pagination.hasMore
         else:
             count = min(limit, _MOST)
             top: Params = {"closed": "false", "limit": count, "order": "volumeNum", "ascending": "false"}
-            rows = read_as(_MARKETS, TITLE, self._markets.get("/markets", top))
+            rows = self._markets.get(_MARKETS, "/markets", top)
             more = len(rows) >= count
         return _found(rows, limit, more)
 
     def market(self, market_id: str) -> VenueMarket:
-        row = read_as(_MARKET, TITLE, self._markets.get(f"/markets/{quote(market_id, safe='')}"))
+        row = self._markets.get(_MARKET, f"/markets/{quote(market_id, safe='')}")
         if not row.two_sided:
             raise MarketError(f"{TITLE}'s market {market_id} has other outcomes than Yes and No: {row.outcomes}")
         return _market(row, dt.datetime.now(dt.UTC))
 
-    def resolutions(self, ids: Sequence[str]) -> VenueLookups:
-        return looked_up(self.market, ids)
-
     def book(self, market: VenueMarket) -> EventBook | None:
-        book = read_as(_BOOK, TITLE, self._books.get("/book", {"token_id": _token(market)}))
+        book = self._books.get(_BOOK, "/book", {"token_id": _token(market)})
         # The best level is the last of each list; sorted, it does not depend on that.
         bids, asks = (sorted(_levels(side), key=lambda level: level.price) for side in (book.bids, book.asks))
         return EventBook(tuple(reversed(bids)), tuple(asks), dt.datetime.now(dt.UTC))
-
-    def history(self, market: VenueMarket, days: int) -> tuple[PricePoint, ...]:
-        now = dt.datetime.now(dt.UTC)
-        asked: Params = {
-            "market": _token(market),
-            "startTs": int((now - dt.timedelta(days=days)).timestamp()),
-            "endTs": int(now.timestamp()),
-            "fidelity": _HISTORY_MINUTES,
-        }
-        points = read_as(_POINTS, TITLE, self._books.get("/prices-history", asked)).history
-        found = [PricePoint(dt.datetime.fromtimestamp(point.t, dt.UTC), point.p) for point in points]
-        return tuple(sorted(found, key=lambda point: point.at))
 
 
 def _found(rows: Iterable[_Market], limit: int, more: bool) -> FoundMarkets:

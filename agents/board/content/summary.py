@@ -11,7 +11,6 @@ from chordesk.agents.board.board import Board, one_line
 from chordesk.agents.board.citations import NOTE, JudgedCitation, compare
 from chordesk.agents.board.karma import (
     BoardConsensus,
-    Booking,
     Convergence,
     Herding,
     QuestionAggregate,
@@ -21,7 +20,8 @@ from chordesk.agents.board.karma import (
     log_odds,
     valid_chain,
 )
-from chordesk.models.board import ROUNDS, SignalState, VoicePosition, implied
+from chordesk.models.board import ROUNDS, SignalState, VoicePosition
+from chordesk.models.tables.board import Booking
 from chordesk.tools.scoring.statistics import DatedMean
 
 MOST_QUOTES = 3
@@ -120,7 +120,6 @@ class EpisodeTally:
 
 
 def content(tally: EpisodeTally) -> dict[str, Any]:
-    """Return the summary of an episode, ready for JSON; the same tally gives the same."""
     return {
         "episode": tally.board.number,
         "day": tally.board.day.isoformat(),
@@ -140,11 +139,11 @@ def content(tally: EpisodeTally) -> dict[str, Any]:
 
 
 def _signals(tally: EpisodeTally) -> dict[str, Any]:
-    counts = Counter(one.state for one in tally.board.signals)
+    counts = Counter(str(one.state) for one in tally.board.signals)
     used = {one.tool for one in tally.judged if one.counts}
     return {
         "states": {state.value: counts[state] for state in SignalState},
-        "offline": sorted({one.tool for one in tally.board.signals if one.state is SignalState.OFFLINE}),
+        "offline": sorted({one.tool for one in tally.board.signals if one.state == SignalState.OFFLINE}),
         "unused": sorted({one.tool for one in tally.board.live} - used),
     }
 
@@ -201,7 +200,7 @@ def _leaderboard(tally: EpisodeTally) -> list[dict[str, Any]]:
             "conduct": one.conduct,
             "episode": float(booked[one.voice]),
             "reasons": [
-                {"reason": each.reason.value, "amount": each.amount, "note": each.note}
+                {"reason": str(each.reason), "amount": each.amount, "note": each.note}
                 for each in tally.bookings
                 if each.voice == one.voice
             ],
@@ -233,7 +232,7 @@ def _disagreements(tally: EpisodeTally) -> list[dict[str, Any]]:
                     "question": one.forecast.question,
                     "round": one.round,
                     "signal": label,
-                    "implied": implied(signal),
+                    "implied": signal.implied,
                     "probability": one.forecast.probability,
                     "claim": _claim_of(one, label, tally.judged),
                 }

@@ -14,10 +14,11 @@ from chordesk.models.tables.board import Question
 from chordesk.models.text import NEW_YORK, new_york, utc_seconds
 from chordesk.tasks.cli.output import bounded, facts, paragraph, state, table
 from chordesk.tasks.cli.show.runs import SHORT_ID
-from chordesk.tasks.reading.scores import KINDS, BucketRow, MeanRow, PartRow, ScoreBoard, ScoreRow
+from chordesk.tasks.reading.scores import KINDS, PartRow, ScoreBoard, ScoreRow
 from chordesk.tools.event_positions import MOST_HEAT, EventLedger, HeldEvent
 from chordesk.tools.questions.importing import ImportReport
 from chordesk.tools.questions.resolving import NotedLine, ResolveReport
+from chordesk.tools.scoring.statistics import CalibrationRow, DatedMean
 from chordesk.tools.scoring.verdict_calibration import LEAST_DATES, VerdictOdds
 from chordesk.tools.scoring.voices import LEAST_RESOLVED
 from chordesk.tools.venues.pairs import Comparison, PairedQuestions, PairSurvey
@@ -45,13 +46,11 @@ def question_list(rows: Sequence[Question]) -> Table:
 
 
 def state_text(row: Row) -> str:
-    """Return a question's state with its outcome, and a mark where there is a note on it."""
     outcome = f" {row['outcome']:g}" if row["outcome"] is not None else ""
     return f"{row['state']}{outcome}{'*' if row['note'] else ''}"
 
 
 def question_report(found: Row) -> RenderableType:
-    """Return a question with its rule, its outcome and the evidence, and what it scores."""
     row = found["question"]
     pairs: list[tuple[str, str | Text]] = [
         ("asked by", f"{paragraph(row['author'])}, {row['source']}{_of_market(row)}"),
@@ -117,7 +116,6 @@ def _shown(value: Any) -> str:
 
 
 def resolve_report(report: ResolveReport) -> RenderableType:
-    """Return what came of each question that was due."""
     head = (
         f"{report.market} at {new_york(report.as_of)}: {len(report.resolved)} resolved, "
         f"{len(report.waiting)} past their deadline and still open"
@@ -137,12 +135,12 @@ def _noted(what: str, rows: Iterable[NotedLine]) -> list[str]:
 
 
 def import_report(report: ImportReport) -> RenderableType:
-    """Return what came of each of a venue's markets, and what was left out."""
     lines = [f"{report.venue}: {len(report.questions)} questions"]
-    for row in report.questions:
+    for line in report.questions:
+        row = line.question
         price = _probability(row.baseline) if row.baseline is not None else "not forecast"
-        closes = f"closes {_time(row.closes_at)}"
-        lines.append(f"{row.came:<9}  {row.id}  {price}, {paragraph(row.source)}, {closes}: {paragraph(row.text)}")
+        source, closes = paragraph(row.baseline_source), f"closes {_time(row.closes_at)}"
+        lines.append(f"{line.came:<9}  {row.id}  {price}, {source}, {closes}: {paragraph(row.text)}")
     lines += [f"left out: {count} {why}" for why, count in report.left_out.items()]
     if report.unpriced:
         lines.append(f"{report.unpriced} without a price are not forecast until they have one")
@@ -163,19 +161,16 @@ _PAIR_TITLE = 100
 
 
 def pairs_report(found: Sequence[PairedQuestions]) -> str:
-    """Return each pair with its questions."""
     if not found:
         return "No pairs. `desk questions pairs --suggest` looks for likely ones among the open questions of venues."
     return "\n\n".join(pair_line(one) for one in found)
 
 
 def pair_line(paired: PairedQuestions) -> str:
-    """Return a pair: its state, and a line for each question."""
     return "\n".join(_lines(paired))
 
 
 def survey_report(survey: PairSurvey) -> str:
-    """Return each pair with how it differs now, and why others were not compared."""
     parts = ["\n".join([*_lines(one.paired), f"  {_difference(one.comparison)}"]) for one in survey.compared]
     parts += [f"{pair}: {paragraph(reason)}" for pair, reason in survey.failed.items()]
     return "\n\n".join(parts) or pairs_report([])
@@ -207,7 +202,6 @@ _POSITION_TITLE = 60
 
 
 def ledger_report(ledger: EventLedger) -> RenderableType:
-    """Return the bankroll and a row for each position."""
     share = ledger.staked / ledger.bankroll if ledger.bankroll > 0 else 1.0
     head = (
         f"Account {ledger.account}: play money of {ledger.bankroll:,.2f}, {ledger.start:,.2f} at the start and "
@@ -245,7 +239,6 @@ _SCORE_COLUMNS = ("Questions", "Dates", "Brier", "Log", "Alpha")
 
 
 def score_report(board: ScoreBoard, *, in_detail: bool = False) -> RenderableType:
-    """Return the scores by kind, or all that is known of a single source."""
     states = ", ".join(f"{count} {state}" for state, count in board.questions.items()) or "none yet"
     head = [Text(f"Account {board.account}. Questions: {states}.")]
     if not board.rows:
@@ -322,13 +315,13 @@ def _detail(row: ScoreRow) -> Iterable[RenderableType]:
     yield table(("Forecast", "Questions", "Mean", "Came true", "95 %"), buckets, title="Calibration")
 
 
-def _interval(one: BucketRow) -> str:
+def _interval(one: CalibrationRow) -> str:
     return f"{one.least:.0%} to {one.most:.0%}"
 
 
-def _signed(found: MeanRow) -> str:
+def _signed(found: DatedMean) -> str:
     return f"{found.mean:+.4f} ± {found.error:.4f}" if found.error is not None else f"{found.mean:+.4f}, no error yet"
 
 
-def _share(found: MeanRow) -> str:
+def _share(found: DatedMean) -> str:
     return f"{found.mean:.1%} ± {found.error:.1%}" if found.error is not None else f"{found.mean:.1%}, no error yet"

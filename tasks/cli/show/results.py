@@ -13,18 +13,11 @@ from rich.text import Text
 from chordesk.agents.grounding.report import Grounding
 from chordesk.models.analysis import WRITES, break_even_texts
 from chordesk.models.database.artifacts import removal_note
+from chordesk.models.tables.board import Episode, Forecast, Signal, SignalCitation
 from chordesk.models.text import inert, new_york
 from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table
 from chordesk.tasks.cli.show.amounts import count_text
-from chordesk.tasks.reading.boards import (
-    BoardView,
-    ShownCitation,
-    ShownForecast,
-    ShownQuestion,
-    ShownSignal,
-    TallyView,
-    VoiceRow,
-)
+from chordesk.tasks.reading.boards import BoardView, ShownQuestion, VoiceRow
 from chordesk.tasks.reading.reports import AnalysisRow, AnalystText, GroundedReport
 from chordesk.tasks.reading.runs import BacktestView, SessionRow
 from chordesk.tasks.workflows.portfolio import ExecutedRole, HoldingResult, PortfolioResearchResult, SkippedRole, signed
@@ -235,13 +228,19 @@ def board_report(found: BoardView) -> RenderableType:
     parts: list[RenderableType] = [Text(f"Board of run {found.run_id}, {found.state}", style="bold")]
     parts += [Text("\nSignals", style="bold"), *(line for row in found.signals for line in _signal(row))]
     parts += [Text("\nQuestions", style="bold"), *(line for row in found.questions for line in _question(row))]
+    labels = {row.id: row.label for row in found.questions}
     for number in sorted({row.round for row in found.forecasts}):
         parts.append(Text(f"\nForecasts of round {number}", style="bold"))
-        parts += [line for row in found.forecasts if row.round == number for line in _forecast(row)]
+        for row in found.forecasts:
+            if row.round == number:
+                judged = [one for one in found.citations if one.forecast_id == row.id]
+                parts += _forecast(labels[row.question_id], row, judged)
     if found.positions:
         parts += [Text("\nPlay money", style="bold")]
         parts += [
-            Text(f"  {one.question} {one.side}: {one.shares:g} shares at {one.price:.2f}, cost {one.cost:.2f}")
+            Text(
+                f"  {labels[one.question_id]} {one.side}: {one.shares:g} shares at {one.price:.2f}, cost {one.cost:.2f}"
+            )
             for one in found.positions
         ]
     if (voices := voices_report(found.voices)) is not None:
@@ -251,7 +250,7 @@ def board_report(found: BoardView) -> RenderableType:
     return Group(*parts)
 
 
-def tally_report(found: TallyView) -> RenderableType:
+def tally_report(found: Episode) -> RenderableType:
     """Return the content of a tally, as it was written."""
     return Text(inert(found.content).rstrip())
 
@@ -280,12 +279,12 @@ def voices_report(rows: Sequence[VoiceRow]) -> RenderableType | None:
     return Group(Text("Voices", style="bold"), whole, *reasons)
 
 
-def _signal(row: ShownSignal) -> Iterable[RenderableType]:
+def _signal(row: Signal) -> Iterable[RenderableType]:
     confidence = f", confidence {row.confidence:.2f}" if row.confidence is not None else ""
     yield Text.assemble(
         f"  {inert(row.label)} ",
-        state(row.state.value),
-        f" {row.direction}{confidence}, of {row.owner}" if row.state.value == "live" else "",
+        state(row.state),
+        f" {row.direction}{confidence}, of {row.owner}" if row.state == "live" else "",
     )
     yield Indented(Text(paragraph(row.headline)), 4)
 
@@ -297,19 +296,22 @@ def _question(row: ShownQuestion) -> Iterable[RenderableType]:
     yield Indented(Text(f"baseline {baseline}, closes {row.closes_at:%Y-%m-%d}, {row.state}{outcome}", style="dim"), 4)
 
 
-def _forecast(row: ShownForecast) -> Iterable[RenderableType]:
+def _forecast(label: str, row: Forecast, judged: Sequence[SignalCitation]) -> Iterable[RenderableType]:
+    """Yield a forecast with code's decisions on its citations; before these, as the voice wrote them."""
     chain = f", chain {' + '.join(map(inert, row.chain))}" if row.chain else ""
-    yield Text(f"  {row.question} {row.voice}: {row.probability:.1%}, stake {row.stake:.2f}{chain}")
+    yield Text(f"  {label} {row.voice}: {row.probability:.1%}, stake {row.stake:.2f}{chain}")
     yield Indented(Text(paragraph(row.because), style="dim"), 4)
-    for one in row.citations:
-        yield Indented(_citation(one), 4)
+    for one in judged:
+        word, style = ("counts", "green") if one.counts else ("void", "yellow")
+        yield Indented(_citation(one.label, one.stance, (word, style), one.reason, one.claim), 4)
+    for cited in () if judged else row.citations:
+        waiting = ("not judged yet", "dim")
+        yield Indented(_citation(cited["signal"], cited["stance"], waiting, None, cited["claim"]), 4)
 
 
-def _citation(one: ShownCitation) -> Text:
-    counts = "not judged yet" if one.counts is None else "counts" if one.counts else "void"
-    style = "green" if one.counts else "dim" if one.counts is None else "yellow"
-    why = f" ({paragraph(one.reason)})" if one.reason else ""
-    return Text.assemble(f"{inert(one.label)} {one.stance} ", (counts, style), f"{why}: {paragraph(one.claim)}")
+def _citation(label: str, stance: str, decided: tuple[str, str], reason: str | None, claim: str) -> Text:
+    why = f" ({paragraph(reason)})" if reason else ""
+    return Text.assemble(f"{inert(label)} {stance} ", decided, f"{why}: {paragraph(claim)}")
 
 
 def portfolio_research(result: PortfolioResearchResult) -> RenderableType:

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Response
 from chordesk.models.board import QuestionSource, QuestionState
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import UsageError
-from chordesk.models.tables.board import Question
+from chordesk.models.tables.board import Episode, Question
 from chordesk.models.tables.runs import Run, research_run
-from chordesk.tasks.reading.boards import BoardView, TallyView, board_view, tally_of
+from chordesk.tasks.reading.boards import BoardView, board_view
 from chordesk.tasks.reading.scores import ScoreBoard, ScoreKind, question_view, scores
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
@@ -47,11 +47,11 @@ def run_board(context: Context, run_id: Id) -> BoardView:
 
 
 @router.get("/runs/{run_id}/episode")
-def run_episode(context: Context, run_id: Id) -> TallyView:
+def run_episode(context: Context, run_id: Id) -> Episode:
     """Show the tally of a run's board: its content as markdown, and as JSON in `summary`."""
     with context.store.read() as session:
         run = by_prefix(session, Run, run_id)
-        found = tally_of(session, research_run(run))
+        found = session.get(Episode, research_run(run))
     if found is None:
         raise UsageError(f"run {run.id} has no tally", remedy="an episode has one at its end")
     return found

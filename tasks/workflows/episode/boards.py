@@ -11,12 +11,11 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-import sqlalchemy
 from sqlmodel import Session, col, func, select
 
-from chordesk.agents.board.board import Board, PastPosition, PastRecord, board_text, voice_memory
+from chordesk.agents.board.board import Board, PastRecord, board_text, voice_memory
 from chordesk.agents.subjects import CitedFinding, SymbolForecast, VoiceSubject, voice_subject
-from chordesk.models.board import ROUNDS, BoardQuestion, BoardSignal, KarmaSum, VoiceForecast, VoicePosition
+from chordesk.models.board import ROUNDS, BoardQuestion, KarmaSum, VoiceForecast, VoicePosition
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import (
@@ -29,7 +28,6 @@ from chordesk.models.tables.board import (
     SignalCitation,
 )
 from chordesk.models.tables.runs import Run
-from chordesk.tools.questions.reading import known_column
 from chordesk.tools.scoring.statistics import ScoredForecast, alpha, brier, mean_of
 from chordesk.tools.scoring.track_records import voice_forecasts
 from chordesk.tools.scoring.voices import BLIND, INFORMED, error_correlation, last_positions
@@ -110,15 +108,12 @@ def board_questions(session: Session, run_id: str) -> tuple[BoardQuestion, ...]:
     return tuple(sorted(found, key=lambda one: label_order(one.label)))
 
 
-def board_signals(session: Session, run_id: str) -> tuple[BoardSignal, ...]:
-    """Return the signals of a run's board by tool and label."""
+def board_signals(session: Session, run_id: str) -> tuple[Signal, ...]:
     rows = session.exec(select(Signal).where(Signal.run_id == run_id)).all()
-    ordered = sorted(rows, key=lambda row: (row.tool, label_order(row.label)))
-    return tuple(BoardSignal.model_validate(row, from_attributes=True) for row in ordered)
+    return tuple(sorted(rows, key=lambda row: (row.tool, label_order(row.label))))
 
 
 def positions(session: Session, run_id: str) -> tuple[VoicePosition, ...]:
-    """Return the forecasts of a run by round, voice and question."""
     labels = select(EpisodeQuestion.question_id, EpisodeQuestion.label).where(EpisodeQuestion.run_id == run_id)
     label_of = dict(session.exec(labels).all())
     rows = session.exec(select(Forecast).where(Forecast.run_id == run_id)).all()
@@ -169,19 +164,11 @@ def karma_of(session: Session, account: str, voice: str, until: dt.datetime) -> 
     return {KarmaSum(ledger): float(amount) for ledger, amount in rows}
 
 
-def _past(session: Session, run: Run, voice: str, now: dt.datetime) -> list[PastPosition]:
-    """Return a voice's last forecasts on the run's market, each question of a run once: the last round's."""
+def _past(session: Session, run: Run, voice: str, now: dt.datetime) -> list[tuple[Forecast, Question]]:
+    """Return a voice's last forecasts on the run's market with their questions, each question of a run once: the last
+    round's."""
     newest = (
-        sqlalchemy.select(
-            col(Forecast.run_id),
-            col(Question.id),
-            col(Question.text),
-            col(Forecast.probability),
-            col(Forecast.baseline),
-            col(Forecast.market_at),
-            col(Question.outcome),
-            known_column(),
-        )
+        select(Forecast, Question)
         .join(Question, col(Question.id) == col(Forecast.question_id))
         .join(Run, col(Run.id) == col(Forecast.run_id))
         .where(
@@ -195,8 +182,7 @@ def _past(session: Session, run: Run, voice: str, now: dt.datetime) -> list[Past
         .order_by(col(Forecast.market_at).desc(), col(Forecast.round), col(Forecast.id))
         .limit(_LAST)
     )
-    rows = session.execute(newest)
-    return list({(run_id, question): PastPosition(*values) for run_id, question, *values in rows}.values())
+    return list({(row.run_id, row.question_id): (row, question) for row, question in session.exec(newest)}.values())
 
 
 def correlation_of(forecasts: Sequence[ScoredForecast]) -> float | None:

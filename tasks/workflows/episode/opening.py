@@ -224,14 +224,12 @@ def left_out(run: Run, context: ToolContext, symbols: ChosenSymbols, chosen: Seq
 
 
 def _bought(session: Session, run: Run) -> list[str]:
-    """Return the symbols that a run rated BUY, by rank."""
     rows = select(Verdict.symbol).join(Candidate, col(Candidate.id) == col(Verdict.candidate_id))
     bought = rows.where(Verdict.run_id == run.id, Verdict.rating == Rating.BUY)
     return list(session.exec(bought.order_by(col(Candidate.rank))).all())
 
 
 def _named(session: Session, run: Run, context: ToolContext) -> list[Chosen]:
-    """Return the questions that a person named and that are open now, in the order given."""
     if not run.params["questions"]:
         return []
     order = {one: place for place, one in enumerate(run.params["questions"])}
@@ -240,7 +238,6 @@ def _named(session: Session, run: Run, context: ToolContext) -> list[Chosen]:
 
 
 def _of_verdicts(session: Session, run: Run, context: ToolContext, symbols: Sequence[str]) -> list[Chosen]:
-    """Return the questions by which a run's BUY verdicts are scored, by rank; they were written with the verdicts."""
     rows = session.exec(
         select(Question, Verdict.symbol)
         .join(VerdictQuestion, col(VerdictQuestion.question_id) == col(Question.id))
@@ -283,7 +280,6 @@ def brief(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 
 def plan_of(session: Session, run: Run, context: ToolContext) -> EpisodePlan:
-    """Return the plan of a run's rounds: voices by their records, and tools that the last episode did not use."""
     settings, now = context.settings, context.clock.now()
     rounds = int(run.params["rounds"]) if run.kind == RunKind.EPISODE else settings.rounds
     voices = [voice.key for voice in voices_of(settings)]

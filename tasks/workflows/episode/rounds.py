@@ -78,7 +78,6 @@ def stop_voice(store: Store, run_id: str, voice: str, by: str, interrupt: Interr
 
 
 def _mark(session: Session, run_id: str, voice: str, by: str) -> int:
-    """Note on each open step of a voice the person that stopped it; return how many there are."""
     steps = _open(session, run_id, voice)
     for step in steps:
         step.payload = {**step.payload, STOPPED: by}
@@ -92,7 +91,6 @@ def _open(session: Session, run_id: str, voice: str) -> list[Step]:
 
 
 def _running(session: Session, step_ids: list[str]) -> list[tuple[str, str]]:
-    """Return thread and turn of the turns that run for these steps."""
     rows = session.exec(
         select(RuntimeConversation.thread_id, RuntimeConversation.active_turn_id).where(
             col(RuntimeConversation.step_id).in_(step_ids),
@@ -108,7 +106,6 @@ _views = RoundViews()
 
 
 def round_name(number: int) -> str:
-    """Return the subject of a round's steps."""
     return f"{ROUND_PREFIX}{number}"
 
 
@@ -145,7 +142,6 @@ def run_voice(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 
 def stopped_by(payload: Mapping[str, Any]) -> str | None:
-    """Return why a voice takes no turn, None when no person interrupted it."""
     person = payload.get(STOPPED)
     return f"interrupted by {person}" if person else None
 

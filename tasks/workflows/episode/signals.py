@@ -9,9 +9,9 @@ from typing import Any
 
 from chordesk.agents.board.voices import VOICES, owner_of
 from chordesk.models.analysis import Depth
-from chordesk.models.board import Harvest, SignalFinding, SignalState, implied
+from chordesk.models.board import Harvest, SignalState, implied
 from chordesk.models.states import StepKind
-from chordesk.models.tables.board import Signal
+from chordesk.models.tables.board import Signal, SignalFinding
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.runs import Step
 from chordesk.tasks.bootstrap import Desk
@@ -28,7 +28,6 @@ OWN_RECORDS = "the desk"  # source of what code states about a tool
 
 
 def harvest_steps(parent: str) -> list[NewStep]:
-    """Return a step for each tool."""
     return [NewStep(StepKind.HARVEST, parent, tool) for tool in HARVESTERS]
 
 
@@ -72,7 +71,6 @@ def tombstone(run_id: str, step_id: str, tool: str, reason: str, now: dt.datetim
 
 
 def lost_with_its_worker(step: Step, now: dt.datetime) -> Signal:
-    """Return the tombstone of a tool that left nothing."""
     return tombstone(step.run_id, step.id, step.subject, step.error or "its step left nothing", now)
 
 
@@ -128,21 +126,17 @@ class EpisodePlan:
     unused: tuple[str, ...] = ()
 
     def payload(self) -> dict[str, Any]:
-        """Return the plan as the payload of a step."""
         found = asdict(self)
         return {**found, "extinct": list(self.extinct), "unused": list(self.unused)}
 
     def in_round(self, number: int) -> list[str]:
-        """Return the voices that take part in a round."""
         return [voice for voice, plan in self.voices.items() if plan.rounds >= number]
 
     def of_voice(self, voice: str) -> dict[str, Any]:
-        """Return the payload of one voice's step."""
         plan = self.voices[voice]
         return {"unused": list(self.unused), "depth": plan.depth, "tier": plan.tier}
 
 
 def plan_in(payload: Mapping[str, Any]) -> EpisodePlan:
-    """Return the plan in a step's payload."""
     voices = {voice: PlannedVoice(**one) for voice, one in payload["voices"].items()}
     return EpisodePlan(int(payload["rounds"]), voices, tuple(payload["extinct"]), tuple(payload["unused"]))

@@ -16,14 +16,14 @@ from sqlmodel import Session, col, select
 
 from chordesk.agents.board.citations import JudgedCitation, judge
 from chordesk.agents.board.content import EpisodeTally, VoiceStanding, content, markdown
-from chordesk.agents.board.karma import Booking, aggregate, conduct, convergence, herding, resolved
+from chordesk.agents.board.karma import aggregate, conduct, convergence, herding, resolved
 from chordesk.agents.board.voices import VOICES, voice_of
 from chordesk.models import event_log
 from chordesk.models.board import KarmaReason, KarmaSum, VoiceForecast, VoicePosition
 from chordesk.models.errors import NotConfigured
 from chordesk.models.events import written
 from chordesk.models.states import StepKind
-from chordesk.models.tables.board import Episode, Forecast, KarmaEntry, Question, Signal, SignalCitation
+from chordesk.models.tables.board import Booking, Episode, Forecast, KarmaEntry, Question, Signal, SignalCitation
 from chordesk.models.tables.columns import dialect_insert, new_id, utcnow
 from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Run, Step
@@ -114,11 +114,11 @@ def _earned(session: Session, question: Question, runs: Sequence[Forecast]) -> l
     assert question.outcome is not None, "a void question books nothing"
     key = f"question:{question.id}"
     each = [resolved(_position(row), question.outcome, row.baseline, _disagreed(session, row), key=key) for row in runs]
-    gains = [one.amount for bookings in each for one in bookings if one.reason is KarmaReason.ALPHA]
-    (skill,) = [one for one in each[-1] if one.reason is KarmaReason.ALPHA]
+    gains = [one.amount for bookings in each for one in bookings if one.reason == KarmaReason.ALPHA]
+    (skill,) = [one for one in each[-1] if one.reason == KarmaReason.ALPHA]
     mean = math.fsum(gains) / len(gains)
-    others = [one for one in each[-1] if one.reason is not KarmaReason.ALPHA]
-    return [Booking(skill.voice, skill.ledger, skill.reason, mean, skill.key, skill.note, skill.question), *others]
+    others = [one for one in each[-1] if one.reason != KarmaReason.ALPHA]
+    return [skill.model_copy(update={"amount": mean}), *others]
 
 
 def _position(row: Forecast) -> VoicePosition:
@@ -139,22 +139,11 @@ def _disagreed(session: Session, row: Forecast) -> dict[str, float | None]:
     return dict(found)
 
 
-def entry_of(account: str, run_id: str, one: Booking, market_at: Any, question_id: str | None = None) -> KarmaEntry:
+def entry_of(
+    account: str, run_id: str, one: Booking, market_at: dt.datetime, question_id: str | None = None
+) -> KarmaEntry:
     """Return the row of a booking. market_at: market time."""
-    return KarmaEntry(
-        id=new_id(),
-        created_at=utcnow(),
-        account=account,
-        voice=one.voice,
-        ledger=one.ledger.value,
-        reason=one.reason.value,
-        amount=one.amount,
-        key=one.key,
-        run_id=run_id,
-        question_id=question_id,
-        market_at=market_at,
-        note=one.note,
-    )
+    return KarmaEntry(**one.model_dump(), account=account, run_id=run_id, question_id=question_id, market_at=market_at)
 
 
 def book(session: Session, entries: Sequence[KarmaEntry]) -> None:
@@ -198,7 +187,6 @@ def tally(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 
 def tally_of(session: Session, run: Run, plan: EpisodePlan, now: dt.datetime) -> EpisodeTally:
-    """Return what code makes of an episode, before its bookings are written. now: market time."""
     board, held = read_board(session, run, exchange_day(now)), positions(session, run.id)
     judged = [one for position in held for one in judge(position, board)]
     steps = session.exec(select(Step).where(Step.run_id == run.id, Step.kind == StepKind.VOICE)).all()
@@ -287,6 +275,5 @@ def _write(session: Session, run: Run, found: EpisodeTally, now: dt.datetime) ->
 
 
 def _standing(session: Session, run: Run, one: VoiceStanding, now: dt.datetime) -> VoiceStanding:
-    """Return a voice's standing with its sums after this episode."""
     sums = karma_of(session, run.account, one.voice, now)
     return replace(one, conduct=sums.get(KarmaSum.CONDUCT, 0.0), skill=sums.get(KarmaSum.SKILL, 0.0))

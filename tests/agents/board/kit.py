@@ -8,16 +8,17 @@ from typing import Any
 
 from chordesk.agents.board.board import Board
 from chordesk.agents.board.citations import JudgedCitation, judge
-from chordesk.agents.board.karma import Booking, conduct
+from chordesk.agents.board.karma import conduct
 from chordesk.models.board import (
     BoardQuestion,
-    BoardSignal,
     CitationStance,
     CitedSignal,
     SignalState,
     VoiceForecast,
     VoicePosition,
+    implied,
 )
+from chordesk.models.tables.board import Booking, Signal
 
 NOW = dt.datetime(2026, 2, 17, 21, 0, tzinfo=dt.UTC)
 FUNDING = (
@@ -39,7 +40,7 @@ AUDIT = (
 )
 
 
-def signal(tool: str, headline: str, **changes: Any) -> BoardSignal:
+def signal(tool: str, headline: str, **changes: Any) -> Signal:
     made: dict[str, Any] = {
         "label": f"{tool}-1",
         "id": f"id-{tool}",
@@ -51,7 +52,9 @@ def signal(tool: str, headline: str, **changes: Any) -> BoardSignal:
         "source": "a venue",
         "as_of": NOW,
     }
-    return BoardSignal.model_validate(made | changes)
+    found = Signal(run_id="run-9", **made | changes)
+    found.implied = implied(found)
+    return found
 
 
 def question(label: str, **changes: Any) -> BoardQuestion:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.board.board import MOST_CHARS, PastPosition, PastRecord, board_text, pairs, voice_memory
+from chordesk.agents.board.board import MOST_CHARS, PastRecord, board_text, pairs, voice_memory
 from chordesk.models.board import KarmaSum
+from chordesk.models.tables.board import Forecast, Question
 from chordesk.tools.scoring.statistics import DatedMean
 from tests.agents.board.kit import BOARD, FUNDING, question, signal
 
@@ -114,9 +115,13 @@ RECORD = PastRecord(DatedMean(0.2312, 0.01, 40, 12), DatedMean(0.0188, 0.0072, 4
 KARMA = {KarmaSum.CONDUCT: 3.5, KarmaSum.SKILL: -12.25}
 
 
-def past(days: int, outcome: float | None = None, known: int | None = None, text: str = "Will A rise?") -> PastPosition:
-    at = NOW - days * DAY
-    return PastPosition(text, 0.62, 0.5, at, outcome, None if known is None else NOW - known * DAY)
+def past(
+    days: int, outcome: float | None = None, known: int | None = None, text: str = "Will A rise?"
+) -> tuple[Forecast, Question]:
+    """A forecast so many days ago; its outcome was known so many days ago, or is known in 90 days."""
+    closes = NOW + 90 * DAY if known is None else NOW - known * DAY
+    question = Question(text=text, outcome=outcome, closes_at=closes)
+    return Forecast(probability=0.62, baseline=0.5, market_at=NOW - days * DAY), question
 
 
 def test_a_memory_with_every_part() -> None:

@@ -241,7 +241,7 @@ class TestResolution:
         self, implied: dict[str, float | None], outcome: float, books: bool
     ) -> None:
         found = resolved(position(probability=0.4), outcome, 0.5, implied, key="run-9:Q1")
-        amounts = [one.amount for one in found if one.reason is KarmaReason.DISAGREED]
+        amounts = [one.amount for one in found if one.reason == KarmaReason.DISAGREED]
         assert amounts == ([0.5] if books else [])
 
     def test_both_rounds_have_the_same_keys(self) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from chordesk.models.board import MAX_FINDINGS, Harvest, SignalFinding, concerns, implied
+from chordesk.models.board import MAX_FINDINGS, Harvest, concerns, implied
+from chordesk.models.tables.board import SignalFinding
 
 
 def finding(**values: Any) -> SignalFinding:

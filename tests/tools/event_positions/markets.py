@@ -6,7 +6,7 @@ import datetime as dt
 from typing import Any
 
 from chordesk.tools.venues.kalshi import FEE as KALSHI
-from chordesk.tools.venues.markets import NO_FEE, BookLevel, EventBook, Pool, VenueMarket, pool_probability
+from chordesk.tools.venues.markets import NO_FEE, BookLevel, EventBook, Pool, VenueMarket
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -35,8 +35,8 @@ def market_of(venue: str = "kalshi", market_id: str = "KX-1", **changes: Any) ->
 
 def pool_market(yes: float = 1000, no: float = 1000, p: float = 0.5) -> VenueMarket:
     """An open market of Manifold with this pool."""
-    pool = Pool(yes, no, p)
-    return market_of("manifold", "m1", fee=NO_FEE, pool=pool, probability=pool_probability(pool), play_money=True)
+    price = p * no / ((1 - p) * yes + p * no)
+    return market_of("manifold", "m1", fee=NO_FEE, pool=Pool(yes, no, p), probability=price, play_money=True)
 
 
 def book_of(bids: list[tuple[float, float]], asks: list[tuple[float, float]]) -> EventBook:

@@ -21,7 +21,7 @@ def test_a_position_is_paid_by_the_first_outcome_and_keeps_it(
     store: Store, far: FarVenues, settings: Settings, market: ReplayMarket
 ) -> None:
     venues = build_venues(settings)
-    question = import_one(store, venues["kalshi"], "KX-1", "Ada").questions[0].id
+    question = import_one(store, venues["kalshi"], "KX-1", "Ada").questions[0].question.id
     with store.session() as session:
         run_id = add_run(session).id
     (staked,) = stake_run(store, settings, run_id, {question: 0.9}, venues)

@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 
 from chordesk.agents.board.citations import unsupported
-from chordesk.models.board import MAX_FINDINGS, BoardQuestion, BoardSignal, Harvest, SignalFinding, SignalState
+from chordesk.models.board import MAX_FINDINGS, BoardQuestion, Harvest, SignalState
+from chordesk.models.tables.board import Signal, SignalFinding
 from chordesk.tools.board.context import HarvestContext, symbols_of
 from chordesk.tools.board.registry import HARVESTERS, MAX_DATA_BYTES, Tombstone, run_harvester
 from chordesk.tools.registry import ToolContext
@@ -72,7 +73,7 @@ def check(finding: SignalFinding, context: HarvestContext) -> None:
     assert len(written) <= MAX_DATA_BYTES
     assert orjson.loads(written) == finding.data, "nothing in it is lost as JSON: no NaN, no date"
     assert unsourced(finding.headline, finding.data) == []
-    signal = BoardSignal(
+    signal = Signal(
         **{**dict(finding), "headline": ""}, label="tool-1", id="1", tool="tool", owner="desk", state=SignalState.LIVE
     )
     assert unsupported(finding.headline, signal, question("Q", text="?", baseline=None), 0.5, []) == [], (

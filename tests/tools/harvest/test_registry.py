@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from chordesk.agents.board.voices import VOICES
-from chordesk.models.board import Harvest, SignalFinding
+from chordesk.models.board import Harvest
 from chordesk.models.errors import MarketUnavailable, NotConfigured
+from chordesk.models.tables.board import SignalFinding
 from chordesk.tools.board.context import HarvestContext
 from chordesk.tools.board.registry import HARVESTERS, MAX_DATA_BYTES, Harvester, Tombstone, run_harvester
 from chordesk.tools.market.clock import ReplayClock

@@ -10,7 +10,9 @@ from sqlmodel import Session
 from chordesk.models.tables.board import Episode, Forecast, KarmaEntry, Question, Signal, SignalCitation
 from chordesk.models.tables.runs import Run
 from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
+from chordesk.tools.questions.asking import relative_questions, store_relative
 from tests.tools.ledger_rows import add, add_run, add_turn
 
 # Ten sessions after the first Monday of March 2010.
@@ -95,3 +97,8 @@ def add_signal(session: Session, run: Run, tool: str, state: str = "live") -> Si
 def add_citation(session: Session, forecast: Forecast, signal: Signal, *, counts: bool, ordinal: int = 0) -> None:
     values = {"ordinal": ordinal, "label": signal.label, "stance": "build", "claim": "so", "counts": counts}
     add(session, SignalCitation(run_id=forecast.run_id, forecast_id=forecast.id, signal_id=signal.id, **values))
+
+
+def desk_questions(session: Session, market: MarketData, *asked: Any, **values: Any) -> list[Question]:
+    """The desk's questions on symbols, as an episode writes them."""
+    return store_relative(session, relative_questions(market, *asked, **values))

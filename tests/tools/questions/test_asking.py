@@ -18,11 +18,11 @@ from chordesk.models.tables.runs import Verdict
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import LiveClock
 from chordesk.tools.market.replay.market import ReplayData
-from chordesk.tools.questions.asking import base_day, desk_questions, unaskable, verdict_question
+from chordesk.tools.questions.asking import base_day, unaskable, verdict_question
 from chordesk.tools.questions.resolving import rule_of
 from tests.tools.ledger_rows import add_candidate, add_run, add_verdict
 from tests.tools.market.far_market import FarMarket
-from tests.tools.questions.rows import ASKED, CLOSED, on
+from tests.tools.questions.rows import ASKED, CLOSED, desk_questions, on
 
 
 def test_a_question_names_its_universe_its_sessions_and_its_closing(store: Store, data: ReplayData) -> None:

@@ -33,7 +33,7 @@ def test_open_markets_on_a_term_become_questions(store: Store, far: FarVenues, v
         "e": manifold_row("e", "Rain yesterday?", closeTime=int(in_days(-1).timestamp() * 1000)),
     }
     report = import_term(store, build_venue("manifold", venue_settings), "rain", 10, "Ann")
-    assert [(line.came, line.text, line.baseline) for line in report.questions] == [
+    assert [(line.came, line.question.text, line.question.baseline) for line in report.questions] == [
         ("new", "Will it rain in May?", 0.3)
     ]
     assert report.left_out["with other than two outcomes"] == 1
@@ -65,8 +65,8 @@ def test_importing_again_refreshes_the_price_and_the_closing(
     (first,) = import_one(store, venue, "7", "Ann").questions
     far.polymarket["7"] = polymarket_row("7", "Will it rain?", 0.6, 0.64, endDate="2099-01-01T00:00:00Z")
     (again,) = import_one(store, venue, "7", "Bob").questions
-    assert (first.id, first.came, first.baseline) == (again.id, "new", pytest.approx(0.22))
-    assert (again.came, again.baseline) == ("refreshed", pytest.approx(0.62))
+    assert (first.question.id, first.came) == (again.question.id, "new")
+    assert (again.came, again.question.baseline) == ("refreshed", pytest.approx(0.62))
     (row,) = stored(store).values()
     assert (row.closes_at.year, row.author) == (2099, "Ann")
 
@@ -81,7 +81,7 @@ def test_a_closed_market_is_refused_unless_it_is_a_question(
         far.manifold[id_] = manifold_row(id_, "Rain?", isResolved=True, resolution="YES")
     (line,) = import_one(store, venue, "a", "Ann").questions
     assert line.came == "refreshed"
-    assert stored(store)["a"].note == f"manifold has resolved it: desk questions resolve {line.id}"
+    assert stored(store)["a"].note == f"manifold has resolved it: desk questions resolve {line.question.id}"
     assert stored(store)["a"].state == "open"
     with pytest.raises(UsageError, match="manifold has its market b resolved: no forecast"):
         import_one(store, venue, "b", "Ann")
@@ -111,7 +111,7 @@ def test_an_outcome_stays_when_its_venue_takes_it_back(store: Store) -> None:
     """Each contradiction is added to the evidence once, and later ones after it."""
     with store.session() as session:
         (line,) = import_markets(session, [market_of()], "Ann")
-        settle(session, line.id, Resolved(1.0, {"source": "kalshi"}), "code", NOW + dt.timedelta(days=1))
+        settle(session, line.question.id, Resolved(1.0, {"source": "kalshi"}), "code", NOW + dt.timedelta(days=1))
     later = NOW + dt.timedelta(days=2)
     for _ in range(2):
         with store.session() as session:
@@ -139,6 +139,6 @@ def test_only_a_later_statement_of_the_venue_itself_contradicts(
 ) -> None:
     with store.session() as session:
         (line,) = import_markets(session, [market_of()], "Ann")
-        settle(session, line.id, Resolved(None, {"source": source}), "code", NOW + dt.timedelta(days=1))
-        question = session.get_one(Question, line.id)
+        settle(session, line.question.id, Resolved(None, {"source": source}), "code", NOW + dt.timedelta(days=1))
+        question = session.get_one(Question, line.question.id)
         assert refresh(question, market_of(as_of=NOW + dt.timedelta(days=days))) == came

@@ -14,11 +14,10 @@ from chordesk.models.tables.board import Question
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ReplayData
-from chordesk.tools.questions.asking import desk_questions
 from chordesk.tools.questions.medians import Resolved
 from chordesk.tools.questions.person import add_question, entered, moment_of, outcome_of
 from chordesk.tools.questions.resolving import settle
-from tests.tools.questions.rows import ASKED, on, person_question
+from tests.tools.questions.rows import ASKED, desk_questions, on, person_question
 
 NOW = ReplayClock(ASKED).now()
 SOON = NOW + dt.timedelta(days=3)

@@ -8,7 +8,6 @@ from chordesk.models.board import QuestionSource, QuestionState
 from chordesk.models.database.store import Store
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ReplayData
-from chordesk.tools.questions.asking import desk_questions
 from chordesk.tools.questions.medians import Resolved
 from chordesk.tools.questions.reading import choose, list_questions, unused_tools
 from chordesk.tools.questions.resolving import resolve_due, settle
@@ -20,6 +19,7 @@ from tests.tools.questions.rows import (
     add_episode,
     add_forecast,
     add_signal,
+    desk_questions,
     on,
     person_question,
 )

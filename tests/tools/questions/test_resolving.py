@@ -16,12 +16,11 @@ from chordesk.models.tables.board import Episode, EpisodeQuestion, EventPosition
 from chordesk.models.tables.runs import Run
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
 from chordesk.tools.market.replay.market import ReplayData
-from chordesk.tools.questions.asking import desk_questions
 from chordesk.tools.questions.medians import Resolved
 from chordesk.tools.questions.resolving import book_late, is_under_way, keep_open, resolve_due, settle, unbooked
 from tests.examples import examples
 from tests.tools.ledger_rows import add, add_run
-from tests.tools.questions.rows import ASKED, CLOSED, add_forecast, add_skill, on, person_question
+from tests.tools.questions.rows import ASKED, CLOSED, add_forecast, add_skill, desk_questions, on, person_question
 
 NAMES = ["AAPL", "IBM", "XOM"]
 QUIET = settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -12,13 +12,12 @@ from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Question
 from chordesk.tools.market.replay.market import ReplayData
-from chordesk.tools.questions.asking import desk_questions
 from chordesk.tools.questions.importing import import_markets, import_one, resolution_of, watched
 from chordesk.tools.questions.resolving import ResolveReport, resolve_due
 from chordesk.tools.venues.factory import build_venues
 from tests.fakes.venues import FarVenues, Fault, kalshi_row, manifold_row
 from tests.tools.event_positions.markets import NOW, market_of
-from tests.tools.questions.rows import ASKED, CLOSED, on
+from tests.tools.questions.rows import ASKED, CLOSED, desk_questions, on
 
 PASSED = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
 
@@ -31,7 +30,7 @@ def asked(store: Store, far: FarVenues, venue_settings: Settings) -> dict[str, s
     ids = {}
     for name, market in (("manifold", "m"), ("kalshi", "K-1")):
         (line,) = import_one(store, build_venues(venue_settings)[name], market, "Ann").questions
-        ids[market] = line.id
+        ids[market] = line.question.id
     with store.session() as session:
         row = session.get_one(Question, ids["K-1"])
         row.opens_at, row.closes_at = PASSED - dt.timedelta(days=1), PASSED
@@ -157,7 +156,7 @@ def test_the_watch_is_of_what_is_open_and_what_has_just_ended(store: Store) -> N
             import_markets(session, [market], "Ann")
         for name, days in (("ended", -2), ("old", -20)):
             (line,) = import_markets(session, [market_of(market_id=name)], "Ann")
-            row = session.get_one(Question, line.id)
+            row = session.get_one(Question, line.question.id)
             row.state, row.outcome, row.resolved_at = "resolved", 1.0, NOW + dt.timedelta(days=days)
         session.flush()
         assert [row.external_id for row in watched(session, ["kalshi"], NOW)] == ["late", "soon", "later", "ended"]

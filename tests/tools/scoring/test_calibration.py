@@ -18,7 +18,7 @@ def test_a_table_by_hand() -> None:
     assert [(row.low, row.high, row.n) for row in rows] == [(0.1, 0.2, 1), (0.6, 0.7, 3), (0.9, 1.0, 1)]
     middle = rows[1]
     assert (middle.forecast, middle.rate) == pytest.approx((1.9 / 3, 2 / 3))
-    assert middle.interval == wilson(2, 3)
+    assert (middle.least, middle.most) == wilson(2, 3)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.sampled_from([0.0, 0.4, 1.0])), max_size=60), st.integers(1, 20))
@@ -28,7 +28,7 @@ def test_each_forecast_is_in_one_row(points: list[tuple[float, float]], buckets:
     assert [row.low for row in rows] == sorted({row.low for row in rows})
     for row in rows:
         assert row.low - 1e-6 <= row.forecast <= row.high + 1e-6
-        assert row.interval.low - 1e-9 <= row.rate <= row.interval.high + 1e-9
+        assert row.least - 1e-9 <= row.rate <= row.most + 1e-9
     assert sum(row.n * row.rate for row in rows) == pytest.approx(sum(outcome for _, outcome in points))
 
 
@@ -42,13 +42,13 @@ def drawn(push: float) -> list[tuple[float, float]]:
 
 def test_a_calibrated_voice_lies_in_its_intervals() -> None:
     rows = calibration_table(drawn(1.0))
-    assert sum(row.interval.low <= row.forecast <= row.interval.high for row in rows) >= len(rows) - 1
+    assert sum(row.least <= row.forecast <= row.most for row in rows) >= len(rows) - 1
 
 
 def test_an_overconfident_voice_lies_outside_at_both_ends() -> None:
     rows = calibration_table(drawn(1.6))
-    assert rows[0].forecast < rows[0].interval.low
-    assert rows[-1].forecast > rows[-1].interval.high
+    assert rows[0].forecast < rows[0].least
+    assert rows[-1].forecast > rows[-1].most
 
 
 def test_bad_input_is_refused() -> None:

@@ -7,15 +7,15 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from chordesk.tools.scoring.statistics import score
-from chordesk.tools.scoring.track_records import Judgement, rates, walked
+from chordesk.tools.scoring.statistics import ScoredForecast, score
+from chordesk.tools.scoring.track_records import rates, walked
 
 START = dt.datetime(2026, 1, 5, 20, tzinfo=dt.UTC)
 
 
-def judgement(question: str, outcome: float, day: float, label: str = "BUY high", closes: float = 14) -> Judgement:
+def judgement(question: str, outcome: float, day: float, label: str = "BUY high", closes: float = 14) -> ScoredForecast:
     at = START + dt.timedelta(days=day)
-    return Judgement("BUY", label, question, at, at + dt.timedelta(days=closes), 0.5, outcome)
+    return ScoredForecast("BUY", question, at, at + dt.timedelta(days=closes), 0.5, 0.5, outcome, label=label)
 
 
 def test_a_record_grows_by_what_was_known() -> None:

@@ -1,10 +1,9 @@
-""""""
+"""Prices, fees, pools, and outcomes that a venue takes back."""
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
-import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -18,10 +17,8 @@ from chordesk.tools.venues.markets import (
     Side,
     VenueMarket,
     VenueState,
-    after_bet,
     changed_resolution,
     fee_per_share,
-    pool_probability,
     price_between,
     shares_for,
     taker_fee,
@@ -53,7 +50,7 @@ def test_a_price_is_midway_only_between_two_close_sides(
     ],
 )
 def test_a_resolution_that_changes_is_seen(state: VenueState, outcome: Outcome | None, text: str | None) -> None:
-    assert changed_resolution(dataclasses.replace(MARKET, state=state, outcome=outcome), 1.0) == text
+    assert changed_resolution(replace(MARKET, state=state, outcome=outcome), 1.0) == text
 
 
 prices = st.integers(1, 99).map(lambda cents: cents / 100)
@@ -91,49 +88,30 @@ pools = st.builds(Pool, amounts, amounts, st.floats(0.05, 0.95))
 sides = st.sampled_from(("yes", "no"))
 
 
-def k_of(pool: Pool) -> float:
-    """ln k = p ln y + (1 - p) ln n."""
-    return pool.p * math.log(pool.yes) + (1 - pool.p) * math.log(pool.no)
+def price(pool: Pool, side: Side) -> float:
+    """p * n / ((1 - p) * y + p * n) of YES, the rest of one of NO."""
+    yes = pool.p * pool.no / ((1 - pool.p) * pool.yes + pool.p * pool.no)
+    return yes if side == "yes" else 1 - yes
 
 
-def test_the_probability_of_a_pool() -> None:
-    assert pool_probability(Pool(100, 100, 0.5)) == 0.5
-    assert pool_probability(Pool(750, 250, 0.5)) == 0.25
-    assert pool_probability(Pool(100, 100, 0.7)) == pytest.approx(0.7)
-
-
-def test_a_bet_of_100_on_an_even_pool_of_100() -> None:
-    """y * n = 10,000; 100 paid leaves n = 200, so y = 50: 100 + 100 - 50 = 150 shares, at 200 / 250 = 0.8."""
-    pool = Pool(100, 100, 0.5)
-    assert shares_for(pool, "yes", 100) == pytest.approx(150)
-    assert after_bet(pool, "yes", 100) == Pool(pytest.approx(50), 200, 0.5)
-    assert pool_probability(after_bet(pool, "yes", 100)) == pytest.approx(0.8)
-    assert pool_probability(after_bet(pool, "no", 100)) == pytest.approx(0.2)
-
-
-def test_a_bet_on_a_weighted_pool_is_the_formula_of_the_venue() -> None:
-    y, n, p, b = 400.0, 150.0, 0.3, 25.0
-    k = y**p * n ** (1 - p)
-    assert shares_for(Pool(y, n, p), "yes", b) == pytest.approx(y + b - (k * (b + n) ** (p - 1)) ** (1 / p))
-
-
-def test_a_negative_bet_is_an_error() -> None:
+@pytest.mark.parametrize(
+    ("pool", "bet", "shares"),
+    [
+        # y * n = 10,000; 100 paid leaves n = 200, so y = 50: 100 + 100 - 50 shares.
+        (Pool(100, 100, 0.5), 100, 150),
+        # y + b - (k * (b + n)^(p-1))^(1/p), k = y^p * n^(1-p)
+        (Pool(400, 150, 0.3), 25, 425 - (400**0.3 * 150**0.7 * 175**-0.7) ** (1 / 0.3)),
+    ],
+)
+def test_a_bet_buys_by_the_formula_of_the_venue(pool: Pool, bet: float, shares: float) -> None:
+    assert shares_for(pool, "yes", bet) == pytest.approx(shares)
     with pytest.raises(UsageError, match="a bet of -1"):
-        shares_for(Pool(100, 100, 0.5), "yes", -1)
+        shares_for(pool, "yes", -1)
 
 
 @given(pool=pools, side=sides, bet=st.floats(0.01, 1e4))
-def test_k_stays_and_the_price_moves_towards_the_bet(pool: Pool, side: Side, bet: float) -> None:
-    moved = after_bet(pool, side, bet)
-    assert k_of(moved) == pytest.approx(k_of(pool), rel=1e-9, abs=1e-9)
-    change = pool_probability(moved) - pool_probability(pool)
-    assert change >= -1e-12 if side == "yes" else change <= 1e-12
-
-
-@given(pool=pools, side=sides, bet=st.floats(0.01, 1e4))
-def test_a_share_costs_between_the_price_before_and_after_and_less_than_one(pool: Pool, side: Side, bet: float) -> None:
-    def price(one: Pool) -> float:
-        return pool_probability(one) if side == "yes" else 1 - pool_probability(one)
-
-    paid = bet / shares_for(pool, side, bet)
-    assert price(pool) - 1e-6 <= paid <= price(after_bet(pool, side, bet)) + 1e-6
+def test_a_share_costs_between_the_price_before_and_after(pool: Pool, side: Side, bet: float) -> None:
+    shares = shares_for(pool, side, bet)
+    left = Pool(pool.yes + bet, pool.no + bet, pool.p)
+    after = replace(left, yes=left.yes - shares) if side == "yes" else replace(left, no=left.no - shares)
+    assert price(pool, side) - 1e-6 <= bet / shares <= price(after, side) + 1e-6

@@ -9,7 +9,7 @@ import pytest
 
 from chordesk.agents.board.board import Board
 from chordesk.agents.board.citations import JudgedCitation, judge
-from chordesk.models.board import BoardSignal
+from chordesk.models.tables.board import Signal
 from tests.agents.board.kit import cite, position, question, signal
 
 FINDINGS = (
@@ -66,7 +66,7 @@ QUESTIONS = tuple(
 BOARD = Board(QUESTIONS, FINDINGS, 1, dt.date(2010, 8, 12))
 
 
-def decided(one: BoardSignal, claim: str) -> JudgedCitation:
+def decided(one: Signal, claim: str) -> JudgedCitation:
     """Return the decision on a claim, by a forecast of 0.57."""
     label = "Q2" if one.subjects == ("XOM",) else "Q1"
     (found,) = judge(position([cite(one.label, claim)], label=label, probability=0.57), BOARD)
@@ -91,7 +91,7 @@ def reordered(headline: str) -> str:
     ],
     ids=["verbatim", "upper", "padded", "introduced", "reordered", "edited"],
 )
-def test_every_dress_of_a_headline_is_a_copy(one: BoardSignal, dress: object) -> None:
+def test_every_dress_of_a_headline_is_a_copy(one: Signal, dress: object) -> None:
     assert callable(dress)
     found = decided(one, dress(one.headline))
     assert found.quoted

@@ -11,11 +11,10 @@ import pytest
 
 from chordesk.models.database.store import Store
 from chordesk.tools.market.replay.market import replay_data
-from chordesk.tools.questions.asking import desk_questions
 from tests.databases import make_database
 from tests.fakes.venues import FarVenues, Fault, kalshi_row, manifold_row
 from tests.tasks.cli.running import desk
-from tests.tools.questions.rows import ASKED, on
+from tests.tools.questions.rows import ASKED, desk_questions, on
 from tests.tools.venues.conftest import far
 
 __all__ = ["far"]

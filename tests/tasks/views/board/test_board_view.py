@@ -7,6 +7,7 @@ import datetime as dt
 import pytest
 from sqlmodel import Session
 
+from chordesk.models.board import implied
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
 from chordesk.models.tables.board import EpisodeQuestion, Forecast, Question, Signal, SignalCitation
@@ -43,6 +44,7 @@ def a_signal(session: Session, run: Run, label: str, **values: object) -> Signal
     defaults = {"tool": label.partition("-")[0], "owner": "desk", "state": "live", "headline": HOSTILE}
     more = {"direction": "bullish", "confidence": 0.4, "source": "replay", "as_of": MARKET_NOW}
     row = Signal(run_id=run.id, label=label, **{**defaults, **more, **values})  # type: ignore[arg-type]
+    row.implied = implied(row)
     session.add(row)
     session.flush()
     return row
@@ -72,7 +74,8 @@ def test_a_board_before_its_tally_has_citations_as_written_and_after_it_as_decid
     a_signal(session, run, "funding-1", state="dormant", confidence=None, direction="neutral")
     forecast = a_forecast(session, run, question, "weaver", 0.7)
     found = board_view(session, run)
-    assert [(one.label, one.counts) for one in found.forecasts[0].citations] == [("momentum-1", None)]
+    assert (found.citations, [one["signal"] for one in found.forecasts[0].citations]) == ([], ["momentum-1"])
+    assert "momentum-1 build not judged yet" in rendered(board_report(found))
     assert {row.label: row.implied for row in found.signals} == {"funding-1": None, "momentum-1": 0.7}
     assert found.tally is None
     session.add(
@@ -82,7 +85,7 @@ def test_a_board_before_its_tally_has_citations_as_written_and_after_it_as_decid
         )
     )  # fmt: skip
     session.flush()
-    (cited,) = board_view(session, run).forecasts[0].citations
+    (cited,) = board_view(session, run).citations
     assert (cited.counts, cited.copied) == (False, 0.9)
     text = rendered(board_report(board_view(session, run)))
     assert "\x1b" not in text

@@ -11,9 +11,22 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Calibration
 from chordesk.models.tables.runs import Verdict
-from chordesk.tools.scoring.verdict_calibration import cutoffs_of, probability_of, side_of, store_odds, verdict_odds
+from chordesk.tools.scoring.verdict_calibration import (
+    calibrations_in_force,
+    cutoffs_of,
+    side_of,
+    store_odds,
+    verdict_odds,
+)
 from tests.builders import a_candidate
 from tests.tools.scoring.records.board import RULES, a_question, a_run_on, on_day
+
+
+def probability_of(
+    session: Session, account: str, author: str, rating: str, confidence: str, at: dt.datetime | None = None
+) -> float | None:
+    found = calibrations_in_force(session, account, author, at).get((rating, confidence))
+    return found.probability if found else None
 
 
 def a_verdict(session: Session, day: int, symbol: str, outcome: float, model: str = RULES, rating: str = "BUY") -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 import pytest
@@ -33,7 +32,7 @@ def test_a_market_is_read_as_documented(venue: Kalshi) -> None:
 def test_the_best_level_is_what_is_public_of_the_book(venue: Kalshi) -> None:
     book = venue.book(venue.market(TICKER))
     assert book is not None
-    assert (book.bids, book.asks, book.whole) == ((BookLevel(0.40, 120.0),), (BookLevel(0.44, 80.0),), False)
+    assert (book.bids, book.asks) == ((BookLevel(0.40, 120.0),), (BookLevel(0.44, 80.0),))
 
 
 def test_a_level_without_a_size_is_no_depth(far: FarVenues, venue: Kalshi) -> None:
@@ -142,15 +141,3 @@ def test_a_search_that_takes_long_ends_with_what_it_has(
     far.kalshi["KXSUN-1"] = kalshi_row("KXSUN-1", "Sun?")
     found = venue.search("rain", 10)
     assert (len(found.markets), found.whole, far.asked_for("/trade-api/v2/markets")) == (1, False, 1)
-
-
-def test_history_is_the_midpoint_of_hours_that_had_both(far: FarVenues, venue: Kalshi) -> None:
-    def candle(at: int, bid: str | None, ask: str | None) -> dict[str, Any]:
-        return {"end_period_ts": at, "yes_bid": {"close_dollars": bid}, "yes_ask": {"close_dollars": ask}}
-
-    far.candles[TICKER] = [candle(1_700_003_600, "0.40", "0.44"), candle(1_700_000_000, None, "0.44")]
-    points = venue.history(venue.market(TICKER), 7)
-    assert [(point.at, point.probability) for point in points] == [
-        (dt.datetime(2023, 11, 14, 23, 13, 20, tzinfo=dt.UTC), 0.42)
-    ]
-    assert far.asked[-1][0] == f"/trade-api/v2/series/KXRAIN/markets/{TICKER}/candlesticks"

@@ -107,23 +107,6 @@ def test_a_close_beyond_the_calendar_is_none(far: FarVenues, venue: Manifold) ->
     assert venue.market("m1").closes_at is None
 
 
-def test_resolutions_of_some_are_given_when_others_fail(far: FarVenues, venue: Manifold) -> None:
-    far.manifold["m2"] = manifold_row("m2", "Will it snow?", isResolved=True, resolution="NO")
-    far.manifold["m3"] = {**manifold_row("m3", "Will it hail?"), "probability": "much"}
-    lookups = venue.resolutions(["m1", "m2", "m3", "m4", "m1"])
-    assert {name: market.outcome for name, market in lookups.found.items()} == {"m1": None, "m2": 0.0}
-    assert "Manifold's answer could not be read: probability" in lookups.failed["m3"]
-    assert "Manifold has nothing at /v0/market/m4" in lookups.failed["m4"]
-    assert len(far.asked) == 4
-
-
-def test_history_is_of_the_last_days_the_oldest_first(far: FarVenues, venue: Manifold) -> None:
-    now = int(dt.datetime.now(dt.UTC).timestamp() * 1000)
-    far.bets["m1"] = [{"createdTime": now - hours * HOUR, "probAfter": hours / 100} for hours in (1, 5, 70)]
-    points = venue.history(venue.market("m1"), 2)
-    assert [point.probability for point in points] == [0.05, 0.01]
-
-
 def test_a_resolution_that_is_taken_back_is_a_contradiction(far: FarVenues, venue: Manifold) -> None:
     far.manifold["m1"].update(isResolved=True, resolution="YES")
     given = venue.market("m1").outcome

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 import pytest
@@ -146,12 +145,3 @@ def test_without_a_term_the_running_markets_are_listed(far: FarVenues, venue: Po
     far.polymarket["9"] = polymarket_row("9", "Will it rain in April?", closed=True)
     assert [market.id for market in venue.search("", 10).markets] == ["7"]
     assert far.asked[-1][0] == "/markets"
-
-
-def test_history_is_the_prices_of_its_token(far: FarVenues, venue: Polymarket) -> None:
-    far.prices["71"] = [(1_700_003_600, 0.42), (1_700_000_000, 0.4)]
-    points = venue.history(venue.market("7"), 7)
-    assert [(point.at, point.probability) for point in points] == [
-        (dt.datetime(2023, 11, 14, 22, 13, 20, tzinfo=dt.UTC), 0.4),
-        (dt.datetime(2023, 11, 14, 23, 13, 20, tzinfo=dt.UTC), 0.42),
-    ]

@@ -39,20 +39,20 @@ function Whole({ board, query, again }) {
     <${Panel} title="Arguments" className="whole"><${Arguments} board=${board} round=${round} /><//>
     <${Panel} title="Signals" className="whole"><${Table} label="Signals" columns=${SIGNALS} rows=${board.signals} rowKey=${(row) => row.label} empty=${html`<${Empty} title="No signal yet" />`} /><//>
     <${Panel} title="Voices"><${Table} label="Voices" columns=${voiceColumns(board, again)} rows=${board.voices} rowKey=${(row) => `${row.voice}${row.round}`} empty=${html`<${Empty} title="No voice was asked" />`} /><//>
-    ${board.positions.length > 0 && html`<${Panel} title="Play money"><${Table} label="Play money" columns=${STAKES} rows=${board.positions} rowKey=${(row) => row.question} /><//>`}
+    ${board.positions.length > 0 && html`<${Panel} title="Play money"><${Table} label="Play money" columns=${stakeColumns(board)} rows=${board.positions} rowKey=${(row) => row.id} /><//>`}
     ${board.tally && html`<${Panel} title="Tally" className="whole"><${Block} label="Tally">${plain(board.tally.content)}<//><//>`}
   </div>`;
 }
 
 function Matrix({ board, round }) {
   const voices = [...new Set(board.forecasts.map((one) => one.voice))].sort();
-  const of = new Map(board.forecasts.filter((one) => one.round === round).map((one) => [`${one.question}|${one.voice}`, one]));
+  const of = new Map(board.forecasts.filter((one) => one.round === round).map((one) => [`${one.question_id}|${one.voice}`, one]));
   const columns = [
     { id: 'label', label: 'Label', unseen: true, cell: (row) => html`<strong>${plain(row.label)}</strong>` },
     { id: 'text', label: 'Question', prose: true, cell: (row) => html`<${Link} to=${`/questions/${row.id}`}><${Text} most=${90}>${row.text}<//><//>` },
     { id: 'baseline', label: 'Baseline', num: true, cell: (row) => figure(row.baseline, 2) },
     ...voices.map((voice) => ({ id: voice, label: voice, num: true, cell: (row) => {
-      const found = of.get(`${row.label}|${voice}`);
+      const found = of.get(`${row.id}|${voice}`);
       return found ? html`<span title=${plain(found.because)}>${figure(found.probability, 2)}</span>` : '\u2014';
     } })),
     { id: 'outcome', label: 'Outcome', num: true, cell: (row) => (row.outcome === null ? html`<span class="quiet">${plain(row.state)}</span>` : row.outcome === 1 ? 'yes' : row.outcome === 0 ? 'no' : figure(row.outcome, 2)) },
@@ -66,11 +66,19 @@ function Arguments({ board, round }) {
   const rows = board.forecasts.filter((one) => one.round === round && (!voice || one.voice === voice));
   if (!board.forecasts.length) return html`<${Empty} title="No voice has forecast yet" />`;
   return html`<div class="filters"><label>Voice<select value=${voice} onChange=${(event) => setVoice(event.target.value)}><option value="">all</option>${voices.map((one) => html`<option value=${one}>${one}</option>`)}</select></label></div>
-    <ul class="arguments">${rows.map((one) => html`<li key=${one.id} data-row><p><strong><${Text}>${one.voice}<//></strong> on <strong>${plain(one.question)}:</strong> <strong class="num">${figure(one.probability, 2)}</strong> <span class="quiet">stake <span class="num">${figure(one.stake, 2)}</span></span>
+    <ul class="arguments">${rows.map((one) => html`<li key=${one.id} data-row><p><strong><${Text}>${one.voice}<//></strong> on <strong>${plain(labelOf(board, one.question_id))}:</strong> <strong class="num">${figure(one.probability, 2)}</strong> <span class="quiet">stake <span class="num">${figure(one.stake, 2)}</span></span>
       <${TurnLink} thread=${board.voices.find((row) => row.voice === one.voice && row.round === one.round)?.thread} turn=${board.voices.find((row) => row.voice === one.voice && row.round === one.round)?.turn}>its turn<//></p>
       <p class="prose"><${Text}>${one.because}<//></p>
-      ${one.citations.length > 0 && html`<ul class="lines">${one.citations.map((cited) => html`<li><code><${Text}>${cited.label}<//></code> ${plain(cited.stance)}: <${Text}>${cited.claim}<//>
-        ${cited.counts !== null && html` <${Badge} tone=${cited.counts ? 'good' : 'warn'} title=${plain(cited.reason)}>${cited.counts ? 'counts' : 'does not count'}<//>`}${cited.reason && html` <${Text} className="quiet">${cited.reason}<//>`}</li>`)}</ul>`}</li>`)}</ul>`;
+      ${one.citations.length > 0 && html`<ul class="lines">${citationsOf(board, one).map((cited) => html`<li><code><${Text}>${cited.label}<//></code> ${plain(cited.stance)}: <${Text}>${cited.claim}<//>
+        ${cited.counts !== undefined && html` <${Badge} tone=${cited.counts ? 'good' : 'warn'} title=${plain(cited.reason)}>${cited.counts ? 'counts' : 'does not count'}<//>`}${cited.reason && html` <${Text} className="quiet">${cited.reason}<//>`}</li>`)}</ul>`}</li>`)}</ul>`;
+}
+
+const labelOf = (board, id) => board.questions.find((one) => one.id === id)?.label ?? id;
+
+/** The citations of a forecast as code decided on them; before that as the voice wrote them. */
+function citationsOf(board, forecast) {
+  const judged = board.citations.filter((one) => one.forecast_id === forecast.id);
+  return judged.length ? judged : forecast.citations.map((one) => ({ ...one, label: one.signal }));
 }
 
 const SIGNALS = [
@@ -91,8 +99,8 @@ const voiceColumns = (board, again) => [
   { id: 'turn', label: 'Turn', cell: (row) => html`<${TurnLink} thread=${row.thread} turn=${row.turn} />` },
   { id: 'stop', label: 'Stop', unseen: true, cell: (row) => row.running && html`<${ActionButton} label="Stop" path=${`/runs/${board.run_id}/voices/${encodeURIComponent(row.voice)}/stop`} confirm=${{ title: `Stop ${plain(row.voice)}` }} done=${again} />` },
 ];
-const STAKES = [
-  { id: 'question', label: 'Question', cell: (row) => plain(row.question) },
+const stakeColumns = (board) => [
+  { id: 'question', label: 'Question', cell: (row) => plain(labelOf(board, row.question_id)) },
   { id: 'side', label: 'Side', cell: (row) => plain(row.side) },
   { id: 'shares', label: 'Shares', num: true, cell: (row) => figure(row.shares, 2) },
   { id: 'cost', label: 'Cost', num: true, cell: (row) => figure(row.cost, 2) },
