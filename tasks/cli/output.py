@@ -99,12 +99,15 @@ def table(
     """
     padding = (0, 1, 0, 0) if narrow else (0, 1)
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=padding, header_style="bold")
-    for name in columns:
-        made.add_column(
-            name, justify="right" if name in right else "left", no_wrap=narrow is not None, overflow="ellipsis"
-        )
+    for place, name in enumerate(columns):
+        whole = name != narrow if narrow is not None else place == 0
+        made.add_column(name, justify="right" if name in right else "left", no_wrap=whole)
     for row in rows:
-        made.add_row(*(escape(inert(cell)) if isinstance(cell, str) else cell for cell in row))
+        cells = [Text(inert(cell)) if isinstance(cell, str) else cell for cell in row]
+        if narrow is not None:
+            cut = cells[columns.index(narrow)]
+            cut.no_wrap, cut.overflow = True, "ellipsis"
+        made.add_row(*cells)
     return made
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import shutil
@@ -24,7 +23,7 @@ from chordesk.models.settings.variables import names_setting
 from chordesk.tasks.cli.root import build
 from chordesk.tasks.engine.step_queries import demand_query
 from tests.deploy.kubernetes import FOLDER, OVERLAYS, ROLES, STAYING, named, overlay, rendered, settings_of, workloads
-from tests.deploy.kustomize import Object, containers, pod, render
+from tests.deploy.kustomize import Object, containers, pod
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY
 
@@ -56,14 +55,6 @@ def test_each_object_fits_its_schema(name: str) -> None:
     assert {(each["kind"], each["metadata"]["name"]): problems(each) for each in found if problems(each)} == {}
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Job", "NetworkPolicy", "ScaledObject"])
-def test_the_schemas_would_notice_a_mistake(kind: str) -> None:
-    wrong = copy.deepcopy(next(each for each in rendered("fleet") if each["kind"] == kind))
-    assert problems(wrong) == []
-    wrong["spec"]["replicaz"] = 1
-    assert problems(wrong) != []
-
-
 @pytest.mark.parametrize("name", OVERLAYS)
 def test_kustomize_makes_the_same_of_it(name: str) -> None:
     """The renderer of the tests knows what the overlays use, so that no test needs kubectl."""
@@ -89,19 +80,6 @@ def without_hash(value: Any) -> Any:
 
 def by_name(found: list[Object]) -> dict[tuple[str, str], Object]:
     return {(each["kind"], each["metadata"]["name"]): each for each in found}
-
-
-def test_the_renderer_refuses_what_it_does_not_know(tmp_path: Path) -> None:
-    (tmp_path / "kustomization.yaml").write_text("resources: []\nhelmCharts: []\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="helmCharts"):
-        render(tmp_path)
-
-
-def test_it_has_every_part_of_the_desk() -> None:
-    kinds = {role: each["kind"] for role, each in workloads("fleet").items()}
-    others = dict.fromkeys(("research", "ops", "beat", "api", "notify"), "Deployment")
-    assert kinds == {**others, "trade": "StatefulSet", "migrate": "Job"}
-    assert set(workloads("small")) == {*kinds, "postgres", "redis"}
 
 
 # Each pod
@@ -173,12 +151,6 @@ def test_the_reports_of_a_small_desk_outlive_ops_on_a_volume_of_one_pod() -> Non
     assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
     assert (ops["spec"]["replicas"], ops["spec"]["strategy"]) == (1, {"type": "Recreate"}), "two would wait for it"
     assert {settings_of("small", role)["DESK_REPORT_URL"] for role in STAYING} == {REPORTS}
-
-
-def test_the_reports_of_a_fleet_are_elsewhere_since_its_ops_have_no_volume_together() -> None:
-    assert workloads("fleet")["ops"]["spec"]["replicas"] == 2
-    assert not [one for one in pod(workloads("fleet")["ops"])["volumes"] if "persistentVolumeClaim" in one]
-    assert "DESK_REPORT_URL" not in settings_of("fleet", "ops")
 
 
 def test_the_audit_log_outlives_its_pod() -> None:

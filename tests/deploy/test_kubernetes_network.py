@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import pytest
-
-from tests.deploy.kubernetes import COMPONENT, OVERLAYS, ROLES, rendered, workloads
+from tests.deploy.kubernetes import OVERLAYS, ROLES, rendered, workloads
 from tests.deploy.kustomize import Object
 
 PUBLIC = "public"
@@ -131,15 +128,6 @@ def test_each_is_reached_by_its_own_and_nothing_else() -> None:
     }
 
 
-@pytest.mark.parametrize("name", OVERLAYS)
-def test_without_the_first_policy_a_pod_could_reach_anything(name: str) -> None:
-    found = copy.deepcopy(policies(name))
-    rest = [each for each in found if each["metadata"]["name"] != "nothing"]
-    assert len(rest) == len(found) - 1
-    assert reached(rest, name, "migrate", "Ingress") == {("anything", "any")}
-    assert reached(found, name, "migrate", "Ingress") == set()
-
-
 def test_every_port_that_is_named_is_one_of_the_pods() -> None:
     for each in policies("small"):
         for rule in each["spec"].get("ingress", ()):
@@ -147,7 +135,3 @@ def test_every_port_that_is_named_is_one_of_the_pods() -> None:
                 if selected(each["spec"]["podSelector"], labels_of("small", role)):
                     (container,) = workloads("small")[role]["spec"]["template"]["spec"]["containers"]
                     assert {port["port"] for port in rule["ports"]} <= {port["name"] for port in container["ports"]}
-
-
-def test_one_label_distinguishes_the_components() -> None:
-    assert all(labels_of("small", each)[COMPONENT] == each for each in workloads("small"))

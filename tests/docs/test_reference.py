@@ -24,15 +24,6 @@ def test_every_table_is_on_a_page() -> None:
     assert all(f"<!-- generated: {name} -->" in text for name in GENERATOR["GENERATED"])
 
 
-def test_a_stale_table_is_made_anew_and_prose_is_kept() -> None:
-    page = "before\n\n<!-- generated: risk-codes -->\n| old |\n<!-- end -->\n\nafter\n"
-    fresh = GENERATOR["fresh"](page)
-    assert fresh.startswith("before\n")
-    assert fresh.endswith("\nafter\n")
-    assert "| old |" not in fresh
-    assert "`notional_per_order`" in fresh
-
-
 def test_the_picture_is_that_of_its_script() -> None:
     drawn = runpy.run_path(str(REPOSITORY / "docs" / "picture.py"))["picture"]()
     stored = (REPOSITORY / "docs" / "picture.svg").read_text(encoding="utf-8")

@@ -156,7 +156,7 @@ def run_list(runs: Sequence[RunRow]) -> Table:
         )
         for run in runs
     ]
-    return table(("Run", "Kind", "State", "Started (UTC)", "Market", "Model", "Verdicts"), cells)
+    return table(("Run", "Kind", "State", "Started (UTC)", "Market", "Model", "Verdicts"), cells, narrow="Model")
 
 
 def run_report(run: RunView, home: Path | None = None) -> RenderableType:

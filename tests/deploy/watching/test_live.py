@@ -8,25 +8,17 @@ hours.
 
 from __future__ import annotations
 
-import asyncio
-import datetime as dt
-import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import redis.asyncio
-from sqlalchemy import update
-from sqlmodel import col, select
+from sqlmodel import select
 
 from chordesk.agents.role_models import RoleModel
-from chordesk.models.notifications import NotificationState
-from chordesk.models.states import ApprovalState, OrderState, StepState
-from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import Notification
-from chordesk.models.tables.orders import Approval, EquityMark, Order
-from chordesk.models.tables.runs import Run, Step, Sweep
+from chordesk.models.states import ApprovalState
+from chordesk.models.tables.orders import Approval
+from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine.limits import ModelAdmissions
 from chordesk.tasks.workflows.screen import open_screen
@@ -41,7 +33,6 @@ WITH_ITS_EVENT = {
     "desk_codex_errors_total", "desk_usage_missing_total", "desk_day_usd", "desk_turns_reserved",
     "desk_turns_waiting", "desk_model_parked_seconds",
 }  # fmt: skip
-BY_SERIES_ALONE = {"DeskErrorRate", "DeskEventsDropped", "DeskDatabaseAway"}
 SETTINGS = {
     "TRADER_LIVE": "1",
     "DESK_APPROVAL": "manual",
@@ -126,60 +117,6 @@ def test_a_desk_at_work_sets_off_no_alert(watched: Watched, screen: Run) -> None
     watched.rests(*alerts())
 
 
-@pytest.mark.long
-def test_orders_a_halt_a_parked_model_and_a_fall_set_off_theirs(watched: Watched, screen: Run) -> None:
-    store = desk_of(watched.desk.app).store
-    watched.far.until(1, "phone")
-    watched.far.status["phone"] = [500]
-    with store.session() as session:
-        session.connection().execute(update(Approval).values(asked_at=utcnow() - dt.timedelta(minutes=5)))
-    watched.fires("DeskWaiting")
-    with store.session() as session:
-        order = session.exec(select(Order).where(col(Order.state) == OrderState.APPROVAL_PENDING)).first()
-        assert order is not None
-        order.state = OrderState.UNKNOWN
-        day = dt.date(2010, 8, 12)
-        mark = session.get(EquityMark, ("paper", day)) or EquityMark(
-            account="paper", day=day, opening=100_000, last=0, high_water=0
-        )
-        mark.opening, mark.high_water, mark.last = 100_000, 100_000, 85_000
-        session.add_all((order, mark))
-    asyncio.run(_park(watched))
-    watched.fires("DeskOrderUnknown", "DeskDrawdown", "DeskDayLoss", "DeskModelParked")
-    done = watched.desk.desk("halt", "halt", "--why", "a test")
-    assert done.wait(240) == 0, watched.desk.log("halt")
-    watched.desk.running.pop("halt")
-    watched.fires("DeskHalted")
-
-    def fails() -> bool:
-        with store.session() as session:
-            past = utcnow() - dt.timedelta(minutes=10)
-            failed = (col(Notification.attempts) > 0, col(Notification.state) == NotificationState.WAITING)
-            done = session.connection().execute(update(Notification).where(*failed).values(created_at=past))
-            return bool(done.rowcount)
-
-    wait_for(fails, "a message has failed")
-    watched.fires("DeskNotificationsLate")
-    with store.session() as session:  # it is retried for more than an hour before
-        waits = col(Notification.state) == NotificationState.WAITING
-        given_up = {"state": NotificationState.GIVEN_UP, "ended_at": utcnow()}
-        session.connection().execute(update(Notification).where(waits).values(**given_up))
-    watched.fires("DeskNotificationsGivenUp")
-    watched.far.status["phone"] = [200]
-
-
-@pytest.mark.long
-def test_used_up_budgets_and_large_app_servers_set_off_theirs(watched: Watched, screen: Run) -> None:
-    (used,) = watched.prometheus.query("max(desk_day_tokens)")
-    for limit, alert in ((float(used["value"][1]) / 0.9, "DeskBudgetNear"), (1, "DeskBudgetReached")):
-        watched.desk.end("ops")
-        watched.start("ops", DESK_BUDGET_DAY_TOKENS=str(int(limit)), DESK_CODEX_RECYCLE_RSS_MB="1")
-        watched.fires(alert, "DeskAppServerMemory")
-    watched.desk.end("ops")
-    watched.start("ops")
-    watched.rests("DeskBudgetReached", "DeskAppServerMemory")
-
-
 async def _park(watched: Watched) -> None:
     """Park a model as a worker does on its provider's limit."""
     client = redis.asyncio.from_url(watched.desk.environ["DESK_REDIS_URL"])
@@ -188,42 +125,3 @@ async def _park(watched: Watched) -> None:
         assert await gate.park(300.0, "a test") is not None
     finally:
         await client.aclose()
-
-
-@pytest.mark.long
-def test_killed_workers_a_dead_beat_and_a_lost_redis_set_off_theirs(watched: Watched, screen: Run) -> None:
-    """The last fault of this desk."""
-    store, desk = desk_of(watched.desk.app).store, watched.desk
-    run = open_screen(desk.app, SYMBOLS, max_candidates=3)
-    assert run is not None
-
-    def held() -> bool:
-        with store.read() as session:
-            found = select(Step).where(Step.run_id == run.id, col(Step.state) == StepState.RUNNING)
-            return any(str(one.owner).startswith("research") for one in session.exec(found).all())
-
-    wait_for(held, "the research worker has a step")
-    desk.end("research", signal.SIGKILL)
-    watched.fires("DeskNoWorker", "DeskProcessAway")
-    watched.start("research")
-    watched.fires("DeskWorkerLost")
-    watched.rests("DeskNoWorker", "DeskProcessAway")
-    for role in ("research", "beat"):
-        desk.end(role, signal.SIGKILL)
-    open_screen(desk.app, SYMBOLS, max_candidates=3)
-    past = utcnow() - dt.timedelta(hours=1)
-    with store.session() as session:
-        session.connection().execute(update(Sweep).values(last_at=past))
-        session.connection().execute(update(Step).where(col(Step.state) == StepState.READY).values(due_at=past))
-    watched.fires("DeskNoBeat", "DeskSweepStale", "DeskStepsDue")
-    desk.end("notify", signal.SIGKILL)
-    desk.end("redis", signal.SIGKILL)
-    watched.fires("DeskRedisAway", "DeskNoNotifier")
-
-
-def test_the_other_alerts_are_those_of_promtool(watched: Watched) -> None:
-    """So that no alert is left out of both."""
-    source = Path(__file__).read_text(encoding="utf-8")
-    live = {name for name in alerts() if f'"{name}"' in source.partition("def test_")[2]}
-    assert live | BY_SERIES_ALONE == set(alerts())
-    assert not live & BY_SERIES_ALONE

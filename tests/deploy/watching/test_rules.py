@@ -146,10 +146,6 @@ def test_a_desk_without_channels_or_without_them_since_hours_ago_lacks_no_proces
     assert check(tmp_path, late) == ""
 
 
-def test_promtool_would_notice_an_alert_that_does_not_fire(tmp_path: Path) -> None:
-    assert "DeskHalted" in check(tmp_path, unit_test({}, {"DeskHalted": 1}))
-
-
 def test_each_alert_has_a_severity_and_a_runbook_with_three_answers() -> None:
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", RUNBOOKS.read_text(), re.MULTILINE | re.DOTALL))
     assert sorted(sections) == alerts()

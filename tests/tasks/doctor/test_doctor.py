@@ -15,7 +15,7 @@ from chordesk.models.database import store
 from chordesk.models.errors import LoginMissing, ModelMissing, RedisDown
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.doctor import check, machine, model, trading
+from chordesk.tasks.doctor import check, machine, trading
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, run_checks
 from chordesk.tasks.doctor.checklist import ALL
 from chordesk.tools.ledger import ensure_account
@@ -186,11 +186,6 @@ def test_an_eviction_policy_or_an_old_server_is_noticed() -> None:
     assert check.judge(url, {**good, "maxmemory_policy": "allkeys-lru"}, False).status is CheckStatus.WARN
     assert check.judge(url, {**good, "aof_enabled": 0}, False).status is CheckStatus.WARN
     assert "secret" not in check.judge(url, good, False).detail
-
-
-def test_the_turn_of_the_model_check_is_the_screeners() -> None:
-    assert model.ROLE.key == "screener_technical"
-    assert not model.ROLE.keeps_thread
 
 
 def test_filings_need_an_identity_and_edgartools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

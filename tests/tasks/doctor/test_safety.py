@@ -26,7 +26,7 @@ from chordesk.tools.ledger import ensure_account
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.audit import log_path, record
 from tests.databases import make_database
-from tests.tasks.cli.render.console import rendered
+from tests.tasks.cli.console import rendered
 from tests.tasks.doctor.test_doctor import check_context, one
 from tests.tools.orders.tape import Tape
 

@@ -160,12 +160,6 @@ def test_flowers_port_is_the_settings_or_reported_as_taken(make_plan: Callable[.
             make_plan(Choice(), DESK_FLOWER_PORT=str(port))
 
 
-def test_free_ports_differ() -> None:
-    found = free_ports(20)
-    assert len(set(found)) == 20
-    assert all(is_free(port) for port in found)
-
-
 def test_no_secret_reaches_the_supervisors_file(make_plan: Callable[..., Plan]) -> None:
     made = make_plan(Choice(), DESK_PROVIDER_KEY="sk-secret", DESK_REDIS_URL="redis://:pass-word@127.0.0.1:6379/0")
     text = configuration(made.programs, made.folders)

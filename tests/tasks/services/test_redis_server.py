@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import redis
 
 from chordesk.models.errors import RedisDown, SettingError
 from chordesk.tasks.redis_clients import wait_ready
@@ -44,12 +43,6 @@ def test_an_unanswered_address_is_redis_down_with_the_remedy(tmp_path: Path) -> 
     with pytest.raises(RedisDown, match="desk up") as caught:
         wait_ready(socket_url(tmp_path / "none.sock"), 0.2)
     assert "none.sock" in str(caught.value)
-
-
-def test_a_socket_address_is_read_back_by_the_client() -> None:
-    path = Path("/tmp/my desk %1/redis.sock")
-    made = redis.Redis.from_url(socket_url(path))
-    assert made.connection_pool.connection_kwargs["path"] == str(path)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from chordesk.models.errors import SettingError
-from chordesk.models.settings.sources import load_settings
 from chordesk.models.telemetry_events import ToolInvocation
 from chordesk.tasks.telemetry.emit import EventFile
 from tests.patience import PATIENCE
@@ -86,24 +85,8 @@ def test_a_file_that_cannot_be_opened_is_written_once_it_can_be(tmp_path: Path) 
     assert runs(path) == ["3"]
 
 
-def test_a_file_that_was_moved_away_is_made_anew(tmp_path: Path) -> None:
-    path = tmp_path / "telemetry.jsonl"
-    file = EventFile(path)
-    append(file, 1)
-    path.rename(tmp_path / "telemetry.1")
-    append(file, 2)
-    assert (runs(tmp_path / "telemetry.1"), runs(path)) == (["1"], ["2"])
-    assert path.stat().st_mode & 0o007 == 0, "others do not read it"
-
-
 def test_a_file_that_cannot_be_is_refused_before_work_begins(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(SettingError, match=r"DESK_TELEMETRY_FILE=.*/taken/t\.jsonl: .*exists.*name a file"):
         EventFile(tmp_path / "taken" / "t.jsonl").check()
     EventFile(tmp_path / "t.jsonl").check()
-
-
-def test_a_relative_file_is_one_file_wherever_a_process_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    settings = load_settings({"DESK_TELEMETRY_FILE": "telemetry.jsonl"}, tmp_path)
-    assert settings.telemetry_file == tmp_path / "telemetry.jsonl"

@@ -53,14 +53,6 @@ def test_a_process_is_not_ready_while_it_starts_and_when_it_is_to_end_but_lives(
     assert is_free(port)
 
 
-def test_other_paths_and_methods_are_refused(tmp_path: Path) -> None:
-    with served(tmp_path) as (_, port):
-        status, text = ask(port, "/metrics/../desk.toml")
-        assert (status, "there is no" in text) == (404, True)
-        assert [ask(port, path, method="POST")[0] for path in ("/health", "/metrics")] == [405, 405]
-        assert ask(port, "/health/live", method="HEAD") == (200, "")
-
-
 def test_a_scrape_that_fails_is_logged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     def broken() -> Iterator[object]:
         raise KeyError("a bug")

@@ -17,7 +17,7 @@ from chordesk.tasks.cli.show.runs import artifacts_report
 from chordesk.tasks.reading.orders import lineage
 from chordesk.tasks.reading.run_details import artifacts
 from tests.builders import a_candidate, a_run, a_turn
-from tests.tasks.cli.render.console import rendered
+from tests.tasks.cli.console import rendered
 from tests.tasks.views.chain import Chain, a_trade
 
 

@@ -16,7 +16,7 @@ from chordesk.tasks.cli.show.results import board_report
 from chordesk.tasks.reading.boards import board_view, voice_rows
 from chordesk.tasks.reading.orders import lineage
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
-from tests.tasks.cli.render.console import rendered
+from tests.tasks.cli.console import rendered
 
 HOSTILE = "rise\x1b[2J of [bold]1 %[/]"
 

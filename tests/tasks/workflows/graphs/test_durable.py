@@ -27,7 +27,7 @@ from tests.fakes.obedient import obedient
 from tests.fakes.responses import Reply, Silence, Status
 from tests.patience import PATIENCE
 from tests.stack import wait_for
-from tests.tasks.cli.render.console import rendered
+from tests.tasks.cli.console import rendered
 from tests.tasks.worker.steps import ago, change, get
 from tests.tasks.workflows.graphs.kit import Graphs, graphs
 from tests.toy.graphs import NODES, TURNS
