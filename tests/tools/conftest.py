@@ -79,6 +79,16 @@ def make_context(replay_home: Path) -> MakeContext:
     return make
 
 
+def reasons(answer: ToolAnswer) -> dict[str, str]:
+    """The reason of each gap of an answer by what is missing, those of single symbols included."""
+    return {gap["what"]: gap["reason"] for gap in answer.payload["missing"]}
+
+
+def symbol_reasons(answer: ToolAnswer) -> dict[str, str]:
+    """The reason of each gap of a symbol."""
+    return {gap["symbol"]: gap["reason"] for gap in answer.payload["missing"] if "symbol" in gap}
+
+
 def every_tool(context: ToolContext) -> Registry:
     """Return every role's tools bound to one context."""
     return Registry(tuple(TOOLS.values()), context)

@@ -10,28 +10,21 @@ from chordesk.tools.market.universe import resolve_universe
 from tests.tools.market.far_market import FarMarket
 
 
-def test_sp500_is_the_market_s_own(market: ReplayMarket) -> None:
-    assert resolve_universe(" SP500 ", market) == [listing.symbol for listing in market.universe("sp500")]
-
-
-def test_symbols_by_comma(market: ReplayMarket) -> None:
-    assert resolve_universe("msft, aapl,,AAPL , brk.b", market) == ["MSFT", "AAPL", "BRK.B"]
-    assert resolve_universe("A", market) == ["A"]
-
-
-def test_a_file_of_symbols(market: ReplayMarket, tmp_path: Path) -> None:
-    file = tmp_path / "names.txt"
-    file.write_text("\ufeff# mine\naapl  # fruit\n\nMSFT\nAAPL\n", encoding="utf-8")
-    assert resolve_universe(str(file), market) == ["AAPL", "MSFT"]
-
-
-def test_a_file_in_the_working_folder(market: ReplayMarket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_symbols_or_a_file(market: ReplayMarket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "my names").write_text("GE\n")
-    (tmp_path / "A").write_text("GE\n")
-    assert resolve_universe("my names", market) == ["GE"]
-    assert resolve_universe("A", market) == ["A"]  # what reads as a symbol is one
-    assert resolve_universe("./A", market) == ["GE"]
+    Path("names.txt").write_text("\ufeff# mine\naapl  # fruit\n\nMSFT\nAAPL\n", encoding="utf-8")
+    Path("my names").write_text("GE\n")
+    Path("A").write_text("GE\n")
+    for text, symbols in {
+        " SP500 ": [listing.symbol for listing in market.universe("sp500")],
+        "msft, aapl,,AAPL , brk.b": ["MSFT", "AAPL", "BRK.B"],
+        str(tmp_path / "names.txt"): ["AAPL", "MSFT"],
+        "my names": ["GE"],
+        "A": ["A"],  # what reads as a symbol is one
+        "./A": ["GE"],
+    }.items():
+        assert resolve_universe(text, market) == symbols, text
+    assert resolve_universe("TSLA,NVDA", FarMarket()) == ["TSLA", "NVDA"], "an open market takes any symbol"
 
 
 @pytest.mark.parametrize(
@@ -62,10 +55,5 @@ def test_a_file_that_is_no_text(market: ReplayMarket, tmp_path: Path) -> None:
 def test_unknown_symbols_are_named_up_to_ten(market: ReplayMarket) -> None:
     with pytest.raises(UsageError, match="replay market does not carry NOPE, TSLA on 2010-08-12"):
         resolve_universe("AAPL,NOPE,TSLA", market)
-    many = ",".join(f"X{number}" for number in range(14))
     with pytest.raises(UsageError, match=r"X0, .*, X9 and 4 more on"):
-        resolve_universe(many, market)
-
-
-def test_an_open_market_takes_any_symbol() -> None:
-    assert resolve_universe("TSLA,NVDA", FarMarket()) == ["TSLA", "NVDA"]
+        resolve_universe(",".join(f"X{number}" for number in range(14)), market)

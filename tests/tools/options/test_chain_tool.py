@@ -1,4 +1,4 @@
-"""option_chain_get: windows, figures, gaps, and chains with rows that cannot be used."""
+"""option_chain_get and option_greeks_get: windows, figures, gaps, and chains with rows that cannot be used."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from chordesk.models.contracts import Greeks
 from chordesk.models.errors import MarketUnavailable
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, ReplayMarket
-from tests.tools.conftest import Call, MakeContext
+from chordesk.tools.option_contracts import liquidity_of, mid_of
+from tests.tools.conftest import Call, MakeContext, reasons, symbol_reasons
 from tests.tools.market.far_market import FarMarket
 from tests.tools.options.chains import APRIL, MAY, fair_chain, market, row
 
 WIDE = {"dteMin": 0, "dteMax": 400, "deltaMin": 0.0, "deltaMax": 1.0, "limit": 100}
-PUT = "AAA240419P00090000"
-
-
-def gaps_of(answer: Any) -> dict[str, str]:
-    return {gap["what"]: gap["reason"] for gap in answer.payload["missing"]}
+PUT, NEAR_PUT, CALL = "AAA240419P00090000", "AAA240419P00095000", "AAA240419C00105000"
+OWN = Greeks(-0.2, 0.01, -0.05, 0.1, -0.02)
 
 
 def test_each_row_has_its_figures(call: Call) -> None:
@@ -55,27 +53,24 @@ def test_the_windows_choose(make_context: MakeContext, call: Call) -> None:
     assert {expiry for expiry, _ in strikes(dteMin=60, dteMax=70)} == {"2024-05-17"}
     assert strikes(minWeeklyRoc=0.0025) == [("2024-04-19", 95.0)]
     assert strikes(maxWeeklyRoc=0.0025) == [("2024-04-19", 90.0)]
-    assert strikes(maxSpread=0.01) == []
-    assert strikes(minOpenInterest=1001) == []
+    assert strikes(maxSpread=0.01) == strikes(minOpenInterest=1001) == []
     assert {strike for _, strike in strikes(kind="call")} == {105.0, 110.0}
 
 
-def test_strikes_near_levels_come_nearest_first(call: Call) -> None:
-    answer = call(market(), "option_chain_get", symbols=["AAA"], near=[96.0, 88.0], **WIDE)
-    found = [(one["strike"], one["level"], one["fromLevel"]) for one in answer.payload["contracts"]]
-    assert found == [(95.0, 96.0, -0.0104), (90.0, 88.0, 0.0227)]
-
-
-def test_the_highest_weekly_return_comes_first_and_the_rest_is_counted(make_context: MakeContext, call: Call) -> None:
-    context = make_context(market({"AAA": fair_chain(expiries=(APRIL, MAY))}))
-    answer = call(context, "option_chain_get", symbols=["AAA"], **{**WIDE, "limit": 4})
+def test_the_best_come_first_and_the_rest_is_counted(call: Call) -> None:
+    near = call(market(), "option_chain_get", symbols=["AAA"], near=[96.0, 88.0], **WIDE).payload["contracts"]
+    assert [(one["strike"], one["level"], one["fromLevel"]) for one in near] == [
+        (95.0, 96.0, -0.0104), (90.0, 88.0, 0.0227),
+    ]  # fmt: skip
+    both = market({"AAA": fair_chain(expiries=(APRIL, MAY))})
+    answer = call(both, "option_chain_get", symbols=["AAA"], **{**WIDE, "limit": 4})
     weekly = [found["rocWeekly"] for found in answer.payload["contracts"]]
-    assert len(weekly) == 4
     assert weekly == sorted(weekly, reverse=True)
-    assert gaps_of(answer)["rows"].endswith("contracts fit, 4 are shown")
+    assert len(weekly) == 4
+    assert reasons(answer)["rows"].endswith("contracts fit, 4 are shown")
 
 
-def test_unusable_rows_are_named_and_never_priced(make_context: MakeContext, call: Call) -> None:
+def test_unusable_rows_are_named_and_never_priced(call: Call) -> None:
     odd = [
         row(PUT, 1.0, 1.1),
         row("AAA240419P00091000", 1.3, 1.2),  # crossed
@@ -92,10 +87,10 @@ def test_unusable_rows_are_named_and_never_priced(make_context: MakeContext, cal
         row("AAA240419P00096000", 1.5, 1.6),  # and one that is listed twice alike
         row("BBB240419P00090000", 1.0, 1.1),
     ]
-    context = make_context(market({"AAA": odd}, unread=("AAA1240419P00090000",)))
-    answer = call(context, "option_chain_get", symbols=["AAA"], **WIDE)
+    far = market({"AAA": odd}, unread=("AAA1240419P00090000",))
+    answer = call(far, "option_chain_get", symbols=["AAA"], **WIDE)
     assert {found["contract"] for found in answer.payload["contracts"]} == {PUT, "AAA240419P00096000"}
-    assert gaps_of(answer) == {
+    assert reasons(answer) == {
         "contracts not read": "1 rows no OCC symbols on it: AAA1240419P00090000",
         "contracts of another share": "1 rows listed on another share: BBB240419P00090000",
         "expired contracts": "1 rows expired before 2024-03-15: AAA240314P00080000",
@@ -109,29 +104,88 @@ def test_unusable_rows_are_named_and_never_priced(make_context: MakeContext, cal
     }
 
 
-def test_greeks_of_the_market_come_first(make_context: MakeContext, call: Call) -> None:
-    own = Greeks(-0.2, 0.01, -0.05, 0.1, -0.02)
-    context = make_context(market({"AAA": [row(PUT, 1.0, 1.1, iv=0.4, greeks=own)]}))
-    (found,) = call(context, "option_chain_get", symbols=["AAA"]).payload["contracts"]
-    assert (found["greeks"], found["iv"], found["delta"]) == ("market", 0.4, -0.2)
+def test_greeks_are_the_markets_or_computed_and_labelled(call: Call) -> None:
+    own = market({"AAA": [row(PUT, 1.0, 1.1, iv=0.4, greeks=OWN)]})
+    for tool, wish in (("option_chain_get", {"symbols": ["AAA"]}), ("option_greeks_get", {"contracts": [PUT]})):
+        (found,) = call(own, tool, **wish).payload["contracts"]
+        assert (found["greeks"], found["iv"], found["delta"], found["theta"]) == ("market", 0.4, -0.2, -0.05)
+
+
+def test_named_contracts_have_their_figures(make_context: MakeContext, call: Call) -> None:
+    context = make_context(market(), risk_free_rate=0.0)
+    answer = call(context, "option_greeks_get", contracts=[NEAR_PUT.lower(), CALL, NEAR_PUT])
+    first, second = answer.payload["contracts"]
+    assert (first["contract"], second["contract"]) == (NEAR_PUT, CALL)
+    assert -0.5 < first["delta"] < 0 < second["delta"] < 0.5
+    assert first["greeks"] == second["greeks"] == "computed"
+    assert first["iv"] == pytest.approx(0.3, abs=0.001)
+    (chain,) = answer.payload["chains"]
+    assert (chain["symbol"], chain["rate"]) == ("AAA", 0.0)
+    names = [row.contract.symbol for row in fair_chain()]
+    assert len(call(context, "option_greeks_get", contracts=names).payload["contracts"]) == len(names) == 26
+
+
+def test_a_contract_outside_a_chain_is_named_beside_those_it_lists(call: Call) -> None:
+    wanted = [
+        "AAA240419P00096500",  # between two strikes
+        "AAA240426P00095000",  # on no expiry
+        "AAA240301P00095000",  # expired
+        "BBB240419P00095000",
+        "DDD240419P00095000",
+    ]
+    answer = call(market(trouble={"DDD": MarketUnavailable("far is down")}), "option_greeks_get", contracts=wanted)
+    assert not answer.has_data
+    near = "the chain of AAA lists no put at 96.5 on 2024-04-19; the nearest strikes are 90, 95, 100"
+    assert symbol_reasons(answer) == {
+        "AAA240419P00096500": near,
+        "AAA240426P00095000": "the chain of AAA lists no contract that expires on 2024-04-26",
+        "AAA240301P00095000": "expired on 2024-03-01",
+        "BBB": "the far market has no options of BBB",
+        "DDD": "far is down",
+    }
+
+
+@pytest.mark.parametrize(
+    ("quote", "problem"),
+    [
+        ((1.2, 1.1), "a crossed quote, its bid above its ask"),
+        ((0.0, 1.1), "no bid"),
+        ((None, None), "no quote"),
+        ((0.001, 0.002), "its time value is under a tick"),
+        ((94.99, 95.05), "its price 95.02 is more than any volatility gives"),
+    ],
+)
+def test_a_contract_without_greeks_has_the_reason(call: Call, quote: Any, problem: str) -> None:
+    far = market({"AAA": [row(NEAR_PUT, *quote)]})
+    (found,) = call(far, "option_greeks_get", contracts=[NEAR_PUT]).payload["contracts"]
+    assert (found["iv"], found["delta"], found["pop"], found["problem"]) == (None, None, None, problem)
+
+
+def test_a_contract_that_expires_today_has_no_greeks(call: Call) -> None:
+    today = "AAA240315P00105000"
+    far = market({"AAA": [row(today, 5.1, 5.3)]})
+    (found,) = call(far, "option_greeks_get", contracts=[today]).payload["contracts"]
+    assert (found["dte"], found["mid"], found["roc"], found["problem"]) == (0, 5.2, None, "it expires today")
 
 
 def test_unknown_figures_of_a_contract_are_null(make_context: MakeContext, call: Call) -> None:
     context = make_context(market({"AAA": [row(PUT, 1.0, 1.1, volume=None, open_interest=None)]}))
-    answer = call(context, "option_chain_get", symbols=["AAA"])
-    (found,) = answer.payload["contracts"]
+    (found,) = call(context, "option_chain_get", symbols=["AAA"]).payload["contracts"]
     assert (found["volume"], found["openInterest"], found["liquidity"]) == (None, None, "unknown")
     strict = call(context, "option_chain_get", symbols=["AAA"], minOpenInterest=1)
     assert strict.payload["contracts"] == []
-    assert gaps_of(strict) == {"contracts left out": "1 puts: 1 open interest not known"}
+    assert reasons(strict) == {"contracts left out": "1 puts: 1 open interest not known"}
 
 
 def test_a_market_without_chains_is_one_gap(call: Call, market: ReplayMarket) -> None:
-    answer = call(market, "option_chain_get", symbols=["AAPL", "MSFT"])
-    assert not answer.has_data
-    (gap,) = answer.payload["missing"]
-    assert gap["what"] == "option chain"
-    assert "configure DESK_MARKET=yahoo for them, or DESK_REPLAY_OPTIONS=modelled" in gap["reason"]
+    for tool, wish in (
+        ("option_chain_get", {"symbols": ["AAPL", "MSFT"]}),
+        ("option_greeks_get", {"contracts": ["AAPL100917P00240000", "MSFT100917P00024000"]}),
+    ):
+        answer = call(market, tool, **wish)
+        assert not answer.has_data
+        (reason,) = reasons(answer).values()
+        assert "configure DESK_MARKET=yahoo for them, or DESK_REPLAY_OPTIONS=modelled" in reason
 
 
 def test_a_symbol_without_options_is_its_own_gap(call: Call) -> None:
@@ -140,46 +194,65 @@ def test_a_symbol_without_options_is_its_own_gap(call: Call) -> None:
     assert answer.has_data
     gaps = {gap["symbol"]: gap["reason"] for gap in answer.payload["missing"] if gap["what"] == "option chain"}
     assert gaps == {"BBB": "far is down", "CCC": "the far market has no options of CCC"}
-
-
-def test_an_empty_window_of_days_is_stated(call: Call) -> None:
-    answer = call(market({"AAA": []}), "option_chain_get", symbols=["AAA"])
-    assert not answer.has_data
-    assert gaps_of(answer) == {"contracts": "no contract expires in 14 to 45 days"}
+    none = call(market({"AAA": []}), "option_chain_get", symbols=["AAA"])
+    assert not none.has_data
+    assert reasons(none) == {"contracts": "no contract expires in 14 to 45 days"}
 
 
 @pytest.mark.parametrize(
-    ("wish", "error"),
+    ("tool", "wish", "error"),
     [
-        ({"dteMin": 50}, "dteMin 50 is above dteMax 45"),
-        ({"deltaMin": 0.5}, "deltaMin 0.5 is above deltaMax 0.35"),
-        ({"near": [0.0]}, "argument 'near.0' is 0.0"),
-        ({"kind": "straddle"}, "argument 'kind' is 'straddle': Input should be 'put' or 'call'"),
-        ({"bars": [1, 2]}, "unknown argument 'bars'"),
-        ({"limit": 101}, "argument 'limit' is 101"),
+        ("option_chain_get", {"dteMin": 50}, "dteMin 50 is above dteMax 45"),
+        ("option_chain_get", {"deltaMin": 0.5}, "deltaMin 0.5 is above deltaMax 0.35"),
+        ("option_chain_get", {"near": [0.0]}, "argument 'near.0' is 0.0"),
+        ("option_chain_get", {"kind": "straddle"}, "argument 'kind' is 'straddle': Input should be 'put' or 'call'"),
+        ("option_chain_get", {"bars": [1, 2]}, "unknown argument 'bars'"),
+        ("option_chain_get", {"limit": 101}, "argument 'limit' is 101"),
+        ("option_greeks_get", {"contracts": ["AAPL"]}, "argument 'contracts.0' is 'AAPL': a contract is an OCC symbol"),
     ],
 )
-def test_wrong_wishes_are_explained(call: Call, wish: dict[str, Any], error: str) -> None:
-    answer = call(FarMarket(), "option_chain_get", symbols=["AAA"], **wish)
+def test_wrong_wishes_are_explained(call: Call, tool: str, wish: dict[str, Any], error: str) -> None:
+    answer = call(FarMarket(), tool, **({"symbols": ["AAA"]} if tool == "option_chain_get" else {}), **wish)
     assert not answer.success
     assert error in answer.payload["error"]
 
 
-def test_the_longest_answer_fits(data: ReplayData, make_context: MakeContext, call: Call) -> None:
+def test_the_longest_answer_fits_and_a_modelled_row_has_its_label(data: ReplayData, call: Call) -> None:
     names = ["ORCL", "PEP", "MMM", "XOM", "IBM", "KO", "WMT", "CVX", "PG", "HPQ"]
-    context = make_context(ModelledReplay(data, ReplayClock(dt.date(2010, 8, 12)), 0.04))
-    answer = call(context, "option_chain_get", symbols=names, near=[50, 60, 70, 80, 90, 100], **WIDE)
+    modelled = ModelledReplay(data, ReplayClock(dt.date(2010, 8, 12)), 0.04)
+    answer = call(modelled, "option_chain_get", symbols=names, near=[50, 60, 70, 80, 90, 100], **WIDE)
     assert answer.success, answer.payload
-    whole = call(context, "option_chain_get", symbols=names, **WIDE)
+    whole = call(modelled, "option_chain_get", symbols=names, **WIDE)
     assert whole.success, whole.payload
     assert len(whole.payload["contracts"]) == 100
-    assert len(whole.text()) < 46 * 1024
-
-
-def test_a_modelled_row_has_its_label(data: ReplayData, make_context: MakeContext, call: Call) -> None:
-    context = make_context(ModelledReplay(data, ReplayClock(dt.date(2010, 8, 12)), 0.04))
-    answer = call(context, "option_chain_get", symbols=["MMM"])
-    assert answer.has_data
+    answer = call(modelled, "option_chain_get", symbols=["MMM"])
     assert {(found["source"], found["greeks"]) for found in answer.payload["contracts"]} == {("modelled", "modelled")}
     assert all(0.1 <= -found["delta"] <= 0.35 for found in answer.payload["contracts"])
     assert answer.payload["chains"][0]["note"].startswith("modelled, no market's quotes")
+
+
+@pytest.mark.parametrize(
+    ("bid", "ask", "figures", "grade"),
+    [
+        (2.0, 2.1, {}, "good"),
+        (1.0, 1.05, {}, "good"),  # 4.9 % of mid
+        (0.20, 0.25, {}, "good"),  # wide as a share, a nickel in money
+        (0.20, 0.30, {}, "fair"),
+        (2.0, 2.2, {}, "fair"),
+        (2.0, 2.3, {}, "poor"),
+        (2.0, 2.1, {"volume": 49.0}, "fair"),
+        (2.0, 2.1, {"volume": None}, "unknown"),
+        (2.0, 2.1, {"open_interest": 499.0}, "fair"),
+        (2.0, 2.1, {"open_interest": 99.0}, "poor"),
+        (2.0, 2.1, {"open_interest": None}, "unknown"),
+        (2.0, 2.3, {"open_interest": None}, "poor"),
+        (0.0, 0.05, {}, "poor"),
+        (2.2, 2.1, {}, "poor"),
+        (None, None, {}, "unknown"),
+    ],
+)
+def test_the_grade_of_a_contract_s_liquidity(
+    bid: float | None, ask: float | None, figures: dict[str, Any], grade: str
+) -> None:
+    quoted = row(NEAR_PUT, bid, ask, **figures)
+    assert liquidity_of(quoted, mid_of(quoted)[0]) == grade

@@ -13,15 +13,23 @@ from chordesk.models.database.store import Store
 from chordesk.models.tables.orders import OptionMark
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, ReplayMarket
-from tests.tools.conftest import Call, MakeContext
+from tests.tools.conftest import Call, MakeContext, reasons
 from tests.tools.market.far_market import TODAY, daily
 from tests.tools.options.chains import APRIL, ChainMarket, fair_chain, known_bars, market, row
 
 PUT, CALL = "AAA240419P00095000", "AAA240419C00105000"
 
 
-def gaps_of(answer: Any) -> dict[str, str]:
-    return {gap["what"]: gap["reason"] for gap in answer.payload["missing"]}
+def mark(store: Store, back: int, source: str = "far", symbol: str = "AAA", **figures: float) -> None:
+    """Store the mark of so many days before today."""
+    with store.session() as session:
+        session.add(OptionMark(symbol=symbol, day=TODAY - dt.timedelta(days=back), source=source, **figures))
+
+
+def stored(store: Store, days: int, iv: float, **given: str) -> None:
+    """Marks of so many days before today, their volatility rising to `iv` on the last."""
+    for back in range(1, days + 1):
+        mark(store, back, at_the_money_iv=iv - 0.001 * back, **given)
 
 
 def test_volume_over_open_interest(call: Call) -> None:
@@ -35,7 +43,7 @@ def test_volume_over_open_interest(call: Call) -> None:
     answer = call(market({"AAA": listed}), "options_unusual", symbols=["AAA"])
     found = [(one["contract"], one["volumeToInterest"], one["fromSpot"]) for one in answer.payload["contracts"]]
     assert found == [(PUT, 2.0, -0.05), (CALL, None, 0.05)]
-    assert gaps_of(answer)["openInterest"] == "not known of 1 contracts with volume"
+    assert reasons(answer)["openInterest"] == "not known of 1 contracts with volume"
     assert answer.payload["rules"]["contract"] == "volume of 100 or more, and at least 2 times the open interest"
     (total,) = answer.payload["volumes"]
     assert (total["putVolume"], total["callVolume"], total["putCallRatio"]) == (2000.0, 7598.0, 0.26)
@@ -44,17 +52,13 @@ def test_volume_over_open_interest(call: Call) -> None:
 def test_volume_over_its_own_past(make_context: MakeContext, call: Call, store: Store) -> None:
     listed = [row(PUT, 1.0, 1.1, volume=400.0), row(CALL, 1.0, 1.1, volume=150.0)]
     context = make_context(market({"AAA": listed}), store)
-    with store.session() as session:
-        for back, volume in enumerate((100.0, 200.0, 300.0, 150.0), start=1):
-            day = TODAY - dt.timedelta(days=back)
-            session.add(OptionMark(symbol="AAA", day=day, source="far", put_volume=volume, call_volume=100.0))
+    for back, volume in enumerate((100.0, 200.0, 300.0, 150.0), start=1):
+        mark(store, back, put_volume=volume, call_volume=100.0)
     early = call(context, "options_unusual", symbols=["AAA"])
     (total,) = early.payload["volumes"]
     assert (total["putVolumeToUsual"], total["putUnusual"]) == (None, None)
-    assert gaps_of(early)["usual put volume"] == "not available: 4 of 5 days of its own history are stored"
-    with store.session() as session:
-        day = TODAY - dt.timedelta(days=5)
-        session.add(OptionMark(symbol="AAA", day=day, source="far", put_volume=250.0, call_volume=100.0))
+    assert reasons(early)["usual put volume"] == "not available: 4 of 5 days of its own history are stored"
+    mark(store, 5, put_volume=250.0, call_volume=100.0)
     (total,) = call(context, "options_unusual", symbols=["AAA"]).payload["volumes"]
     assert (total["putVolumeToUsual"], total["putUnusual"]) == (2.0, True)
     assert (total["callVolumeToUsual"], total["callUnusual"]) == (1.5, False)
@@ -64,7 +68,7 @@ def test_a_limit_is_stated(call: Call) -> None:
     listed = [row(f"AAA240419P{strike:05d}000", 1.0, 1.1, volume=1e4) for strike in range(90, 96)]
     answer = call(market({"AAA": listed}), "options_unusual", symbols=["AAA"], limit=2)
     assert len(answer.payload["contracts"]) == 2
-    assert gaps_of(answer)["rows"] == "6 contracts are unusual, 2 are shown"
+    assert reasons(answer)["rows"] == "6 contracts are unusual, 2 are shown"
 
 
 def test_a_modelled_chain_has_no_volume(data: ReplayData, make_context: MakeContext, call: Call) -> None:
@@ -72,7 +76,7 @@ def test_a_modelled_chain_has_no_volume(data: ReplayData, make_context: MakeCont
     answer = call(context, "options_unusual", symbols=["MMM"])
     assert not answer.has_data
     assert (answer.payload["contracts"], answer.payload["volumes"]) == ([], [])
-    assert gaps_of(answer) == {"volume": "not available: modelled chains have none"}
+    assert reasons(answer) == {"volume": "not available: modelled chains have none"}
 
 
 def only(answer: Any) -> dict[str, Any]:
@@ -100,15 +104,7 @@ def test_known_volatilities(make_context: MakeContext, call: Call, known: ChainM
     assert found["putSkew"] == pytest.approx(0.0, abs=1e-3)
     assert found["putSkewStrike"] == 95.0
     assert (found["ivRank"], found["ivRankDays"]) == (None, 0)
-    assert gaps_of(answer) == {"ivRank": "not available: 0 of 60 days of its own history are stored"}
-
-
-def stored(store: Store, days: int, iv: float, source: str = "far", symbol: str = "AAA") -> None:
-    """Marks of so many days before today, their volatility rising to `iv` on the last."""
-    with store.session() as session:
-        for back in range(1, days + 1):
-            day = TODAY - dt.timedelta(days=back)
-            session.add(OptionMark(symbol=symbol, day=day, source=source, at_the_money_iv=iv - 0.001 * back))
+    assert reasons(answer) == {"ivRank": "not available: 0 of 60 days of its own history are stored"}
 
 
 def test_the_rank_needs_history_of_its_own(
@@ -120,15 +116,13 @@ def test_the_rank_needs_history_of_its_own(
     stored(store, 300, 0.9, symbol="BBB")
     found = only(call(context, "volatility_get", symbols=["AAA"]))
     assert (found["ivRank"], found["ivRankDays"]) == (None, 59)
-    with store.session() as session:
-        day = TODAY - dt.timedelta(days=60)
-        session.add(OptionMark(symbol="AAA", day=day, source="far", at_the_money_iv=0.2))
-        session.add(OptionMark(symbol="AAA", day=TODAY - dt.timedelta(days=400), source="far", at_the_money_iv=9.0))
+    mark(store, 60, at_the_money_iv=0.2)
+    mark(store, 400, at_the_money_iv=9.0)
     answer = call(context, "volatility_get", symbols=["AAA"])
     # From .2 to .339, and .3 is today's; the mark of more than a year ago does not count.
     assert only(answer)["ivRank"] == pytest.approx((0.3 - 0.2) / (0.339 - 0.2), abs=2e-3)
     assert only(answer)["ivRankDays"] == 60
-    assert "ivRank" not in gaps_of(answer)
+    assert "ivRank" not in reasons(answer)
 
 
 def test_each_day_leaves_one_mark(make_context: MakeContext, call: Call, known: ChainMarket, store: Store) -> None:
@@ -162,10 +156,8 @@ def test_a_mark_of_today_or_later_is_no_history(
     make_context: MakeContext, call: Call, known: ChainMarket, store: Store
 ) -> None:
     """A replay of an earlier day does not see what a later one has stored."""
-    with store.session() as session:
-        for ahead in range(80):
-            day = TODAY + dt.timedelta(days=ahead)
-            session.add(OptionMark(symbol="AAA", day=day, source="far", at_the_money_iv=0.5))
+    for ahead in range(80):
+        mark(store, -ahead, at_the_money_iv=0.5)
     found = only(call(make_context(known, store), "volatility_get", symbols=["AAA"]))
     assert (found["ivRank"], found["ivRankDays"]) == (None, 0)
 
@@ -175,7 +167,7 @@ def test_without_a_chain_the_realised_figures_stay(call: Call, market: ReplayMar
     found = only(answer)
     assert found["hv20"] is not None
     assert (found["iv"], found["impliedMove"], found["ivRank"]) == (None, None, None)
-    assert "DESK_REPLAY_OPTIONS=modelled" in gaps_of(answer)["option chain"]
+    assert "DESK_REPLAY_OPTIONS=modelled" in reasons(answer)["option chain"]
 
 
 def test_without_bars_the_implied_figures_stay(call: Call) -> None:
@@ -183,7 +175,7 @@ def test_without_bars_the_implied_figures_stay(call: Call) -> None:
     found = only(answer)
     assert (found["hv20"], found["yangZhang20"], found["ivHvRatio"]) == (None, None, None)
     assert found["iv"] is not None
-    assert gaps_of(answer)["bars"] == "unknown symbol AAA"
+    assert reasons(answer)["bars"] == "unknown symbol AAA"
 
 
 def test_ten_bars_and_a_flat_line_give_nothing_false(call: Call) -> None:
@@ -199,14 +191,14 @@ def test_a_chain_without_a_price_at_the_money(call: Call, known: ChainMarket) ->
     known.rows = {"AAA": [row(put, 2.0, 1.0), row(call_, 2.0, 2.1), row("AAA240419P00050000", 0.0, 0.1)]}
     answer = call(known, "volatility_get", symbols=["AAA"])
     assert (only(answer)["iv"], only(answer)["impliedMove"], only(answer)["putSkew"]) == (None, None, None)
-    gaps = gaps_of(answer)
+    gaps = reasons(answer)
     assert gaps["iv"] == f"not at the money of 2024-04-19: {put}: a crossed quote, its bid above its ask"
     assert gaps["putSkew"] == "no put of 2024-04-19 with a delta within 0.1 of -0.25 has a volatility"
     known.rows = {"AAA": [row(put, 2.0, 2.1)]}
-    assert gaps_of(call(known, "volatility_get", symbols=["AAA"]))["iv"].startswith("no strike of")
+    assert reasons(call(known, "volatility_get", symbols=["AAA"]))["iv"].startswith("no strike of")
     known.rows = {"AAA": []}
     answer = call(known, "volatility_get", symbols=["AAA"])
-    assert gaps_of(answer)["iv"] == "no contract expires in 7 to 60 days"
+    assert reasons(answer)["iv"] == "no contract expires in 7 to 60 days"
 
 
 def test_a_modelled_chain_is_labelled(data: ReplayData, make_context: MakeContext, call: Call) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,6 @@ import pytest
 
 from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
-from chordesk.tools.market.protocol import ClosedSet, FillSource, MarketData, Prefetching
 from chordesk.tools.market.replay import market as module
 from chordesk.tools.market.replay.market import LOST, ROW, ReplayData, ReplayMarket, clean, replay_data
 from tests.tools.conftest import Raw
@@ -22,15 +19,6 @@ def at(data: ReplayData, day: str) -> ReplayMarket:
     return ReplayMarket(data, ReplayClock(dt.date.fromisoformat(day)))
 
 
-def test_it_is_a_market_and_a_fill_source(market: ReplayMarket) -> None:
-    as_market: MarketData = market
-    as_fills: FillSource = market
-    assert as_market.name == "replay"
-    assert as_fills is market
-    assert isinstance(market, ClosedSet)
-    assert not isinstance(market, Prefetching)
-
-
 def test_the_day_s_own_bar_is_the_last(market: ReplayMarket, raw: Raw) -> None:
     bars = market.bars("AAPL", 5)
     assert [str(day) for day in bars.dates] == ["2010-08-06", "2010-08-09", "2010-08-10", "2010-08-11", "2010-08-12"]
@@ -38,17 +26,9 @@ def test_the_day_s_own_bar_is_the_last(market: ReplayMarket, raw: Raw) -> None:
     assert bars.open.tolist() == [raw["AAPL"][day].open for day in bars.dates]
     assert bars.volume.tolist() == [raw["AAPL"][day].volume * 100 for day in bars.dates]
     assert not bars.adjusted
-
-
-def test_bars_cannot_be_written_to(market: ReplayMarket) -> None:
     with pytest.raises(ValueError, match="read-only"):
-        market.bars("AAPL", 5).close[0] = 1.0
-
-
-def test_fewer_bars_than_asked_for_are_all_there_are(market: ReplayMarket) -> None:
-    bars = market.bars("QEP", 500)
-    assert bars.dates[0] == dt.date(2010, 7, 1)
-    assert len(bars) == len(bars.dates) == len(bars.close)
+        bars.close[0] = 1.0
+    assert market.bars("QEP", 500).dates[0] == dt.date(2010, 7, 1), "fewer than asked for are all there are"
 
 
 def test_a_symbol_is_unknown_before_its_first_bar(data: ReplayData) -> None:
@@ -97,17 +77,19 @@ def test_the_replay_names_the_data_that_it_lacks(market: ReplayMarket) -> None:
         market.section("AAPL", "options")
 
 
-def test_an_order_fills_at_the_next_session_s_open(data: ReplayData, raw: Raw) -> None:
-    quote = at(data, "2010-08-13").fill_price("AAPL")
+@pytest.mark.parametrize(
+    ("day", "filled"),
+    [
+        ("2010-08-13", "2010-08-16T09:30:00-04:00"),
+        ("2010-08-17", "2010-08-19T09:30:00-04:00"),  # the data lack the session between
+    ],
+)
+def test_an_order_fills_at_the_next_session_s_open(data: ReplayData, raw: Raw, day: str, filled: str) -> None:
+    quote = at(data, day).fill_price("AAPL")
     assert quote is not None
-    assert quote.price == raw["AAPL"][dt.date(2010, 8, 16)].open
-    assert quote.at.isoformat() == "2010-08-16T09:30:00-04:00"
-
-
-def test_a_session_that_the_data_lack_is_passed_over(data: ReplayData, raw: Raw) -> None:
-    quote = at(data, "2010-08-17").fill_price("AAPL")
-    assert quote is not None
-    assert (quote.price, quote.at.date()) == (raw["AAPL"][dt.date(2010, 8, 19)].open, dt.date(2010, 8, 19))
+    row = raw["AAPL"][quote.at.date()]
+    assert (quote.price, quote.at.isoformat()) == (row.open, filled)
+    assert (quote.low, quote.high) == (min(row.low, row.open, row.close), max(row.high, row.open, row.close))
 
 
 def test_no_fill_without_a_further_session_or_a_trade_in_it(data: ReplayData) -> None:
@@ -117,22 +99,11 @@ def test_no_fill_without_a_further_session_or_a_trade_in_it(data: ReplayData) ->
     for day, unknown in (("2010-08-11", "NOPE"), ("2010-06-30", "QEP")):
         with pytest.raises(MarketError, match=f"unknown symbol {unknown}"):
             at(data, day).fill_price(unknown)
-
-
-def test_no_fill_in_a_session_without_volume(data: ReplayData) -> None:
     volume = data.columns.volume.copy()
     volume[data.rows("IBM", dt.date(2010, 8, 13)).stop - 1] = 0.0
     dead = data.with_columns(data.columns._replace(volume=volume))
     with pytest.raises(MarketError, match="IBM does not trade in the next session, 2010-08-13"):
         at(dead, "2010-08-12").fill_price("IBM")
-
-
-def test_a_fill_price_has_the_range_of_its_session(data: ReplayData) -> None:
-    quote = at(data, "2010-08-12").fill_price("IBM")
-    row = data.rows("IBM", dt.date(2010, 8, 13)).stop - 1
-    assert quote is not None
-    assert (quote.low, quote.high) == (data.columns.low[row], data.columns.high[row])
-    assert quote.low <= quote.price <= quote.high
 
 
 def load(home: Path) -> ReplayData:
@@ -153,9 +124,6 @@ def test_the_whole_file_is_there(data: ReplayData, raw: Raw) -> None:
         245,
     )
     assert len(data.columns.day) == 122_574
-
-
-def test_the_sessions_that_are_lost_are_those_of_the_exchange_s_calendar(data: ReplayData) -> None:
     held = exchange_hours().sessions
     lost = [day for day in held if data.sessions[0] < day < data.sessions[-1] and day not in data.sessions]
     assert (tuple(lost), set(data.sessions) - set(held)) == (LOST, set())
@@ -218,17 +186,6 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(data: ReplayData, tmp_path
     home = tmp_path / "home"
     home.write_text("a file where a folder should be")
     assert load(home).symbols == data.symbols
-
-
-def test_parsing_and_loading_are_quick(tmp_path: Path) -> None:
-    began = time.process_time()
-    load(tmp_path)
-    parsed = time.process_time()
-    load(tmp_path)
-    loaded = time.process_time()
-    assert parsed - began < 0.5
-    assert loaded - parsed < 0.05
-    assert len(os.listdir(tmp_path / "cache")) == 1
 
 
 def test_a_missing_package_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
