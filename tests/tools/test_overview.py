@@ -12,13 +12,8 @@ def test_the_replay_has_an_overview_of_a_company(market: ReplayMarket, call: Cal
     answer = call(market, "symbol_overview", symbols=["AAPL", "WYE", "NOPE"])
     assert answer.has_data
     apple, wyeth = answer.payload["overviews"]
-    assert apple == {
-        "symbol": "AAPL",
-        "name": "Apple Inc.",
-        "sector": "Information Technology",
-        "industry": "Computer Hardware",
-        "lastClose": 251.79,
-    }
+    about = {"name": "Apple Inc.", "sector": "Information Technology", "industry": "Computer Hardware"}
+    assert apple == {"symbol": "AAPL", **about, "lastClose": 251.79}
     assert wyeth == {"symbol": "WYE", "name": None, "sector": None, "industry": None, "lastClose": None}
     missing = {(row["symbol"], row["what"]): row["reason"] for row in answer.payload["missing"]}
     assert missing["WYE", "lastClose"] == "WYE has not traded since 2009-10-15"

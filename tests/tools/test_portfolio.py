@@ -31,32 +31,15 @@ def test_cash_and_positions_at_market_prices(
     answer = call(make_context(market, store), "portfolio_get")
     apple, mmm = market.quote("AAPL").price, market.quote("MMM").price
     equity = 1000 + 2 * apple + 10 * mmm
-    assert answer.payload["portfolio"] == {
-        "account": "paper",
-        "cash": 1000.0,
-        "equity": round(equity, 2),
-        "buyingPower": 1000.0,
-        "positions": [
-            {
-                "symbol": "AAPL",
-                "quantity": 2.0,
-                "averageCost": 240.5,
-                "marketPrice": apple,
-                "priceDate": "2010-08-12",
-                "marketValue": round(2 * apple, 2),
-                "share": round(2 * apple / equity, 4),
-            },
-            {
-                "symbol": "MMM",
-                "quantity": 10.0,
-                "averageCost": 80.0,
-                "marketPrice": mmm,
-                "priceDate": "2010-08-12",
-                "marketValue": round(10 * mmm, 2),
-                "share": round(10 * mmm / equity, 4),
-            },
-        ],
-    }
+    held = [
+        {
+            "symbol": symbol, "quantity": quantity, "averageCost": cost, "marketPrice": price,
+            "priceDate": "2010-08-12", "marketValue": round(quantity * price, 2), "share": round(quantity * price / equity, 4),
+        }
+        for symbol, quantity, cost, price in (("AAPL", 2.0, 240.5, apple), ("MMM", 10.0, 80.0, mmm))
+    ]  # fmt: skip
+    cash = {"account": "paper", "cash": 1000.0, "equity": round(equity, 2), "buyingPower": 1000.0}
+    assert answer.payload["portfolio"] == {**cash, "positions": held}
     assert answer.payload["missing"] == []
     assert not answer.has_data  # it is about us, not about a symbol
 
@@ -110,10 +93,14 @@ def test_a_price_of_an_earlier_session_has_its_day_and_is_missing(
     assert answer.payload["missing"] == [{"symbol": "MSFT", "what": "marketPrice", "reason": reason}]
 
 
-def test_debt_is_no_buying_power(market: ReplayMarket, store: Store, make_context: MakeContext, call: Call) -> None:
+def test_debt_is_no_buying_power_and_the_lack_of_a_database_is_reported(
+    market: ReplayMarket, store: Store, make_context: MakeContext, call: Call
+) -> None:
     hold(store, -50.0)
     portfolio = call(make_context(market, store), "portfolio_get").payload["portfolio"]
     assert (portfolio["cash"], portfolio["buyingPower"]) == (-50.0, 0.0)
+    answer = call(market, "portfolio_get")
+    assert answer.payload == {"error": "not available: configure DESK_DATABASE_URL", "success": False}
 
 
 def test_a_fill_of_tomorrow_does_not_reveal_its_price(
@@ -127,16 +114,8 @@ def test_a_fill_of_tomorrow_does_not_reveal_its_price(
         order = filled_order(session)
         session.add(order)
         session.flush()
-        fill = Fill(
-            order_id=order.id,
-            account="paper",
-            symbol="AAPL",
-            side="buy",
-            quantity=10,
-            price=247.0,
-            commission=0.0,
-            filled_at=opening,
-        )
+        terms = {"account": "paper", "symbol": "AAPL", "side": "buy", "quantity": 10, "price": 247.0}
+        fill = Fill(order_id=order.id, commission=0.0, filled_at=opening, **terms)
         session.add(fill)
     answer = call(make_context(today, store), "portfolio_get")
     portfolio = answer.payload["portfolio"]
@@ -155,8 +134,3 @@ def test_a_fill_of_tomorrow_does_not_reveal_its_price(
 
     later = call(make_context(tomorrow, store), "portfolio_get").payload["portfolio"]
     assert (later["cash"], later["positions"][0]["averageCost"]) == (10_000 - 3330, 333.0)
-
-
-def test_the_lack_of_a_database_is_reported(market: ReplayMarket, call: Call) -> None:
-    answer = call(market, "portfolio_get")
-    assert answer.payload == {"error": "not available: configure DESK_DATABASE_URL", "success": False}

@@ -29,16 +29,10 @@ def test_the_newest_of_each_role_and_the_newest_verdict(
     quick, risk = answer.payload["reports"]
     assert quick["summary"] == "s" * 600
     assert risk == {
-        "symbol": "AAPL",
-        "role": "risk",
-        "verdict": "CONFIRMED",
-        "confidence": "high",
-        "summary": "risk 2 days ago",
-        "keyRisks": ["one", "two"],
-        "author": "rulebook (rules, no model)",
-        "marketAt": (NOW - 2 * DAY).astimezone(dt.UTC).isoformat(),
-        "runId": verdict["runId"],
-    }
+        "symbol": "AAPL", "role": "risk", "verdict": "CONFIRMED", "confidence": "high", "summary": "risk 2 days ago",
+        "keyRisks": ["one", "two"], "author": "rulebook (rules, no model)",
+        "marketAt": (NOW - 2 * DAY).astimezone(dt.UTC).isoformat(), "runId": verdict["runId"],
+    }  # fmt: skip
     assert answer.payload["missing"] == [{"symbol": "MMM", "what": "report", "reason": "the desk has none up to now"}]
 
 

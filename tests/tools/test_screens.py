@@ -65,18 +65,12 @@ def test_a_split_among_the_movers_is_pointed_out(data: ReplayData, call: Call) -
 
 
 def test_only_the_newest_session_moves(call: Call) -> None:
-    market = FarMarket(
-        {
-            "NEW": daily("NEW", [100, 101]),
-            "FLAT": daily("FLAT", [100, 100]),
-            "OLD": daily("OLD", [100, 150], TODAY - dt.timedelta(days=1)),
-            "FIRST": daily("FIRST", [100]),
-        }
-    )
+    bars = {name: daily(name, close) for name, close in {"NEW": [100, 101], "FLAT": [100, 100], "FIRST": [100]}.items()}
+    market = FarMarket({**bars, "OLD": daily("OLD", [100, 150], TODAY - dt.timedelta(days=1))})
     answer = call(market, "sp500_movers", direction="up")
     assert [row["symbol"] for row in answer.payload["movers"]] == ["NEW"]
     assert answer.payload["compared"] == 2
-    assert answer.payload["notCompared"] == {"count": 2, "symbols": ["OLD", "FIRST"]}
+    assert answer.payload["notCompared"] == {"count": 2, "symbols": ["FIRST", "OLD"]}
 
 
 def test_the_own_move_of_a_name_that_is_asked_for(market: ReplayMarket, raw: Raw, call: Call) -> None:
@@ -88,13 +82,8 @@ def test_the_own_move_of_a_name_that_is_asked_for(market: ReplayMarket, raw: Raw
     assert (ibm["symbol"], "changeSessions" in ibm) == ("IBM", False)
     assert (cisco["symbol"], cisco["changeSessions"], cisco["gap"]) == ("CSCO", 2, None)  # no bar of the 11th
     assert len(answer.payload["movers"]) == 1
-    assert [row for row in answer.payload["missing"] if row.get("symbol") == "WYNN"] == [
-        {
-            "symbol": "WYNN",
-            "what": "bars",
-            "reason": "no bar of 2010-08-12, the market's latest session; the last is of 2010-08-11",
-        }
-    ]
+    reason = "no bar of 2010-08-12, the market's latest session; the last is of 2010-08-11"
+    assert {"symbol": "WYNN", "what": "bars", "reason": reason} in answer.payload["missing"]
     alone = call(market, "sp500_movers", direction="down", symbols=["WYNN"]).payload
     assert alone["asked"] == []
 
@@ -127,18 +116,15 @@ def test_the_universe_in_pages(market: ReplayMarket, make_context: MakeContext, 
     assert beyond.payload["available"] is False
 
 
-def test_the_universe_by_sector(market: ReplayMarket, call: Call) -> None:
+def test_the_universe_by_sector_and_an_own_one(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
     answer = call(market, "universe_list", sector=" energy")
     assert answer.payload["total"] == len(answer.payload["listings"]) > 30
     assert {row["sector"] for row in answer.payload["listings"]} == {"Energy"}
     assert not answer.has_data  # it is about the desk's list, not about the market
-
-
-def test_a_universe_of_one_s_own(make_context: MakeContext, call: Call) -> None:
-    market = FarMarket(trouble={"B": MarketError("no such name B")})
-    answer = call(make_context(market, universe="a,b"), "universe_list")
-    assert answer.payload["listings"] == [{"symbol": "A", "name": "A Inc."}, {"symbol": "B"}]
-    assert {"symbol": "B", "what": "listing", "reason": "no such name B"} in answer.payload["missing"]
+    far = FarMarket(trouble={"B": MarketError("no such name B")})
+    own = call(make_context(far, universe="a,b"), "universe_list")
+    assert own.payload["listings"] == [{"symbol": "A", "name": "A Inc."}, {"symbol": "B"}]
+    assert {"symbol": "B", "what": "listing", "reason": "no such name B"} in own.payload["missing"]
 
 
 def test_a_later_turn_of_the_same_day_gets_the_same_answer_without_another_look(

@@ -18,7 +18,7 @@ from chordesk.agents.roles import ROLES, TOOLS
 from chordesk.models.errors import MarketUnavailable
 from chordesk.models.market import Headline
 from chordesk.tools.market.replay.market import ReplayMarket
-from chordesk.tools.registry import Arguments, ToolAnswer, ToolContext, ToolImage, ToolSpec
+from chordesk.tools.registry import Arguments, ToolAnswer, ToolImage, ToolSpec
 from chordesk.tools.toolsets import MAX_IMAGE_BYTES, Recorded, Registry, Timed, toolset_for
 from tests.patience import PATIENCE
 from tests.tools.conftest import Call, MakeContext, every_tool
@@ -34,23 +34,17 @@ def test_the_tools_of_roles(market: ReplayMarket, make_context: MakeContext) -> 
         names = [tool.name for tool in role.tools]
         assert not [name for name in names if "submit" in name or ("order" in name and name != "orders_preview")]
     assert all(TOOLS[name].name == name for name in TOOLS)
-    assert {name for name, spec in TOOLS.items() if not spec.data} == {
-        "universe_list",
-        "portfolio_get",
-        "report_latest",
-        "orders_preview",
-    }
+    without_data = {"universe_list", "portfolio_get", "report_latest", "orders_preview"}
+    assert {name for name, spec in TOOLS.items() if not spec.data} == without_data
 
 
-@pytest.mark.parametrize("name", TOOLS)
-def test_schemas_are_closed_and_self_contained(name: str) -> None:
-    schema = TOOLS[name].input_schema
-    Draft202012Validator.check_schema(schema)
-    assert schema["type"] == "object"
-    assert schema["additionalProperties"] is False
-    assert "$ref" not in str(schema)
-    assert "title" not in schema
-    assert TOOLS[name].input_schema is schema
+def test_schemas_are_closed_and_self_contained() -> None:
+    for spec in TOOLS.values():
+        schema = spec.input_schema
+        Draft202012Validator.check_schema(schema)
+        assert (schema["type"], schema["additionalProperties"]) == ("object", False)
+        assert "$ref" not in str(schema)
+        assert "title" not in schema
 
 
 def test_a_nested_argument_model_is_refused() -> None:
@@ -75,11 +69,7 @@ def test_a_nested_argument_model_is_refused() -> None:
         ("signals_get", {"symbols": [f"S{n}" for n in range(151)]}, "at most 150 items"),
         ("signals_get", {"symbols": ["A"], "days": 5}, "unknown argument 'days'; known: symbols"),
         ("portfolio_get", {"account": "x"}, "unknown argument 'account'; known: none"),
-        (
-            "sp500_movers",
-            {"direction": "sideways"},
-            "argument 'direction' is 'sideways': Input should be 'up' or 'down'",
-        ),
+        ("sp500_movers", {"direction": "x"}, "argument 'direction' is 'x': Input should be 'up' or 'down'"),
         ("sp500_movers", {"direction": "up", "limit": 0}, "argument 'limit' is 0"),
         ("symbol_overview", {"symbols": ["A"], "sections": ["gossip"]}, "argument 'sections.0' is 'gossip'"),
         ("news_list", {"symbols": ["A"], "limit": float("nan")}, "argument 'limit' is nan"),
@@ -126,61 +116,32 @@ def test_an_error_of_the_desk_is_returned_with_its_remedy(make_context: MakeCont
     assert "one symbol a line" in answer.payload["error"]
 
 
-class NoArguments(Arguments):
-    pass
-
-
-@pytest.mark.parametrize(
-    ("size", "error"), [(MAX_IMAGE_BYTES, None), (MAX_IMAGE_BYTES + 103, "the image is 1024.1 KB")]
-)
-def test_an_image_has_a_limit_of_size(
-    make_context: MakeContext, market: ReplayMarket, size: int, error: str | None
-) -> None:
-    payload, image = {"available": True}, ToolImage(b"x" * size, "image/png")
-    chart = ToolSpec("chart", "d", "h", NoArguments, lambda context, arguments: (payload, image))
-    answer = asyncio.run(Registry([chart], make_context(market)).call("chart", {}))
-    assert (answer.success, answer.image) == (error is None, image if error is None else None)
-    if error is not None:
-        assert answer.payload["error"] == f"{error}, more than 1024 KB: ask for a smaller image or fewer symbols"
-        assert not answer.has_data
-
-
-def of_a_run(context: ToolContext) -> ToolContext:
-    return dataclasses.replace(context, run_id="run-1")
-
-
 def a_picture(data: bytes) -> ToolSpec:
     image = ToolImage(data, "image/png")
-    return ToolSpec("chart", "d", "h", NoArguments, lambda context, arguments: ({"available": True}, image))
+    return ToolSpec("chart", "d", "h", Arguments, lambda context, arguments: ({"available": True}, image))
 
 
 def test_a_picture_of_a_run_is_stored_before_the_model_gets_it(
     make_context: MakeContext, market: ReplayMarket, tmp_path: Path
 ) -> None:
-    context = of_a_run(make_context(market, home=tmp_path))
-    answers = [asyncio.run(Registry([a_picture(b"one")], context).call("chart", {})) for _ in range(2)]
-    assert all(answer.success for answer in answers)
-    (file,) = (tmp_path / "artifacts").iterdir()
+    def shown(data: bytes, run: str | None = "run-1") -> ToolAnswer:
+        context = dataclasses.replace(make_context(market, home=tmp_path), run_id=run)
+        return asyncio.run(Registry([a_picture(data)], context).call("chart", {}))
+
+    folder, most = tmp_path / "artifacts", b"x" * MAX_IMAGE_BYTES
+    assert shown(most, None).image == ToolImage(most, "image/png")
+    large = shown(most + b"x" * 103)
+    error = "the image is 1024.1 KB, more than 1024 KB: ask for a smaller image or fewer symbols"
+    assert (large.success, large.has_data, large.image, large.payload["error"]) == (False, False, None, error)
+    assert not folder.exists(), "one of no run, and one that is too large"
+    assert all(shown(b"one").success for _ in range(2))
+    (file,) = folder.iterdir()
     assert file.name == f"{hashlib.sha256(b'one').hexdigest()}.png"
     assert file.read_bytes() == b"one"
-
-
-def test_a_picture_of_no_run_and_one_that_is_too_large_are_not_stored(
-    make_context: MakeContext, market: ReplayMarket, tmp_path: Path
-) -> None:
-    context = make_context(market, home=tmp_path)
-    assert asyncio.run(Registry([a_picture(b"one")], context).call("chart", {})).success
-    large = a_picture(b"x" * (MAX_IMAGE_BYTES + 1))
-    assert not asyncio.run(Registry([large], of_a_run(context)).call("chart", {})).success
-    assert not (tmp_path / "artifacts").exists()
-
-
-def test_a_picture_that_cannot_be_stored_is_not_shown(
-    make_context: MakeContext, market: ReplayMarket, tmp_path: Path
-) -> None:
-    (tmp_path / "artifacts").write_text("a file where the folder would be")
-    context = of_a_run(make_context(market, home=tmp_path))
-    answer = asyncio.run(Registry([a_picture(b"one")], context).call("chart", {}))
+    file.unlink()
+    folder.rmdir()
+    folder.write_text("a file where the folder would be")
+    answer = shown(b"one")
     assert (answer.success, answer.image, answer.has_data) == (False, None, False)
     assert answer.payload["error"].startswith("the picture of chart could not be stored: ")
 

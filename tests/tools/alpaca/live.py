@@ -8,23 +8,9 @@ from typing import Any
 
 from chordesk.models.contracts import OptionChain
 from chordesk.models.market import Listing, Quote
-from chordesk.models.text import NEW_YORK
-from tests.tools.market.far_market import TODAY, FarClock, FarMarket, daily
+from tests.tools.market.far_market import FarClock, FarMarket, NowClock, daily
 
 APRIL, MAY = dt.date(2024, 4, 19), dt.date(2024, 5, 17)
-
-
-class NowClock(FarClock):
-    """15:55 of the far market's day, as a clock that replays no day."""
-
-    def __init__(self) -> None:
-        self.day = None  # type: ignore[assignment]
-
-    def now(self) -> dt.datetime:
-        return dt.datetime.combine(TODAY, dt.time(15, 55), NEW_YORK)
-
-    def session(self) -> dt.date:
-        return TODAY
 
 
 @dataclass(eq=False)

@@ -9,34 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.prices import MINUTES, IntradayInterval, intraday_of, slots
 from chordesk.tools.market.protocol import Intraday
 from chordesk.tools.toolsets import MAX_OUTPUT_BYTES
 from tests.tools.charts.samples import walk
 from tests.tools.conftest import Call, MakeContext
-from tests.tools.market.far_market import TODAY, FarClock, FarMarket, daily
+from tests.tools.market.far_market import TODAY, FarClock, FarMarket, NowClock, daily
 
-NOW = dt.datetime.combine(TODAY, dt.time(14, 10), NEW_YORK)
+CLOCK = NowClock(dt.time(14, 10), TODAY - dt.timedelta(days=1))
+NOW = CLOCK.now()
 TOOLS = ("chart_study_get", "price_history_get", "chart_render")
-
-
-class NowClock(FarClock):
-    def __init__(self) -> None:
-        self.day = None  # type: ignore[assignment]
-
-    def now(self) -> dt.datetime:
-        return NOW
-
-    def session(self) -> dt.date:
-        return TODAY - dt.timedelta(days=1)
 
 
 @dataclass(eq=False)
 class HourMarket(FarMarket):
     """Random walks in bars of part of a session. lost: places of the bars that are not there, from the last."""
 
-    clock: FarClock = field(default_factory=NowClock)
+    clock: FarClock = field(default_factory=lambda: CLOCK)
     lost: tuple[int, ...] = ()
     factor: float = 1.0
 

@@ -43,6 +43,23 @@ class FarClock:
         return self.day
 
 
+class NowClock(FarClock):
+    """A clock of real time that stands still on TODAY."""
+
+    def __init__(self, at: dt.time = dt.time(15, 55), session: dt.date = TODAY) -> None:
+        self.day = None  # type: ignore[assignment]
+        self._now, self._session = dt.datetime.combine(TODAY, at, NEW_YORK), session
+
+    def now(self) -> dt.datetime:
+        return self._now
+
+    def session(self) -> dt.date:
+        return self._session
+
+    def next_open(self) -> dt.datetime:
+        return dt.datetime.combine(TODAY + dt.timedelta(days=3), dt.time(9, 30), NEW_YORK)
+
+
 @dataclass(eq=False)
 class FarMarket:
     """histories: closes by symbol. trouble: what asking for a symbol raises. before: called at each question."""

@@ -19,6 +19,7 @@ from chordesk.tools.market.yahoo import market as yahoo
 from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo
 from tests.examples import examples
 from tests.fakes.yahoo import FarYahoo
+from tests.tools.market.far_market import NowClock
 
 FRIDAY = dt.date(2024, 3, 15)
 HALF_DAY = dt.date(2023, 11, 24)
@@ -40,19 +41,16 @@ def taken(
     return intraday_of("AAA", rows_at(starts), starts, minutes, sessions, until, live)
 
 
-def test_a_session_has_seven_hours_of_which_the_last_is_a_half() -> None:
-    found = slots(at(FRIDAY, 20), 60, 1)
-    assert [f"{start:%H:%M}" for start in found] == ["09:30", "10:30", "11:30", "12:30", "13:30", "14:30", "15:30"]
-    assert end_of(found[-1], 60) == at(FRIDAY, 16)
+def test_a_session_has_seven_hours_of_which_the_last_is_a_half_and_a_half_day_four() -> None:
+    for day, starts, end in (
+        (FRIDAY, ["09:30", "10:30", "11:30", "12:30", "13:30", "14:30", "15:30"], 16),
+        (HALF_DAY, ["09:30", "10:30", "11:30", "12:30"], 13),
+    ):
+        found = slots(at(day, 20), 60, 1)
+        assert [f"{start:%H:%M}" for start in found] == starts
+        assert end_of(found[-1], 60) == at(day, end)
     assert len(slots(at(FRIDAY, 20), 15, 1)) == 26
-    assert stamped(found[0]) == "2024-03-15T09:30-04:00"
-    assert stamped(FRIDAY) == "2024-03-15"
-
-
-def test_a_half_day_ends_at_one() -> None:
-    found = slots(at(HALF_DAY, 20), 60, 1)
-    assert [f"{start:%H:%M}" for start in found] == ["09:30", "10:30", "11:30", "12:30"]
-    assert end_of(found[-1], 60) == at(HALF_DAY, 13)
+    assert (stamped(at(FRIDAY, 9, 30)), stamped(FRIDAY)) == ("2024-03-15T09:30-04:00", "2024-03-15")
 
 
 @pytest.mark.parametrize(
@@ -147,31 +145,13 @@ def far() -> FarYahoo:
     server.server_close()
 
 
-class Standing:
-    """A clock of real time that stands at 14:10 of the Friday."""
-
-    day: dt.date | None = None
-
-    def now(self) -> dt.datetime:
-        return at(FRIDAY, 14, 10)
-
-    def session(self) -> dt.date:
-        return FRIDAY - dt.timedelta(days=1)
-
-    def is_open(self) -> bool:
-        return True
-
-    def next_open(self) -> dt.datetime:
-        return at(FRIDAY + dt.timedelta(days=3), 9, 30)
-
-
 @pytest.fixture
 def market(far: FarYahoo, tmp_path: Path) -> YahooMarket:
     starts = [start for start in slots(at(FRIDAY, 20), 60, 3) if start < at(FRIDAY, 14, 10)]
     rows = [(start, 10 + n, 12 + n, 9 + n, 11 + n, 100 + n) for n, start in enumerate(starts)]
     rows[4] = (starts[4], None, None, None, None, None)  # type: ignore[assignment]
     far.intraday["AAA", "60m"] = [*rows, (at(FRIDAY, 17), 99, 99, 99, 99, 9)]
-    return build_yahoo(tmp_path, Standing(), far.session())
+    return build_yahoo(tmp_path, NowClock(dt.time(14, 10), FRIDAY - dt.timedelta(days=1)), far.session())
 
 
 def test_hours_are_yahoo_s_with_their_zone(market: YahooMarket, far: FarYahoo) -> None:
@@ -191,7 +171,7 @@ def test_a_bar_that_was_fetched_before_its_end_stays_unfinished(
     market: YahooMarket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     market.intraday("AAA", "hour", 2)
-    monkeypatch.setattr(Standing, "now", lambda self: at(FRIDAY, 14, 31))
+    monkeypatch.setattr(NowClock, "now", lambda self: at(FRIDAY, 14, 31))
     kept = market._cache._memory["hour-AAA"]
     market._cache._memory["hour-AAA"] = kept._replace(at=at(FRIDAY, 14, 29).astimezone(dt.UTC))
     monkeypatch.setattr(yahoo, "INTRADAY_AGE", dt.timedelta(days=36500))
@@ -202,9 +182,7 @@ def test_a_bar_that_was_fetched_before_its_end_stays_unfinished(
 def test_a_symbol_without_intraday_bars_is_named(market: YahooMarket, far: FarYahoo) -> None:
     with pytest.raises(MarketError, match="unknown symbol NOPE"):
         market.intraday("NOPE", "hour", 2)
-    far.charts["EMPTY"], far.intraday["EMPTY", "15m"] = (
-        far.charts["AAA"],
-        [(at(FRIDAY, 10), None, None, None, None, None)],
-    )  # type: ignore[list-item]
+    far.charts["EMPTY"] = far.charts["AAA"]
+    far.intraday["EMPTY", "15m"] = [(at(FRIDAY, 10), None, None, None, None, None)]  # type: ignore[list-item]
     with pytest.raises(MarketError, match="Yahoo has no intraday bars of EMPTY"):
         market.intraday("EMPTY", "15min", 2)

@@ -169,14 +169,8 @@ def test_the_next_report_and_the_past_ones(call: Call) -> None:
     answer = call(CompanyMarket(reports={"A": rows}), "earnings_dates", symbols=["A"], limit=2)
     (row,) = answer.payload["earnings"]
     known = "2023-08-28T15:55:00-04:00"
-    assert row["next"] == {
-        "date": "2024-04-24",
-        "timing": "afterClose",
-        "confirmed": True,
-        "epsEstimate": 1.5,
-        "knownAt": known,
-        "daysUntil": 40,
-    }
+    ahead = {"date": "2024-04-24", "timing": "afterClose", "confirmed": True, "epsEstimate": 1.5}
+    assert row["next"] == {**ahead, "knownAt": known, "daysUntil": 40}
     assert row["past"] == [
         {"date": "2024-01-25", "epsEstimate": 1.0, "epsActual": 1.1, "knownAt": known, "surprise": 0.1},
         {"date": "2023-10-27", "epsEstimate": -0.5, "epsActual": -0.75, "knownAt": known, "surprise": -0.5},
@@ -250,19 +244,10 @@ def test_the_net_is_of_the_window_and_of_the_market_alone(call: Call) -> None:
     answer = call(CompanyMarket(trades={"A": rows}), "insider_trades", symbols=["A"], days=30, limit=2)
     (found,) = answer.payload["insiders"]
     assert found["net"] == {
-        "days": 30,
-        "from": str(TODAY - dt.timedelta(days=29)),
-        "bought": 1,
-        "boughtShares": 100,
-        "boughtValue": 1000,
-        "sold": 1,
-        "soldShares": 40,
-        "soldValue": 500,
-        "netShares": 60,
-        "netValue": 500,
-        "other": 1,
+        "days": 30, "from": str(TODAY - dt.timedelta(days=29)), "bought": 1, "boughtShares": 100, "boughtValue": 1000,
+        "sold": 1, "soldShares": 40, "soldValue": 500, "netShares": 60, "netValue": 500, "other": 1,
         "oldestKnown": str(TODAY - dt.timedelta(days=30)),
-    }
+    }  # fmt: skip
     assert [row["date"] for row in found["trades"]] == [str(TODAY - dt.timedelta(days=back)) for back in (1, 2)]
     assert "side" not in found["trades"][1]
     assert answer.payload["missing"] == [
@@ -300,15 +285,9 @@ def test_changes_are_counted_and_the_newest_shown(call: Call) -> None:
     assert found["actions"] == {"up": 1, "down": 1, "unknown": 1}
     assert [row["firm"] for row in found["changes"]] == ["C", "B"]
     assert found["changes"][1] == {
-        "date": "2024-03-12",
-        "firm": "B",
-        "action": "down",
-        "rating": "Sell",
-        "priorRating": "Hold",
-        "target": 90,
-        "priorTarget": 110,
-        "knownAt": "2024-03-12T15:55:00-04:00",
-    }
+        "date": "2024-03-12", "firm": "B", "action": "down", "rating": "Sell", "priorRating": "Hold", "target": 90,
+        "priorTarget": 110, "knownAt": "2024-03-12T15:55:00-04:00",
+    }  # fmt: skip
     assert answer.payload["missing"] == [
         {"symbol": "A", "what": "older rating changes", "reason": "3 are known, 2 are shown"}
     ]
@@ -332,19 +311,11 @@ def test_the_newest_known_settlement_counts(call: Call) -> None:
         )
     ]
     answer = call(CompanyMarket(shorts={"A": rows}), "short_interest", symbols=["A"])
-    assert answer.payload["shortInterest"] == [
-        {
-            "symbol": "A",
-            "date": str(TODAY - dt.timedelta(days=15)),
-            "sharesShort": 120.0,
-            "ratio": 2.5,
-            "ofFloat": 0.05,
-            "priorSharesShort": 100.0,
-            "knownAt": NOW.isoformat(),
-            "change": 0.2,
-            "ageDays": 15,
-        }
-    ]
+    (row,) = answer.payload["shortInterest"]
+    assert row == {
+        "symbol": "A", "date": str(TODAY - dt.timedelta(days=15)), "sharesShort": 120.0, "ratio": 2.5, "ofFloat": 0.05,
+        "priorSharesShort": 100.0, "knownAt": NOW.isoformat(), "change": 0.2, "ageDays": 15,
+    }  # fmt: skip
 
 
 def test_without_a_settlement_before_there_is_no_change(call: Call) -> None:

@@ -19,11 +19,11 @@ from chordesk.tools.model_tools import filings
 from chordesk.tools.registry import ToolAnswer
 from tests.fakes.sec import FarSec, filing
 from tests.tools.conftest import Call, MakeContext
-from tests.tools.market.far_market import TODAY, FarClock, FarMarket
+from tests.tools.market.far_market import TODAY, FarMarket, NowClock
 from tests.tools.research.company_market import CompanyMarket
 
 APPLE, IDENTITY = 320193, "Ada Lovelace ada@example.org"
-NOW = FarClock().now()
+NOW = NowClock().now()
 Ask = Callable[..., ToolAnswer]
 BASES = ("EDGAR_BASE_URL", "EDGAR_DATA_URL", "EDGAR_XBRL_URL")
 
@@ -45,24 +45,10 @@ def sec(_archive: FarSec) -> FarSec:
     return _archive
 
 
-class LiveClock(FarClock):
-    """A clock of real time, as it stands at 15:55 of the far market's day."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.day = None  # type: ignore[assignment]
-
-    def now(self) -> dt.datetime:
-        return NOW
-
-    def session(self) -> dt.date:
-        return TODAY
-
-
 @pytest.fixture
 def ask(make_context: MakeContext, call: Call, tmp_path: Path) -> Ask:
     def ask(*symbols: str, identity: str | None = IDENTITY, **arguments: object) -> ToolAnswer:
-        context = make_context(FarMarket(clock=LiveClock()), home=tmp_path, sec_identity=identity)
+        context = make_context(FarMarket(clock=NowClock()), home=tmp_path, sec_identity=identity)
         return call(context, "sec_filings", symbols=list(symbols), **arguments)
 
     return ask
@@ -89,21 +75,14 @@ def test_filings_are_the_archive_s(sec: FarSec, ask: Ask) -> None:
     folder = f"{sec.url}/Archives/edgar/data/320193"
     assert company["filings"] == [
         {
-            "form": "8-K",
-            "filed": "2024-03-13",
-            "period": "2024-03-13",
-            "items": ["2.02", "9.01"],
-            "url": f"{folder}/000032019324000008/doc8.htm",
-            "knownAt": "2024-03-13T21:30:29Z",
+            "form": "8-K", "filed": "2024-03-13", "period": "2024-03-13", "items": ["2.02", "9.01"],
+            "url": f"{folder}/000032019324000008/doc8.htm", "knownAt": "2024-03-13T21:30:29Z",
         },
         {
-            "form": "10-Q/A",
-            "filed": "2024-02-04",
-            "title": "<b>10-Q</b>",
-            "url": f"{folder}/000032019324000007/doc7.htm",
-            "knownAt": "2024-02-04T11:01:36Z",
+            "form": "10-Q/A", "filed": "2024-02-04", "title": "<b>10-Q</b>",
+            "url": f"{folder}/000032019324000007/doc7.htm", "knownAt": "2024-02-04T11:01:36Z",
         },
-    ]
+    ]  # fmt: skip
     assert answer.payload["missing"] == []
     assert sec.asked == ["/submissions/CIK0000320193.json"]
     assert sec.agents == {IDENTITY}

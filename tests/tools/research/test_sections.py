@@ -52,16 +52,10 @@ def test_insiders_and_institutions_are_sums_of_what_was_known(call: Call) -> Non
     answer = call(market, "symbol_overview", symbols=["A", "B"], sections=["insiders", "hedgeFunds"])
     first, second = answer.payload["overviews"]
     assert first["hedgeFunds"] == {
-        "listed": 2,
-        "ofOutstanding": 0.1,
-        "largest": "Big",
-        "largestOfOutstanding": 0.08,
-        "increased": 1,
-        "decreased": 1,
-        "reportedFor": "2023-12-31",
-        "knownAt": NOW.isoformat(),
+        "listed": 2, "ofOutstanding": 0.1, "largest": "Big", "largestOfOutstanding": 0.08, "increased": 1,
+        "decreased": 1, "reportedFor": "2023-12-31", "knownAt": NOW.isoformat(),
         "kind": "institutions that report their holdings, hedge funds among them",
-    }
+    }  # fmt: skip
     assert (first["insiders"]["sold"], first["insiders"]["netShares"], first["insiders"]["days"]) == (1, -5, 180)
     assert first["insiders"]["newest"] == str(TODAY - dt.timedelta(days=3))
     assert second.keys().isdisjoint({"insiders", "hedgeFunds"})

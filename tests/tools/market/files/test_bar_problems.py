@@ -10,7 +10,7 @@ import pytest
 
 from chordesk.models.errors import SettingError
 from chordesk.tools.market.files.data_folder import check_folder
-from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
+from tests.tools.market.files.folders import HEADER, Row, market, sessions, walk, write_table
 
 DAYS = sessions("2020-01-02", 100)
 GOOD = "2020-01-03,10,11,9,10,100"
@@ -77,6 +77,7 @@ def test_a_row_that_cannot_be_used_is_an_error_and_the_market_is_refused(
         ("date,close ,close \n2020-01-02,10,10\n", "bars/A.csv, row 1: has more than one column named close"),
         ("date,high,close\n2020-01-02,10,10\n", "row 1: has high and no open and low; give all three, or the close"),
         (b"date,close\n2020-01-02,10\xff\n", "bars/A.csv: is no UTF-8 text"),
+        ("date;close\n2020-01-02;10,5\n", "'10,5' is no number; write decimals with a point"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_an_error(tmp_path: Path, text: str | bytes, problem: str) -> None:
@@ -100,67 +101,54 @@ def test_usual_forms_of_csv_are_read(tmp_path: Path, text: str) -> None:
     assert (bars.open[0], bars.high[0], bars.low[0], bars.close[0], bars.volume[0]) == (10, 11, 9, 10, 1000)
 
 
-def test_a_decimal_comma_is_not_guessed_at(tmp_path: Path) -> None:
-    folder = one_file(tmp_path, "date;close\n2020-01-02;10,5\n")
-    assert "'10,5' is no number; write decimals with a point" in found(folder, "error")[0]
+WALK = walk(DAYS)
+FLAT = [(day, 50, 50, 50, 50, 0) for day in DAYS[40:60]]
 
 
-class TestWarnings:
-    """Odd rows that can be used."""
+def changed(*cells: object) -> list[object]:
+    """An ordinary file with other figures in row 7."""
+    return [*WALK[:5], (DAYS[5], *cells), *WALK[6:]]
 
-    def warned(self, tmp_path: Path, rows: list[object], header: tuple[str, ...] = HEADER) -> str:
-        folder = tmp_path / "own"
-        write_table(folder / "bars" / "A.csv", header, rows)  # type: ignore[arg-type]
-        assert found(folder, "error") == []
-        return "\n".join(found(folder, "warning"))
 
-    def test_an_ordinary_file_has_none(self, tmp_path: Path) -> None:
-        assert self.warned(tmp_path, walk(DAYS)) == ""
-
-    def test_days_out_of_order_are_put_in_order(self, tmp_path: Path) -> None:
-        assert "row 3: days are out of order from here on (2020-05-22)" in self.warned(tmp_path, walk(DAYS)[::-1])
-        bars = market(tmp_path, tmp_path / "own", DAYS[-1]).bars("A", 200)
-        assert list(bars.dates) == list(DAYS)
-
-    def test_few_bars(self, tmp_path: Path) -> None:
-        assert "bars/A.csv: A has 10 bars; some figures need 61" in self.warned(tmp_path, walk(DAYS)[:10])
-
-    def test_holes_against_the_exchange_s_calendar(self, tmp_path: Path) -> None:
-        rows = walk(DAYS)
-        warned = self.warned(tmp_path, [*rows[:50], *rows[53:]])
-        assert "A has no bar of 3 sessions within its days: 2020-03-16, 2020-03-17, 2020-03-18" in warned
-
-    def test_a_move_like_a_split_in_raw_prices(self, tmp_path: Path) -> None:
-        rows = [*walk(DAYS[:50], 100.0), *walk(DAYS[50:], 25.0)]
-        warned = self.warned(tmp_path, rows)
-        assert "row 52: A moved" in warned
+@pytest.mark.parametrize(
+    ("rows", "warning"),
+    [
+        (WALK, ""),
+        (WALK[::-1], "row 3: days are out of order from here on (2020-05-22)"),
+        (WALK[:10], "bars/A.csv: A has 10 bars; some figures need 61"),
+        ([*WALK[:50], *WALK[53:]], "A has no bar of 3 sessions within its days: 2020-03-16, 2020-03-17, 2020-03-18"),
+        ([*walk(DAYS[:50], 100.0), *walk(DAYS[50:], 25.0)], "row 52: A moved"),
+        (
+            [*walk(DAYS[:40], 50.0), *FLAT, *walk(DAYS[60:], 50.0)],
+            "row 42: A closed at 50 for 20 sessions in a row",
+        ),
+        (changed(100, 101, 99, 103, 1), "row 7: 1 rows have an open or close outside low to high, which are widened"),
+        (changed("", "", "", "", ""), f"row 7: A has no price on {DAYS[5]}: there is no bar of it"),
+    ],
+)
+def test_odd_rows_that_can_be_used_are_warned_of(tmp_path: Path, rows: list[Row], warning: str) -> None:
+    folder = tmp_path / "own"
+    write_table(folder / "bars" / "A.csv", HEADER, rows)
+    assert found(folder, "error") == []
+    warned = "\n".join(found(folder, "warning"))
+    assert warning in warned
+    assert (warning == "") == (warned == "")
+    if "moved" in warning:
         assert "as in a split; raw prices are not adjusted" in warned
-        assert not any("split" in line for line in found(tmp_path / "own", "warning", "adjusted"))
+        assert not any("split" in line for line in found(folder, "warning", "adjusted"))
+        return
+    bars = market(tmp_path, folder, DAYS[len(rows) - 1 if len(rows) < 90 else -1]).bars("A", 200)
+    assert list(bars.dates) == sorted(row[0] for row in rows if row[4] != "")  # type: ignore[type-var]
+    assert (bars.high >= bars.close).all()
 
-    def test_a_flat_line(self, tmp_path: Path) -> None:
-        flat = [(day, 50, 50, 50, 50, 0) for day in DAYS[40:60]]
-        warned = self.warned(tmp_path, [*walk(DAYS[:40], 50.0), *flat, *walk(DAYS[60:], 50.0)])
-        assert "row 42: A closed at 50 for 20 sessions in a row from 2020-03-02" in warned
 
-    def test_a_close_outside_its_range_widens_it(self, tmp_path: Path) -> None:
-        rows = walk(DAYS)
-        rows[5] = (DAYS[5], 100, 101, 99, 103, 1)
-        warned = self.warned(tmp_path, rows)
-        assert "row 7: 1 rows have an open or close outside low to high, which are widened; the first" in warned
-        assert market(tmp_path, tmp_path / "own", DAYS[5]).bars("A", 1).high[0] == 103
-
-    def test_a_row_without_any_price_is_no_bar(self, tmp_path: Path) -> None:
-        rows = walk(DAYS)
-        rows[5] = (DAYS[5], "", "", "", "", "")
-        assert f"row 7: A has no price on {DAYS[5]}: there is no bar of it" in self.warned(tmp_path, rows)
-
-    def test_files_that_are_not_read_are_named(self, tmp_path: Path) -> None:
-        (tmp_path / "own" / "bars").mkdir(parents=True)
-        (tmp_path / "own" / "bars" / "B.xlsx").touch()
-        (tmp_path / "own" / "notes.md").touch()
-        warned = self.warned(tmp_path, walk(DAYS))
-        assert "bars/B.xlsx: is not read: files of bars end in .csv or .parquet" in warned
-        assert "notes.md: is not read: it is no file of a data folder" in warned
+def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
+    folder = one_file(tmp_path, f"{FIRST}\n{GOOD}\n")
+    (folder / "bars" / "B.xlsx").touch()
+    (folder / "notes.md").touch()
+    warned = found(folder, "warning")
+    assert "bars/B.xlsx: is not read: files of bars end in .csv or .parquet" in warned
+    assert "notes.md: is not read: it is no file of a data folder" in warned
 
 
 @pytest.mark.parametrize("form", ["folder", "link", "pipe"])
@@ -196,17 +184,6 @@ def test_a_parquet_file_with_a_column_twice_is_an_error(tmp_path: Path) -> None:
     assert found(folder, "error")[0] == "bars/B.parquet, row 1: has more than one column named close"
 
 
-def test_two_forms_of_the_same_are_an_error(tmp_path: Path) -> None:
-    folder = one_file(tmp_path, f"{FIRST}\n{GOOD}\n")
-    write_table(folder / "bars.csv", ("symbol", *HEADER), [("A", *walk(DAYS[:1])[0])])
-    assert found(folder, "error")[0] == "bars.csv: stands beside the folder bars/: keep one of them"
-
-
-def test_a_folder_without_bars_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "own").mkdir()
-    assert "bars: no file of daily bars; a data folder has bars/SYMBOL.csv" in found(tmp_path / "own", "error")[0]
-
-
 def test_a_file_of_nonsense_gives_a_few_lines_and_a_count(tmp_path: Path) -> None:
     folder = one_file(tmp_path, f"{FIRST}\n" + "soon,10,11,9,10,1\n" * 1000)
     report = check_folder(folder, "auto", 5)
@@ -215,8 +192,13 @@ def test_a_file_of_nonsense_gives_a_few_lines_and_a_count(tmp_path: Path) -> Non
     assert report.problems.left_out() == {("bars/A.csv", "error"): 995}
 
 
-def test_a_long_table_needs_symbols(tmp_path: Path) -> None:
-    write_table(tmp_path / "own" / "bars.csv", HEADER, walk(DAYS))
-    assert "bars.csv, row 1: has no column symbol" in found(tmp_path / "own", "error")[0]
-    write_table(tmp_path / "own" / "bars.csv", ("symbol", *HEADER), [("no symbol!", *row) for row in walk(DAYS)])
-    assert "row 2, column symbol: 'no symbol!' is no symbol" in found(tmp_path / "own", "error")[0]
+def test_each_folder_has_one_form_of_bars_and_a_long_table_symbols(tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    assert "bars: no file of daily bars; a data folder has bars/SYMBOL.csv" in found(folder, "error")[0]
+    write_table(folder / "bars.csv", HEADER, WALK)
+    assert "bars.csv, row 1: has no column symbol" in found(folder, "error")[0]
+    write_table(folder / "bars.csv", ("symbol", *HEADER), [("no symbol!", *row) for row in WALK])
+    assert "row 2, column symbol: 'no symbol!' is no symbol" in found(folder, "error")[0]
+    one_file(tmp_path, f"{FIRST}\n{GOOD}\n")
+    assert found(folder, "error")[0] == "bars.csv: stands beside the folder bars/: keep one of them"

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo
 from tests.fakes.yahoo import FarYahoo
-from tests.tools.market.far_market import TODAY, FarClock
+from tests.tools.market.far_market import TODAY, FarClock, NowClock
 
 
 def days(count: int) -> list[dt.date]:
@@ -32,20 +31,6 @@ def far() -> Iterator[FarYahoo]:
 @pytest.fixture
 def market(far: FarYahoo, tmp_path: Path) -> YahooMarket:
     return build_yahoo(tmp_path, FarClock(), far.session())
-
-
-class NowClock(FarClock):
-    """A clock of real time, as it stands at 15:55 of the far market's day."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.day, self._today = None, self.day  # type: ignore[assignment]
-
-    def now(self) -> dt.datetime:
-        return dt.datetime.combine(self._today, dt.time(15, 55), NEW_YORK)
-
-    def session(self) -> dt.date:
-        return self._today
 
 
 @pytest.fixture

@@ -20,9 +20,7 @@ from chordesk.tools.market.protocol import (
 )
 from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo
 from tests.fakes.yahoo import FarYahoo
-from tests.tools.conftest import Call, MakeContext
-from tests.tools.market.far_market import TODAY
-from tests.tools.market.yahoo.conftest import NowClock
+from tests.tools.market.far_market import TODAY, NowClock
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -37,22 +35,12 @@ def seconds(day: dt.date, hour: int = 0, zone: dt.tzinfo = dt.UTC) -> int:
 def apple(far: FarYahoo) -> FarYahoo:
     """The stand-in with rows of each kind of AAPL, some of them of tomorrow."""
     far.infos["AAPL"] = {
-        "longName": "Apple Inc.",
-        "sharesShort": 120_000_000,
-        "sharesShortPriorMonth": 100_000_000,
+        "longName": "Apple Inc.", "sharesShort": 120_000_000, "sharesShortPriorMonth": 100_000_000,
         "sharesShortPreviousMonthDate": seconds(dt.date(2024, 1, 31)),
-        "dateShortInterest": seconds(dt.date(2024, 2, 29)),
-        "shortRatio": 2.1,
-        "shortPercentOfFloat": 0.0079,
-        "sharesPercentSharesOut": 0.0078,
-        "targetMeanPrice": 200.5,
-        "targetMedianPrice": 201,
-        "targetLowPrice": 150,
-        "targetHighPrice": 250,
-        "numberOfAnalystOpinions": 39,
-        "recommendationKey": "buy",
-        "recommendationMean": 2.0,
-    }
+        "dateShortInterest": seconds(dt.date(2024, 2, 29)), "shortRatio": 2.1, "shortPercentOfFloat": 0.0079,
+        "sharesPercentSharesOut": 0.0078, "targetMeanPrice": 200.5, "targetMedianPrice": 201, "targetLowPrice": 150,
+        "targetHighPrice": 250, "numberOfAnalystOpinions": 39, "recommendationKey": "buy", "recommendationMean": 2.0,
+    }  # fmt: skip
     far.quotes["AAPL"] = {
         "earningsTimestampStart": seconds(dt.date(2024, 5, 2), 16, NEW_YORK),
         "earningsTimestampEnd": seconds(dt.date(2024, 5, 6), 16, NEW_YORK),
@@ -65,41 +53,26 @@ def apple(far: FarYahoo) -> FarYahoo:
         ("August 3, 2023 at 12 AM EDT", "1.19", "-"),
     ]
     grade = {"firm": "Wedbush", "toGrade": "Outperform", "fromGrade": "Neutral", "action": "up"}
+    raised = {"priceTargetAction": "Raises", "currentPriceTarget": 250.0, "priorPriceTarget": 0.0}
+    history = [
+        {"epochGradeDate": seconds(dt.date(2024, 3, 16)), **grade, "firm": "Tomorrow & Co"},
+        {"epochGradeDate": seconds(dt.date(2024, 3, 11), 12), **grade, **raised},
+        {"epochGradeDate": seconds(dt.date(2023, 3, 11), 12), **grade, "firm": "Older"},
+    ]
+    trades = [
+        trade("2024-03-01", "COOK TIMOTHY D", "Sale at price 180.00 - 182.00 per share.", 1000, 181_000),
+        trade("2024-02-01", "LEVINSON ARTHUR D", "Purchase at price 170.00 per share.", 100, 17_000),
+        trade("2024-01-15", "MAESTRI LUCA", "Stock Gift at price 0.00 per share.", 50, 0),
+        trade("2023-01-15", "MAESTRI LUCA", "", 70, None),
+    ]
+    holder = {
+        "maxAge": 1, "reportDate": seconds(dt.date(2023, 12, 31)), "organization": "Vanguard Group Inc",
+        "pctHeld": 0.0843, "position": 1_300_000_000, "value": 1, "pctChange": -0.0012,
+    }  # fmt: skip
     far.modules["AAPL"] = {
-        "upgradeDowngradeHistory": {
-            "history": [
-                {"epochGradeDate": seconds(dt.date(2024, 3, 16)), **grade, "firm": "Tomorrow & Co"},
-                {
-                    "epochGradeDate": seconds(dt.date(2024, 3, 11), 12),
-                    **grade,
-                    "priceTargetAction": "Raises",
-                    "currentPriceTarget": 250.0,
-                    "priorPriceTarget": 0.0,
-                },
-                {"epochGradeDate": seconds(dt.date(2023, 3, 11), 12), **grade, "firm": "Older"},
-            ]
-        },
-        "insiderTransactions": {
-            "transactions": [
-                trade("2024-03-01", "COOK TIMOTHY D", "Sale at price 180.00 - 182.00 per share.", 1000, 181_000),
-                trade("2024-02-01", "LEVINSON ARTHUR D", "Purchase at price 170.00 per share.", 100, 17_000),
-                trade("2024-01-15", "MAESTRI LUCA", "Stock Gift at price 0.00 per share.", 50, 0),
-                trade("2023-01-15", "MAESTRI LUCA", "", 70, None),
-            ]
-        },
-        "institutionOwnership": {
-            "ownershipList": [
-                {
-                    "maxAge": 1,
-                    "reportDate": seconds(dt.date(2023, 12, 31)),
-                    "organization": "Vanguard Group Inc",
-                    "pctHeld": 0.0843,
-                    "position": 1_300_000_000,
-                    "value": 1,
-                    "pctChange": -0.0012,
-                }
-            ]
-        },
+        "upgradeDowngradeHistory": {"history": history},
+        "insiderTransactions": {"transactions": trades},
+        "institutionOwnership": {"ownershipList": [holder]},
     }
     return far
 
@@ -169,15 +142,8 @@ def test_short_interest_is_of_its_settlement(live: YahooMarket, apple: FarYahoo)
 def test_ratings_are_known_from_their_own_time_on(live: YahooMarket, apple: FarYahoo) -> None:
     assert isinstance(live, RatingsSource)
     later, newest, oldest = live.rating_changes("AAPL")
-    assert newest == RatingChange(
-        symbol="AAPL",
-        firm="Wedbush",
-        action="up",
-        rating="Outperform",
-        prior_rating="Neutral",
-        target=250,
-        known_at=dt.datetime(2024, 3, 11, 12, tzinfo=dt.UTC),
-    )
+    given = {"firm": "Wedbush", "action": "up", "rating": "Outperform", "prior_rating": "Neutral", "target": 250}
+    assert newest == RatingChange(symbol="AAPL", known_at=dt.datetime(2024, 3, 11, 12, tzinfo=dt.UTC), **given)
     assert (later.firm, oldest.firm) == ("Tomorrow & Co", "Older")
     (targets,) = live.price_targets("AAPL")
     assert (targets.low, targets.mean, targets.median, targets.high) == (150, 200.5, 201, 250)
@@ -204,27 +170,18 @@ def test_insiders_and_institutions_are_one_request(live: YahooMarket, apple: Far
     assert apple.asked_for("/v10/finance/quoteSummary/AAPL") == 1
 
 
-def test_a_fund_has_no_ratings_and_no_insiders(live: YahooMarket, far: FarYahoo) -> None:
-    far.infos["SPY"] = {"longName": "a fund"}
-    assert live.earnings("SPY") == []
-    assert live.rating_changes("SPY") == []
-    assert live.price_targets("SPY") == []
-    assert live.insider_trades("SPY") == []
-    assert live.holders("SPY") == []
-
-
 KINDS = ("earnings", "short_interest", "rating_changes", "price_targets", "insider_trades", "holders")
 
 
-@pytest.mark.parametrize("kind", KINDS[1:])
-def test_an_unknown_symbol_is_named(live: YahooMarket, far: FarYahoo, kind: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fund_has_no_rows_and_an_unknown_symbol_is_named(live: YahooMarket, far: FarYahoo, kind: str) -> None:
+    far.infos["SPY"] = {"longName": "a fund"}
+    assert getattr(live, kind)("SPY") == []
+    if kind == "earnings":  # the calendar's page is the same for a company without dates
+        assert live.earnings("NOPE") == []
+        return
     with pytest.raises(MarketError, match="unknown symbol NOPE"):
         getattr(live, kind)("NOPE")
-
-
-def test_an_unknown_symbol_has_no_earnings_dates(live: YahooMarket, far: FarYahoo) -> None:
-    """The calendar's page is the same for one and for a company without dates."""
-    assert live.earnings("NOPE") == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -254,32 +211,6 @@ def test_an_answer_that_cannot_be_read_is_no_absence(
         getattr(live, kind)("AAPL")
     del apple.trouble["/v10/finance/quoteSummary"]
     assert getattr(live, kind)("AAPL")
-
-
-def test_too_many_requests_rest_the_source(live: YahooMarket, apple: FarYahoo) -> None:
-    apple.trouble["/v10/finance/quoteSummary"] = (429, "Too Many Requests")
-    with pytest.raises(MarketUnavailable, match="Yahoo limits our requests"):
-        live.insider_trades("AAPL")
-    asked = len(apple.asked)
-    with pytest.raises(MarketUnavailable, match="Yahoo limits our requests"):
-        live.rating_changes("AAPL")
-    assert len(apple.asked) == asked
-
-
-def test_the_tools_answer_from_yahoo(live: YahooMarket, apple: FarYahoo, make_context: MakeContext, call: Call) -> None:
-    context = make_context(live)
-    one = {"symbols": ["AAPL"]}
-    (dates,) = call(context, "earnings_dates", **one).payload["earnings"]
-    assert (dates["next"]["date"], dates["next"]["daysUntil"]) == ("2024-05-02", 48)
-    assert [row["date"] for row in dates["past"]] == ["2024-02-01", "2023-11-02", "2023-08-03"]
-    assert dates["past"][0]["surprise"] == 0.0381
-    (short,) = call(context, "short_interest", **one).payload["shortInterest"]
-    assert (short["change"], short["ageDays"]) == (0.2, 15)
-    (ratings,) = call(context, "analyst_ratings", **one).payload["ratings"]
-    assert [row["firm"] for row in ratings["changes"]] == ["Wedbush"]
-    assert ratings["actions"] == {"up": 1}
-    (insiders,) = call(context, "insider_trades", **one).payload["insiders"]
-    assert (insiders["net"]["netShares"], insiders["net"]["netValue"], insiders["net"]["other"]) == (-900, -164_000, 1)
 
 
 def test_kept_rows_are_plain_json(live: YahooMarket, apple: FarYahoo, tmp_path: Path) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 from pathlib import Path
 
 import pytest
 
 from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured
 from chordesk.models.settings import Settings
+from chordesk.tools.market import fetching
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.fetching import Source
 from chordesk.tools.market.prices import chain_of, quote_of, share_of
@@ -21,8 +21,8 @@ from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo
 from chordesk.tools.market.yahoo.wire import yahoo_symbol
 from tests.fakes.yahoo import FarYahoo
 from tests.tools.conftest import Call
-from tests.tools.market.far_market import TODAY, FarClock
-from tests.tools.market.yahoo.conftest import NowClock, days
+from tests.tools.market.far_market import TODAY, FarClock, NowClock
+from tests.tools.market.yahoo.conftest import days
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -37,9 +37,6 @@ def test_bars_are_yahoo_s_and_end_at_the_last_session(market: YahooMarket, far: 
     assert bars.volume.tolist() == [1037, 1038, 1039]
     assert bars.adjusted
     assert market.quote("AAPL").price == 50
-
-
-def test_rows_without_a_price_are_left_out(market: YahooMarket, far: FarYahoo) -> None:
     day = days(3)
     far.charts["HOLE"] = [(day[0], 1, 1, 1, 1, 5), (day[1], None, None, None, None, None), (day[2], 2, 2, 2, 2, 5)]  # type: ignore[list-item]
     assert list(market.bars("HOLE", 9).dates) == [day[0], day[2]]
@@ -60,15 +57,11 @@ def test_a_quote_is_of_today_s_unfinished_bar(far: FarYahoo, tmp_path: Path) -> 
     assert market.fill_price("AAPL") == quote
 
 
-def test_an_old_price_is_no_quote(market: YahooMarket, far: FarYahoo) -> None:
-    far.charts["GONE"] = [(TODAY - dt.timedelta(days=30), 5, 5, 5, 5, 5)]
+def test_an_old_price_is_no_quote_and_one_of_yesterday_fills_nothing(market: YahooMarket, far: FarYahoo) -> None:
+    day = TODAY - dt.timedelta(days=1)
+    far.charts |= {"GONE": [(TODAY - dt.timedelta(days=30), 5, 5, 5, 5, 5)], "QUIET": [(day, 5, 5, 5, 5, 5)]}
     with pytest.raises(MarketError, match="GONE has not traded since 2024-02-14"):
         market.quote("GONE")
-
-
-def test_a_price_of_yesterday_fills_nothing_today(market: YahooMarket, far: FarYahoo) -> None:
-    day = TODAY - dt.timedelta(days=1)
-    far.charts["QUIET"] = [(day, 5, 5, 5, 5, 5)]
     assert market.quote("QUIET").price == 5
     with pytest.raises(MarketError, match=f"QUIET has not traded on {TODAY}; its last price is of {day}"):
         market.fill_price("QUIET")
@@ -149,23 +142,25 @@ def test_an_empty_section_is_reported_as_missing(market: YahooMarket, far: FarYa
 
 
 def chain(strikes: dict[float, float], volume: int | None) -> list[dict[str, object]]:
-    return [
-        {
-            "strike": strike,
-            "impliedVolatility": iv,
-            "volume": volume,
-            "openInterest": 10,
-            "lastTradeDate": 1_700_000_000,
-        }
-        for strike, iv in strikes.items()
-    ]
+    common = {"volume": volume, "openInterest": 10, "lastTradeDate": 1_700_000_000}
+    return [{"strike": strike, "impliedVolatility": iv, **common} for strike, iv in strikes.items()]
+
+
+def listed(far: FarYahoo, puts: list[dict[str, object]], *expiries: dt.date, **more: object) -> None:
+    """Let Yahoo list these puts on AAPL for each expiry."""
+    stamps = [int(dt.datetime.combine(day, dt.time(), dt.UTC).timestamp()) for day in expiries]
+    rows = {"calls": [], "puts": puts, **more}
+    far.options["AAPL"] = {"expirationDates": stamps, "quote": {}, "options": [rows]}
+
+
+def put(name: str, **figures: object) -> dict[str, object]:
+    known = {"bid": 1.0, "ask": 1.2, "lastPrice": 1.1, "lastTradeDate": 1, "volume": 7, "openInterest": 70}
+    return {"contractSymbol": name, "strike": 40, "impliedVolatility": 0.2, **known, **figures}
 
 
 def test_options_are_of_the_first_expiry_far_enough(market: YahooMarket, far: FarYahoo) -> None:
     expiries = [TODAY + dt.timedelta(days=days) for days in (5, 19, 20, 60)]
-    stamps = [int(dt.datetime.combine(day, dt.time(), dt.UTC).timestamp()) for day in expiries]
-    contracts = {"calls": chain({40: 0.5, 51: 0.3, 60: 0.2}, 7), "puts": chain({40: 0.6, 51: 0.4}, None)}
-    far.options["AAPL"] = {"expirationDates": stamps, "quote": {}, "options": [contracts]}
+    listed(far, chain({40: 0.6, 51: 0.4}, None), *expiries, calls=chain({40: 0.5, 51: 0.3, 60: 0.2}, 7))
     assert market.section("AAPL", "options") == {
         "expiry": str(expiries[2]),
         "atTheMoneyCallIV": 0.3,
@@ -182,18 +177,14 @@ def test_options_are_of_the_first_expiry_far_enough(market: YahooMarket, far: Fa
 
 
 def test_a_contract_is_priced_between_bid_and_ask_else_by_its_last_trade(market: YahooMarket, far: FarYahoo) -> None:
-    expiry = dt.date(2030, 1, 18)
-    name = f"AAPL{expiry:%y%m%d}P"
+    expiry, name = dt.date(2030, 1, 18), "AAPL300118P"
     traded = dt.datetime(2024, 5, 6, 14, 0, tzinfo=dt.UTC)
-
-    def row(strike: int, bid: float, ask: float, last: float) -> dict[str, object]:
-        symbol = f"{name}{strike * 1000:08}"
-        offers = {"bid": bid, "ask": ask, "lastPrice": last, "lastTradeDate": int(traded.timestamp())}
-        return {"contractSymbol": symbol, "strike": strike, "impliedVolatility": 0.2, "volume": 1, **offers}
-
-    puts = [row(40, 1.0, 1.2, 0.9), row(45, 0, 2.0, 1.5), row(50, 0, 0, 0)]
-    stamp = int(dt.datetime.combine(expiry, dt.time(), dt.UTC).timestamp())
-    far.options["AAPL"] = {"expirationDates": [stamp], "quote": {}, "options": [{"calls": [], "puts": puts}]}
+    quotes = {40: (1.0, 1.2, 0.9), 45: (0, 2.0, 1.5), 50: (0, 0, 0)}
+    puts = [
+        put(f"{name}{at * 1000:08}", bid=bid, ask=ask, lastPrice=last, lastTradeDate=int(traded.timestamp()))
+        for at, (bid, ask, last) in quotes.items()
+    ]
+    listed(far, puts, expiry)
     assert isinstance(market, OptionSource)
     between, last = quote_of(market, f"{name}00040000"), quote_of(market, f"{name}00045000")
     assert (between.price, between.at) == (1.1, market.clock.now())  # the clock stands before the fetch
@@ -203,17 +194,6 @@ def test_a_contract_is_priced_between_bid_and_ask_else_by_its_last_trade(market:
             market.option_quote(unknown)
     with pytest.raises(MarketError, match="no OCC symbol"):
         market.option_quote("AAPL")
-
-
-def listed(far: FarYahoo, rows: list[dict[str, object]], *expiries: dt.date) -> None:
-    """Let Yahoo list these puts on AAPL for each expiry."""
-    stamps = [int(dt.datetime.combine(day, dt.time(), dt.UTC).timestamp()) for day in expiries]
-    far.options["AAPL"] = {"expirationDates": stamps, "quote": {}, "options": [{"calls": [], "puts": rows}]}
-
-
-def put(name: str, **figures: object) -> dict[str, object]:
-    known = {"bid": 1.0, "ask": 1.2, "lastPrice": 1.1, "lastTradeDate": 1, "volume": 7, "openInterest": 70}
-    return {"contractSymbol": name, "strike": 40, "impliedVolatility": 0.2, **known, **figures}
 
 
 def test_a_chain_is_yahoo_s_as_it_is(far: FarYahoo, tmp_path: Path) -> None:
@@ -342,12 +322,8 @@ def test_a_closed_wire_is_unavailable(market: YahooMarket, far: FarYahoo) -> Non
 
 
 def test_share_classes_are_spelt_yahoo_s_way(market: YahooMarket, far: FarYahoo) -> None:
-    assert [yahoo_symbol(name) for name in ("BRK.B", "AAPL", "VOD.L", "0700.HK")] == [
-        "BRK-B",
-        "AAPL",
-        "VOD.L",
-        "0700.HK",
-    ]
+    for name, spelt in {"BRK.B": "BRK-B", "AAPL": "AAPL", "VOD.L": "VOD.L", "0700.HK": "0700.HK"}.items():
+        assert yahoo_symbol(name) == spelt
     far.charts["BRK-B"] = far.charts["AAPL"]
     assert market.bars("BRK.B", 1).symbol == "BRK.B"
 
@@ -387,12 +363,21 @@ def test_yfinance_is_an_extra(market: YahooMarket, monkeypatch: pytest.MonkeyPat
         build_market(Settings(market="yahoo"))
 
 
-def test_the_throttle_lets_a_burst_through_and_then_so_many_a_second() -> None:
-    throttle = Source("far", per_second=1, burst=5, rest=1)
-    began = time.monotonic()
+def test_the_pace_lets_a_burst_through_and_then_so_many_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, slept = [100.0], list[float]()
+    monkeypatch.setattr(fetching.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(fetching.time, "sleep", slept.append)
+    source = Source("far", per_second=2, burst=3, rest=30)
     for _ in range(5):
-        throttle.wait()
-    burst = time.monotonic() - began
-    throttle.wait()
-    assert burst < 3  # without a burst it is four seconds
-    assert time.monotonic() - began >= 0.9
+        source.wait()
+    assert slept == [0.5, 1.0]
+    now[0] += 2.0  # what was taken of the future is given back first
+    source.wait()
+    assert slept == [0.5, 1.0]
+    assert "try again in 30 s" in str(source.limited())
+    now[0] += 29
+    with pytest.raises(MarketUnavailable, match=r"far limits our requests .* in 1 s"):
+        source.wait()
+    now[0] += 1
+    source.wait()
+    assert len(slept) == 2
