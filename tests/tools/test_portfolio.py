@@ -34,7 +34,8 @@ def test_cash_and_positions_at_market_prices(
     held = [
         {
             "symbol": symbol, "quantity": quantity, "averageCost": cost, "marketPrice": price,
-            "priceDate": "2010-08-12", "marketValue": round(quantity * price, 2), "share": round(quantity * price / equity, 4),
+            "priceDate": "2010-08-12", "marketValue": round(quantity * price, 2),
+            "share": round(quantity * price / equity, 4),
         }
         for symbol, quantity, cost, price in (("AAPL", 2.0, 240.5, apple), ("MMM", 10.0, 80.0, mmm))
     ]  # fmt: skip
