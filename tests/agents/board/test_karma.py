@@ -24,7 +24,6 @@ from chordesk.agents.board.karma import (
     resolved,
 )
 from chordesk.models.board import CitationStance, CitedSignal, KarmaReason, KarmaSum, SignalState, VoicePosition
-from tests.agents.board.citing.test_copying import DISAGREEMENT, LIGHT_EDIT, PADDING, PARAPHRASE, REORDERED, SYNONYMS
 from tests.agents.board.kit import (
     AUDIT,
     BOARD,
@@ -38,6 +37,7 @@ from tests.agents.board.kit import (
     judged,
     position,
 )
+from tests.agents.board.test_citations import DISAGREEMENT, LIGHT_EDIT, PADDING, PARAPHRASE, REORDERED, SYNONYMS
 from tests.examples import examples
 
 HEADLINES = {"funding-1": FUNDING, "portfolio-1": HEAT, "factors-1": AUDIT, "temporal-1": TEMPORAL}

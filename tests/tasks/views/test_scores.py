@@ -16,9 +16,8 @@ from chordesk.tasks.reading.scores import ScoreBoard, scores
 from chordesk.tools.scoring.verdict_calibration import store_odds, verdict_odds
 from tests.builders import a_candidate, a_report, a_step, a_turn
 from tests.tasks.cli.console import rendered
-from tests.tools.scoring.records.board import a_forecast, a_question, a_run_on, a_signal, on_board, on_day
-from tests.tools.scoring.records.test_track_records import a_hit
-from tests.tools.scoring.records.test_verdict_calibration import a_verdict
+from tests.tools.scoring.rows import a_forecast, a_question, a_run_on, a_signal, on_board, on_day
+from tests.tools.scoring.test_records import a_hit, a_verdict
 
 CUTOFFS = "gpt-5.5=2010-01-13"
 DAYS = 40

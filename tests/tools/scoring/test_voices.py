@@ -27,7 +27,7 @@ from chordesk.tools.scoring.voices import (
     plan_turns,
     revision_gain,
 )
-from tests.tools.scoring.test_summary import forecast
+from tests.tools.scoring.test_statistics import forecast
 
 SIX = ("a", "b", "c", "d", "e", "f")
 

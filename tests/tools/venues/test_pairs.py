@@ -1,7 +1,8 @@
-"""Pairs are suggested by code, decided by a person, and stay decided."""
+"""Pairs of questions: suggested by code, decided by a person, compared after all costs."""
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from typing import Any
 
@@ -13,7 +14,22 @@ from sqlmodel import Session, select
 from chordesk.models.database.store import Store
 from chordesk.models.errors import NotFound, UsageError
 from chordesk.models.tables.board import Question, QuestionPair
-from chordesk.tools.venues.pairs import confirm_pair, likely_pairs, list_pairs, pair_of, reject_pair, suggest_pairs
+from chordesk.tools.venues.kalshi import FEE as KALSHI
+from chordesk.tools.venues.markets import NO_FEE, BookLevel, EventBook, FeeTerms, VenueMarket, fee_per_share
+from chordesk.tools.venues.pairs import (
+    Leg,
+    PairState,
+    best_edge,
+    compare,
+    confidence_of,
+    confirm_pair,
+    edge_per_share,
+    likely_pairs,
+    list_pairs,
+    pair_of,
+    reject_pair,
+    suggest_pairs,
+)
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 CLOSES = NOW + dt.timedelta(days=30)
@@ -158,3 +174,208 @@ def test_no_pair_is_likely_beyond_its_limits(texts: list[str], closes: list[int]
         assert pair.first.source != pair.second.source
         assert pair.score >= 90
         assert abs(pair.first.closes_at - pair.second.closes_at) <= dt.timedelta(hours=24)
+
+
+POLYMARKET = FeeTerms(0.04)
+cents = st.integers(1, 99).map(lambda price: price / 100)
+sizes = st.integers(1, 500).map(float)
+
+
+def levels(*rows: tuple[float, float]) -> tuple[BookLevel, ...]:
+    return tuple(BookLevel(price, size) for price, size in rows)
+
+
+def market(venue: str, probability: float | None, fee: FeeTerms | None, **more: Any) -> VenueMarket:
+    closes = NOW + dt.timedelta(days=73)
+    fields: dict[str, Any] = {
+        "venue": venue,
+        "id": "1",
+        "question": "Will it rain?",
+        "url": "",
+        "rules": "",
+        "state": "open",
+        "outcome": None,
+        "closes_at": closes,
+        "probability": probability,
+        "basis": "",
+        "bid": None,
+        "ask": None,
+        "volume": None,
+        "as_of": NOW,
+        "fee": fee,
+    }
+    return VenueMarket(**(fields | more))
+
+
+FIRST = market("kalshi", 0.39, KALSHI)
+SECOND = market("polymarket", 0.51, POLYMARKET)
+FIRST_BOOK = EventBook(levels((0.38, 100)), levels((0.40, 100), (0.45, 50)), NOW)
+SECOND_BOOK = EventBook(levels((0.50, 60), (0.49, 100)), levels((0.52, 100)), NOW)
+
+
+def test_an_edge_is_one_less_all_costs() -> None:
+    assert edge_per_share(0.40, 0.50, 0.02, 0.05, 0.5) == pytest.approx(1 - 0.9 - 0.02 - 0.05 * 0.5 * 0.9)
+
+
+def test_an_arbitrage_at_depth() -> None:
+    """YES at Kalshi and NO at Polymarket, r 5 %, T 0.2 years.
+
+    60 at 0.40 + 0.50: fees 0.07 * .24 + 0.04 * .25 = .0268, carry .009, edge .0642. The next 40 at 0.40 + 0.51: fees
+    .0268, carry .0091, edge .0541. The next 50 at 0.45 + 0.51: fees .0273, carry .0096, edge .0031. So all 150 are
+    taken: paid 100 * .40 + 50 * .45 + 60 * .50 + 90 * .51 = 138.4; fees at Kalshi 1.68 and .87 (.86625), at Polymarket
+    60 * .01 + 90 * .009996 = 1.49964; carry 1.384.
+    """
+    found = compare((FIRST, SECOND), (FIRST_BOOK, SECOND_BOOK), "confirmed", inverse=False, rate=0.05, now=NOW)
+    assert found.kind == "arbitrage"
+    assert found.gap == pytest.approx(-0.12)
+    edge = found.edge
+    assert edge is not None
+    assert [(leg.venue, leg.side) for leg in edge.legs] == [("kalshi", "yes"), ("polymarket", "no")]
+    assert (edge.shares, edge.prices) == (150.0, (0.40, 0.50))
+    assert edge.paid == pytest.approx(138.4)
+    assert edge.fees == pytest.approx(1.68 + 0.87 + 1.49964)
+    assert edge.carry == pytest.approx(1.384)
+    assert edge.net == pytest.approx(150 - 138.4 - 4.04964 - 1.384)
+    assert found.confidence == pytest.approx(confidence_of(edge), abs=1e-4)
+    assert found.basis == "net edge 0.0411 a share at a depth of 150 shares"
+
+
+def test_offers_that_only_cost_are_not_taken() -> None:
+    book = EventBook((), levels((0.40, 100), (0.47, 50)), NOW)
+    edge = best_edge(
+        Leg("kalshi", "yes", book.asks, KALSHI),
+        Leg("polymarket", "no", SECOND_BOOK.offers("no"), POLYMARKET),
+        0.05,
+        0.2,
+    )
+    assert edge is not None
+    assert edge.shares == 100
+
+
+def test_an_inverse_pair_is_the_same_side_at_both() -> None:
+    """YES of the second is NO of the first: YES at 0.40 and YES at 0.52 leave 0.08 before costs."""
+    found = compare((FIRST, SECOND), (FIRST_BOOK, SECOND_BOOK), "confirmed", inverse=True, rate=0.0, now=NOW)
+    assert found.edge is not None
+    assert [leg.side for leg in found.edge.legs] == ["yes", "yes"]
+    assert found.gap == pytest.approx(0.39 - 0.49)
+
+
+@pytest.mark.parametrize(
+    ("changes", "pair", "basis"),
+    [
+        ({}, "none", "no person confirmed the pair"),
+        ({}, "suggested", "no person confirmed the pair"),
+        ({}, "rejected", "a person rejected the pair"),
+        ({"play_money": True}, "confirmed", "polymarket is play money"),
+        ({"state": "closed"}, "confirmed", "polymarket is closed"),
+        ({"fee": None}, "confirmed", "polymarket states no fee"),
+        ({"closes_at": None}, "confirmed", "polymarket states no closing"),
+    ],
+)
+def test_a_gap_that_cannot_be_taken_is_a_divergence(changes: dict[str, Any], pair: PairState, basis: str) -> None:
+    second = dataclasses.replace(SECOND, **changes)
+    found = compare((FIRST, second), (FIRST_BOOK, SECOND_BOOK), pair, inverse=False, rate=0.05, now=NOW)
+    assert (found.kind, found.edge, found.confidence, found.basis) == ("divergence", None, None, basis)
+    assert found.gap == pytest.approx(-0.12)
+
+
+def test_a_market_without_a_book_or_offers_is_a_divergence() -> None:
+    empty = EventBook((), (), NOW)
+    for book, basis in ((None, "polymarket has no public book"), (empty, "a side of each way has no offers")):
+        found = compare((FIRST, SECOND), (FIRST_BOOK, book), "confirmed", inverse=False, rate=0.0, now=NOW)
+        assert (found.kind, found.edge, found.basis) == ("divergence", None, basis)
+
+
+def test_costs_above_the_gap_leave_a_divergence_with_its_negative_edge() -> None:
+    book = EventBook(levels((0.41, 100)), levels((0.43, 100)), NOW)
+    found = compare((FIRST, SECOND), (FIRST_BOOK, book), "confirmed", inverse=False, rate=0.0, now=NOW)
+    assert found.kind == "divergence"
+    assert found.edge is not None
+    assert found.edge.net < 0
+    assert found.confidence is None
+
+
+def test_a_market_without_a_price_has_no_gap() -> None:
+    unpriced = dataclasses.replace(SECOND, probability=None)
+    found = compare((FIRST, unpriced), (FIRST_BOOK, SECOND_BOOK), "none", inverse=False, rate=0.0, now=NOW)
+    assert found.gap is None
+
+
+books = st.builds(
+    lambda bid, spread, depth: EventBook(
+        levels((bid / 100, depth), (max(bid - 1, 0.5) / 100, depth)),
+        levels((min(bid + spread, 99.5) / 100, depth), (min(bid + spread + 1, 99.8) / 100, depth)),
+        NOW,
+    ),
+    st.integers(1, 98),
+    st.integers(1, 20),
+    sizes,
+)
+
+
+@given(
+    first=books,
+    second=books,
+    pair=st.sampled_from(("none", "suggested", "rejected")),
+    inverse=st.booleans(),
+    rate=st.floats(-0.05, 0.5),
+)
+def test_there_is_no_edge_without_a_pair(
+    first: EventBook, second: EventBook, pair: PairState, inverse: bool, rate: float
+) -> None:
+    found = compare((FIRST, SECOND), (first, second), pair, inverse=inverse, rate=rate, now=NOW)
+    assert (found.kind, found.edge, found.confidence) == ("divergence", None, None)
+
+
+@given(book=books, fee=st.sampled_from((NO_FEE, POLYMARKET, KALSHI)), rate=st.floats(0, 0.5), years=st.floats(0, 3))
+def test_both_sides_of_one_book_yield_nothing(book: EventBook, fee: FeeTerms, rate: float, years: float) -> None:
+    legs = (Leg("kalshi", "yes", book.offers("yes"), fee), Leg("kalshi", "no", book.offers("no"), fee))
+    edge = best_edge(*legs, rate, years)
+    assert edge is not None
+    assert edge.net <= 1e-9
+
+
+@given(
+    a=cents,
+    b=cents,
+    rise=st.floats(0, 0.5),
+    fee=st.sampled_from((NO_FEE, POLYMARKET, KALSHI)),
+    rate=st.floats(0, 0.5),
+    years=st.floats(0, 3),
+)
+def test_an_edge_falls_as_a_price_rises(
+    a: float, b: float, rise: float, fee: FeeTerms, rate: float, years: float
+) -> None:
+    dearer = min(a + rise, 1.0)
+    cheap, dear = (
+        edge_per_share(price, b, fee_per_share(fee, price) + fee_per_share(fee, b), rate, years)
+        for price in (a, dearer)
+    )
+    assert dear <= cheap + 1e-12
+
+
+@given(first=books, second=books, rise=st.integers(1, 20), rate=st.floats(0, 0.2))
+def test_the_best_edge_falls_as_offers_get_dearer(first: EventBook, second: EventBook, rise: int, rate: float) -> None:
+    """But for the cent to which Kalshi rounds the fee of each fill up."""
+
+    def edge(asks: tuple[BookLevel, ...]) -> float:
+        found = best_edge(
+            Leg("kalshi", "yes", asks, KALSHI), Leg("polymarket", "no", second.offers("no"), POLYMARKET), rate, 0.2
+        )
+        assert found is not None
+        return max(found.net, 0.0)
+
+    dearer = tuple(BookLevel(min(level.price + rise / 100, 1.0), level.size) for level in first.asks)
+    assert edge(dearer) <= edge(first.asks) + 0.01 * len(dearer)
+
+
+def test_confidence_rises_with_edge_and_depth() -> None:
+    def edge(price: float, size: float) -> float:
+        leg = Leg("kalshi", "yes", levels((price, size)), NO_FEE)
+        found = best_edge(leg, Leg("polymarket", "no", levels((0.5, size)), NO_FEE), 0.0, 0.0)
+        assert found is not None
+        return confidence_of(found)
+
+    assert edge(0.48, 100) == pytest.approx(0.25)  # half for the edge of 0.02, half for the depth of 100
+    assert edge(0.48, 10) < edge(0.48, 100) < edge(0.40, 100) < edge(0.40, 1000) < 1
+    assert edge(0.51, 100) == 0

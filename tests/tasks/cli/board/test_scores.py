@@ -8,8 +8,8 @@ from pathlib import Path
 from chordesk.models.database.store import Store
 from tests.databases import make_database
 from tests.tasks.cli.running import desk
-from tests.tools.scoring.records.board import a_forecast, a_question, a_run_on
-from tests.tools.scoring.records.test_verdict_calibration import a_verdict
+from tests.tools.scoring.rows import a_forecast, a_question, a_run_on
+from tests.tools.scoring.test_records import a_verdict
 
 
 def a_home(tmp_path: Path) -> Path:

@@ -15,7 +15,7 @@ from tests.tasks.web.routes.test_reads import command, get
 from tests.tasks.web.routes.test_stop import BY, client
 from tests.tasks.web.test_security import problem
 from tests.tasks.worker.stopping.stop_kit import desk, run_of, wait_in_flight
-from tests.tools.scoring.records.board import a_forecast, a_question, a_run_on
+from tests.tools.scoring.rows import a_forecast, a_question, a_run_on
 
 
 def test_an_episode_is_started_shown_and_one_of_its_voices_stopped() -> None:

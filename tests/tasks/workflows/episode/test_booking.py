@@ -23,9 +23,9 @@ from chordesk.tools.questions.resolving import settle
 from chordesk.tools.registry import ToolContext
 from tests.databases import make_database
 from tests.fakes.venues import FarVenues, kalshi_row, manifold_row
-from tests.tools.event_positions.test_ledger import add_question
 from tests.tools.ledger_rows import add_run
 from tests.tools.questions.rows import ASKED, add_citation, add_forecast, add_signal, person_question
+from tests.tools.test_event_positions import add_question
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from chordesk.agents.board.voices import VOICES
 from chordesk.models.tables.board import Forecast
 from chordesk.models.tables.runs import Run, Step, Turn
 from tests.tasks.workflows.episode.kit import Floor, VoiceModel, all_at, floor
-from tests.tools.scoring.records.board import a_forecast, a_question, a_run_on
+from tests.tools.scoring.rows import a_forecast, a_question, a_run_on
 
 TIERS = "codex:gpt-5.6-sol:high;codex:gpt-5.5"
 

@@ -1,4 +1,4 @@
-"""The table of a universe: built once a session, whole, and again while a source is away."""
+"""Signals of prices: the panel, ranks, patterns, volatility."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import datetime as dt
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
+from chordesk.models.board import implied
 from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.tools import figures
 from chordesk.tools.board import price_panel as prices_panel
 from chordesk.tools.board.price_panel import (
     NO_PATTERN,
@@ -28,23 +30,35 @@ from chordesk.tools.board.price_panel import (
     pattern_codes,
     record_of,
     returns,
+    standing,
     universe_correlation,
 )
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from chordesk.tools.scoring.statistics import wilson
+from tests.tools.board.boards import board, dormant, harvested
 from tests.tools.conftest import MakeContext
-from tests.tools.harvest.boards import board, harvested
-from tests.tools.harvest.prices.closes import closing, rising
 from tests.tools.market.far_market import FarMarket, daily
 
-NAMES = [f"N{place:02d}" for place in range(1, 13)]
+
+def closing(closes: Mapping[str, Sequence[float]], adjusted: bool = True) -> FarMarket:
+    return FarMarket({symbol: daily(symbol, row, adjusted=adjusted) for symbol, row in closes.items()})
+
+
+def rising(names: Sequence[str], sessions: int, step: float = 0.001) -> dict[str, list[float]]:
+    """Names of which each rises faster than the one before: `step` a session, twice as much, and so on, of 100."""
+    return {
+        name: [100 * (1 + step * place * day) for day in range(sessions)] for place, name in enumerate(names, start=1)
+    }
+
+
+TWELVE = [f"N{place:02d}" for place in range(1, 13)]
 
 
 def test_four_harvesters_read_each_name_once(make_context: MakeContext) -> None:
     asked: Counter[str] = Counter()
-    market = closing(rising(NAMES, 90))
+    market = closing(rising(TWELVE, 90))
     market.before = lambda symbol: asked.update([symbol])
     context = board(make_context(market), "N01", "N12")
     for tool in ("momentum", "reversal", "temporal", "volatility"):
@@ -57,7 +71,7 @@ def test_four_harvesters_read_each_name_once(make_context: MakeContext) -> None:
 
 def test_harvesters_that_start_together_ask_once(make_context: MakeContext) -> None:
     asked: Counter[str] = Counter()
-    market = closing(rising(NAMES, 90))
+    market = closing(rising(TWELVE, 90))
 
     def slowly(symbol: str) -> None:
         asked.update([symbol])
@@ -74,7 +88,7 @@ def test_harvesters_that_start_together_ask_once(make_context: MakeContext) -> N
 def test_a_table_without_what_a_source_failed_to_give_is_built_again_later(
     make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    market = closing(rising(NAMES, 90))
+    market = closing(rising(TWELVE, 90))
     market.trouble = {"N02": MarketUnavailable("away")}
     context = board(make_context(market), "N01")
     first = panel_of(context)
@@ -82,7 +96,7 @@ def test_a_table_without_what_a_source_failed_to_give_is_built_again_later(
     assert np.isnan(first.close[first.place["N02"]]).all()
     assert panel_of(context) is first, "kept for a while: the others of the same board do not wait for it again"
     monkeypatch.setattr(prices_panel, "AWAY_SECONDS", -1.0)
-    later = board(make_context(closing(rising(NAMES, 90))), "N01")
+    later = board(make_context(closing(rising(TWELVE, 90))), "N01")
     later.tool.market.trouble = {"N02": MarketUnavailable("away")}  # type: ignore[attr-defined]
     assert panel_of(later).absent == {"N02": "away"}
     later.tool.market.trouble = {}  # type: ignore[attr-defined]
@@ -93,8 +107,8 @@ def test_a_table_without_what_a_source_failed_to_give_is_built_again_later(
 
 
 def test_without_any_bar_the_market_s_own_failure_shows(make_context: MakeContext) -> None:
-    market = closing(rising(NAMES, 90))
-    market.trouble = {name: MarketError(f"no bars of {name}") for name in NAMES}
+    market = closing(rising(TWELVE, 90))
+    market.trouble = {name: MarketError(f"no bars of {name}") for name in TWELVE}
     with pytest.raises(MarketError, match="no bars of N01"):
         panel_of(board(make_context(market), "N01"))
     market.trouble |= {"N07": MarketUnavailable("the source is away")}
@@ -104,7 +118,7 @@ def test_without_any_bar_the_market_s_own_failure_shows(make_context: MakeContex
 
 def test_a_bar_stands_in_the_column_of_its_session(make_context: MakeContext) -> None:
     """A has a bar of a day that is no session of the market, and lacks one of a day that is."""
-    market = closing(rising(NAMES, 10))
+    market = closing(rising(TWELVE, 10))
     days = market.histories["N01"].dates
     holed = daily("A", [1.0, 2.0, 3.0], last=days[-3])
     last = daily("B", [7.0], last=days[-1])
@@ -305,3 +319,197 @@ def test_only_outcomes_known_by_now_count(data: ReplayData, make_context: MakeCo
     cut = dataclasses.replace(late, days=late.days[:known], close=late.close[:, :known], volume=late.volume[:, :known])
     row, cut_row = early.place["AAPL"], late.place["AAPL"]
     assert pattern_codes(early)[row].tolist() == pattern_codes(cut)[cut_row].tolist()
+
+
+NAMES = [f"N{place:02d}" for place in range(1, 12)]  # eleven: the sixth is the middle
+
+
+def test_momentum_by_hand(make_context: MakeContext) -> None:
+    """Eleven names rise by .1 % of 100 a session, .2 % and so on, over 61 sessions."""
+    market = closing(rising(NAMES, 61))
+    best, worst, middle = harvested("momentum", board(make_context(market), "N06", "N11", "N01"))
+    assert best.subjects == ("N01",), "equally far from the middle, so by name"
+    assert worst.subjects == ("N11",)
+    data = worst.data
+    assert data["momentum60"] == pytest.approx((100 + 1.1 * 60) / 100 - 1)
+    assert data["momentum20"] == round((100 + 1.1 * 60) / (100 + 1.1 * 40) - 1, 4)
+    assert (data["rank20"], data["of20"], data["rank60"], data["of60"]) == (1, 11, 1, 11)
+    assert worst.headline == "N11: +15.3% in 20 sessions, rank 1 of 11; +66.0% in 60, rank 1 of 11"
+    assert (worst.direction, worst.confidence, implied(worst)) == ("bullish", 0.1, 0.55)
+    assert (best.direction, best.data["rank60"], implied(best)) == ("bearish", 11, 0.45)
+    assert (middle.direction, middle.confidence, middle.data["shareBelow"]) == ("neutral", 0.0, 0.5)
+
+
+def test_a_reversal_goes_against_the_move(make_context: MakeContext) -> None:
+    first, second = harvested("reversal", board(make_context(closing(rising(NAMES, 6))), "N11", "N01"))
+    assert (first.subjects, first.direction) == (("N01",), "bullish")
+    assert (second.subjects, second.direction, second.data["rank"]) == (("N11",), "bearish", 1)
+    assert second.data["return5"] == pytest.approx(0.055)
+    assert second.headline == "N11: +5.5% in 5 sessions, rank 1 of 11; a reversal would go the other way"
+
+
+def test_a_name_without_the_figure_is_named_and_not_ranked(make_context: MakeContext) -> None:
+    closes = rising(NAMES, 61)
+    closes["YOUNG"] = [100.0] * 30
+    market = closing(closes)
+    found = harvested("momentum", board(make_context(market), "N01", "YOUNG", "NOPE"))
+    assert [finding.subjects for finding in found] == [("N01",)]
+    assert found[0].data["missing"] == ["YOUNG", "NOPE"]
+    assert (found[0].data["of20"], found[0].data["of60"]) == (12, 11)
+    assert dormant("momentum", board(make_context(market), "YOUNG", "NOPE")).endswith(": YOUNG, NOPE")
+
+
+def test_a_hole_where_a_figure_begins_is_missing(make_context: MakeContext) -> None:
+    closes = rising(NAMES, 61)
+    market = closing(closes)
+    bars = market.histories["N03"]
+    kept = [place for place in range(61) if place != 0]
+    holed = daily("N03", bars.close[kept])
+    assert holed.dates[0] == bars.dates[1]
+    found = harvested("momentum", board(make_context(FarMarket({**market.histories, "N03": holed})), "N03", "N04"))
+    assert [finding.subjects for finding in found] == [("N04",)]
+    assert found[0].data["missing"] == ["N03"]
+
+
+def test_too_few_names_are_no_universe(make_context: MakeContext) -> None:
+    market = closing(rising(NAMES[:9], 61))
+    assert "nothing to compare it with: N01" in dormant("momentum", board(make_context(market), "N01"))
+    assert "nothing to compare it with: N01" in dormant("reversal", board(make_context(market), "N01"))
+
+
+@pytest.mark.parametrize("adjusted", [True, False])
+def test_a_halved_price_is_no_fall_where_splits_are_not_adjusted(make_context: MakeContext, adjusted: bool) -> None:
+    closes = rising(NAMES, 61)
+    closes["N11"][-3:] = [price / 2 for price in closes["N11"][-3:]]
+    found = harvested("reversal", board(make_context(closing(closes, adjusted)), "N11", "N10"))
+    assert (("N11",) in [finding.subjects for finding in found]) == adjusted
+    assert all(finding.data["missing"] == ([] if adjusted else ["N11"]) for finding in found)
+
+
+def test_a_name_that_left_the_market_has_no_rank(make_context: MakeContext) -> None:
+    market = closing(rising(NAMES, 61))
+    bars = market.histories["N05"]
+    left = daily("N05", bars.close[:-1], last=bars.dates[-2])
+    found = harvested("reversal", board(make_context(FarMarket({**market.histories, "N05": left})), "N05", "N04"))
+    assert found[0].data["missing"] == ["N05"]
+    assert found[0].data["of"] == 10
+
+
+def test_five_of_many_are_shown_the_furthest_from_the_middle_first(make_context: MakeContext) -> None:
+    found = harvested("reversal", board(make_context(closing(rising(NAMES, 6))), *NAMES))
+    assert [finding.subjects[0] for finding in found] == ["N01", "N11", "N02", "N10", "N03"]
+
+
+def test_ties_stand_in_the_middle_of_their_ranks() -> None:
+    values = np.array([1.0, 2.0, 2.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, np.nan, 8.0])
+    tied, none = standing(values, 2), standing(values, 9)
+    assert tied is not None
+    assert (tied.rank, tied.of, tied.percentile) == (7, 10, pytest.approx(2 / 9))
+    assert none is None
+    top = standing(values, 10)
+    assert top is not None
+    assert (top.rank, top.percentile) == (1, 1.0)
+
+
+ON_2010_08_12 = ["AAPL", "IBM", "XOM", "GE", "JPM", "KO", "F", "AMZN", "GS"]
+
+
+def wavy(names: int, sessions: int, edge: float) -> dict[str, list[float]]:
+    """Names on waves of 40 sessions, each shifted by a session; one that is rising again gains `edge` a session more
+    over the ten after it, so that the pattern has an edge if `edge` is large."""
+    closes = {}
+    for name in range(names):
+        prices = [100.0]
+        for at in range(1, sessions):
+            phase = (at + name) % 40
+            slope = -0.006 if phase < 20 else 0.008 if phase < 26 else edge
+            prices.append(prices[-1] * math.exp(slope))
+        closes[f"N{name:02d}"] = prices
+    return closes
+
+
+def test_an_edge_of_a_made_market_is_found(make_context: MakeContext) -> None:
+    """After a fall of 20 sessions and a rise of 5 these names rise for 14 more, against a median that is flat."""
+    market = closing(wavy(40, 320, 0.004))
+    symbols = [name for name in market.histories if (319 + int(name[1:])) % 40 == 25]
+    (found,) = harvested("temporal", board(make_context(market), *symbols))
+    assert found.data["shortMove"] == "up"
+    assert found.data["longMove"] == "down"
+    assert found.data["dates"] > 200
+    assert found.direction == "bullish"
+    assert found.data["shareFrom"] > found.data["base"]
+    assert found.confidence == min(0.3, round(2 * (found.data["shareFrom"] - found.data["base"]), 4))
+    assert "an edge above the base rate" in found.headline
+    assert (implied(found) or 0) > 0.5
+
+
+def test_the_default_data_show_none(data: ReplayData, make_context: MakeContext) -> None:
+    market = ReplayMarket(data, ReplayClock(dt.date(2010, 8, 12)))
+    found = harvested("temporal", board(make_context(market), *ON_2010_08_12))
+    assert found
+    for one in found:
+        assert (one.direction, one.confidence, one.data["reading"]) == ("neutral", 0.0, "no edge shown")
+        assert one.data["shareFrom"] < one.data["base"] < one.data["shareTo"]
+        assert one.data["patternsLookedAt"] == len(found)
+        assert implied(one) is None
+
+
+def test_below_thirty_dates_is_not_enough(data: ReplayData, make_context: MakeContext) -> None:
+    """Twenty sessions make a pattern and ten more an outcome: in October few dates have both."""
+    market = ReplayMarket(data, ReplayClock(dt.date(2009, 10, 20)))
+    found = harvested("temporal", board(make_context(market), *ON_2010_08_12))
+    assert found
+    for one in found:
+        assert one.data["dates"] < 30
+        assert (one.confidence, one.direction, implied(one)) == (None, "neutral", None)
+        assert one.headline.endswith("not enough")
+        assert "share" not in one.data
+
+
+def test_without_a_pattern_it_is_dormant(data: ReplayData, make_context: MakeContext) -> None:
+    flat = closing({f"N{place:02d}": np.linspace(100, 101, 60).tolist() for place in range(12)})
+    reason = dormant("temporal", board(make_context(flat), "N01", "NOPE"))
+    assert reason.startswith("no symbol shows a pattern, N01, NOPE: no move beyond 2%")
+    young = ReplayMarket(data, ReplayClock(data.sessions[3]))
+    assert "no symbol shows a pattern" in dormant("temporal", board(make_context(young), "IBM"))
+
+
+ELEVEN = [f"N{place:02d}" for place in range(1, 12)]
+
+
+def swinging(move: float, sessions: int, last: float | None = None) -> list[float]:
+    """Closes that rise and fall by turns by so much; the last 20 moves are of another size if `last` is given."""
+    moves = [move if last is None or at < sessions - 21 else last for at in range(sessions - 1)]
+    prices = [100.0]
+    for at, size in enumerate(moves):
+        prices.append(prices[-1] * math.exp(size if at % 2 == 0 else -size))
+    return prices
+
+
+def test_volatility_by_hand(make_context: MakeContext) -> None:
+    """Moves of +-1 % of log price, 20 of them: their sample deviation is .01 sqrt(20/19), a year's 16.29 %."""
+    closes = {name: swinging(0.01 * (place + 1), 81) for place, name in enumerate(ELEVEN)}
+    closes["N01"] = swinging(0.005, 81, last=0.01)
+    closes["N11"] = swinging(0.2, 81, last=0.11)
+    found = {one.subjects[0]: one for one in harvested("volatility", board(make_context(closing(closes)), *ELEVEN))}
+    one = found["N01"]
+    assert one.data["volatility"] == round(0.01 * math.sqrt(20 / 19 * 252), 4) == 0.1629
+    assert (one.data["rank"], one.data["of"]) == (11, 11)
+    assert (one.data["shareBelow"], one.data["windows"], one.confidence) == (1.0, 60, 1.0)
+    assert one.data["drawdown"] == round(math.exp(-0.01) - 1, 4)
+    assert one.headline == (
+        "N01: realised volatility 16.3% a year over 20 sessions, above 100% of its 60 own windows, rank 11 of 11; "
+        "deepest fall -1.0% in 60 sessions"
+    )
+    assert (one.direction, implied(one)) == ("neutral", None)
+    assert (found["N11"].data["shareBelow"], found["N11"].data["rank"]) == (0.0, 1)
+    assert found["N11"].data["volatility"] == pytest.approx(figures.volatility(np.array(closes["N11"])), abs=5e-5)
+
+
+def test_a_short_past_gives_no_percentile(make_context: MakeContext) -> None:
+    closes = {name: swinging(0.01 * (place + 1), 81) for place, name in enumerate(ELEVEN)}
+    closes["YOUNG"] = swinging(0.01, 40)
+    market = closing(closes)
+    assert "YOUNG" in dormant("volatility", board(make_context(market), "YOUNG"))
+    found = harvested("volatility", board(make_context(market), "N02", "YOUNG"))
+    assert [one.data["missing"] for one in found] == [["YOUNG"]]

@@ -1,21 +1,26 @@
-"""The record of voices, from the database."""
+"""Track records from the database, judgements without a probability, and the odds of verdicts."""
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from sqlmodel import Session
+from sqlmodel import Session, select
 
+from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
-from chordesk.models.tables.board import VerdictQuestion
+from chordesk.models.tables.board import Calibration, VerdictQuestion
 from chordesk.models.tables.runs import Run, ScreenHit, Verdict
+from chordesk.tools.scoring.statistics import ScoredForecast, score
 from chordesk.tools.scoring.track_records import (
     VoicePlan,
     better_round,
     lens_judgements,
     plan_voices,
+    rates,
     role_judgements,
     tiers_of,
     tool_forecasts,
@@ -23,10 +28,18 @@ from chordesk.tools.scoring.track_records import (
     voice_forecasts,
     voice_plans,
     voice_records,
+    walked,
+)
+from chordesk.tools.scoring.verdict_calibration import (
+    calibrations_in_force,
+    cutoffs_of,
+    side_of,
+    store_odds,
+    verdict_odds,
 )
 from chordesk.tools.scoring.voices import VoiceRecord
-from tests.builders import a_report, a_step, a_turn
-from tests.tools.scoring.records.board import RULES, a_forecast, a_question, a_run_on, a_signal, on_board, on_day
+from tests.builders import a_candidate, a_report, a_step, a_turn
+from tests.tools.scoring.rows import RULES, a_forecast, a_question, a_run_on, a_signal, on_board, on_day
 from tests.tools.scoring.test_voices import record
 
 
@@ -235,3 +248,172 @@ def test_plans_come_from_what_was_known_on_the_day(session: Session) -> None:
     assert {voice: plan.turns for voice, plan in later.items()} == {"ada": 4, "bo": 1, "cy": 1}
     off = voice_plans(session, settings(voice_compute="equal"), "paper", ("ada", "bo", "cy"), until=on_day(40))
     assert [plan.turns for plan in off.values()] == [2, 2, 2]
+
+
+START = dt.datetime(2026, 1, 5, 20, tzinfo=dt.UTC)
+
+
+def judgement(question: str, outcome: float, day: float, label: str = "BUY high", closes: float = 14) -> ScoredForecast:
+    at = START + dt.timedelta(days=day)
+    return ScoredForecast("BUY", question, at, at + dt.timedelta(days=closes), 0.5, 0.5, outcome, label=label)
+
+
+def test_a_record_grows_by_what_was_known() -> None:
+    """The first two are worth the baseline, since nothing is known yet; on day 20 both are: (2 + 15) / 32; another
+    label has a record of its own."""
+    rows = [
+        judgement("q3", 0, 20),
+        judgement("q1", 1, 0),
+        judgement("q2", 1, 5),
+        judgement("q4", 1, 21, "BUY low"),
+    ]
+    assert [one.probability for one in walked(rows)] == pytest.approx([0.5, 0.5, 17 / 32, 0.5])
+
+
+def test_a_question_that_is_judged_daily_is_one_piece_of_evidence() -> None:
+    daily = [judgement("q1", 1, day, closes=10 - day) for day in range(5)]
+    last = walked([*daily, judgement("q2", 1, 30)])[-1]
+    assert last.probability == pytest.approx(16 / 31)
+
+
+def test_a_judgement_never_draws_on_its_own_outcome_or_later_ones() -> None:
+    draws = np.random.default_rng(1)
+    rows = [judgement(f"q{day}", float(draws.random() < 0.6), day) for day in range(80)]
+    turned = [
+        judgement(one.question, 1 - one.outcome if day >= 40 else one.outcome, day) for day, one in enumerate(rows)
+    ]
+    assert rows != turned
+    before = [one.probability for one in walked(rows)][:54]
+    assert before == [one.probability for one in walked(turned)][:54]
+
+
+def test_a_skilled_label_earns_alpha_and_a_random_one_none() -> None:
+    draws = np.random.default_rng(4)
+    for chance, low, high in ((0.75, 0.02, 0.07), (0.5, -0.01, 0.003)):
+        rows = [judgement(f"q{day}", float(draws.random() < chance), day) for day in range(600)]
+        found = score(walked(rows))
+        assert found is not None
+        assert low < found.alpha.mean < high
+
+
+def test_rates_by_label() -> None:
+    rows = [judgement("q1", 1, 0), judgement("q2", 0, 0), judgement("q3", 1, 1), judgement("q4", 0, 1, "BUY low")]
+    found = rates(rows)
+    assert list(found) == ["BUY high", "BUY low"]
+    assert found["BUY high"].mean == pytest.approx(2 / 3)
+    assert (found["BUY high"].n, found["BUY high"].dates) == (3, 2)
+
+
+def probability_of(
+    session: Session, account: str, author: str, rating: str, confidence: str, at: dt.datetime | None = None
+) -> float | None:
+    found = calibrations_in_force(session, account, author, at).get((rating, confidence))
+    return found.probability if found else None
+
+
+def a_verdict(session: Session, day: int, symbol: str, outcome: float, model: str = RULES, rating: str = "BUY") -> None:
+    run = a_run_on(session, day, model=model)
+    a_question(session, f"{symbol} {day} {run.id}", outcome, day, symbol=symbol)
+    candidate = a_candidate(session, run, symbol)
+    session.add(
+        Verdict(run_id=run.id, candidate_id=candidate.id, symbol=symbol, rating=rating, confidence="high", summary="")
+    )
+    session.flush()
+
+
+def test_before_thirty_dates_there_is_none(session: Session) -> None:
+    """58 questions on 29 dates are not enough, and one more date is."""
+    for day in range(29):
+        a_verdict(session, day, "AAPL", float(day % 4 != 0))
+        a_verdict(session, day, "IBM", 1.0)
+    (few,) = verdict_odds(session, "paper", {})
+    assert (few.n, few.dates, few.probability) == (58, 29, None)
+    assert store_odds(session, "paper", [few]) == []
+    assert probability_of(session, "paper", RULES, "BUY", "high") is None
+    a_verdict(session, 29, "AAPL", 1.0)
+    (enough,) = verdict_odds(session, "paper", {})
+    assert (enough.author, enough.rating, enough.confidence) == (RULES, "BUY", "high")
+    assert enough.probability == pytest.approx((30 - 8 / 2) / 30)
+    assert enough.low is not None
+    assert enough.high is not None
+    assert enough.low < enough.probability < enough.high
+    (more,) = verdict_odds(session, "paper", {}, least=60)
+    assert more.probability is None
+
+
+def test_each_date_has_one_vote(session: Session) -> None:
+    """30 dates of which 15 went well, one of them with 40 verdicts: still one half."""
+    for day in range(30):
+        a_verdict(session, day, "AAPL", float(day % 2))
+    for number in range(40):
+        a_verdict(session, 1, f"S{number}", 1.0)
+    (found,) = verdict_odds(session, "paper", {})
+    assert (found.n, found.dates) == (70, 30)
+    assert found.probability == pytest.approx(0.5)
+
+
+def test_it_is_stored_once_and_holds_for_its_model_account_and_time(session: Session) -> None:
+    for day in range(30):
+        a_verdict(session, day, "AAPL", float(day % 3 != 0))
+    found = verdict_odds(session, "paper", {})
+    (row,) = store_odds(session, "paper", found)
+    assert store_odds(session, "paper", found) == []
+    assert len(session.exec(select(Calibration)).all()) == 1
+    assert probability_of(session, "paper", RULES, "BUY", "high") == row.probability == pytest.approx(2 / 3)
+    assert probability_of(session, "paper", RULES, "BUY", "high", on_day(43)) == row.probability
+    assert probability_of(session, "paper", RULES, "BUY", "high", on_day(42)) is None
+    for other in (("other", RULES, "BUY", "high"), ("paper", "codex:gpt-5.5", "BUY", "high")):
+        assert probability_of(session, *other) is None
+    assert probability_of(session, "paper", RULES, "PASS", "high") is None
+    assert probability_of(session, "paper", RULES, "BUY", "low") is None
+
+
+def test_the_newest_is_in_force(session: Session) -> None:
+    for day in range(30):
+        a_verdict(session, day, "AAPL", float(day % 3 != 0))
+    store_odds(session, "paper", verdict_odds(session, "paper", {}))
+    a_verdict(session, 30, "AAPL", 1.0)
+    (newer,) = store_odds(session, "paper", verdict_odds(session, "paper", {}))
+    assert probability_of(session, "paper", RULES, "BUY", "high") == newer.probability == pytest.approx(21 / 31)
+    assert probability_of(session, "paper", RULES, "BUY", "high", on_day(43)) == pytest.approx(2 / 3)
+
+
+def test_verdicts_that_the_model_may_have_read_about_are_left_out(session: Session) -> None:
+    for day in range(35):
+        a_verdict(session, day, "AAPL", 1.0, model="codex:gpt-5.5")
+    (clean,) = verdict_odds(session, "paper", {})
+    assert (clean.n, clean.contaminated, clean.probability) == (35, 0, 1.0)
+    (found,) = verdict_odds(session, "paper", cutoffs_of("gpt-5.5=2010-01-13"))
+    assert (found.n, found.contaminated, found.probability) == (25, 10, None)
+
+
+def test_less_than_thirty_is_never_enough(session: Session) -> None:
+    with pytest.raises(UsageError, match="29 questions"):
+        verdict_odds(session, "paper", {}, least=29)
+
+
+DAY = dt.date(2025, 6, 30)
+
+
+def test_a_setting_gives_days_by_model() -> None:
+    settings = Settings(model_cutoffs="gpt-5.5=2025-06-30; litellm:anthropic/c=2024-01-01 ;")
+    found = cutoffs_of(settings.model_cutoffs)
+    assert found == {"gpt-5.5": DAY, "litellm:anthropic/c": dt.date(2024, 1, 1)}
+    assert cutoffs_of("") == {}
+
+
+@pytest.mark.parametrize(
+    ("author", "day", "side"),
+    [
+        ("codex:gpt-5.5", DAY, "before"),
+        ("codex:gpt-5.5", DAY + dt.timedelta(days=1), "after"),
+        ("gpt-5.5", DAY, "before"),
+        ("litellm:anthropic/c", dt.date(2024, 1, 2), "after"),
+        ("litellm:other", DAY, "unknown"),
+        ("rulebook (rules, no model)", DAY, "exempt"),
+        ("code", DAY, "exempt"),
+    ],
+)
+def test_a_forecast_lies_on_one_side(author: str, day: dt.date, side: str) -> None:
+    cutoffs = {"gpt-5.5": DAY, "litellm:anthropic/c": dt.date(2024, 1, 1)}
+    assert side_of(author, day, cutoffs) == side

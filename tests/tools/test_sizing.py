@@ -1,4 +1,4 @@
-"""Stakes on several bets: the closed form where it holds, limits, twins, and the next bet given those held."""
+"""Kelly stakes of one contract and of several, and heat: hand-computed values, and what must hold for any."""
 
 from __future__ import annotations
 
@@ -21,6 +21,84 @@ from chordesk.tools.portfolio_sizing import (
     portfolio_kelly,
     share_heat,
 )
+from chordesk.tools.position_sizing import KellyBet, full_kelly, kelly_bet
+
+beliefs = st.floats(0, 1)
+prices = st.floats(0.01, 0.99)
+fractions = st.floats(0.01, 1)
+
+
+def test_a_bet_on_yes() -> None:
+    """Believed 0.60 at 0.52 with a fee of 0.02: (0.60 - 0.54) / 0.46 = 0.130435, a quarter of it 0.032609."""
+    bet = kelly_bet(0.60, 0.54, 0.52)
+    assert bet is not None
+    assert bet.side == "YES"
+    assert (bet.full, bet.stake) == pytest.approx((0.1304348, 0.0326087), abs=1e-7)
+    assert bet.edge == pytest.approx(0.06)
+
+
+def test_a_bet_on_no() -> None:
+    """Believed 0.30 in YES, NO at 0.55: (0.70 - 0.55) / 0.45 = 1/3, a half of it 1/6."""
+    bet = kelly_bet(0.30, 0.47, 0.55, fraction=0.5)
+    assert bet == KellyBet("NO", 0.70, 0.55, pytest.approx(1 / 3), pytest.approx(1 / 6))
+
+
+def test_a_fee_can_eat_the_edge() -> None:
+    assert kelly_bet(0.54, 0.53, None) is not None
+    assert kelly_bet(0.54, 0.54, None) is None
+    assert kelly_bet(0.999, 1.01, None) is None
+
+
+def test_certainty_stakes_all_by_full_kelly() -> None:
+    assert full_kelly(1.0, 0.4) == 1.0
+
+
+@given(beliefs, prices, prices, fractions)
+def test_it_never_bets_without_an_edge(belief: float, yes: float, no: float, fraction: float) -> None:
+    bet = kelly_bet(belief, yes, no, fraction)
+    assert (bet is None) is (belief <= yes and 1 - belief <= no)
+    if bet is not None:
+        assert bet.edge > 0
+        assert 0 < bet.stake <= fraction * (1 + 1e-12)
+        assert bet.price == (yes if bet.side == "YES" else no)
+
+
+@given(prices, st.floats(0, 0.2))
+def test_the_market_s_own_belief_bets_nothing(price: float, fee: float) -> None:
+    assert kelly_bet(price, price + fee, 1 - price + fee + 1e-12) is None
+
+
+@given(beliefs, prices, fractions)
+def test_a_fraction_is_full_kelly_on_a_shrunken_belief(belief: float, price: float, fraction: float) -> None:
+    shrunken = fraction * belief + (1 - fraction) * price
+    assert full_kelly(shrunken, price) == pytest.approx(fraction * full_kelly(belief, price), abs=1e-9)
+
+
+@given(st.floats(0.05, 0.95), st.floats(0.05, 0.95), st.floats(-0.2, 0.2))
+def test_no_other_stake_grows_faster(belief: float, price: float, moved: float) -> None:
+    def growth(stake: float) -> float:
+        return belief * math.log(1 + stake * (1 - price) / price) + (1 - belief) * math.log(1 - stake)
+
+    best = full_kelly(belief, price)
+    other = min(max(best + moved, 0.0), 0.999)
+    assert growth(best) >= growth(other) - 1e-12
+
+
+@pytest.mark.parametrize("fraction", [0.0, -0.1, 1.5, math.nan])
+def test_a_fraction_is_above_0_and_at_most_1(fraction: float) -> None:
+    with pytest.raises(UsageError, match="fraction"):
+        kelly_bet(0.6, 0.5, 0.5, fraction)
+
+
+@pytest.mark.parametrize("belief", [1.4, -0.1, math.nan])
+def test_a_belief_is_a_probability(belief: float) -> None:
+    with pytest.raises(UsageError, match="not from 0 to 1"):
+        full_kelly(belief, 0.5)
+
+
+def test_a_price_lies_from_0_to_1() -> None:
+    with pytest.raises(UsageError, match="price nan"):
+        full_kelly(0.5, math.nan)
 
 
 def test_the_return_of_a_contract() -> None:
