@@ -21,7 +21,7 @@ REVISION = $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 SAMPLE := $(VENV)/samples/msft-chain
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format bench fleet faults real docs up install lock audit vendor pictures clean sbom bytecode secrets image
+.PHONY: help demo test test-fast test-deep check format bench fleet faults real docs up install lock audit vendor pictures clean sbom bytecode secrets image
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
@@ -36,6 +36,10 @@ test: check ## Everything that must pass: check, then all tests with coverage
 test-fast: $(VENV)/.dev ## Only the tests that start no process and take no long, without coverage (1 to 2 minutes on 2 idle cores)
 	@$(BIN)/python -m pytest --fast -n 2 --dist loadscope -q $(TESTS)
 
+test-deep: $(VENV)/.dev ## Every property with 200 examples or more, then the faults and the fleet (some 45 minutes)
+	@$(BIN)/python -m pytest --deep -n 2 --dist loadscope -q $(TESTS)
+	@$(MAKE) --no-print-directory faults fleet
+
 check: $(VENV)/.dev ## Lint, format, types and import rules
 	@echo "-- ruff"
 	@$(BIN)/ruff check $(CODE)
@@ -49,14 +53,14 @@ format: $(VENV)/.dev ## Put the code in the one format
 	@$(BIN)/ruff check --fix $(CODE)
 	@$(BIN)/ruff format $(CODE)
 
-bench: $(VENV)/.dev ## Measure turns per second, a whole screen, memory, two workers, many runs, events and their cost, tokens
-	@$(BIN)/python -m tests.bench
+bench: $(VENV)/.dev ## Measure turns per second, their CPU and memory, whole runs, two workers, readers of events, graphs, tokens
+	@$(BIN)/python -m tests.ordeal.bench
 
 fleet: $(VENV)/.dev ## A fleet on this machine for a quarter of an hour: Postgres, Redis, Prometheus, up to 4 workers, scaled, killed, counted (QUICK=1: some 3 minutes)
-	@$(BIN)/python -m tests.fleet $(if $(filter 1,$(QUICK)),--quick)
+	@$(BIN)/python -m tests.ordeal.fleet $(if $(filter 1,$(QUICK)),--quick)
 
 faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes (some 20 minutes)
-	@$(BIN)/python -m tests.faults
+	@$(BIN)/python -m tests.ordeal.faults
 
 real: $(VENV)/.dev $(REAL)/.model ## The whole desk on a small real model by llama.cpp: what it promises on any, and tokens, ways, seconds (some 6 minutes)
 	@$(BIN)/python -m tests.real --venv $(REAL) $(PROMISES)

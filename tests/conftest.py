@@ -41,13 +41,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--fast", action="store_true", help="only tests that start no process (a start is an error) and take no long"
     )
+    parser.addoption("--deep", action="store_true", help="only properties, each with at least 200 examples")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
     dialects.share()
+    if config.getoption("--deep"):
+        examples.begin("deep")
     if config.getoption("--fast"):
-        examples.begin_fast()
+        examples.begin("fast")
         _keep_folders_in_memory()
 
 
@@ -72,11 +75,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if is_hypothesis_test(getattr(item, "function", None)):
             # Other tests run its lines too, and to count them in each of its examples would double its time.
             item.add_marker(pytest.mark.no_cover)
+    left_out = []
+    if config.getoption("--deep"):
+        left_out = [item for item in items if not is_hypothesis_test(getattr(item, "function", None))]
     if config.getoption("--fast"):
-        left_out = {item for item in items if any(map(item.get_closest_marker, ("process", "long")))}
-        config.hook.pytest_deselected(items=list(left_out))
-        items[:] = [item for item in items if item not in left_out]
+        left_out = [item for item in items if any(map(item.get_closest_marker, ("process", "long")))]
         starts.refuse_starts()
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
     items[:] = long_first(items)
 
 

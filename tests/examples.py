@@ -1,19 +1,19 @@
-"""Number of examples of a property: the fast tests draw fewer of them."""
+"""Number of examples of a property: the fast tests draw fewer of them, the deep ones more."""
 
 from __future__ import annotations
 
 from hypothesis import settings
 
-FAST = "fast"
-FEW = 20
+BOUNDS = {"fast": (0, 20), "deep": (200, 100_000)}  # the least and the most examples of a property
 
 
-def begin_fast() -> None:
-    """Let each property of this process have at most FEW examples. Call it before their modules are imported."""
-    settings.register_profile(FAST, max_examples=FEW)
-    settings.load_profile(FAST)
+def begin(profile: str) -> None:
+    """Let each property of this process keep to a profile's bounds. Call it before their modules are imported."""
+    settings.register_profile(profile, max_examples=BOUNDS[profile][0] or BOUNDS[profile][1])
+    settings.load_profile(profile)
 
 
 def examples(count: int) -> int:
     """Return the number of examples for a property that has so many in a whole run."""
-    return min(count, FEW) if settings.get_current_profile_name() == FAST else count
+    least, most = BOUNDS.get(str(settings.get_current_profile_name()), (count, count))
+    return min(max(count, least), most)

@@ -28,9 +28,9 @@ from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.registry import ToolContext
 from tests.agents.codex.kit import run, running
-from tests.bench.tokens.calls import model_call
 from tests.fakes.responses import Call, FakeResponses, Refusal, Reply, Status, Text, answered
 from tests.golden.stage import Collected
+from tests.ordeal.tokens import model_call
 
 GOOD = {"verdict": "CONFIRMED", "confidence": "high", "summary": "Steady.", "keyRisks": ["earnings"]}
 BAD = {**GOOD, "verdict": "MAYBE"}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.bench.tokens.calls import LEAST, STEP, Tokens, counted, model_call, tokens_of, total
-from tests.bench.tokens.screen import LENGTHS, lengthened
+from tests.ordeal.tokens import LEAST, LENGTHS, STEP, Tokens, counted, lengthened, model_call, tokens_of, total
 
 TOOL = {"type": "function", "name": "signals_get", "parameters": {"type": "object"}}
 INSTRUCTIONS = "Role: quick\n" + "One rule of the desk is that figures have a source. " * 120

@@ -26,7 +26,7 @@ from chordesk.agents.langchain.chat import cut
 from chordesk.langchain import ChatCodex, close_bridges
 from chordesk.models.errors import BinaryMissing
 from tests.fakes.responses import Cut, FakeResponses, Refusal, Silence, Slow, Status, Streamed, Text
-from tests.fleet.machine.certificates import Authority
+from tests.ordeal.servers import Authority
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.process

@@ -21,7 +21,7 @@ from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.research import open_research
 from tests import zygote
 from tests.fakes.responses import FakeResponses, Receive, Seen, Send, answered
-from tests.faults.model import own_reply
+from tests.ordeal.model import own_reply
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 

@@ -1,4 +1,4 @@
-"""A worker that is killed while nodes of a graph run side by side. `tests.faults.runs.graphs` kills many more."""
+"""A worker that is killed while nodes of a graph run side by side. `tests.ordeal.runs` kills many more."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""The faults that a desk must outlive: real processes are killed, and what they left is counted."""
