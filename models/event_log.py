@@ -117,7 +117,6 @@ def _advance(dialect: str) -> ReturningInsert[Any]:
 
 
 def _row(batch: Batch) -> dict[str, Any]:
-    assert batch.first is not None  # stored batches have sequences
     return {
         "run_id": batch.run_id,
         "last": batch.first + len(batch.events) - 1,

@@ -51,8 +51,8 @@ from chordesk.models.tables.runs import Run
 from chordesk.tasks.approvals import ApprovalAsker
 from chordesk.tasks.engine.leases import Drain, LeaseKeeper, LoopThread
 from chordesk.tasks.engine.limits import ModelAdmissions
+from chordesk.tasks.events.deltas import DeltaPublisher
 from chordesk.tasks.events.recorder import Recorder
-from chordesk.tasks.events.streams import Publisher
 from chordesk.tasks.telemetry.commits import Commits
 from chordesk.tasks.telemetry.emit import ProcessWatch, Telemetry
 from chordesk.tools.brokers.protocol import Broker, MarketPriced, Streaming, build_broker
@@ -119,21 +119,18 @@ class Desk:
     @part
     def store(self) -> Store:
         store = Store(self.settings.database)
-        if self.settings.redis_url is not None:
-            store.on_commit.append(self.publisher.publish)
         if self.telemetry.wanted:
             store.on_commit.append(self._part("commits", lambda: Commits(self.telemetry, store)).committed)
         return store
 
     @part
-    def publisher(self) -> Publisher:
-        """Return the publisher, which brings events to readers sooner than the database does."""
-        return Publisher(redis_url(self.settings), self.settings.event_stream_length)
+    def deltas(self) -> DeltaPublisher:
+        return DeltaPublisher(redis_url(self.settings))
 
     @part
     def recorder(self) -> Recorder:
         """Return the recorder of the events of this process's runtimes."""
-        return Recorder(self.store, self.publisher if self.settings.event_deltas else None)
+        return Recorder(self.store, self.deltas if self.settings.event_deltas else None)
 
     @part
     def telemetry(self) -> Telemetry:
@@ -350,7 +347,7 @@ class Desk:
 
     def _dropped(self) -> dict[str, int]:
         """Return how many events each queue of this process had to drop so far."""
-        queues = {name: self.made(name) for name in ("recorder", "publisher", "commits")}
+        queues = {name: self.made(name) for name in ("recorder", "deltas", "commits")}
         return {name: queue.dropped if queue is not None else 0 for name, queue in queues.items()}
 
     def warm(self, turns: bool = False) -> None:
@@ -373,7 +370,7 @@ class Desk:
         if isinstance(parts.get("broker"), Streaming):
             parts["broker"].close()
         # Each before the part that it writes its last to.
-        last = ("recorder", "commits", "publisher", "telemetry", "store")
+        last = ("recorder", "commits", "deltas", "telemetry", "store")
         for key in ("leases", "loop", "redis_client", "renewals", *last):
             if key in parts:
                 parts[key].close()

@@ -341,6 +341,10 @@ FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 3.0
 
 
+# Errors of a database that is away, has no free connection, or refuses a statement.
+AWAY = (DBAPIError, PoolTimeout)
+
+
 def is_lost(error: Exception) -> bool:
     """Return True if the database was away, locked, out of connections, or chose this transaction to give way; False if
     it rejected the transaction."""

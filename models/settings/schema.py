@@ -383,7 +383,6 @@ class Settings(Surroundings):
         description="runs that ended longer ago are deleted, or shortened where scores need them; 0 keeps all",
     )
     events_per_run: int = of_desk(50_000, ge=100, description="stored events of one run; older ones are trimmed")
-    event_stream_length: int = of_desk(10_000, ge=100, description="most events a Redis stream holds for live readers")
     event_deltas: bool = of_desk(False, description="stream a model's text while it is written; costs turns per second")
     approval_minutes: float = of_desk(10.0, gt=0, le=1440, description="time that a model's request waits for a person")
     role_approvals: str = of_desk(

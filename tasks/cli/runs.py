@@ -157,7 +157,7 @@ async def _watch(store: Store, settings: Settings, run: str | None, since: int, 
         sys.stdout.flush()
     address = settings.redis_url.get_secret_value() if settings.redis_url is not None else None
     ended = None
-    async with Feed(store, address, settings) as feed, aclosing(_events(feed, store, run, since)) as events:
+    async with Feed(store, address) as feed, aclosing(_events(feed, store, run, since)) as events:
         async for one in events:
             if as_json:
                 sys.stdout.write(one.model_dump_json() + "\n")

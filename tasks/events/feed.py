@@ -1,41 +1,78 @@
-"""Feed of events for readers: stored ones first, then live, each run's in order, without a gap or a repeat."""
+"""Feed of events for readers: stored ones first, then live, each run's in order, without a gap or a repeat.
+
+Events come from the database alone. One task looks every POLL_SECONDS which runs have new ones, however many readers
+there are, and wakes the readers of those runs.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
 from bisect import bisect_right
-from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import replace
-from functools import partial
+from contextlib import aclosing, contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 import redis
-import redis.asyncio
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from sqlmodel import Session
+import structlog
+from sqlalchemy import or_
+from sqlmodel import Session, col, select
 
 from chordesk.models import event_log
-from chordesk.models.database.store import Store
+from chordesk.models.database.store import AWAY, Store
 from chordesk.models.errors import DatabaseDown, HistoryTrimmed, NotFound, UsageError
-from chordesk.models.events import DESK, Envelope
-from chordesk.models.settings import Settings
+from chordesk.models.events import DESK, Envelope, EventType
+from chordesk.models.states import ORDER_OPEN, RUN_FINAL, ApprovalState
 from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.events.sources import AWAY, DeskPlace, DeskSource, RunSource, Source, StoredEvents
-from chordesk.tasks.events.streams import ALL, Stream, key_of
-from chordesk.tasks.events.tail import BATCH, CHECK_SECONDS, RING, Closed, Tail
-from chordesk.tasks.redis_clients import wrong_url
+from chordesk.models.tables.runtime import EventHead, RuntimeApproval
+from chordesk.tasks.events.deltas import listen, listening_client
+from chordesk.tasks.events.places import SLACK, DeskPlace, ReaderProgress, progress
 
+log = structlog.get_logger(__name__)
+
+POLL_SECONDS = 0.3
+AWAY_SECONDS = 1.0
+# How often a reader asks whether a run is over: after its end it may wait for orders and approvals, without an event.
+ENDED_SECONDS = 1.0
+OPEN_SECONDS = 60.0
+BATCH = 500
 PAGE = 250  # events
 PAGES = 32
+DELTAS_MOST = 2_000  # held for a reader that is slow; the oldest are dropped
+THREADS = 4  # readers of the database wait for each other here, and delay nothing else
 
+T = TypeVar("T")
 # Returns the first events of a run after a sequence, up to a number of them.
 ReadEvents = Callable[[str, int, int], Awaitable[list[Envelope]]]
+
+
+def is_over(session: Session, run_id: str) -> bool:
+    """Return whether no more events of a run will come: it has ended, none of its orders is open, and no request of it
+    waits for a person; or it was deleted. The desk's own events, which belong to no run, are never over."""
+    return not _is_open(session, run_id) and not _has_open_work(session, run_id)
+
+
+def _is_open(session: Session, run_id: str) -> bool:
+    if run_id == DESK:
+        return True
+    state = session.exec(select(Run.state).where(Run.id == run_id)).one_or_none()
+    return state is not None and state not in RUN_FINAL
+
+
+def _has_open_work(session: Session, run_id: str) -> bool:
+    """Return whether a run that has ended has open orders or requests."""
+    pending = ApprovalState.PENDING.value
+    orders = (
+        select(Order.id)
+        .join(Approval, col(Approval.order_id) == col(Order.id), isouter=True)
+        .where(Order.run_id == run_id, or_(col(Order.state).in_(ORDER_OPEN), col(Approval.state) == pending))
+    )
+    requests = select(RuntimeApproval.id).where(RuntimeApproval.run_id == run_id, RuntimeApproval.state == pending)
+    return bool(session.exec(select(or_(orders.exists(), requests.exists()))).one())
 
 
 class Pages:
@@ -73,65 +110,6 @@ class Pages:
             self._pages.popitem(last=False)
 
 
-async def read_on(
-    tail: Tail, pages: Pages, positions: dict[str, int], cursor: int | None, *, deltas: bool = False,
-    caught_up: Callable[[dt.datetime], None] = lambda _: None,
-) -> AsyncGenerator[Envelope]:  # fmt: skip
-    """Yield the events after these positions, with `deltas` those too; end after the last event of a tail that is over.
-
-    positions: the last sequence that the reader has, by run; kept up to date. cursor: its place in the tail's ring,
-    None when not all the events it lacks are there. caught_up: called whenever the reader has everything that was
-    committed at a time, with that time. Raises HistoryTrimmed.
-    """
-    while True:
-        events = tail.ring.since(cursor, BATCH) if cursor is not None else None
-        if events is None or cursor is None:
-            # First the place to continue from, then the events before it.
-            cursor, behind = tail.ring.end, tail.behind(positions)
-            for run_id, upto in behind.items():
-                while (position := positions.get(run_id, 0)) < upto:
-                    rows = await pages.after(run_id, position)
-                    if not rows:
-                        raise HistoryTrimmed(run_id, position, upto, upto)
-                    for one in _new(rows, positions):
-                        yield one
-            continue
-        cursor += len(events)
-        for one in _new(events, positions):
-            if deltas or one.sequence is not None:
-                yield one
-        if not events:
-            caught_up(tail.confirmed_at)
-            if tail.over:
-                if tail.error is not None:
-                    raise tail.error
-                return
-            await tail.ring.changed()
-
-
-def _new(events: Iterable[Envelope], positions: dict[str, int]) -> Iterator[Envelope]:
-    """Yield the events that the reader does not have yet. Raises HistoryTrimmed rather than leave a gap."""
-    for one in events:
-        if one.sequence is None:
-            yield one
-            continue
-        position = positions.get(one.run_id, 0)
-        if one.sequence <= position:
-            continue
-        if one.sequence > position + 1:
-            raise HistoryTrimmed(one.run_id, position, one.sequence - 1, one.sequence)
-        positions[one.run_id] = one.sequence
-        yield one
-
-
-T = TypeVar("T")
-
-# Readers of the database wait for each other here, and delay nothing else.
-THREADS = 4
-# A Redis that does not answer must not delay the checks of the database.
-REDIS_SECONDS = CHECK_SECONDS + 1.0
-
-
 class Placed(NamedTuple):
     """An event of any run, and the place after it; the place alone where there is no event."""
 
@@ -139,24 +117,47 @@ class Placed(NamedTuple):
     place: str
 
 
+class Closed(Exception):
+    """The feed is closed, and its readers end."""
+
+
+class _Reader:
+    """run_id: None for all runs. news: set when there may be events, or deltas, that the reader lacks."""
+
+    def __init__(self, run_id: str | None, deltas: bool) -> None:
+        self.run_id, self.wants_deltas = run_id, deltas
+        self.news = asyncio.Event()
+        self._deltas: deque[Envelope] = deque(maxlen=DELTAS_MOST)
+
+    def offer(self, delta: Envelope) -> None:
+        if self.wants_deltas and self.run_id in (None, delta.run_id):
+            self._deltas.append(delta)
+            self.news.set()
+
+    def deltas(self) -> Iterator[Envelope]:
+        """Yield the deltas that have come, and forget them."""
+        while self._deltas:
+            yield self._deltas.popleft()
+
+
 class Feed:
     """Feed of the desk's events for any number of readers of one event loop. Making one does no I/O; `close` ends all
     readers, and so does the end of `async with`.
 
-    Readers of the same run share one task and one ring. A reader that is too slow for the ring continues from the
-    database and delays no other. Redis only makes it quicker: without it the database is checked every second.
-    redis_url: None when there is no Redis. A reader that stops before the end has to close the iterator
-    (`contextlib.aclosing`).
+    Each reader reads the database at its own pace and delays no other. redis_url: brings deltas; None when there is no
+    Redis. A reader that stops before the end has to close the iterator (`contextlib.aclosing`).
     """
 
-    def __init__(self, store: Store, redis_url: str | None, settings: Settings) -> None:
+    def __init__(self, store: Store, redis_url: str | None) -> None:
         self._store = store
-        self._ring = min(RING, settings.event_stream_length)
-        self._redis = _client(redis_url) if redis_url is not None else None
+        self._redis = listening_client(redis_url) if redis_url is not None else None
         self._threads = ThreadPoolExecutor(THREADS, "feed")
-        self._pages = Pages(partial(self._query, StoredEvents(store).read))
-        self._tails: dict[str, Tail] = {}
+        self._pages = Pages(self._read)
+        self._readers: set[_Reader] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._closed = False
+        self._lasts: dict[str, int] = {}  # the last sequence of each run, as of the last look at the database
+        self._looked_at: dt.datetime | None = None
 
     async def check(self, run_id: str, after: int = 0) -> None:
         """Check a request before its first event is sent. Raises NotFound for an unknown run, UsageError for a sequence
@@ -165,25 +166,37 @@ class Feed:
 
     async def page(self, run_id: str, after: int = 0, limit: int = BATCH) -> list[Envelope]:
         """Return up to `limit` stored events of a run after a sequence. Raises as `check` does."""
-        return await self._query(self._checked, run_id, after, limit)
+        return await self._query(_checked, run_id, after, limit)
 
     async def follow(self, run_id: str, after: int = 0, *, deltas: bool = False) -> AsyncGenerator[Envelope]:
-        """Yield every event of a run after a sequence; end when no more will come (`sources.is_over`) and all stored
-        events are delivered.
+        """Yield every event of a run after a sequence; end when no more will come (`is_over`) and all stored events are
+        delivered.
 
         run_id: a run, or DESK for the events of none, which never end. deltas: also yield the deltas of live turns,
         between the events, from now on.
         Raises as `check` does, at the first event, when a slow reader needs events that were trimmed meanwhile, or at
         the end of a run that was deleted.
         """
-        with suppress(Closed):
+        with suppress(Closed), self._reading(run_id, deltas) as reader:
             await self.check(run_id, after)
-            async with self._tail(key_of(run_id), RunSource(self._store, run_id)) as tail:
-                reading = read_on(tail, self._pages, {run_id: after}, tail.ring.find(after), deltas=deltas)
-                async with aclosing(reading):
-                    async for one in reading:
-                        yield one
-            await self._query(self._there, run_id)
+            ended, over = True, False  # whether it had ended before is asked first
+            while True:
+                reader.news.clear()
+                if ended:
+                    ended, over = await self._patiently(self._query, _ending, run_id)
+                rows = await self._after(run_id, after)
+                for delta in reader.deltas():
+                    yield delta
+                for one in rows:
+                    after = one.sequence or after
+                    ended = ended or one.type is EventType.RUN_COMPLETED
+                    yield one
+                if not rows and over:
+                    if not await self._query(_has_more, run_id, after):
+                        return
+                    continue
+                if not rows or self._lasts.get(run_id, 0) <= after:
+                    await self._news(reader, ENDED_SECONDS if ended else OPEN_SECONDS)
 
     async def follow_desk(self, *, deltas: bool = False) -> AsyncGenerator[Envelope]:
         """Yield the events of all runs, and of none, from now on; never end. Each run's events are in order and without
@@ -196,7 +209,7 @@ class Feed:
     async def check_place(self, place: DeskPlace | None) -> None:
         """Check a request for all runs before its first event is sent. Raises UsageError, HistoryTrimmed,
         DatabaseDown."""
-        await self._query(DeskSource(self._store).progress, place)
+        await self._query(progress, place)
 
     async def follow_all(self, place: DeskPlace | None, *, deltas: bool = False) -> AsyncGenerator[Placed]:
         """Yield the events of all runs, and of none, after a place, without one from now on; never end. First comes the
@@ -204,28 +217,33 @@ class Feed:
 
         Raises as `check_place` does, also when a slow reader needs events that were trimmed meanwhile.
         """
-        with suppress(Closed):
-            async with self._tail(ALL, DeskSource(self._store)) as tail:
-                begun, known = tail.confirmed_at, dict(tail.order.positions)
-                has = await self._query(DeskSource(self._store).progress, place)
-                if place is None:
-                    # What was written while that was read belongs to what comes from now on.
-                    has = replace(has, positions=known, at=begun)
-                yield Placed(None, str(has.place()))
-                reading = read_on(
-                    tail, self._pages, has.positions, None, deltas=deltas, caught_up=has.caught_up
-                )  # fmt: skip
-                async with aclosing(reading):
-                    async for one in reading:
-                        if one.sequence is not None:
-                            has.got(one.run_id, utcnow())
-                        yield Placed(one, str(has.place()))
+        with suppress(Closed), self._reading(None, deltas) as reader:
+            has = await self._query(progress, place)
+            yield Placed(None, str(has.place()))
+            while True:
+                reader.news.clear()
+                looked_at = self._looked_at
+                for delta in reader.deltas():
+                    yield Placed(delta, str(has.place()))
+                for run_id, upto in self._ahead_of(has):
+                    while (position := has.positions.get(run_id, 0)) < upto:
+                        rows = await self._after(run_id, position)
+                        if not rows:
+                            raise HistoryTrimmed(run_id, position, upto, upto)
+                        for one in rows:
+                            has.got(run_id, one.sequence or 0, utcnow())
+                            yield Placed(one, str(has.place()))
+                if looked_at is not None:
+                    has.caught_up(looked_at)
+                await self._news(reader, None)
 
     async def close(self) -> None:
-        """End all readers: each one's iteration stops after the events in memory."""
+        """End all readers."""
         self._closed = True
-        for tail in self._tails.values():
-            tail.end()
+        for task in self._tasks.values():
+            task.cancel()
+        for reader in self._readers:
+            reader.news.set()
         self._threads.shutdown(wait=False)
         if self._redis is not None:
             await self._redis.aclose()
@@ -236,52 +254,122 @@ class Feed:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    @asynccontextmanager
-    async def _tail(self, key: str, source: Source) -> AsyncIterator[Tail]:
-        """Yield the tail of this stream to one more reader."""
-        tail = self._tails.get(key)
-        if tail is None or tail.over:
-            stream = Stream(self._redis, key) if self._redis is not None else None
-            tail = self._tails[key] = Tail(source, stream, self._in_thread, self._ring)
-        tail.readers += 1
+    @contextmanager
+    def _reading(self, run_id: str | None, deltas: bool) -> Iterator[_Reader]:
+        """Yield one more reader, which is woken until the block ends."""
+        reader = _Reader(run_id, deltas)
+        self._readers.add(reader)
+        self._start("heads", self._look)
+        if deltas and self._redis is not None:
+            self._start("deltas", self._listen)
         try:
-            await _or_down(tail.ready())
-            yield tail
+            yield reader
         finally:
-            tail.readers -= 1
-            if tail.readers == 0:
-                tail.end()
-                if self._tails.get(key) is tail:
-                    del self._tails[key]
+            self._readers.discard(reader)
 
-    def _checked(self, run_id: str, after: int, limit: int) -> list[Envelope]:
-        with self._store.read() as session:
-            _require(session, run_id, after)
-            return event_log.read(session, run_id, after, limit)
-
-    def _there(self, run_id: str) -> None:
-        with self._store.read() as session:
-            _require_run(session, run_id)
-
-    async def _in_thread(self, do: Callable[..., T], *arguments: Any) -> T:
-        """Return the result of a function that waits for the database, off the loop. Raises Closed."""
+    async def _news(self, reader: _Reader, seconds: float | None) -> None:
+        """Wait for news, for this long at most. Raises Closed."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(reader.news.wait(), seconds)
         if self._closed:
             raise Closed
-        return await asyncio.get_running_loop().run_in_executor(self._threads, do, *arguments)
+
+    def _start(self, name: str, work: Callable[[], Any]) -> None:
+        if name not in self._tasks or self._tasks[name].done():
+            self._tasks[name] = asyncio.create_task(work())
+
+    def _ahead_of(self, has: ReaderProgress) -> list[tuple[str, int]]:
+        return [(run_id, last) for run_id, last in self._lasts.items() if last > has.positions.get(run_id, 0)]
+
+    async def _look(self) -> None:
+        """Look for runs with new events while there are readers."""
+        since = dt.datetime.min.replace(tzinfo=dt.UTC)
+        away = False
+        while self._readers and not self._closed:
+            begun = utcnow()
+            try:
+                found = await self._in_thread(_heads, since)
+            except AWAY as error:
+                if not away:
+                    log.warning("events.away", error=f"{type(error).__name__}: {error}".splitlines()[0])
+                away = True
+                await asyncio.sleep(AWAY_SECONDS)
+                continue
+            if away:
+                away = False
+                log.info("events.back")
+            # A head's time is its writer's clock before the commit.
+            since, self._looked_at = begun - SLACK, begun
+            self._wake({run_id for run_id, last in found if self._lasts.get(run_id) != last})
+            self._lasts.update(found)
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _wake(self, moved: set[str]) -> None:
+        for reader in self._readers:
+            if reader.run_id in moved or (reader.run_id is None and moved):
+                reader.news.set()
+
+    async def _listen(self) -> None:
+        """Pass deltas on while Redis answers, and try again when it does not."""
+        assert self._redis is not None
+        while self._wants_deltas():
+            with suppress(redis.RedisError, OSError):
+                async for delta in listen(self._redis, self._wants_deltas):
+                    for reader in self._readers:
+                        reader.offer(delta)
+            await asyncio.sleep(AWAY_SECONDS)
+
+    def _wants_deltas(self) -> bool:
+        return not self._closed and any(reader.wants_deltas for reader in self._readers)
+
+    async def _after(self, run_id: str, position: int) -> list[Envelope]:
+        """Return a run's next stored events; wait for a database that is away. Raises HistoryTrimmed rather than leave
+        a gap."""
+        rows: list[Envelope] = await self._patiently(self._pages.after, run_id, position)
+        if rows and (first := rows[0].sequence or 0) > position + 1:
+            raise HistoryTrimmed(run_id, position, first - 1, rows[-1].sequence or first)
+        return rows
+
+    async def _patiently(self, do: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        while True:
+            try:
+                return await do(*arguments)
+            except DatabaseDown:
+                await asyncio.sleep(AWAY_SECONDS)
+
+    async def _read(self, run_id: str, after: int, limit: int) -> list[Envelope]:
+        return await self._query(event_log.read, run_id, after, limit)
 
     async def _query(self, do: Callable[..., T], *arguments: Any) -> T:
-        return await _or_down(self._in_thread(do, *arguments))
+        """Return the result of a query. Raises DatabaseDown, Closed, and what the query raises."""
+        try:
+            return await self._in_thread(do, *arguments)
+        except AWAY as error:
+            raise DatabaseDown(f"the events cannot be read: {type(error).__name__}") from error
+
+    async def _in_thread(self, do: Callable[..., T], *arguments: Any) -> T:
+        """Return the result of a function of a read view, off the loop."""
+        if self._closed:
+            raise Closed
+
+        def query() -> T:
+            with self._store.read() as session:
+                return do(session, *arguments)
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, query)
 
 
-async def _or_down(result: Awaitable[T]) -> T:
-    """Return the result. Raises DatabaseDown."""
-    try:
-        return await result
-    except AWAY as error:
-        raise DatabaseDown(f"the events cannot be read: {type(error).__name__}") from error
+def _heads(session: Session, since: dt.datetime) -> Sequence[tuple[str, int]]:
+    return session.exec(select(EventHead.run_id, EventHead.last).where(col(EventHead.updated_at) >= since)).all()
 
 
-def _require(session: Session, run_id: str, after: int) -> None:
+def _ending(session: Session, run_id: str) -> tuple[bool, bool]:
+    """Return whether a run has ended, and whether it is over."""
+    ended = not _is_open(session, run_id)
+    return ended, ended and not _has_open_work(session, run_id)
+
+
+def _checked(session: Session, run_id: str, after: int, limit: int) -> list[Envelope]:
     """Raise NotFound for an unknown run, UsageError for a sequence that it does not have."""
     last = event_log.head(session, run_id)[1]
     if not last:
@@ -290,19 +378,20 @@ def _require(session: Session, run_id: str, after: int) -> None:
         raise UsageError(
             f"run {run_id} has events 1 to {last}: {after} is none of them", remedy="0 is before the first"
         )
+    return event_log.read(session, run_id, after, limit)
+
+
+def _has_more(session: Session, run_id: str, after: int) -> bool:
+    """Return whether a run has events after a sequence. Raises NotFound for a run that was deleted, HistoryTrimmed when
+    they are."""
+    _require_run(session, run_id)
+    rows = event_log.read(session, run_id, after, 1)
+    last = event_log.head(session, run_id)[1]
+    if not rows and last > after:
+        raise HistoryTrimmed(run_id, after, last, last)
+    return bool(rows)
 
 
 def _require_run(session: Session, run_id: str) -> None:
-    """Raise NotFound for an unknown run."""
     if run_id != DESK and session.get(Run, run_id) is None:
         raise NotFound(f"there is no run {run_id!r}", remedy="`desk runs list` shows them")
-
-
-def _client(address: str) -> redis.asyncio.Redis:
-    """Return a client that is not retried. Raises SettingError."""
-    limits = {"socket_timeout": REDIS_SECONDS, "socket_connect_timeout": REDIS_SECONDS}
-    try:
-        # A retry would delay the checks of the database.
-        return redis.asyncio.from_url(address, retry=Retry(NoBackoff(), 0), **limits)
-    except (TypeError, ValueError, redis.RedisError):
-        raise wrong_url(address) from None

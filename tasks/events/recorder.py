@@ -17,10 +17,10 @@ from sqlmodel import Session
 from chordesk.agents.runtime import Lifecycle, Scope
 from chordesk.models import event_log
 from chordesk.models.database.store import Store, is_lost
-from chordesk.models.events import Envelope, EventType, batches
+from chordesk.models.events import Envelope, EventType
 from chordesk.tasks.events import lifecycles
+from chordesk.tasks.events.deltas import DeltaPublisher
 from chordesk.tasks.events.lifecycles import Key, Row
-from chordesk.tasks.events.streams import Publisher
 
 QUEUED_MOST = 20_000  # events, and rows of lifecycles
 BATCH = 500  # events of one transaction; more when they are of one step
@@ -103,7 +103,7 @@ class Recorder:
     because the buffer was full or the database refused them.
     """
 
-    def __init__(self, store: Store, deltas: Publisher | None = None) -> None:
+    def __init__(self, store: Store, deltas: DeltaPublisher | None = None) -> None:
         self._store, self._deltas = store, deltas
         self._lock = threading.Lock()  # guards the next three
         self._buffer = EventBuffer()
@@ -120,7 +120,7 @@ class Recorder:
         stored = [one for one in events if one.type is not EventType.ITEM_DELTA]
         if self._deltas is not None and len(stored) < len(events):
             deltas = [one for one in events if one.type is EventType.ITEM_DELTA]
-            self._deltas.publish(list(batches(scope.run_id, None, deltas)))
+            self._deltas.publish(deltas)
         if stored or lifecycles:
             with self._lock:
                 self.dropped += self._buffer.add(scope, stored, lifecycles)

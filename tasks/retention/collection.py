@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import redis
 import structlog
 
+from chordesk.models.database.store import AWAY
 from chordesk.models.errors import DeskError
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.events.sources import AWAY
 from chordesk.tasks.retention import events, files, runs
 from chordesk.tasks.retention.amounts import Amount, Amounts, added, total
 from chordesk.tasks.retention.policy import Policy, policy_of

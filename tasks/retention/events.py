@@ -12,13 +12,12 @@ from sqlalchemy import ColumnElement, Table, and_, delete, func, or_
 from sqlmodel import Session, col, select
 
 from chordesk.models import event_log, notices
-from chordesk.models.database.store import Store
+from chordesk.models.database.store import AWAY, Store
 from chordesk.models.events import DESK
 from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import EventBatch, EventHead, RuntimeItem, RuntimeTurn
 from chordesk.tasks.events import lifecycles
-from chordesk.tasks.events.sources import AWAY
 from chordesk.tasks.retention.amounts import Amount, Amounts, added, chosen, total
 from chordesk.tasks.retention.policy import Policy, policy_of
 

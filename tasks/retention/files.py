@@ -17,14 +17,13 @@ from sqlmodel import Session, col, select
 
 from chordesk.agents.runtime import Registered, ThreadLease, ThreadRecord
 from chordesk.models.database.artifacts import FOLDER, StoredFile, remove, stored_files
-from chordesk.models.database.store import Store
+from chordesk.models.database.store import AWAY, Store
 from chordesk.models.errors import DeskError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, Run
 from chordesk.models.tables.runtime import KeptThread, Rollout
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.events.sources import AWAY
 from chordesk.tasks.retention.amounts import Amount, total
 from chordesk.tasks.retention.policy import HOUR, Policy, policy_of
 

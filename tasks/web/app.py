@@ -134,7 +134,7 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *
     with closing(desk), _listening(settings, port) as listening:
         if watched:
             desk.watch.serve("api")
-        context = ServiceContext(desk, Feed(desk.store, address, settings), WorkerNotifier(settings), Sessions(address))
+        context = ServiceContext(desk, Feed(desk.store, address), WorkerNotifier(settings), Sessions(address))
         config = uvicorn.Config(
             create_app(context, token), lifespan="off", http="httptools", ws="websockets-sansio",
             ws_max_size=MOST_BYTES, ws_per_message_deflate=False, access_log=False, log_config=None,

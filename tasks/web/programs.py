@@ -26,9 +26,9 @@ from chordesk.models.events import DESK, Domain, Envelope, EventType
 from chordesk.models.states import ApprovalState
 from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import RuntimeApproval
-from chordesk.tasks.events import sources
+from chordesk.tasks.events import places
 from chordesk.tasks.events.feed import Placed
-from chordesk.tasks.events.sources import DeskPlace
+from chordesk.tasks.events.places import DeskPlace
 from chordesk.tasks.web.context import ServiceContext
 from chordesk.tasks.web.idempotency import KEY_RULE, KeptAnswers, acted, again, claimed
 from chordesk.tasks.web.problems import Problem, problem, problem_for
@@ -46,7 +46,7 @@ from chordesk.tasks.web.schemas import (
 )
 
 _Key = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z_.:-]+$")]
-_Place = Annotated[str, StringConstraints(max_length=sources.LONGEST, pattern=sources.FORM)]
+_Place = Annotated[str, StringConstraints(max_length=places.LONGEST, pattern=places.FORM)]
 
 
 class _Request(Frozen):

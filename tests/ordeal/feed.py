@@ -108,7 +108,7 @@ def _writer(desk: Processes, run_id: str, number: int, count: int, pace: float) 
 
 
 async def _read(desk: Processes, store: Store, run_id: str, found: list[Reader]) -> None:
-    async with Feed(store, redis_url(desk.settings), desk.settings) as feed:
+    async with Feed(store, redis_url(desk.settings)) as feed:
         readers = [asyncio.create_task(one.run(feed, run_id, random.Random(seed))) for seed, one in enumerate(found)]
         await asyncio.to_thread(_end, desk, store, run_id)
         await asyncio.wait_for(asyncio.gather(*readers), 120)

@@ -26,9 +26,9 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
 from chordesk.models.events import DESK, Domain, Envelope, EventType
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.events import sources
-from chordesk.tasks.events.feed import Placed
-from chordesk.tasks.events.sources import DeskPlace, is_over
+from chordesk.tasks.events import places
+from chordesk.tasks.events.feed import Placed, is_over
+from chordesk.tasks.events.places import DeskPlace
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.problems import Problem, fault, problem_of
 from chordesk.tasks.web.schemas import MOST_SEQUENCE, Id
@@ -156,7 +156,7 @@ LastEventId = Annotated[
     Sequence | SkipJsonSchema[None],
     Header(alias="Last-Event-ID", description="the same as since, and takes precedence"),
 ]
-Place = Annotated[str, Field(max_length=sources.LONGEST, pattern=sources.FORM)]
+Place = Annotated[str, Field(max_length=places.LONGEST, pattern=places.FORM)]
 After = Annotated[
     Place | SkipJsonSchema[None],
     Query(description="events after this id of the stream; `0`: all that are kept; left out: from now on"),

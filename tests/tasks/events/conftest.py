@@ -10,19 +10,12 @@ import pytest
 
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks.events import tail
 from tests.tasks.events.kit import RedisServer
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return load_settings({"DESK_HOME": str(tmp_path)}, tmp_path)
-
-
-@pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Redis the database is checked for events ten times a second, instead of once."""
-    monkeypatch.setattr(tail, "CHECK_SECONDS", 0.1)
 
 
 @pytest.fixture

@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-import redis
-
 from chordesk.models import event_log
 from chordesk.models import events as run_events
 from chordesk.models.database.store import Store
@@ -23,7 +21,6 @@ from chordesk.models.events import Envelope, EventType, event
 from chordesk.models.states import RunState
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.events.feed import Feed
-from chordesk.tasks.events.streams import Publisher
 from chordesk.tasks.services.supervision import tethered
 from chordesk.tasks.services.tether import PARENT
 from tests.builders import run_row
@@ -100,10 +97,10 @@ def undo(store: Store, *events: Envelope) -> None:
 
 
 class Writers:
-    """Threads, each with a store and a publisher of its own as processes have, that write to one run."""
+    """Threads, each with a store of its own as processes have, that write to one run."""
 
-    def __init__(self, database: str, redis_url: str, run_id: str, count: int, each: int, length: int = 10_000) -> None:
-        self._args = (database, redis_url, run_id, each, length)
+    def __init__(self, database: str, run_id: str, count: int, each: int) -> None:
+        self._args = (database, run_id, each)
         self._threads = [threading.Thread(target=self._write, args=(number,)) for number in range(count)]
         self.written = 0
 
@@ -117,9 +114,8 @@ class Writers:
             assert not thread.is_alive()
 
     def _write(self, writer: int) -> None:
-        database, redis_url, run_id, each, length = self._args
-        store, publisher, chance = Store(database), Publisher(redis_url, length), random.Random(writer)
-        store.on_commit.append(publisher.publish)
+        database, run_id, each = self._args
+        store, chance = Store(database), random.Random(writer)
         number = 0
         while number < each:
             size = min(chance.randint(1, 4), each - number)
@@ -130,7 +126,6 @@ class Writers:
             number += size
             self.written += size
             time.sleep(chance.random() * 0.005)
-        publisher.close()
         store.close()
 
 
@@ -154,12 +149,6 @@ async def roaming(feed: Feed, run_id: str, chance: random.Random) -> list[Envelo
         got += await read(feed, run_id, after, chance.choice((1, 3, 20, 100, None)))
         await asyncio.sleep(chance.random() * 0.05)
     return got
-
-
-def listening(address: str) -> int:
-    """Return the number of connections that wait for a stream."""
-    with redis.Redis.from_url(address) as client:
-        return sum(one["cmd"] == "xread" and "b" in one["flags"] for one in client.client_list())
 
 
 def sequences(events: Sequence[Envelope]) -> list[int | None]:

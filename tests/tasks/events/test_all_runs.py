@@ -14,20 +14,19 @@ from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.errors import HistoryTrimmed, UsageError
 from chordesk.models.events import DESK
-from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import EventBatch, EventHead
 from chordesk.tasks.events.feed import Feed, Placed
-from chordesk.tasks.events.sources import SLACK, DeskPlace, Head, ReaderProgress, resumed
+from chordesk.tasks.events.places import SLACK, DeskPlace, ReaderProgress, resumed
 from tests.patience import PATIENCE
-from tests.tasks.events.kit import RedisServer, a_note, opened, write
+from tests.tasks.events.kit import a_note, opened, write
 
 
-async def take(store: Store, settings: Settings, redis_url: str | None, place: str | None, count: int) -> list[Placed]:
+async def take(store: Store, place: str | None, count: int) -> list[Placed]:
     """As a process of its own would: the place itself, and so many events after it."""
     found: list[Placed] = []
     at = DeskPlace.parse(place) if place is not None else None
-    async with Feed(store, redis_url, settings) as feed, aclosing(feed.follow_all(at)) as events:
+    async with Feed(store, None) as feed, aclosing(feed.follow_all(at)) as events:
         async with asyncio.timeout(PATIENCE):
             while len(found) <= count:
                 found.append(await anext(events))
@@ -53,11 +52,9 @@ def age(store: Store, run_id: str, by: dt.timedelta) -> None:
             session.add(batch)
 
 
-@pytest.mark.parametrize("with_redis", [True, False])
 def test_a_reader_that_is_cut_anywhere_goes_on_with_no_gap_and_no_repeat(
-    store: Store, settings: Settings, redis_own: RedisServer, with_redis: bool
+    store: Store,
 ) -> None:
-    url = redis_own.url if with_redis else None
     runs = [opened(store), opened(store), opened(store), DESK]
     age(store, runs[0], dt.timedelta(days=2))
     chance = random.Random(7)
@@ -76,10 +73,10 @@ def test_a_reader_that_is_cut_anywhere_goes_on_with_no_gap_and_no_repeat(
                 written[runs[-1]] += 1
                 left += 1
             some = chance.randint(1, left)
-            found = await take(store, settings, url, place, some)
+            found = await take(store, place, some)
             got += pairs(found)
             place, left = found[-1].place, left - some
-        got += pairs(await take(store, settings, url, place, left))
+        got += pairs(await take(store, place, left))
         return got, written
 
     got, written = asyncio.run(main())
@@ -88,17 +85,17 @@ def test_a_reader_that_is_cut_anywhere_goes_on_with_no_gap_and_no_repeat(
         assert [sequence for run, sequence in got if run == run_id] == list(range(1, last + 1))
 
 
-def test_a_run_that_rested_for_long_goes_on_where_it_was(store: Store, settings: Settings) -> None:
+def test_a_run_that_rested_for_long_goes_on_where_it_was(store: Store) -> None:
     """A place does not name it; what it had before is not sent again."""
     rested, busy = opened(store), opened(store)
     write(store, a_note(rested, 1))
     age(store, rested, dt.timedelta(days=1))
 
     async def main() -> tuple[Placed, list[Placed]]:
-        (begun,) = await take(store, settings, None, None, 0)
+        (begun,) = await take(store, None, 0)
         write(store, a_note(rested, 2))
         write(store, a_note(busy, 1))
-        return begun, await take(store, settings, None, begun.place, 2)
+        return begun, await take(store, begun.place, 2)
 
     begun, found = asyncio.run(main())
     assert rested not in begun.place
@@ -110,12 +107,12 @@ def test_a_run_that_rested_for_long_goes_on_where_it_was(store: Store, settings:
 def test_a_place_names_only_runs_that_moved_lately() -> None:
     now = utcnow()
     has = ReaderProgress({"a": 3, "b": 5}, now, {"a": now})
-    has.got("b", now)
-    assert has.place().places == {"a": 3, "b": 5}
+    has.got("b", 6, now)
+    assert has.place().places == {"a": 3, "b": 6}
     has.caught_up(now + SLACK)
-    has.got("b", now + SLACK)
+    has.got("b", 7, now + SLACK)
     has.caught_up(now + 2.5 * SLACK)
-    assert has.place().places == {"b": 5}
+    assert has.place().places == {"b": 7}
     before = str(has.place())
     has.caught_up(now)
     assert str(has.place()) == before, "time only goes on"
@@ -128,26 +125,26 @@ def test_a_text_that_is_no_place_is_refused(text: str) -> None:
         DeskPlace.parse(text)
 
 
-def test_a_place_of_another_desk_or_of_later_is_refused(store: Store, settings: Settings) -> None:
+def test_a_place_of_another_desk_or_of_later_is_refused(store: Store) -> None:
     run_id = opened(store)
     later = int((utcnow() + dt.timedelta(days=1)).timestamp() * 1000)
     for place in (f"1,{run_id}:99", str(later)):
         with pytest.raises(UsageError):
-            asyncio.run(take(store, settings, None, place, 1))
+            asyncio.run(take(store, place, 1))
     # A run that retention has removed has nothing to say.
-    assert pairs(asyncio.run(take(store, settings, None, "1,gone:7", 1))) == [(run_id, 1)]
+    assert pairs(asyncio.run(take(store, "1,gone:7", 1))) == [(run_id, 1)]
 
 
-def test_trimmed_events_are_reported_and_never_left_out(store: Store, settings: Settings) -> None:
+def test_trimmed_events_are_reported_and_never_left_out(store: Store) -> None:
     run_id = opened(store)
     for number in range(30):
         write(store, a_note(run_id, number))
     with store.session() as session:
         event_log.trim(session, run_id, 20)
     with pytest.raises(HistoryTrimmed):
-        asyncio.run(take(store, settings, None, f"1,{run_id}:19", 1))
+        asyncio.run(take(store, f"1,{run_id}:19", 1))
     # From the start: all that is kept.
-    assert pairs(asyncio.run(take(store, settings, None, "0", 11)))[0] == (run_id, 21)
-    moved = Head("r", 9, 5, utcnow())
+    assert pairs(asyncio.run(take(store, "0", 11)))[0] == (run_id, 21)
+    moved = EventHead(run_id="r", last=9, trimmed=5)
     with pytest.raises(HistoryTrimmed):
         resumed(DeskPlace(utcnow()), [moved], {"r": 4})

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.events import Envelope
-from chordesk.tasks.events.feed import Feed
-from chordesk.tasks.events.sources import is_over
+from chordesk.tasks.events.feed import Feed, is_over
 from chordesk.tools.orders import approvals
 from chordesk.tools.orders.flow import maintain_orders
 from tests.patience import PATIENCE
@@ -37,14 +36,13 @@ def _decide(desk: Desk, yes: bool) -> None:
         approvals.decide(session, desk.settings, order.id, yes, "somebody@here", None)
 
 
-@pytest.mark.usefixtures("often")
 def test_events_of_an_order_follow_after_its_run(desk: Desk) -> None:
     desk.run(action())
     run_id = desk.orders()[0].run_id
     last = ended(desk.store, run_id)
 
     async def main() -> list[Envelope]:
-        async with Feed(desk.store, None, desk.settings) as feed:
+        async with Feed(desk.store, None) as feed:
             reader = asyncio.create_task(read(feed, run_id, last))
             await asyncio.sleep(0.3)
             assert not reader.done(), "the order waits for a person"

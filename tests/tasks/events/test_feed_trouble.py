@@ -20,10 +20,8 @@ from chordesk.tasks.events.feed import Feed
 from tests.patience import PATIENCE
 from tests.tasks.events.kit import a_note, ended, opened, read, sequences, write
 
-pytestmark = pytest.mark.usefixtures("often")
 
-
-def test_a_reader_of_trimmed_events_gets_an_error(store: Store, settings: Settings) -> None:
+def test_a_reader_of_trimmed_events_gets_an_error(store: Store) -> None:
     run_id = opened(store)
     write(store, *(a_note(run_id, number) for number in range(9)))
     with store.session() as session:
@@ -31,7 +29,7 @@ def test_a_reader_of_trimmed_events_gets_an_error(store: Store, settings: Settin
     ended(store, run_id)
 
     async def main(after: int) -> list[Envelope]:
-        async with Feed(store, None, settings) as feed:
+        async with Feed(store, None) as feed:
             return await read(feed, run_id, after)
 
     with pytest.raises(HistoryTrimmed) as caught:
@@ -40,12 +38,11 @@ def test_a_reader_of_trimmed_events_gets_an_error(store: Store, settings: Settin
     assert sequences(asyncio.run(main(4))) == list(range(5, 12))
 
 
-def test_a_reader_slower_than_the_trimming_gets_an_error(store: Store, settings: Settings) -> None:
+def test_a_reader_slower_than_the_trimming_gets_an_error(store: Store) -> None:
     run_id = opened(store)
-    small = settings.model_copy(update={"event_stream_length": 100})
 
     async def main() -> None:
-        async with Feed(store, None, small) as feed, aclosing(feed.follow(run_id)) as slow:
+        async with Feed(store, None) as feed, aclosing(feed.follow(run_id)) as slow:
             assert (await anext(slow)).sequence == 1
             for start in range(0, 400, 100):
                 write(store, *(a_note(run_id, start + place) for place in range(100)))
@@ -58,7 +55,7 @@ def test_a_reader_slower_than_the_trimming_gets_an_error(store: Store, settings:
     asyncio.run(main())
 
 
-def test_deleted_rows_are_reported(store: Store, settings: Settings) -> None:
+def test_deleted_rows_are_reported(store: Store) -> None:
     run_id = opened(store)
     for number in range(0, 10, 2):
         write(store, a_note(run_id, number), a_note(run_id, number + 1))
@@ -66,7 +63,7 @@ def test_deleted_rows_are_reported(store: Store, settings: Settings) -> None:
         session.connection().exec_driver_sql("delete from event_batch where first = 4")
 
     async def main() -> None:
-        async with Feed(store, None, settings) as feed:
+        async with Feed(store, None) as feed:
             await read(feed, run_id, most=10)
 
     with pytest.raises(HistoryTrimmed) as caught:
@@ -79,7 +76,7 @@ def test_a_database_that_is_away_is_reported(settings: Settings) -> None:
     store = Store(f"sqlite:///{settings.home}/empty.db")
 
     async def main(follow: Callable[[Feed], object]) -> None:
-        async with Feed(store, None, settings) as feed:
+        async with Feed(store, None) as feed:
             async for _ in follow(feed):  # type: ignore[attr-defined]
                 pass
 
@@ -89,7 +86,7 @@ def test_a_database_that_is_away_is_reported(settings: Settings) -> None:
     store.close()
 
 
-def test_readers_wait_for_a_lost_database(store: Store, settings: Settings) -> None:
+def test_readers_wait_for_a_lost_database(store: Store) -> None:
     run_id = opened(store)
 
     def rename(old: str, new: str) -> None:
@@ -97,7 +94,7 @@ def test_readers_wait_for_a_lost_database(store: Store, settings: Settings) -> N
             session.connection().exec_driver_sql(f"alter table {old} rename to {new}")
 
     async def main() -> list[Envelope]:
-        async with Feed(store, None, settings) as feed:
+        async with Feed(store, None) as feed:
             reader = asyncio.create_task(read(feed, run_id))
             await asyncio.sleep(0.3)
             rename("event_head", "event_head_away")
@@ -109,12 +106,12 @@ def test_readers_wait_for_a_lost_database(store: Store, settings: Settings) -> N
     assert sequences(asyncio.run(main())) == [1, 2]
 
 
-def test_an_event_that_cannot_be_understood_is_no_end(store: Store, settings: Settings) -> None:
+def test_an_event_that_cannot_be_understood_is_no_end(store: Store) -> None:
     """A newer version may have stored it: its readers do not end as if the run had."""
     run_id = opened(store)
 
     async def main() -> None:
-        async with Feed(store, None, settings) as feed:
+        async with Feed(store, None) as feed:
             reader = asyncio.create_task(read(feed, run_id))
             await asyncio.sleep(0.3)
             with store.session() as session:
@@ -128,12 +125,12 @@ def test_an_event_that_cannot_be_understood_is_no_end(store: Store, settings: Se
         asyncio.run(main())
 
 
-def test_a_page_that_cannot_be_read_at_the_end_is_no_end(store: Store, settings: Settings) -> None:
+def test_a_page_that_cannot_be_read_at_the_end_is_no_end(store: Store) -> None:
     """The run's end is known before its last events can be read."""
     run_id = opened(store)
 
     async def main() -> list[Envelope]:
-        async with Feed(store, None, settings) as feed:
+        async with Feed(store, None) as feed:
             reader = asyncio.create_task(read(feed, run_id))
             await asyncio.sleep(0.3)
             with store.session() as session:

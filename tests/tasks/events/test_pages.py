@@ -8,10 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from chordesk.models.errors import DatabaseDown, HistoryTrimmed
-from chordesk.models.events import Envelope
+from chordesk.models.events import Envelope, EventType, event
 from chordesk.tasks.events.feed import PAGE, PAGES, Pages
 from tests.tasks.events.kit import sequences
-from tests.tasks.events.test_order import stored
+
+
+def stored(run: str, sequence: int) -> Envelope:
+    return event(EventType.ITEM_COMPLETED, run).at(sequence)
 
 
 class Log:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import psutil
 import redis
 from sqlmodel import select
 
@@ -21,6 +22,7 @@ from chordesk.models.events import EventType, event
 from chordesk.models.tables.board import Episode, EpisodeQuestion
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, Run, ToolCall, Turn
+from chordesk.tasks.events.deltas import CHANNEL
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
 from tests.tools.questions.rows import person_question
@@ -53,10 +55,15 @@ class Service:
             connection.sendall(request.replace("\n", "\r\n").encode())
             return int(connection.recv(4096).split()[1])
 
-    def blocked_reads(self) -> int:
-        """Count the clients of the desk's Redis that wait for the entries of a stream."""
+    def listens(self) -> bool:
+        """Whether the service listens to deltas: it does while a stream with deltas is read."""
         with redis.Redis.from_url(self.processes.environ["DESK_REDIS_URL"]) as client:
-            return sum(one["cmd"].startswith("xread") for one in client.client_list())
+            return bool(client.pubsub_numsub(CHANNEL)[0][1])
+
+    def connections(self) -> int:
+        """Count the connections of clients and of the service's own."""
+        process = psutil.Process(self.processes.running["api"].pid)
+        return sum(one.status == psutil.CONN_ESTABLISHED for one in process.net_connections(kind="tcp"))
 
     def add_events(self, run_id: str, count: int) -> None:
         """So many events of a run, in one transaction."""

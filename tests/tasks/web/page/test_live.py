@@ -5,9 +5,9 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 from chordesk.models import event_log
-from chordesk.models.events import EventType, batches, event
+from chordesk.models.events import EventType, event
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.events.streams import Publisher
+from chordesk.tasks.events.deltas import DeltaPublisher
 from tests.browser.kit import DeskPage, short
 from tests.stack import wait_for
 from tests.tasks.web.kit import start
@@ -63,11 +63,10 @@ def test_a_hidden_tab_closes_its_stream_and_goes_on_when_it_is_seen(page: Page, 
       Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
       document.dispatchEvent(new Event('visibilitychange'));
     }"""
-    wait_for(lambda: desk_page.service.blocked_reads() > 0, "the tab's reader waits")
-    before = desk_page.service.blocked_reads()
+    before = desk_page.service.connections()
     page.evaluate(hide, True)
     expect(page.get_by_role("heading", level=1)).to_contain_text("paused")
-    wait_for(lambda: desk_page.service.blocked_reads() < before, "the tab's reader is gone")
+    wait_for(lambda: desk_page.service.connections() < before, "the tab's reader is gone")
     run = desk_page.add_run("screen")
     page.evaluate(hide, False)
     expect(page.get_by_role("heading", level=1)).to_contain_text("receiving")
@@ -146,11 +145,11 @@ def test_the_text_of_a_model_is_shown_as_it_is_written_if_that_is_switched_on(pa
         row = session.get_one(Run, run)
         row.settings = {**(row.settings or {}), "event_deltas": True}
         session.add(row)
-    publisher = Publisher(desk_page.service.processes.environ["DESK_REDIS_URL"], 100)
+    publisher = DeltaPublisher(desk_page.service.processes.environ["DESK_REDIS_URL"])
 
     def write(text: str) -> None:
         delta = event(EventType.ITEM_DELTA, run, thread_id="thread-1", turn_id="turn-1", item_id="item-1", text=text)
-        publisher.publish(list(batches(run, None, [delta])))
+        publisher.publish([delta])
 
     desk_page.open(page, f"/runs/{run}", f"Run {short(run)}")
     shown = page.locator(".spoken .words")
@@ -158,7 +157,7 @@ def test_the_text_of_a_model_is_shown_as_it_is_written_if_that_is_switched_on(pa
     page.get_by_label("show it while it is written").check()
     expect(page.get_by_text("No model says anything right now")).to_be_visible()
     expect(page.get_by_role("heading", level=1)).to_contain_text("receiving")
-    wait_for(lambda: desk_page.service.blocked_reads() > 0, "the tab's reader waits")
+    wait_for(desk_page.service.listens, "the tab's reader waits")
     write("The rally <b>is")
     expect(shown).to_have_text("The rally <b>is")
     write(" broad</b>")

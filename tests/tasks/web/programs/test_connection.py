@@ -175,7 +175,8 @@ def test_each_wrong_request_is_named_under_its_id_and_the_connection_goes_on(run
 def test_messages_and_subscriptions_are_bounded(running: Service) -> None:
     with opened(running.url, running.token) as program:
         for _ in range(20):
-            assert "result" in program.ask("subscribe", run="desk")
+            assert "result" in program.ask("subscribe", run="desk", deltas=True)
+        wait_for(running.listens, "the service listens")
         refused = program.ask("subscribe", run="desk")
         assert kind_of(refused) == (409, "usage_error")
         assert "20 subscriptions" in refused["problem"]["detail"]
@@ -183,7 +184,7 @@ def test_messages_and_subscriptions_are_bounded(running: Service) -> None:
             program.ask("turn", thread="x", by="Ann Lee", text="a" * 70_000)
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1009
-    wait_for(lambda: running.blocked_reads() == 0, "no stream is read any more")
+    wait_for(lambda: not running.listens(), "no stream is read any more")
 
 
 def test_a_request_is_answered_by_its_callbacks_identity(running: Service) -> None:

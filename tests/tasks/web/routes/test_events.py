@@ -10,7 +10,6 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 
 import httpx
-import psutil
 import pytest
 
 from chordesk.models import event_log
@@ -182,24 +181,20 @@ def test_readers_that_come_and_go_all_end_with_every_event(running: Service) -> 
 
 def test_readers_that_left_leave_nothing_behind(running: Service, client: httpx.Client, run: str) -> None:
     client.get("/runs")
-    process = psutil.Process(running.processes.running["api"].pid)
-
-    def connections() -> int:
-        return sum(c.status == psutil.CONN_ESTABLISHED for c in process.net_connections(kind="tcp"))
-
-    before = connections()
+    before = running.connections()
     for _ in range(2):
         leaving = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(40)]
         for one in leaving:
-            ask = f"GET /runs/{run}/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {running.token}\r\n\r\n"
+            head = f"GET /runs/{run}/events?deltas=true HTTP/1.1\r\nHost: localhost\r\n"
+            ask = f"{head}Authorization: Bearer {running.token}\r\n\r\n"
             one.sendall(ask.encode())
             assert one.recv(12) == b"HTTP/1.1 200"
-        assert connections() == before + 40
-        wait_for(lambda: running.blocked_reads() == 1, "one task follows the run for all readers")
+        assert running.connections() == before + 40
+        wait_for(running.listens, "the service listens")
         for one in leaving:
             one.close()
-        wait_for(lambda: connections() == before, "their connections are closed")
-        wait_for(lambda: running.blocked_reads() == 0, "nobody follows the run any more")
+        wait_for(lambda: running.connections() == before, "their connections are closed")
+        wait_for(lambda: not running.listens(), "nobody follows the run any more")
 
 
 def test_a_client_that_does_not_read_delays_no_other(running: Service, client: httpx.Client, run: str) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 import redis
 
-from chordesk.models.events import EventType
 from chordesk.models.states import StepState
 from chordesk.tasks.bootstrap import desk_of, redis_url
-from chordesk.tasks.events.streams import key_of, read_entry
+from chordesk.tasks.events.deltas import CHANNEL
 from chordesk.tasks.workflows.graphs import chapters
 from tests.fakes.obedient import obedient
 from tests.stack import wait_for
@@ -68,16 +68,18 @@ def test_nodes_that_are_only_async_are_played_and_go_on_where_they_were(
 
 def test_the_text_of_a_call_reaches_the_live_events_while_it_is_written() -> None:
     with graphs(DESK_EVENT_DELTAS="on") as desk:
-        run_id = desk.open("asking", {"n": 1})
-        assert desk.play(run_id).state == StepState.DONE
         client = redis.from_url(redis_url(desk_of(desk.app).settings))
+        with client, client.pubsub(ignore_subscribe_messages=True) as channel:
+            channel.subscribe(CHANNEL)
+            run_id, texts = desk.open("asking", {"n": 1}), []
+            assert desk.play(run_id).state == StepState.DONE
 
-        def written() -> str:
-            events = (one for _, fields in client.xrange(key_of(run_id)) for one in read_entry(fields))
-            return "".join(str(one.payload["text"]) for one in events if one.type == EventType.ITEM_DELTA)
+            def written() -> str:
+                while (message := channel.get_message()) is not None:
+                    texts.extend(one["payload"]["text"] for one in json.loads(message["data"]))
+                return "".join(texts)
 
-        wait_for(lambda: "You wrote: hi" in written(), "the whole text in deltas")
-        client.close()
+            wait_for(lambda: "You wrote: hi" in written(), "the whole text in deltas")
 
 
 def test_a_node_that_asks_for_ever_ends_with_the_time_of_its_step() -> None:

@@ -12,7 +12,6 @@ import pytest
 from chordesk.models import event_log
 from chordesk.models.events import DESK, EventType, event
 from tests.builders import a_run
-from tests.stack import wait_for
 from tests.tasks.web.kit import Service, service, start
 from tests.tasks.web.routes.history.conftest import BY, Screened
 from tests.tasks.web.test_security import problem
@@ -111,9 +110,3 @@ def test_a_wrong_place_type_or_run_is_named(screened: Screened) -> None:
     gone = client.get("/events", params={"after": f"1,{run_id}:3"})
     assert problem(gone, 410) == "history_trimmed"
     assert (gone.json()["trimmed"], gone.json()["last"]) == (30, 40)
-
-
-def test_a_reader_that_leaves_frees_its_place_in_redis(running: Service) -> None:
-    with running.client() as client:
-        read(client, 0)
-    wait_for(lambda: running.blocked_reads() == 0, "nobody waits for the stream any more")
