@@ -142,7 +142,6 @@ def parse_leg(text: str) -> OrderLeg | None:
 
 
 def legs_of(rows: Iterable[Mapping[str, Any]] | None) -> tuple[OrderLeg, ...]:
-    """Return the legs of a stored order."""
     return tuple(OrderLeg.model_validate(row) for row in rows or ())
 
 

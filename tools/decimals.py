@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Context, Decimal
+from typing import Any
 
 
 def exact(value: float) -> Decimal:
@@ -30,6 +32,17 @@ def money(value: float | Decimal) -> str:
     number = value if isinstance(value, Decimal) else exact(value)
     places = max(2, min(6, -int(number.normalize().as_tuple().exponent)))
     return f"{number:,.{places}f}"
+
+
+def finite(value: Any) -> float | None:
+    """Return a finite number, which may come as text; None for anything else."""
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def rounded(value: float | None, digits: int = 4) -> float | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from chordesk.tools.decimals import finite
 from chordesk.tools.market.clock import import_arrowless
 from chordesk.tools.market.protocol import Floats
 
@@ -23,13 +24,9 @@ def load_talib() -> Any:
     return import_arrowless("talib")
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
 def momentum(close: Floats, sessions: int) -> float | None:
     """Return close / close n sessions ago - 1 (rate of change; Murphy, Technical Analysis of the Financial Markets)."""
-    return _finite(close[-1] / close[-1 - sessions] - 1) if len(close) > sessions else None
+    return finite(close[-1] / close[-1 - sessions] - 1) if len(close) > sessions else None
 
 
 def rsi(close: Floats, periods: int = 14) -> float | None:
@@ -38,13 +35,13 @@ def rsi(close: Floats, periods: int = 14) -> float | None:
     100 * gain / (gain + loss), where gain and loss begin as plain means of the first n changes and go on as
     mean + (change - mean) / n (Wilder, New Concepts in Technical Trading Systems, 1978, section VI).
     """
-    return _finite(load_talib().RSI(close, periods)[-1]) if len(close) > periods else None
+    return finite(load_talib().RSI(close, periods)[-1]) if len(close) > periods else None
 
 
 def from_high(close: Floats, high: Floats, sessions: int = SESSIONS_A_YEAR) -> float | None:
     """Return close / highest high of the last n sessions (of all, if fewer: the caller says of how many) - 1; at most
     0."""
-    return _finite(close[-1] / high[-sessions:].max() - 1) if len(close) else None
+    return finite(close[-1] / high[-sessions:].max() - 1) if len(close) else None
 
 
 def volatility(close: Floats, sessions: int = 20) -> float | None:
@@ -55,7 +52,7 @@ def volatility(close: Floats, sessions: int = 20) -> float | None:
     if len(close) <= sessions:
         return None
     returns = np.diff(np.log(close[-sessions - 1 :]))
-    return _finite(returns.std(ddof=1) * math.sqrt(SESSIONS_A_YEAR))
+    return finite(returns.std(ddof=1) * math.sqrt(SESSIONS_A_YEAR))
 
 
 def volatility_rank(close: Floats, sessions: int = 20, past: int = SESSIONS_A_YEAR) -> tuple[float | None, int]:
@@ -68,7 +65,7 @@ def volatility_rank(close: Floats, sessions: int = 20, past: int = SESSIONS_A_YE
     known = windows[np.isfinite(windows)]
     if not len(known) or not math.isfinite(windows[-1]) or known.max() <= known.min():
         return None, len(known)
-    return _finite((windows[-1] - known.min()) / (known.max() - known.min())), len(known)
+    return finite((windows[-1] - known.min()) / (known.max() - known.min())), len(known)
 
 
 def drawdown(close: Floats, sessions: int = 60) -> float | None:
@@ -79,7 +76,7 @@ def drawdown(close: Floats, sessions: int = 60) -> float | None:
     if len(close) < sessions:
         return None
     window = close[-sessions:]
-    return _finite((window / np.maximum.accumulate(window)).min() - 1)
+    return finite((window / np.maximum.accumulate(window)).min() - 1)
 
 
 def volume_ratio(volume: Floats, sessions: int = 20) -> float | None:
@@ -87,14 +84,14 @@ def volume_ratio(volume: Floats, sessions: int = 20) -> float | None:
     if len(volume) <= sessions:
         return None
     usual = volume[-sessions - 1 : -1].mean()
-    return _finite(volume[-1] / usual) if usual > 0 else None
+    return finite(volume[-1] / usual) if usual > 0 else None
 
 
 def gap(opened: Floats, close: Floats) -> float | None:
     """Return last open / previous close - 1."""
-    return _finite(opened[-1] / close[-2] - 1) if len(close) > 1 else None
+    return finite(opened[-1] / close[-2] - 1) if len(close) > 1 else None
 
 
 def from_average(close: Floats, sessions: int) -> float | None:
     """Return close / simple moving average of the last n closes - 1."""
-    return _finite(close[-1] / close[-sessions:].mean() - 1) if len(close) >= sessions else None
+    return finite(close[-1] / close[-sessions:].mean() - 1) if len(close) >= sessions else None

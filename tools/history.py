@@ -10,13 +10,11 @@ import numpy as np
 
 from chordesk.models.errors import DeskError, MarketUnavailable, NotConfigured
 from chordesk.tools.figures import SESSIONS_A_YEAR
-from chordesk.tools.market.prices import History, history_of, lapse, lost_sessions
+from chordesk.tools.market.prices import History, history_of, lapse, lost_sessions, moves_like_splits
 from chordesk.tools.market.protocol import Bars, Prefetching
 from chordesk.tools.registry import Gaps, ToolContext
 
 V = TypeVar("V")
-# A close-to-close move of a 2:1 split or of a reverse one; where prices are not adjusted, it may be no move at all.
-_SPLIT_LIKE = (-0.45, 0.80)
 _PREFETCH_SHARE = 0.6
 _BUDGET_SHARE = 0.8
 CLOSES_ALONE = "this market has closes alone: no ATR, ADX, gap, range or candle can be known"
@@ -102,9 +100,7 @@ def note_lost(context: ToolContext, gaps: Gaps, sessions: int) -> None:
 
 def last_move_like_a_split(bars: Bars) -> int | None:
     """Return the place of the first bar after the last close-to-close move as large as a split's, None without one."""
-    moves = bars.close[1:] / bars.close[:-1] - 1
-    odd = np.flatnonzero((moves <= _SPLIT_LIKE[0]) | (moves >= _SPLIT_LIKE[1]))
-    return int(odd[-1]) + 1 if len(odd) else None
+    return next(reversed(moves_like_splits(bars.close)), None)
 
 
 def _note_split(bars: Bars, gaps: Gaps) -> None:

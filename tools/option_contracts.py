@@ -186,7 +186,6 @@ class ContractFigures:
     problem: str | None
 
     def payload(self) -> dict[str, Any]:
-        """Return the row of an answer."""
         row, contract, found, returns = self.row, self.row.contract, self.greeks, self.returns
         shown = {
             "contract": contract.symbol,

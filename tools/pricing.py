@@ -120,13 +120,11 @@ def tick(paid: float) -> float:
 
 
 def d1(terms: Terms, level: float, volatility: float) -> float:
-    """Return d1 with `level` as strike."""
     drift = terms.rate - terms.dividend_yield + volatility * volatility / 2
     return (math.log(terms.spot / level) + drift * terms.years) / (volatility * math.sqrt(terms.years))
 
 
 def normal(value: float) -> float:
-    """Return the standard normal distribution function."""
     return math.erfc(-value / math.sqrt(2)) / 2
 
 

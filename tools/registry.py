@@ -47,7 +47,6 @@ def _symbol(value: str) -> str:
 
 
 def tickers(most: int, how: str = "all in one call") -> Any:
-    """Return the limits of a list of symbols."""
     return Field(min_length=1, max_length=most, description=f"1 to {most} tickers, {how}")
 
 
@@ -118,12 +117,10 @@ class ToolAnswer:
     image: ToolImage | None = None
 
     def text(self) -> str:
-        """Return the payload as compact JSON."""
         return orjson.dumps(self.payload).decode()
 
 
 def failed(tool: str, error: str, *, data: bool = False, seconds: float = 0.0) -> ToolAnswer:
-    """Return the answer of a call that failed."""
     return ToolAnswer(tool, False, {"error": error, "success": False}, data, False, seconds)
 
 
@@ -147,7 +144,6 @@ class Gaps:
         self._rows.setdefault((symbol, what), Missing(symbol=symbol, what=what, reason=str(reason)))
 
     def take(self, others: Gaps) -> None:
-        """Add the gaps of another answer."""
         for key, row in others._rows.items():
             self._rows.setdefault(key, row)
 

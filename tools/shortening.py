@@ -45,7 +45,6 @@ def _count(data: bytes, signs: bytes) -> int:
 
 
 def text_of(value: Any) -> str:
-    """Return a value as compact JSON."""
     return orjson.dumps(value).decode()
 
 
@@ -86,7 +85,6 @@ def is_empty(left_out: Mapping[str, Any]) -> bool:
 
 
 def lines_of(left_out: Mapping[str, Any]) -> list[str]:
-    """Return a line for each list and text that lost something."""
     return [_line(path, one) for path, one in left_out.items() if isinstance(one, Mapping)]
 
 

@@ -104,7 +104,6 @@ class DeskData:
 
     @property
     def today(self) -> dt.date:
-        """The market's day."""
         return exchange_day(self.context.clock.now())
 
     def answer(self, method: str, *given: Any, **named: Any) -> str:
@@ -119,7 +118,6 @@ class DeskData:
             return f"{ERROR} {method}{given!r:.120}: {error}"
 
     def missing(self, what: str, symbol: str, why: str) -> str:
-        """Return the text by which something is not available."""
         of = f" of {symbol}" if symbol else ""
         return f"{MISSING}: {what}{of} is not available ({self._source}): {why}. {_ADVICE}"
 
@@ -176,7 +174,6 @@ class DeskData:
         )
 
     def fundamentals(self, ticker: str, curr_date: str | None = None) -> str:
-        """Return what the desk knows of a company."""
         name = _symbol(ticker)
         arguments = OverviewArguments.model_validate({"symbols": [name], "sections": list(_SECTIONS)})
         found = symbol_overview(self.context, arguments)

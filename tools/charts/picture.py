@@ -72,7 +72,6 @@ def size_of(panels: int) -> tuple[int, int]:
 
 
 def picture(panels: Sequence[Panel]) -> bytes:
-    """Return the PNG of one or more charts."""
     width, height = size_of(len(panels))
     image = Image.new("RGB", (width, height), PAPER)
     for place, panel in enumerate(panels):

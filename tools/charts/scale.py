@@ -29,7 +29,6 @@ class Scale:
         return round((self.high - price) / (self.high - self.low) * (self.height - 1))
 
     def x(self, bar: float) -> int:
-        """Return the column of a bar's middle."""
         return int((bar + 0.5) * self.width / self.bars)
 
     @property

@@ -24,6 +24,7 @@ from chordesk.tools.charts.lines import (
     swings,
     trendlines,
 )
+from chordesk.tools.decimals import finite
 from chordesk.tools.figures import load_talib
 from chordesk.tools.market.protocol import Bars, Floats
 
@@ -59,7 +60,9 @@ class Extension(NamedTuple):
 def average_true_range(bars: Bars) -> float | None:
     """Return the average true range of 14 bars (Wilder, New Concepts in Technical Trading Systems, 1978, section III);
     None where there are fewer than 15 bars."""
-    return _last(load_talib().ATR(bars.high, bars.low, bars.close, PERIODS)) if len(bars.dates) >= ATR_BARS else None
+    if len(bars.dates) < ATR_BARS:
+        return None
+    return finite(load_talib().ATR(bars.high, bars.low, bars.close, PERIODS)[-1])
 
 
 def directional_index(bars: Bars) -> float | None:
@@ -67,7 +70,7 @@ def directional_index(bars: Bars) -> float | None:
     than 28 bars, or the price never moved."""
     if len(bars.dates) < ADX_BARS or not np.ptp(np.r_[bars.high, bars.low]):
         return None
-    return _last(load_talib().ADX(bars.high, bars.low, bars.close, PERIODS))
+    return finite(load_talib().ADX(bars.high, bars.low, bars.close, PERIODS)[-1])
 
 
 def trend(close: Floats, adx: float | None, bars: int, bars_a_year: int) -> Trend | None:
@@ -106,11 +109,6 @@ def _quality(adx: float | None, r2: float) -> Quality | None:
     if adx >= _STRONG[0] and r2 >= _STRONG[1]:
         return "strong"
     return "moderate" if adx >= _MODERATE[0] or r2 >= _MODERATE[1] else "weak"
-
-
-def _last(values: Floats) -> float | None:
-    value = float(values[-1])
-    return value if math.isfinite(value) else None
 
 
 RECENT = 10  # bars in which patterns are looked for
@@ -276,15 +274,12 @@ _AVERAGES: dict[str, int] = {"sma20": 20, "sma50": 50, "sma200": 200}
 
 
 class DrawnLevel(NamedTuple):
-    """A horizontal level of a study."""
-
     id: str
     price: float
     kind: Literal["support", "resistance", "fib"]
 
 
 def levels(study: Study, overlays: Collection[str]) -> Iterator[DrawnLevel]:
-    """Yield the study's levels that the overlays ask for."""
     if "fib" in overlays and study.fib is not None:
         yield from (DrawnLevel(one.id, one.price, "fib") for one in (*study.fib.retracements, *study.fib.extensions))
     if "levels" in overlays and study.levels is not None:
@@ -293,7 +288,6 @@ def levels(study: Study, overlays: Collection[str]) -> Iterator[DrawnLevel]:
 
 
 def lines(study: Study, overlays: Collection[str]) -> tuple[Trendline, ...]:
-    """Return the study's trendlines if the overlays ask for them."""
     return study.trendlines or () if "trendlines" in overlays else ()
 
 
@@ -312,11 +306,6 @@ def series(frame: Frame, overlays: Collection[str]) -> dict[str, Floats]:
 def relative_strength(frame: Frame) -> Floats:
     """Return Wilder's relative strength index of 14 bars for each bar that is drawn."""
     return _aligned(frame, load_talib().RSI(frame.long.close, 14))
-
-
-def last_value(values: Floats) -> float | None:
-    """Return an indicator's value at the last bar, None where it has none."""
-    return float(values[-1]) if math.isfinite(values[-1]) else None
 
 
 def _aligned(frame: Frame, values: Floats) -> Floats:

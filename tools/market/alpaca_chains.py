@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -27,6 +25,7 @@ from chordesk.models.market import Quote
 from chordesk.models.settings import Settings
 from chordesk.models.settings.variables import secret
 from chordesk.models.text import NEW_YORK
+from chordesk.tools.decimals import finite
 from chordesk.tools.market.alpaca_http import Credentials, LimitedAdapter, body_of, limit, on_loopback
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.fetching import AgedCache, Kept, Source
@@ -42,7 +41,6 @@ Row = dict[str, Any]
 
 
 def rows_of(snapshots: Mapping[str, Any]) -> list[Row]:
-    """Return a plain row of each contract by name, in that order."""
     return [row_of(name, snapshots[name]) for name in sorted(snapshots)]
 
 
@@ -50,7 +48,7 @@ def row_of(name: str, snapshot: Any) -> Row:
     """Return the quotes and figures of one contract; quoted, traded: when, as ISO text."""
     given = snapshot if isinstance(snapshot, Mapping) else {}
     quote, trade, bar, greeks = (_part(given, key) for key in ("latestQuote", "latestTrade", "dailyBar", "greeks"))
-    bid, ask = _number(quote.get("bp")), _number(quote.get("ap"))
+    bid, ask = finite(quote.get("bp")), finite(quote.get("ap"))
     if not ask:  # a side of zero is one without offers: a bid of zero is known to be so beside an ask alone
         bid, ask = bid or None, None
     return {
@@ -58,12 +56,12 @@ def row_of(name: str, snapshot: Any) -> Row:
         "bid": bid,
         "ask": ask,
         "quoted": _text(quote.get("t")),
-        "last": _number(trade.get("p")),
+        "last": finite(trade.get("p")),
         "traded": _text(trade.get("t")),
-        "volume": _number(bar.get("v")),
+        "volume": finite(bar.get("v")),
         "volumeOf": _text(bar.get("t")),
-        "iv": _number(given.get("impliedVolatility")) or None,
-        "greeks": {key: _number(greeks.get(key)) for key in Greeks._fields},
+        "iv": finite(given.get("impliedVolatility")) or None,
+        "greeks": {key: finite(greeks.get(key)) for key in Greeks._fields},
     }
 
 
@@ -71,7 +69,7 @@ def interest_of(contracts: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float
     """Return (open interest, its day) by contract, of those that state both."""
     found = {}
     for row in contracts:
-        interest, day = _number(row.get("open_interest")), _text(row.get("open_interest_date"))
+        interest, day = finite(row.get("open_interest")), _text(row.get("open_interest_date"))
         if interest is not None and day is not None and row.get("symbol"):
             found[str(row["symbol"])] = (interest, day)
     return found
@@ -100,17 +98,6 @@ def price_of(row: Row) -> tuple[float, str] | None:
 def _part(given: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     part = given.get(key)
     return part if isinstance(part, Mapping) else {}
-
-
-def _number(value: Any) -> float | None:
-    """Return a finite number, which may come as text; None for anything else."""
-    if isinstance(value, bool) or value is None:
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _text(value: Any) -> str | None:
@@ -331,11 +318,21 @@ class AlpacaChains:
         if self._clock.day is not None:
             raise NotConfigured("not available: Alpaca's option chains are those of now, none of a past day")
         spot = self._shares.quote(symbol).price
-        kept = self._snapshots(symbol, first, last)
-        interest: Mapping[str, Any] = {}
         lacks: tuple[tuple[str, str], ...] = ()
+        interest: Mapping[str, Any] = {}
+        days_asked = f"{first}-{last}"
+
+        def snapshots(name: str) -> Kept:
+            key = f"chain-{self._feed}-{name}-{days_asked}"
+            return self._cache.get(key, QUOTE_AGE, lambda: rows_of(self._wire.chain(name, first, last)))
+
+        def interests(name: str) -> Kept:
+            key = f"interest-{name}-{days_asked}"
+            return self._cache.get(key, INTEREST_AGE, lambda: interest_of(self._wire.contracts(name, first, last)))
+
+        kept = _first_listed(symbol, snapshots)
         try:
-            interest = self._interest(symbol, first, last)
+            interest = _first_listed(symbol, interests).value
         except DeskError as error:
             lacks = (("openInterest", str(error.args[0])),)
         session = self._volume_day()
@@ -370,45 +367,23 @@ class AlpacaChains:
         offers = {name: row[name] for name in ("bid", "ask")} if both else {}
         return Quote.model_validate({"symbol": contract, "price": price, "at": moment, "source": self.name, **offers})
 
-    def _snapshots(self, symbol: str, first: dt.date, last: dt.date) -> Kept:
-        def rows(name: str) -> list[Row]:
-            return rows_of(self._wire.chain(name, first, last))
-
-        return self._found(f"chain-{self._feed}", symbol, first, last, QUOTE_AGE, rows)
-
-    def _interest(self, symbol: str, first: dt.date, last: dt.date) -> Mapping[str, Any]:
-        def interest(name: str) -> dict[str, tuple[float, str]]:
-            return interest_of(self._wire.contracts(name, first, last))
-
-        found: dict[str, Any] = self._found("interest", symbol, first, last, INTEREST_AGE, interest).value
-        return found
-
-    def _found(
-        self, kind: str, symbol: str, first: dt.date, last: dt.date, age: dt.timedelta, fetch: Callable[[str], Any]
-    ) -> Kept:
-        """Return the answer under the first of a share's names that Alpaca lists contracts of, else the last one's."""
-        *earlier, final = _names(symbol)
-        for name in earlier:
-            with _unknown_passed():
-                kept = self._cache.get(f"{kind}-{name}-{first}-{last}", age, partial(fetch, name))
-                if kept.value:
-                    return kept
-        return self._cache.get(f"{kind}-{final}-{first}-{last}", age, partial(fetch, final))
-
     def _volume_day(self) -> dt.date:
         """Return the exchange's day if its session has begun, else its last session."""
         return exchange_day(self._clock.now()) if self._clock.is_open() else self._clock.session()
 
 
-@contextmanager
-def _unknown_passed() -> Iterator[None]:
-    """Go on after the error of an unknown symbol; any other one passes."""
-    try:
-        yield
-    except (NotConfigured, MarketUnavailable):
-        raise
-    except MarketError:
-        return
+def _first_listed(symbol: str, ask: Callable[[str], Kept]) -> Kept:
+    """Return the answer under the first of a share's names that Alpaca lists contracts of, else the last one's."""
+    *earlier, final = _names(symbol)
+    for name in earlier:
+        try:
+            if (kept := ask(name)).value:
+                return kept
+        except (NotConfigured, MarketUnavailable):
+            raise
+        except MarketError:
+            continue
+    return ask(final)
 
 
 def _names(symbol: str) -> list[str]:

@@ -71,7 +71,6 @@ class LimitedAdapter(HTTPAdapter):
 
 
 def body_of(error: Any) -> tuple[int | None, str]:
-    """Return Alpaca's own code and reason of an APIError."""
     try:
         return int(error.code), str(error.message)
     except (ValueError, TypeError, KeyError):

@@ -41,7 +41,6 @@ REPLAY_TIME = dt.time(15, 55)
 
 
 def exchange_day(moment: dt.datetime) -> dt.date:
-    """Return the date of a moment in New York."""
     return moment.astimezone(NEW_YORK).date()
 
 
@@ -74,7 +73,6 @@ class ExchangeHours:
         return self.opens[at].astimezone(NEW_YORK)
 
     def last_closed(self, now: dt.datetime) -> dt.date:
-        """Return the newest session that has closed."""
         at = bisect.bisect_right(self.closes, now)
         if at == 0:
             raise MarketError(f"the exchange calendar begins on {self.sessions[0]}, after {now:%Y-%m-%d}")

@@ -88,7 +88,6 @@ class MarketKey(NamedTuple):
 
 
 def configured_market(settings: Settings) -> MarketKey:
-    """Return the market of the settings."""
     return MarketKey(settings.market, settings.replay_date if _market_module(settings.market).REPLAYS else None)
 
 

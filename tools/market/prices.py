@@ -17,6 +17,8 @@ from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.protocol import Bars, ChainSource, Floats, Incomplete, Intraday, MarketData, OptionSource
 
+# A close-to-close move of a 2:1 split or of a reverse one; where prices are not adjusted, it may be no move at all.
+_SPLIT_LIKE = (-0.45, 0.80)
 # A name without a bar for more than this many days has left the market: its last price is no price now.
 STALE_DAYS = 10
 
@@ -98,6 +100,13 @@ def _spread(bars: Bars, sessions: Sequence[dt.date]) -> Bars:
 
     figures = (bars.open, bars.high, bars.low, bars.close, bars.volume)
     return DailyBars(bars.symbol, days, bars.adjusted, *map(spread, figures))
+
+
+def moves_like_splits(close: Floats) -> list[int]:
+    """Return the places of the bars whose close moved from the one before as by a split."""
+    moves = close[1:] / close[:-1] - 1
+    places: list[int] = (np.flatnonzero((moves <= _SPLIT_LIKE[0]) | (moves >= _SPLIT_LIKE[1])) + 1).tolist()
+    return places
 
 
 def lapse(last: dt.date, latest: dt.date) -> str | None:
@@ -249,8 +258,6 @@ def at_cost(symbol: str, average_cost: float, now: dt.datetime) -> Quote:
 
 @dataclass(frozen=True, slots=True)
 class Quotes:
-    """Market as a source of prices for positions, shares and contracts alike."""
-
     market: MarketData
 
     def quote(self, symbol: str) -> Quote:

@@ -112,7 +112,6 @@ def members(universe: str, market: MarketData) -> list[str]:
 
 
 def universe_key(universe: str) -> str:
-    """Return a short text that distinguishes a rule's universe."""
     if universe in NAMED:
         return universe
     return f"list-{hashlib.sha256(universe.encode()).hexdigest()[:HASH_DIGITS]}"

@@ -16,7 +16,7 @@ from chordesk.tools.charts import study as of
 from chordesk.tools.charts.frames import INTRADAY_SESSIONS, PERIODS, SESSIONS_A_WEEK, Interval, frames
 from chordesk.tools.charts.lines import PriceLevel, Swing, Trendline
 from chordesk.tools.charts.study import OVERLAYS, Overlay, Study, study_of
-from chordesk.tools.decimals import rounded
+from chordesk.tools.decimals import finite, rounded
 from chordesk.tools.market.prices import stamped
 from chordesk.tools.market.protocol import Bars, Floats
 from chordesk.tools.registry import (
@@ -39,8 +39,6 @@ INTERVALS = "day, week, hour or 15min: what one bar stands for; hours of at most
 
 
 class ChartArguments(Arguments):
-    """Arguments that choose the bars of a chart and how its swings are found."""
-
     sessions: int = Field(SESSIONS, ge=20, le=504, description="daily sessions to look back; a week is 5 of them")
     interval: Interval = Field("day", description=INTERVALS)
     lookback: int = Field(LOOKBACK, ge=2, le=20, description="bars on each side that a swing exceeds")
@@ -57,7 +55,6 @@ class StudyArguments(ChartArguments):
 
 
 def chart_study_get(context: ToolContext, arguments: StudyArguments) -> dict[str, Any]:
-    """Return each symbol's study; prices in the listing's currency per share."""
     gaps, rows = Gaps(), []
     for frame in frames(context, arguments.symbols, gaps, arguments.sessions, arguments.interval):
         study = study_of(frame, arguments.lookback, arguments.levels)
@@ -79,7 +76,6 @@ def study_row(study: Study, sections: list[Section]) -> dict[str, Any]:
 
 
 def head(study: Study) -> dict[str, Any]:
-    """Return the bars that a study rests on, and its close."""
     frame = study.frame
     dates = frame.bars.dates
     row = {
@@ -290,7 +286,6 @@ def chart_render(context: ToolContext, arguments: RenderArguments) -> dict[str, 
 
 
 def _panel(study: Study, arguments: RenderArguments, gaps: Gaps) -> tuple[Any, dict[str, Any]]:
-    """Return the drawing of one symbol, and the row of the figures in it."""
     frame, module, overlays = study.frame, _picture(), arguments.overlays
     indicators = of.series(frame, overlays)
     oscillators = {"rsi14": of.relative_strength(frame)} if "rsi14" in overlays else {}
@@ -322,7 +317,7 @@ def _wanted(id: str, arguments: RenderArguments) -> bool:
 
 def _values(indicators: dict[str, Floats], study: Study, gaps: Gaps) -> dict[str, float | None]:
     """Return each indicator at the last bar; one that has no value there is added to `gaps`."""
-    found = {name: of.last_value(values) for name, values in indicators.items()}
+    found = {name: finite(values[-1]) for name, values in indicators.items()}
     frame = study.frame
     if lacking := [name for name, value in found.items() if value is None]:
         gaps.add(", ".join(lacking), f"too few {frame.period.noun}: {len(frame.long.dates)}", frame.symbol)

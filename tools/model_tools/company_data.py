@@ -54,7 +54,6 @@ def source_of(market: MarketData, protocol: type, what: str) -> Any:
 
 
 def known(rows: Sequence[K], now: dt.datetime) -> list[K]:
-    """Return the rows that were known by now."""
     return [row for row in rows if row.known_at <= now]
 
 
@@ -137,7 +136,6 @@ def _next(row: EarningsDate, today: dt.date) -> dict[str, Any]:
 
 
 def _past(row: EarningsDate) -> dict[str, Any]:
-    """Return a past report with its surprise, (actual - estimate) / |estimate|."""
     estimate, actual = row.eps_estimate, row.eps_actual
     surprise = (actual - estimate) / abs(estimate) if actual is not None and estimate else None
     found = shown(row, "until", "confirmed")

@@ -97,7 +97,6 @@ def _fitting(found: UsableChain, arguments: ChainArguments, rate: float, gaps: G
 
 
 def _fits(figures: ContractFigures, arguments: ChainArguments) -> bool | str:
-    """Return whether a contract fits, or why that is not known."""
     if figures.greeks is None or figures.mid is None:
         return _kind_of(figures.problem or "no Greeks")
     if not arguments.deltaMin <= abs(figures.greeks.delta) <= arguments.deltaMax:
@@ -220,7 +219,6 @@ def _by_root(names: list[str], today: dt.date, gaps: Gaps) -> dict[str, list[Opt
 
 
 def _unlisted(contract: OptionContract, found: UsableChain) -> str:
-    """Return that a chain does not list a contract, and what it has near it."""
     same = {row.contract.strike for row in found.rows if row.contract.expiry == contract.expiry}
     if not same:
         return f"the chain of {found.chain.symbol} lists no contract that expires on {contract.expiry}"

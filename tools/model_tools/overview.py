@@ -129,7 +129,6 @@ def _title(overview: Row) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return other people's text without a meaning in Markdown."""
     return _MARKUP.sub(r"\\\1", plain_text(text))
 
 

@@ -115,7 +115,6 @@ _LOCK = threading.Lock()  # the turns of a screen ask at the same time
 
 
 def _moves_of_universe(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> dict[str, Mover]:
-    """Return the moves of the market's own universe by symbol."""
     if not isinstance(context.market, RecordedSessions):
         return {move.symbol: move for move in _moves(context, symbols, gaps)}
     with _LOCK:

@@ -111,7 +111,6 @@ def address_of(host: str, port: int, rule: PageHost) -> str:
 
 
 def is_public(address: Address) -> bool:
-    """Return whether an address is one of the public internet."""
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         return is_public(address.ipv4_mapped)
     if isinstance(address, ipaddress.IPv6Address) and address not in _PUBLIC_V6:

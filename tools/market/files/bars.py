@@ -25,6 +25,7 @@ from chordesk.tools.market.files.tables import (
     rows_of,
     symbol_of,
 )
+from chordesk.tools.market.prices import moves_like_splits
 from chordesk.tools.market.protocol import Floats
 
 PRICES = ("open", "high", "low", "close")
@@ -55,7 +56,6 @@ class Rows(NamedTuple):
         return self._replace(**arrays)
 
     def of_files_with(self, column: str, columns: Mapping[str, frozenset[str]]) -> npt.NDArray[np.bool_]:
-        """Return whether each row is of a file with a column. columns: of each file."""
         with_it = np.array([column in columns.get(file, ()) for file in self.files], dtype=bool)
         return with_it[self.file] if len(with_it) else np.zeros(0, dtype=bool)
 
@@ -80,8 +80,6 @@ BAR_COLUMNS = {
 
 
 class BarReader:
-    """Reader of the files of bars, one after another."""
-
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._symbols: dict[str, int] = {}
@@ -187,8 +185,6 @@ Mask = npt.NDArray[np.bool_]
 FEW_BARS = 61  # sessions that the figures of a screen look back
 FLAT_SESSIONS = 10
 _NAMED = 5
-# A close-to-close move of a 2:1 split or of a reverse one.
-_SPLIT_LIKE = (-0.45, 0.80)
 
 
 def checked(rows: Rows, columns: Mapping[str, frozenset[str]], adjusted: Mask, problems: Problems) -> tuple[Rows, Mask]:
@@ -289,11 +285,10 @@ def _symbol(rows: Rows, adjusted: bool, sessions: npt.NDArray[np.int64], problem
         shown = ", ".join(str(dt.date.fromordinal(day)) for day in holes[:_NAMED].tolist())
         more = f" and {holes.size - _NAMED} more" if holes.size > _NAMED else ""
         problems.warn(file, f"{name} has no bar of {holes.size} sessions within its days: {shown}{more}")
-    moves = rows.close[1:] / rows.close[:-1] - 1
-    jumps = np.flatnonzero((moves <= _SPLIT_LIKE[0]) | (moves >= _SPLIT_LIKE[1])) + 1
-    if len(jumps) and not adjusted:
-        at = int(jumps[0])
-        message = f"{name} moved {moves[at - 1]:+.0%} on {rows.day_at(at)}, as in a split; raw prices are not adjusted"
+    jumps = moves_like_splits(rows.close)
+    if jumps and not adjusted:
+        at, move = jumps[0], rows.close[jumps[0]] / rows.close[jumps[0] - 1] - 1
+        message = f"{name} moved {move:+.0%} on {rows.day_at(at)}, as in a split; raw prices are not adjusted"
         problems.warn(file, f"{message}{f'; {len(jumps)} such moves' if len(jumps) > 1 else ''}", int(rows.row[at]))
     _flat(rows, name, file, problems)
 

@@ -92,7 +92,6 @@ class ChainTable(NamedTuple):
         return dt.datetime.fromtimestamp(int(self.at[row]), NEW_YORK)
 
     def quote(self, row: int) -> ChainRow:
-        """Return a row as its file states it."""
         found = {name: _known(float(values[row])) for name, values in self.figures.items()}
         greeks = None
         if all(found[name] is not None for name in _GREEKS):
@@ -110,7 +109,6 @@ def _known(value: float) -> float | None:
 
 
 def read_chains(path: Path, name: str, problems: Problems) -> ChainTable:
-    """Return the quotes of a file."""
     reader = _Reader(problems)
     for part in parts_of(path, name, CHAIN_COLUMNS, problems):
         if not reader.can_read(part):
@@ -120,8 +118,6 @@ def read_chains(path: Path, name: str, problems: Problems) -> ChainTable:
 
 
 class _Reader:
-    """Reader of the parts of a file of chains."""
-
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._contracts: dict[OptionContract, int] = {}

@@ -51,7 +51,6 @@ class DataFolder:
     earnings: Path | None
 
     def name(self, file: Path) -> str:
-        """Return a file's name within the folder."""
         return str(file.relative_to(self.path))
 
     def files(self) -> Iterator[Path]:
@@ -79,7 +78,6 @@ def data_folder(path: Path | None, problems: Problems) -> DataFolder:
 
 
 def unreadable(path: Path | None, error: OSError) -> SettingError:
-    """Return the error that a folder, or a file in it, cannot be read."""
     why = f"DESK_DATA={path} cannot be read: {error.strerror} {error.filename}"
     return SettingError(why, remedy="let the user that runs the desk read the folder and its files")
 
@@ -298,7 +296,6 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
 
 
 def read_listings(folder: DataFolder, symbols: Sequence[str], problems: Problems) -> dict[str, Listing]:
-    """Return the listings of the universe file by symbol; none without one."""
     if folder.universe is None:
         return {}
     return read_universe(folder.universe, folder.name(folder.universe), frozenset(symbols), problems)

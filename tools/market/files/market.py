@@ -24,12 +24,11 @@ from chordesk.tools.market.files.news_and_earnings import latest
 from chordesk.tools.market.protocol import MarketClock
 from chordesk.tools.market.replay.market import (
     UNIVERSE,
+    ModelledReplay,
     ReplayMarket,
-    WithModelledChains,
     asks_for_modelled,
     require_session,
 )
-from chordesk.tools.market.replay.modelled_options import ModelledChains
 
 REPLAYS = True
 NAME = "files"
@@ -135,9 +134,5 @@ class ChainedFiles(FilesMarket):
         return float(bars.close[list(bars.dates).index(day)])
 
 
-class ModelledFiles(WithModelledChains, FilesMarket):
-    """Files market with modelled option chains in place of the folder's own. rate: interest a year, 0.04 is 4 %."""
-
-    def __init__(self, data: FilesData, clock: MarketClock, rate: float) -> None:
-        super().__init__(data, clock)
-        self._chains = ModelledChains(self, rate)
+class ModelledFiles(ModelledReplay, FilesMarket):
+    """Files market with modelled option chains in place of the folder's own."""

@@ -357,7 +357,6 @@ def _places(header: Sequence[str], columns: Columns, name: str, problems: Proble
 
 
 def _whole(reader: Iterator[list[str]], width: int, name: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line, row) of each row with as many cells as the header."""
     for row in reader:
         line = int(reader.line_num)  # type: ignore[attr-defined]
         if len(row) == width:

@@ -80,7 +80,6 @@ class ReplayData:
         return slice(first, first + known)
 
     def with_columns(self, columns: Columns) -> ReplayData:
-        """Return the same data set with other rows."""
         return ReplayData(columns, self.listings, self.lost, self.adjusted)
 
 
@@ -351,13 +350,13 @@ class ReplayMarket:
         return self._data.listings.get(symbol, Listing(symbol=symbol))
 
 
-class WithModelledChains(ReplayMarket):
-    """Market of past prices with modelled option chains, each quote labelled: an OptionSource and a ChainSource.
+class ModelledReplay(ReplayMarket):
+    """Market of past prices with modelled option chains, each quote labelled: an OptionSource and a ChainSource. rate:
+    interest a year, 0.04 is 4 %."""
 
-    _chains: set by the class that is built.
-    """
-
-    _chains: ModelledChains
+    def __init__(self, data: Any, clock: MarketClock, rate: float) -> None:
+        super().__init__(data, clock)
+        self._chains = ModelledChains(self, rate)
 
     def chain(self, symbol: str, first: dt.date, last: dt.date) -> OptionChain:
         self._require(symbol)
@@ -365,11 +364,3 @@ class WithModelledChains(ReplayMarket):
 
     def option_quote(self, contract: str) -> Quote:
         return self._chains.quote(contract)
-
-
-class ModelledReplay(WithModelledChains):
-    """Replay market with modelled option chains. rate: interest a year, 0.04 is 4 %."""
-
-    def __init__(self, data: ReplayData, clock: MarketClock, rate: float) -> None:
-        super().__init__(data, clock)
-        self._chains = ModelledChains(self, rate)

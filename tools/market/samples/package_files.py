@@ -163,7 +163,6 @@ def fetch(wanted: PackageFile, folder: Path, seconds: float = SECONDS) -> Path:
 
 
 def _reason(errors: str) -> str:
-    """Return pip's own errors, shortened."""
     lines = [line.removeprefix("ERROR: ").strip() for line in errors.splitlines() if line.startswith("ERROR")]
     if not lines and "No module named pip" in errors:
         return "this Python has no pip"

@@ -113,7 +113,6 @@ def build_yahoo(home: Path, clock: MarketClock, session: Any | None = None) -> Y
 
 @cache
 def _sp500() -> tuple[Listing, ...]:
-    """Return the listings of the package's list by symbol, each with its sector."""
     lines = Path(__file__).with_name("sp500.txt").read_text(encoding="utf-8").splitlines()
     groups = (line.split(": ") for line in lines if not line.startswith("#"))
     found = [Listing(symbol=symbol, sector=sector) for sector, symbols in groups for symbol in symbols.split()]

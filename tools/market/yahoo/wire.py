@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from chordesk.models.contracts import ChainRow, parse_contract
 from chordesk.models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured
 from chordesk.models.market import Headline
+from chordesk.tools.decimals import finite
 from chordesk.tools.market.fetching import Source
 
 T = TypeVar("T")
@@ -329,13 +330,7 @@ def plain(value: Any) -> float | str | None:
     """Return a finite number as float, a text as it is, anything else (Yahoo writes 'Infinity' too) as unknown."""
     if isinstance(value, str):
         return value if value not in ("", "Infinity", "NaN", "none") else None
-    if isinstance(value, bool) or value is None:
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
+    return finite(value)
 
 
 def _day(value: Any) -> str | None:
