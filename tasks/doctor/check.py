@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from redis.exceptions import RedisError
@@ -37,6 +37,19 @@ class Check:
     status: CheckStatus
     detail: str
     remedy: str = ""
+
+
+# What a check's function returns: its entry has the name.
+def ok(detail: str) -> Check:
+    return Check("", CheckStatus.OK, detail)
+
+
+def warn(detail: str, remedy: str) -> Check:
+    return Check("", CheckStatus.WARN, detail, remedy)
+
+
+def fail(detail: str, remedy: str) -> Check:
+    return Check("", CheckStatus.FAIL, detail, remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +84,7 @@ def run_checks(context: CheckContext, checks: Sequence[CheckEntry]) -> list[Chec
     """Run all at once and return their results in the order given; one that raises or times out has failed."""
     began = time.monotonic()
     running = [(each, _start(context, each)) for each in checks]
-    return [_outcome(each.name, each.limit(context.settings), future, began) for each, future in running]
+    return [replace(_outcome(each.limit(context.settings), future, began), name=each.name) for each, future in running]
 
 
 def _start(context: CheckContext, each: CheckEntry) -> Future[Check]:
@@ -88,7 +101,7 @@ def _start(context: CheckContext, each: CheckEntry) -> Future[Check]:
     return future
 
 
-def _outcome(name: str, seconds: float, future: Future[Check], began: float) -> Check:
+def _outcome(seconds: float, future: Future[Check], began: float) -> Check:
     try:
         return future.result(max(began + seconds - time.monotonic(), 0.0))
     except TimeoutError as error:
@@ -99,7 +112,7 @@ def _outcome(name: str, seconds: float, future: Future[Check], began: float) -> 
         detail, remedy = str(error.args[0]), error.remedy
     except Exception as error:
         detail, remedy = f"{type(error).__name__}: {error}", "this is unexpected; please report it"
-    return Check(name, CheckStatus.FAIL, detail, remedy)
+    return fail(detail, remedy)
 
 
 REDIS_SECONDS = 3.0
@@ -123,28 +136,26 @@ def judge(address: str, info: dict[str, object], embedded: bool) -> Check:
     name = f"Valkey {info['valkey_version']}" if "valkey_version" in info else f"Redis {version}"
     found = f"{name} at {masked(address)}" + (", started for this check" if embedded else "")
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS:
-        return Check(
-            "redis", CheckStatus.FAIL, found, f"use Redis {'.'.join(map(str, OLDEST_REDIS))} or newer, or Valkey"
-        )
+        return fail(found, f"use Redis {'.'.join(map(str, OLDEST_REDIS))} or newer, or Valkey")
     policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
-        return Check("redis", CheckStatus.WARN, f"{found}; it may evict ({policy})", "set maxmemory-policy noeviction")
+        return warn(f"{found}; it may evict ({policy})", "set maxmemory-policy noeviction")
     if not info.get("aof_enabled"):
         found = f"{found}; no append-only file: queued messages are lost if it stops"
-        return Check("redis", CheckStatus.WARN, found, "set appendonly yes and appendfsync everysec")
-    return Check("redis", CheckStatus.OK, found)
+        return warn(found, "set appendonly yes and appendfsync everysec")
+    return ok(found)
 
 
 def database(context: CheckContext) -> Check:
     """Check that the database answers and has this version's schema."""
     url = context.settings.database
     if not_made(context):
-        return Check("database", CheckStatus.WARN, f"{masked(url)} does not exist yet", "`desk db upgrade` creates it")
+        return warn(f"{masked(url)} does not exist yet", "`desk db upgrade` creates it")
     revision, newest = store.current(url)
     found = f"{masked(url)} at revision {revision or 'none'}"
     if revision != newest:
-        return Check("database", CheckStatus.FAIL, f"{found}, this version needs {newest}", "run `desk db upgrade`")
-    return Check("database", CheckStatus.OK, found)
+        return fail(f"{found}, this version needs {newest}", "run `desk db upgrade`")
+    return ok(found)
 
 
 def not_made(context: CheckContext) -> bool:

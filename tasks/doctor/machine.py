@@ -15,7 +15,7 @@ from chordesk.models.errors import BinaryMissing, NotConfigured
 from chordesk.models.settings import running_desk
 from chordesk.models.urls import page_hosts
 from chordesk.tasks.bootstrap import codex_binary
-from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus, not_made
+from chordesk.tasks.doctor.check import Check, CheckContext, fail, not_made, ok, warn
 from chordesk.tasks.notifications import channels, checking, messages
 from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tools.model_tools import filings as edgar
@@ -33,8 +33,8 @@ def python(context: CheckContext) -> Check:
     """Check that the interpreter is new enough."""
     found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     if sys.version_info[:2] < OLDEST_PYTHON:
-        return Check("python", CheckStatus.FAIL, found, "use Python 3.11 or newer")
-    return Check("python", CheckStatus.OK, found)
+        return fail(found, "use Python 3.11 or newer")
+    return ok(found)
 
 
 def binary(context: CheckContext) -> Check:
@@ -48,8 +48,8 @@ def binary(context: CheckContext) -> Check:
     pinned = importlib.metadata.version(WHEEL)
     if version != pinned:
         detail = f"codex {version}; this desk was tested with {pinned}"
-        return Check("codex binary", CheckStatus.WARN, detail, "unset DESK_CODEX_BINARY to use the tested one")
-    return Check("codex binary", CheckStatus.OK, f"codex {version}")
+        return warn(detail, "unset DESK_CODEX_BINARY to use the tested one")
+    return ok(f"codex {version}")
 
 
 def home(context: CheckContext) -> Check:
@@ -62,14 +62,11 @@ def home(context: CheckContext) -> Check:
             probe.flush()
     except OSError as error:
         detail = f"{path} cannot be written: {error.strerror}"
-        return Check("home", CheckStatus.FAIL, detail, "set DESK_HOME to a folder you may write")
+        return fail(detail, "set DESK_HOME to a folder you may write")
     free = shutil.disk_usage(path).free // 2**20
     if free < LOW_DISK_MIB:
-        return Check("home", CheckStatus.WARN, f"{path}, {free} MiB free", "make room, or set DESK_HOME elsewhere")
-    return Check("home", CheckStatus.OK, f"{path}, {free:,} MiB free")
-
-
-NOTIFICATIONS = "notifications"
+        return warn(f"{path}, {free} MiB free", "make room, or set DESK_HOME elsewhere")
+    return ok(f"{path}, {free:,} MiB free")
 
 
 def notifications(context: CheckContext) -> Check:
@@ -78,21 +75,17 @@ def notifications(context: CheckContext) -> Check:
     services = checking.services(settings) if channels.is_set(settings) else {}
     shown = ", ".join(f"{name} ({service})" for name, service in services.items()) or "no channel is set here"
     if not_made(context) or len(set(current(settings.database))) > 1:
-        return Check(NOTIFICATIONS, CheckStatus.OK, shown)
+        return ok(shown)
     with closing(Store(settings.database)) as store, store.read() as session:
         found = messages.state(session)
     if given_up := [one for one in found.channels if one.given_up]:
         counts = ", ".join(f"{one.given_up} to {one.name}" for one in given_up)
         detail = f"{shown}; given up in the last 24 hours: {counts}"
-        return Check(
-            NOTIFICATIONS, CheckStatus.WARN, detail, "try it: `desk notify test`; `desk notify list` shows why"
-        )
+        return warn(detail, "try it: `desk notify test`; `desk notify list` shows why")
     # Not whether the home is held: these checks hold it too.
     if (silent := _silent(found, up=running_desk.has_settings(running_desk.read(settings.home)))) is not None:
-        return Check(
-            NOTIFICATIONS, CheckStatus.WARN, f"{shown}; {silent}", "start `desk up` again, or `desk notify run`"
-        )
-    return Check(NOTIFICATIONS, CheckStatus.OK, shown)
+        return warn(f"{shown}; {silent}", "start `desk up` again, or `desk notify run`")
+    return ok(shown)
 
 
 def _silent(found: NotificationsState, *, up: bool) -> str | None:
@@ -111,13 +104,13 @@ _SECONDS = 12
 def filings(context: CheckContext) -> Check:
     """Check that sec_filings has what it needs, without a request and without the identity's text."""
     if context.settings.sec_identity is None:
-        return Check("filings", CheckStatus.OK, "no identity is set (DESK_SEC_IDENTITY): sec_filings asks for nothing")
+        return ok("no identity is set (DESK_SEC_IDENTITY): sec_filings asks for nothing")
     try:
         edgar.require_installed()
     except NotConfigured as error:
-        return Check("filings", CheckStatus.WARN, "an identity is set, edgartools is missing", str(error))
+        return warn("an identity is set, edgartools is missing", str(error))
     replay = "" if context.desk.market.clock.day is None else "; none are asked for in a replay"
-    return Check("filings", CheckStatus.OK, f"EDGAR is asked under the identity of DESK_SEC_IDENTITY{replay}")
+    return ok(f"EDGAR is asked under the identity of DESK_SEC_IDENTITY{replay}")
 
 
 def pages(context: CheckContext) -> Check:
@@ -125,18 +118,18 @@ def pages(context: CheckContext) -> Check:
     settings = context.settings
     hosts = page_hosts(settings.page_hosts)
     if not hosts:
-        return Check("pages", CheckStatus.OK, "no hosts are named (DESK_PAGE_HOSTS): page_read reads nothing")
+        return ok("no hosts are named (DESK_PAGE_HOSTS): page_read reads nothing")
     named = ", ".join(str(host) for host in hosts)
     try:
         require_installed()
     except NotConfigured as error:
-        return Check("pages", CheckStatus.WARN, f"hosts {named}; the text cannot be read", str(error))
+        return warn(f"hosts {named}; the text cannot be read", str(error))
     try:
         browser = _browser(settings.page_browser)
     except PageError as error:
-        return Check("pages", CheckStatus.OK, f"hosts {named}; without pictures: {error}")
+        return ok(f"hosts {named}; without pictures: {error}")
     replay = "" if context.desk.market.clock.day is None else "; none is read in a replay"
-    return Check("pages", CheckStatus.OK, f"hosts {named}; pictures by {browser}{replay}")
+    return ok(f"hosts {named}; pictures by {browser}{replay}")
 
 
 def venues(context: CheckContext) -> Check:
@@ -144,13 +137,13 @@ def venues(context: CheckContext) -> Check:
     settings = context.settings
     named = [*settings.venues, *(["funding rates of Hyperliquid"] if settings.funding else [])]
     if not named:
-        return Check("venues", CheckStatus.OK, "no event market is named (DESK_VENUES): none is read")
+        return ok("no event market is named (DESK_VENUES): none is read")
     try:
         factory.require_installed()
     except NotConfigured as error:
-        return Check("venues", CheckStatus.WARN, f"{', '.join(named)}: httpx is missing", str(error))
+        return warn(f"{', '.join(named)}: httpx is missing", str(error))
     replay = "" if context.desk.market.clock.day is None else "; no episode asks them in a replay"
-    return Check("venues", CheckStatus.OK, f"{', '.join(named)}{replay}")
+    return ok(f"{', '.join(named)}{replay}")
 
 
 def _browser(setting: str | None) -> str:

@@ -29,7 +29,7 @@ from chordesk.models.errors import BinaryMissing, DeskError, LoginMissing, Model
 from chordesk.models.settings import Settings
 from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus, fail, ok, warn
 from chordesk.tasks.services.plan import LOOPBACK, free_ports
 from chordesk.tools.market.universe import resolve_universe
 
@@ -63,7 +63,7 @@ def server(context: CheckContext) -> Check:
         require_endpoint(settings)
     if not models or url is None:
         detail = f"{masked(str(settings.provider_url))} has a Responses API" if settings.provider == "endpoint" else ""
-        return Check("server", CheckStatus.OK, detail or "no role uses a model server")
+        return ok(detail or "no role uses a model server")
     found = [facts_now(context, model, max(ASK_SECONDS / len(models), LEAST_SECONDS)) for model in models]
     weak = dict.fromkeys(text for facts in found for text in weaknesses(facts, settings))
     status = CheckStatus.WARN if weak else CheckStatus.OK
@@ -268,13 +268,13 @@ def tools_shown(context: CheckContext) -> Check:
         change = {"provider": "rulebook", "rulebook_url": mirror.url, "role_models": "", "voice_models": ""}
         done = _turn(context, change, "doctor-tools")
     if not mirror.shown:
-        return _failed("tools", context.settings, done)
+        return _failed(context.settings, done)
     wrong = next((sorted(shown) for shown in mirror.shown if sorted(shown) != wanted), None)
     if wrong is not None:
         extra, lost = sorted(set(wrong) - set(wanted)), sorted(set(wanted) - set(wrong))
         detail = f"the model sees other tools than the role's: extra {extra}, missing {lost}"
-        return Check("tools", CheckStatus.FAIL, detail, "use the pinned openai-codex-cli-bin; unset DESK_CODEX_BINARY")
-    return Check("tools", CheckStatus.OK, f"the model sees exactly {', '.join(wanted)}")
+        return fail(detail, "use the pinned openai-codex-cli-bin; unset DESK_CODEX_BINARY")
+    return ok(f"the model sees exactly {', '.join(wanted)}")
 
 
 def model(context: CheckContext) -> Check:
@@ -293,11 +293,11 @@ def model(context: CheckContext) -> Check:
     answered = f"{asked.label(settings)} answered in {seconds:.1f} s"
     if isinstance(outcome, Completed):
         calls = "1 tool call" if len(done.calls) == 1 else f"{len(done.calls)} tool calls"
-        return Check("model", CheckStatus.OK, f"{answered}: {calls}, {_spent(done)}")
+        return ok(f"{answered}: {calls}, {_spent(done)}")
     if isinstance(outcome, Refused):
         detail = f"{answered} and declined: {outcome.text[:200]}"
-        return Check("model", CheckStatus.WARN, detail, "a refusal is final; another DESK_MODEL may help")
-    return _failed("model", settings, done, seconds)
+        return warn(detail, "a refusal is final; another DESK_MODEL may help")
+    return _failed(settings, done, seconds)
 
 
 def _spent(done: RoleRun) -> str:
@@ -316,15 +316,15 @@ def litellm(context: CheckContext) -> Check:
     used = [one for one in models_in_use(context.settings) if one.runtime == "litellm"]
     models = dict.fromkeys(model for one in used for model in one.models)
     if not models:
-        return Check("litellm", CheckStatus.OK, "no role uses it")
+        return ok("no role uses it")
     for model in models:
         every = ";".join(f"{role}=litellm:{model}" for role in ROLES)  # so that no other runtime starts
         done = _turn(context, {"role_models": every, "voice_models": ""}, "doctor-litellm")
         if isinstance(done.outcome, Failed):
             remedy = _LITELLM_REMEDIES.get(done.outcome.kind, "check DESK_ROLE_MODELS")
             detail = f"{model}: {done.outcome.kind}: {_without(done.outcome.message, remedy)}"
-            return Check("litellm", CheckStatus.FAIL, detail, remedy)
-    return Check("litellm", CheckStatus.OK, f"answered: {', '.join(models)}")
+            return fail(detail, remedy)
+    return ok(f"answered: {', '.join(models)}")
 
 
 def _turn(context: CheckContext, change: dict[str, str], name: str) -> RoleRun:
@@ -345,16 +345,16 @@ def _turn(context: CheckContext, change: dict[str, str], name: str) -> RoleRun:
         desk.close(GRACE_SECONDS)
 
 
-def _failed(name: str, settings: Settings, done: RoleRun, seconds: float | None = None) -> Check:
+def _failed(settings: Settings, done: RoleRun, seconds: float | None = None) -> Check:
     outcome = done.outcome
     if not isinstance(outcome, Failed):
-        return Check(name, CheckStatus.FAIL, f"the turn ended as {outcome.outcome}", "try again")
+        return fail(f"the turn ended as {outcome.outcome}", "try again")
     remedy = REMEDIES.get(outcome.kind, _UNEXPECTED)
     if outcome.kind == "unauthorized" and settings.provider == "codex":
         remedy = LoginMissing.remedy
     after = f" (after {seconds:.0f} s, {_spent(done)})" if seconds is not None and seconds >= SLOW_SECONDS else ""
     message = _without(outcome.message, remedy)
-    return Check(name, CheckStatus.FAIL, f"{outcome.kind}: {message}{after}", remedy)
+    return fail(f"{outcome.kind}: {message}{after}", remedy)
 
 
 def _without(message: str, remedy: str) -> str:

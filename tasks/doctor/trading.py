@@ -16,7 +16,7 @@ from chordesk.models.orders import Denied
 from chordesk.models.tables.orders import Account
 from chordesk.models.text import new_york, utc
 from chordesk.tasks.bootstrap import redis_url
-from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus, not_made
+from chordesk.tasks.doctor.check import Check, CheckContext, fail, not_made, ok, warn
 from chordesk.tasks.redis_clients import client
 from chordesk.tools.decimals import money
 from chordesk.tools.ledger import account_view
@@ -38,23 +38,23 @@ def market(context: CheckContext) -> Check:
     symbols = resolve_universe(context.settings.universe, source)
     quote = source.quote(symbols[0])
     detail = f"{source.name}: {len(symbols)} symbols; {quote.symbol} {quote.price:.2f} at {new_york(quote.at)}"
-    return Check("market", CheckStatus.OK, detail + (" (replay of old prices)" if source.clock.day is not None else ""))
+    return ok(detail + (" (replay of old prices)" if source.clock.day is not None else ""))
 
 
 def data(context: CheckContext) -> Check:
     """Check every file of the folder of own data, where there is one in use."""
     settings = context.settings
     if settings.market != "files" or settings.data is None:
-        return Check("data", CheckStatus.OK, "no folder of own data is in use (DESK_MARKET=files, DESK_DATA)")
+        return ok("no folder of own data is in use (DESK_MARKET=files, DESK_DATA)")
     report = check_folder(settings.data, settings.data_prices, 1)
     problems = report.problems
     detail = f"{report.about or settings.data}; {'; '.join(report.contents)}"
     remedy = f"`desk data check {settings.data}` names each with its file, row and column"
     if problems.errors:
-        return Check("data", CheckStatus.FAIL, f"{problems.errors} errors: {problems.of('error')[0]}", remedy)
+        return fail(f"{problems.errors} errors: {problems.of('error')[0]}", remedy)
     if problems.warnings:
-        return Check("data", CheckStatus.WARN, f"{detail}; {problems.warnings} warnings", remedy)
-    return Check("data", CheckStatus.OK, detail)
+        return warn(f"{detail}; {problems.warnings} warnings", remedy)
+    return ok(detail)
 
 
 def broker(context: CheckContext) -> Check:
@@ -63,16 +63,16 @@ def broker(context: CheckContext) -> Check:
     name = desk.broker.name
     unopened = f"{name}: not opened yet; the first run opens it with {settings.starting_cash:,.2f}"
     if not_made(context):
-        return Check("broker", CheckStatus.OK, unopened)
+        return ok(unopened)
     store.require_current(settings.database)
     with desk.store.read() as session:
         if session.get(Account, settings.account) is None:
-            return Check("broker", CheckStatus.OK, unopened)
+            return ok(unopened)
         view = account_view(session, Quotes(desk.market), settings.account)
     switch = "TRADER_LIVE=1: orders fill" if settings.trader_live else "orders end as previews"
     equity = "unknown" if view.equity is None else f"{view.equity:,.2f}"
     held = f"{len(view.positions)} positions"
-    return Check("broker", CheckStatus.OK, f"{name}: cash {view.cash:,.2f}, equity {equity}, {held}; {switch}")
+    return ok(f"{name}: cash {view.cash:,.2f}, equity {equity}, {held}; {switch}")
 
 
 def clock(context: CheckContext) -> Check:
@@ -84,11 +84,11 @@ def clock(context: CheckContext) -> Check:
     skew = _skew(context)
     if skew is not None and abs(skew) > MOST_SKEW_SECONDS:
         detail = f"{detail}; this clock is {skew:+.1f} s off the Redis host's"
-        return Check("clock", CheckStatus.WARN, detail, "let NTP set the clocks: leases and deadlines compare them")
+        return warn(detail, "let NTP set the clocks: leases and deadlines compare them")
     if following - now > dt.timedelta(days=10):
         remedy = "update exchange-calendars: no session for ten days is unlikely"
-        return Check("clock", CheckStatus.WARN, detail, remedy)
-    return Check("clock", CheckStatus.OK, detail)
+        return warn(detail, remedy)
+    return ok(detail)
 
 
 def _skew(context: CheckContext) -> float | None:
@@ -110,9 +110,9 @@ def audit_log(context: CheckContext) -> Check:
         _probe(path)
     except OSError as error:
         detail = f"{path.parent} cannot be written: {error.strerror}"
-        return Check("audit log", CheckStatus.FAIL, detail, "make it writable: each order needs its line in the log")
+        return fail(detail, "make it writable: each order needs its line in the log")
     if not_made(context):
-        return Check("audit log", CheckStatus.OK, f"{path}: nothing is on record yet")
+        return ok(f"{path}: nothing is on record yet")
     store.require_current(context.settings.database)
     return judge(path, check_logs(context.desk.store, context.settings))
 
@@ -136,48 +136,48 @@ def judge(path: Path, checked: Sequence[CheckedChain]) -> Check:
     broken = [one for one in checked if not one.whole and one not in away]
     if broken:
         problem = broken[0].reading.problems[0]
-        return Check("audit log", CheckStatus.FAIL, f"{broken[0].file or broken[0].place}: {problem}", VERIFY)
+        return fail(f"{broken[0].file or broken[0].place}: {problem}", VERIFY)
     count = sum(one.count for one in checked if one not in away)
     detail = f"{path}: {count:,} lines, whole" if count else f"{path}: nothing is on record yet"
     if away:
         detail += f"; {len(away)} more of other data folders cannot be read from here"
-        return Check("audit log", CheckStatus.WARN, detail, "`desk audit verify --with FILE` takes copies of them")
-    return Check("audit log", CheckStatus.OK, detail)
+        return warn(detail, "`desk audit verify --with FILE` takes copies of them")
+    return ok(detail)
 
 
 def protection(context: CheckContext) -> Check:
     """Check that every share has the stop that DESK_PROTECT asks for."""
     settings = context.settings
     if settings.protect == "none":
-        return Check("protection", CheckStatus.OK, "DESK_PROTECT=none: positions get no stop")
+        return ok("DESK_PROTECT=none: positions get no stop")
     well = f"DESK_PROTECT={settings.protect}: every share that is held has its stop"
     if not_made(context):
-        return Check("protection", CheckStatus.OK, well)
+        return ok(well)
     store.require_current(settings.database)
     with context.desk.store.read() as session:
         found = unprotected(session, settings)
     if not found:
-        return Check("protection", CheckStatus.OK, well)
+        return ok(well)
     listed = "; ".join(f"{row.quantity:g} {row.symbol} ({row.why})" for row in found)
     detail = f"DESK_PROTECT={settings.protect}, and without a stop: {listed}"
     remedy = "remove the reason: the trade worker places a stop each minute"
-    return Check("protection", CheckStatus.WARN, detail, remedy)
+    return warn(detail, remedy)
 
 
 def mandate(context: CheckContext) -> Check:
     """Check that real money has a mandate in force."""
     settings = context.settings
     if not settings.real_money:
-        return Check("mandate", CheckStatus.OK, f"{settings.broker} moves no real money and needs none")
+        return ok(f"{settings.broker} moves no real money and needs none")
     remedy = "a person signs one with `desk arm`; DESK_MANDATE_PUBLIC_KEY verifies it"
     if not_made(context):
-        return Check("mandate", CheckStatus.FAIL, f"no mandate was ever armed for {settings.broker}", remedy)
+        return fail(f"no mandate was ever armed for {settings.broker}", remedy)
     store.require_current(settings.database)
     with context.desk.store.read() as session:
         found = in_force(session, settings, settings.broker)
         if isinstance(found, Denied):
-            return Check("mandate", CheckStatus.FAIL, found.reason, remedy)
+            return fail(found.reason, remedy)
         used = usage_of(session, settings.broker, found.version)
     spent = f"{used.orders} of {found.max_orders} orders, {money(used.notional)} of {money(found.max_notional)} used"
     until = f"{utc(found.expires_at)}"
-    return Check("mandate", CheckStatus.OK, f"mandate {found.version} of {settings.broker} until {until}: {spent}")
+    return ok(f"mandate {found.version} of {settings.broker} until {until}: {spent}")
