@@ -16,7 +16,6 @@ from chordesk.models.tables.notifications import Notice, Notification, Notificat
 from chordesk.tasks.notifications import messages, sender
 from chordesk.tasks.notifications import sender as lease
 from chordesk.tasks.notifications.channels import channels
-from chordesk.tasks.notifications.sender import Sender
 from chordesk.tasks.notifications.wire import wires
 from tests.fakes.channel import FakeChannel
 from tests.stack import wait_for
@@ -293,13 +292,3 @@ def test_the_examples_of_the_docs_are_urls_that_apprise_reads() -> None:
     given = " ".join(f"c{number}={url}" for number, url in enumerate(urls))
     services = {wire.service for wire in wires(channels(Settings(notify_channels=given))).values()}
     assert services == {"E-Mail", "Slack", "ntfy", "Telegram", "JSON"}
-
-
-def test_a_sender_without_work_writes_nothing(floor: Floor) -> None:
-    made: Sender = floor.sender()
-    with floor.store.read() as session:
-        before = session.get_one(NotificationSender, lease.SENDER_ROW).seen_at
-    for _ in range(20):
-        made.step()
-    with floor.store.read() as session:
-        assert session.get_one(NotificationSender, lease.SENDER_ROW).seen_at == before

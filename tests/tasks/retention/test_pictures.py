@@ -106,22 +106,6 @@ def test_a_picture_that_was_given_to_a_turn_lately_stays(store: Store, settings:
     assert path.exists()
 
 
-def test_zero_keeps_pictures_for_ever(store: Store, settings: Settings) -> None:
-    path = picture(store, settings, run_of(store, 9000), b"old", 9000)
-    assert prune(store, settings.model_copy(update={"keep_artifact_days": 0.0}), utcnow()) == 0
-    assert path.exists()
-
-
-def test_many_files_are_looked_up_in_parts(store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_CHUNK", 3)
-    run_id = run_of(store, 100)
-    paths = [picture(store, settings, run_id, f"{n}".encode(), 100) for n in range(8)]
-    kept = picture(store, settings, run_of(store, None), b"kept", 100)
-    assert prune(store, settings, utcnow()) == 8
-    assert [path for path in paths if path.exists()] == []
-    assert kept.exists()
-
-
 def test_a_data_folder_is_looked_after_once_an_hour(store: Store, settings: Settings) -> None:
     prune_pictures_hourly(store, settings, utcnow())  # before the first picture there is no folder
     first = picture(store, settings, run_of(store, 100), b"first", 100)

@@ -12,12 +12,10 @@ from chordesk.tasks.retention.policy import (
     EVIDENCE,
     LASTING,
     OF_EVENTS,
-    OF_RUNS,
     OF_THREADS,
     ORDERS,
     RUN,
     SCORES,
-    owned,
     policy_of,
 )
 
@@ -48,12 +46,6 @@ def test_rows_that_refer_to_a_deleted_one_are_found_by_an_index() -> None:
                 if key.column.table.name in RUN | EVIDENCE and column.name not in leading:
                     missing.append(f"{table.name}.{column.name}")
     assert missing == []
-
-
-def test_a_row_belongs_to_the_run_of_what_it_is_part_of() -> None:
-    assert str(owned("verdict_report").run) == "verdict.run_id", "not that of the report, which may be another run's"
-    assert str(owned("tool_call").run) == "turn.run_id"
-    assert all(owned(name).run is not None for name in OF_RUNS)
 
 
 def test_each_limit_comes_from_its_setting(settings: Settings) -> None:

@@ -7,15 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sqlmodel import select
-from typer.testing import CliRunner
 
-from chordesk.models.database.store import Store
-from chordesk.models.errors import UsageError
-from chordesk.models.settings.sources import load_settings
-from chordesk.models.tables.orders import Mandate
-from chordesk.tasks.cli.root import build
-from tests.databases import make_database
 from tests.tasks.cli.running import desk
 
 LIMITS = ("--broker", "alpaca-live", "--max-notional", "25000", "--max-orders", "5", "--symbols", "aapl,MSFT")
@@ -73,35 +65,3 @@ def test_nothing_is_written_outside_the_data_folder_unless_a_path_is_given(tmp_p
     assert (home / "mandate.key").stat().st_mode & 0o777 == 0o600
     assert {path.name for path in tmp_path.iterdir()} == {"home", "person"}
     assert list(person.rglob("*")) == []
-
-
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
-        ({"--broker": "paper"}, "moves no real money"),
-        ({"--broker": "alpaca-paper"}, "moves no real money"),
-        ({"--max-notional": "lots"}, "'lots' is no amount"),
-        ({"--max-notional": "-1"}, "'-1' is no amount"),
-        ({"--max-notional": "inf"}, "'inf' is no amount"),
-        ({"--symbols": "two words"}, "is no symbol"),
-        ({"--max-orders": "0"}, "max-orders"),
-        ({"--hours": "169"}, "hours"),
-    ],
-)
-def test_senseless_terms_are_refused_and_arm_nothing(
-    changes: dict[str, str], error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DESK_HOME", str(tmp_path))
-    monkeypatch.setenv("DESK_MANDATE_KEY_FILE", str(tmp_path / "mandate.key"))
-    monkeypatch.chdir(tmp_path)
-    settings = load_settings()
-    make_database(settings.database)
-    wanted = dict(zip(LIMITS[::2], LIMITS[1::2], strict=True)) | changes
-    done = CliRunner().invoke(build(), ["arm", *(part for pair in wanted.items() for part in pair)])
-    assert done.exit_code != 0
-    assert error in done.output + str(done.exception)
-    assert isinstance(done.exception, (UsageError, SystemExit))
-    store = Store(settings.database)
-    with store.read() as session:
-        assert session.exec(select(Mandate)).all() == []
-    store.close()

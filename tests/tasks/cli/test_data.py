@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from chordesk.models.errors import SettingError, UsageError
 from chordesk.tasks.cli.root import build
 from tests.tools.market.files.folders import HEADER, sessions, walk, write_table
 
@@ -64,8 +63,3 @@ def test_programs_get_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             "message": "B has 10 bars; some figures need 61",
         }
     ]
-
-
-def test_a_folder_is_needed(folder: Path) -> None:
-    assert isinstance(run("check").exception, UsageError)
-    assert isinstance(run("check", folder / "nowhere").exception, SettingError)

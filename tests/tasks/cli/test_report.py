@@ -45,30 +45,6 @@ def test_all_formats_come_out_to_the_terminal_or_a_file(home: Path, chain: Chain
     assert json.loads(symbol.stdout)["symbol"]["symbol"] == "ACME"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "remedy"),
-    [
-        ((), "nothing to report on", "--day YYYY-MM-DD"),
-        (("x1", "--day", "2010-08-12"), "RUN and --day together", "one of RUN"),
-        (("x1",), "there is no run 'x1'", "desk runs list"),
-        (("--day", "2010-02-30"), "'2010-02-30' is no day", "YYYY-MM-DD"),
-        (("--symbol", "a*b"), "'A*B' is no symbol", "1 to 10 of A-Z"),
-        (("--symbol", "ZZZZ"), "no run of the account paper has seen ZZZZ", "there are"),
-        (("--symbol", "ACME", "--format", "pdf"), "'pdf' is no format", "md, html, json"),
-        (("--symbol", "ACME", "--out", "nosuch://x/y"), "nosuch://x/y cannot be used", "fsspec knows"),
-        (("--symbol", "ACME", "--out", "desk.toml/x.md"), "cannot be written", "another place"),
-    ],
-)  # fmt: skip
-def test_each_wrong_input_is_named_with_a_remedy(
-    home: Path, chain: Chain, arguments: tuple[str, ...], error: str, remedy: str
-) -> None:
-    done = desk(home, "report", *arguments)
-    assert done.returncode == 2 or done.returncode == 1
-    assert error in done.stderr
-    assert remedy in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_a_file_that_is_no_report_is_kept(home: Path, chain: Chain, tmp_path: Path) -> None:
     path = tmp_path / "mine.md"
     path.write_text("mine")

@@ -47,56 +47,6 @@ def test_a_test_prints_what_each_channel_answered(home: Path, far: FakeChannel) 
     assert json.loads(one.stdout) == [{"channel": "phone", "service": "JSON", "sent": True, "error": None}]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environ", "why", "remedy"),
-    [
-        (("test",), {}, "no channel of notifications is set", "set DESK_NOTIFY_CHANNELS to NAME=URL"),
-        (
-            ("test", "mail"),
-            {"CHANNELS": "phone=json://x"},
-            "there is no channel 'mail'",
-            "the channels are: phone",
-        ),
-        (
-            ("run",),
-            {"CHANNELS": "phone=nosuch://hunter2"},
-            "the channel phone: apprise cannot read its nosuch:// URL",
-            "correct it in DESK_NOTIFY_CHANNELS",
-        ),
-        (
-            ("run",),
-            {"CHANNELS": "phone=slack://hunter2"},
-            "the channel phone: apprise cannot read its slack:// URL",
-            "correct it in DESK_NOTIFY_CHANNELS",
-        ),
-        (
-            ("run",),
-            {"CHANNELS": "phone=json://x", "KINDS": "mail=halt"},
-            "DESK_NOTIFY_KINDS='mail=halt': there is no channel 'mail'",
-            "the channels are: phone",
-        ),
-        (
-            ("run",),
-            {"CHANNELS": "phone=json://x", "QUIET": "mail=22:00-07:00"},
-            "DESK_NOTIFY_QUIET='mail=22:00-07:00': there is no channel 'mail'",
-            "the channels are: phone",
-        ),
-        (("run",), {"FILE": "/nowhere/channels"}, "DESK_NOTIFY_FILE='/nowhere/channels' cannot be read", "may read"),
-        (("run",), {"FILE": "/nowhere", "CHANNELS": "a=json://x"}, "are both set", "set one of the two"),
-        (("run",), {"CHANNELS": "phone=json://x", "QUIET": "22-7"}, "are no hours", "desk config"),
-    ],
-)
-def test_each_mistake_is_one_error_with_its_remedy(
-    home: Path, arguments: tuple[str, ...], environ: dict[str, str], why: str, remedy: str
-) -> None:
-    done = desk(home, "notify", *arguments, **{f"DESK_NOTIFY_{name}": value for name, value in environ.items()})
-    assert done.returncode == 2, done.stdout
-    assert why in done.stderr
-    assert remedy in done.stderr
-    assert "hunter2" not in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_a_desk_with_a_wrong_channel_does_not_start(home: Path) -> None:
     done = desk(home, "up", DESK_NOTIFY_CHANNELS="phone=json://127.0.0.1 mail=nosuch://hunter2")
     assert done.returncode == 2, done.stdout
@@ -121,11 +71,6 @@ def test_no_url_is_shown_by_desk_config(home: Path) -> None:
     done = desk(home, "config", DESK_NOTIFY_CHANNELS="phone=ntfy://hunter2", COLUMNS="200")
     assert "notify_channels" in done.stdout
     assert "hunter2" not in done.stdout
-
-
-def test_the_record_before_anything_was_sent(home: Path) -> None:
-    assert "nothing was sent yet" in desk(home, "notify", "list").stdout
-    assert "no process has sent yet" in desk(home, "notify", "channels").stdout
 
 
 @pytest.fixture
