@@ -47,10 +47,12 @@ def code(text: object) -> str:
 
 
 def commands() -> str:
-    """Return a table of all commands, then each command's options."""
-    found = list(_walk(typer.main.get_command(build()), "desk"))
-    index = table(("command", "purpose"), ((code(_usage(path, one)), _first_line(one.help)) for path, one in found))
-    return "\n\n".join([index, *(_details(path, one) for path, one in found if _options(one))])
+    """Return a table of all commands with the names of their options; `--help` describes them."""
+    found = _walk(typer.main.get_command(build()), "desk")
+    rows = (
+        (code(_usage(path, one)), _first_line(one.help), " ".join(map(_names, _options(one)))) for path, one in found
+    )
+    return table(("command", "purpose", "options"), rows)
 
 
 def _walk(command: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -75,20 +77,8 @@ def _options(command: Any) -> list[Any]:
     return [param for param in command.params if param.param_type_name == "option" and not param.hidden]
 
 
-def _details(path: str, command: Any) -> str:
-    rows = [(code(_names(param)), param.help or "", code(_default(param))) for param in _options(command)]
-    return f"## {path}\n\n{_text(command.help)}\n\n{table(('option', 'purpose', 'default'), rows)}"
-
-
 def _names(param: Any) -> str:
-    names = "/".join([*param.opts, *param.secondary_opts])
-    return names if param.is_flag else f"{names} {param.metavar or param.name.upper()}"
-
-
-def _default(param: Any) -> str:
-    if param.is_flag:
-        return str((param.opts if param.default else param.secondary_opts or [""])[0])
-    return "" if param.default is None or callable(param.default) else str(param.default)
+    return code("/".join([*param.opts, *param.secondary_opts]))
 
 
 def _text(text: str | None) -> str:
