@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -49,10 +50,6 @@ def hold(store: Store, make_context: MakeContext) -> Hold:
     return hold
 
 
-def test_nothing_is_held(hold: Hold) -> None:
-    assert holdings(hold(("AAA", 1, 1.0), prices={"AAA": 1.0}, account="other")) == []
-
-
 def test_price_and_gain_by_symbol(hold: Hold) -> None:
     context = hold(("BBB", -10, 50.0), ("AAA", 10, 80.0), prices={"AAA": 100.0, "BBB": 45.0})
     long, short = Holding("AAA", ("AAA",), 100.0, 0.25), Holding("BBB", ("BBB",), 45.0, pytest.approx(0.1))
@@ -74,47 +71,44 @@ def test_of_contracts_alone_the_price_is_the_share_s(hold: Hold) -> None:
     assert holdings(context, only=PUT) == []
 
 
-def test_a_price_that_is_missing_is_reported(hold: Hold) -> None:
-    reason = "unknown symbol AAA"
-    shares, option = hold(("AAA", 1, 5.0), (PUT, 1, 2.0), prices={PUT: 3.0}), "AAA"
-    (found,) = holdings(shares, only=option)
-    assert (found.price, found.unrealized) == (None, None)
-    assert found.missing == (f"price: {reason}", f"unrealized: AAA has no price: {reason}")
+UNKNOWN = "unknown symbol AAA"
+NO_PRICE = f"price: {UNKNOWN}"
 
 
-def test_a_contract_without_a_price_leaves_the_share_s(hold: Hold) -> None:
-    (found,) = holdings(hold(("AAA", 1, 5.0), (PUT, 1, 2.0), prices={"AAA": 6.0}))
-    assert (found.price, found.unrealized) == (6.0, None)
-    assert found.missing == (f"unrealized: {PUT} has no price: unknown symbol {PUT}",)
-
-
-def test_a_contract_on_a_share_without_a_price(hold: Hold) -> None:
-    (found,) = holdings(hold((PUT, 1, 2.0), prices={PUT: 3.0}))
-    assert (found.price, found.unrealized, found.missing) == (None, 0.5, ("price: unknown symbol AAA",))
+@pytest.mark.parametrize(
+    ("rows", "prices", "expected"),
+    [
+        (
+            [("AAA", 1, 5.0), (PUT, 1, 2.0)],
+            {PUT: 3.0},
+            (None, None, f"price: {UNKNOWN}", f"AAA has no price: {UNKNOWN}"),
+        ),
+        ([("AAA", 1, 5.0), (PUT, 1, 2.0)], {"AAA": 6.0}, (6.0, None, f"{PUT} has no price: unknown symbol {PUT}")),
+        ([(PUT, 1, 2.0)], {PUT: 3.0}, (None, 0.5, NO_PRICE)),
+        ([("AAA", 5, 0.0)], {"AAA": 6.0}, (6.0, None, NO_COST)),
+    ],
+)
+def test_a_figure_that_is_missing_has_its_reason(
+    hold: Hold, rows: list[tuple[str, float, float]], prices: dict[str, float], expected: tuple[Any, ...]
+) -> None:
+    (found,) = holdings(hold(*rows, prices=prices), only="AAA")
+    price, gain, *missing = expected
+    assert (found.price, found.unrealized) == (price, gain)
+    assert list(found.missing) == [why if why.startswith("price") else f"unrealized: {why}" for why in missing]
 
 
 def test_a_price_of_an_earlier_session_is_not_known(hold: Hold) -> None:
     """It would show a holding that did not move."""
-    context = hold(("AAA", 1, 5.0), prices={"AAA": 6.0})
+    put = PUT.replace("AAA", "BBB")
+    context = hold(("AAA", 1, 5.0), (put, 1, 2.0), prices={"AAA": 6.0, "BBB": 100.0, put: 3.0})
     assert isinstance(context.market, Tape)
     context.market.quoted_at = context.clock.now() - dt.timedelta(days=1)
     reason = "no bar of 2010-08-12, the market's latest session; the last is of 2010-08-11"
-    (found,) = holdings(context)
+    (found,) = holdings(context, only="AAA")
     assert (found.price, found.unrealized) == (None, None)
     assert found.missing == (f"price: {reason}", f"unrealized: AAA has no price: {reason}")
-
-
-def test_a_contract_on_a_share_with_an_older_price(hold: Hold) -> None:
-    context = hold((PUT, 1, 2.0), prices={"AAA": 100.0, PUT: 3.0})
-    assert isinstance(context.market, Tape)
-    context.market.quoted_at = context.clock.now() - dt.timedelta(days=1)
-    (found,) = holdings(context)
-    assert (found.price, found.unrealized, len(found.missing)) == (None, None, 2)
-
-
-def test_a_position_without_cost_has_no_gain(hold: Hold) -> None:
-    (found,) = holdings(hold(("AAA", 5, 0.0), prices={"AAA": 6.0}))
-    assert (found.unrealized, found.missing) == (None, (f"unrealized: {NO_COST}",))
+    (option,) = holdings(context, only="BBB")
+    assert (option.price, option.unrealized, len(option.missing)) == (None, None, 2)
 
 
 def test_a_fill_of_tomorrow_has_no_cost_yet(hold: Hold, store: Store) -> None:

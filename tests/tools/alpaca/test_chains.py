@@ -14,14 +14,12 @@ from chordesk.models.contracts import Greeks
 from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured, SettingError
 from chordesk.models.settings import Settings
 from chordesk.tools.market import alpaca_chains
-from chordesk.tools.market import alpaca_chains as shapes
 from chordesk.tools.market.alpaca_chains import build
 from chordesk.tools.market.factory import require_chains
 from chordesk.tools.pricing import Terms, greeks, implied_volatility
 from tests.fakes.alpaca import Alpaca
 from tests.fakes.alpaca_options import snapshot
-from tests.tools.alpaca.conftest import KEYS, Connect
-from tests.tools.alpaca.live import APRIL, MAY
+from tests.tools.alpaca.conftest import APRIL, KEYS, MAY, Connect
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY
 
@@ -194,13 +192,6 @@ def test_a_feed_without_a_subscription_names_the_other_one(connect: Connect) -> 
     assert "DESK_OPTION_CHAINS=alpaca" in raised.value.remedy
 
 
-def test_a_share_without_options_has_an_empty_chain(connect: Connect, call: Call) -> None:
-    assert connect().chain("ZZZ", TODAY, MAY).rows == ()
-    answer = call(connect(), "option_chain_get", symbols=["ZZZ"])
-    assert not answer.has_data
-    assert answer.payload["missing"][0]["reason"] == "no contract expires in 14 to 45 days"
-
-
 @pytest.mark.parametrize("missing", sorted(KEYS))
 def test_a_missing_key_is_named(missing: str, connect: Connect, alpaca: Alpaca, tmp_path: Path) -> None:
     environ = {**KEYS, missing: ""}
@@ -212,13 +203,10 @@ def test_a_missing_key_is_named(missing: str, connect: Connect, alpaca: Alpaca, 
     assert not alpaca.options.asked
 
 
-def test_the_key_of_orders_is_no_key_of_data(connect: Connect, alpaca: Alpaca) -> None:
-    environ = {"ALPACA_API_KEY": "k", "ALPACA_SECRET_KEY": "s"}
-    with pytest.raises(NotConfigured, match="ALPACA_DATA_API_KEY and ALPACA_DATA_SECRET_KEY"):
-        connect(environ=environ).chain("AAA", TODAY, MAY)
-
-
 def test_a_wrong_key_is_refused_without_being_shown(connect: Connect) -> None:
+    of_orders = {"ALPACA_API_KEY": "k", "ALPACA_SECRET_KEY": "s"}
+    with pytest.raises(NotConfigured, match="ALPACA_DATA_API_KEY and ALPACA_DATA_SECRET_KEY"):
+        connect(environ=of_orders).chain("AAA", TODAY, MAY)
     environ = {**KEYS, "ALPACA_DATA_SECRET_KEY": "not-the-secret"}
     with pytest.raises(NotConfigured, match="Alpaca refuses the key") as raised:
         connect(environ=environ).chain("AAA", TODAY, MAY)
@@ -253,14 +241,20 @@ def test_there_are_no_chains_of_a_past_day(connect: Connect, alpaca: Alpaca) -> 
     ],
 )
 def test_an_odd_snapshot_is_a_contract_without_figures(odd: Any) -> None:
-    row = json.loads(json.dumps(shapes.row_of(PUT, odd)))
-    found = shapes.chain_row(row, None, TODAY)
+    row = json.loads(json.dumps(alpaca_chains.row_of(PUT, odd)))
+    found = alpaca_chains.chain_row(row, None, TODAY)
     assert found is not None
     assert (found.bid, found.ask, found.last, found.volume, found.iv, found.greeks) == (None,) * 6
-    assert shapes.price_of(row) is None
+    assert alpaca_chains.price_of(row) is None
 
 
-def test_names_that_are_no_contracts_are_listed_as_unread(connect: Connect, alpaca: Alpaca) -> None:
+def test_names_that_are_no_contracts_are_unread_and_a_share_without_options_has_none(
+    connect: Connect, alpaca: Alpaca, call: Call
+) -> None:
+    assert connect().chain("ZZZ", TODAY, MAY).rows == ()
+    answer = call(connect(), "option_chain_get", symbols=["ZZZ"])
+    assert not answer.has_data
+    assert answer.payload["missing"][0]["reason"] == "no contract expires in 14 to 45 days"
     alpaca.options.snapshots["AAA"]["AAA1240419P00095000"] = snapshot(1, 2, AT)
     chain = connect().chain("AAA", TODAY, APRIL)
     assert (chain.unread, len(chain.rows)) == (("AAA1240419P00095000",), 2)

@@ -1,11 +1,13 @@
-"""Figures of Apple's 126 sessions to 2010-05-05, computed once by other code and by hand."""
+"""Figures of Apple's 126 sessions to 2010-05-05, computed once by other code and by hand; and known patterns."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from chordesk.tools.charts.study import Study, study_of
-from tests.tools.charts.samples import apple, apple_market, frame_of
+from chordesk.tools.charts.study import RECENT, Pattern, Study, patterns, study_of
+from chordesk.tools.market.prices import DailyBars
+from tests.tools.charts.samples import apple, apple_market, bars_of, frame_of
 from tests.tools.conftest import Call
 
 SWINGS = "H 208.00, L 197.76, L 188.68, L 191.00, H 215.59, L 204.10, H 215.55, L 190.25, H 204.31, L 195.71, "
@@ -78,3 +80,28 @@ def test_the_tool_gives_the_same(call: Call) -> None:
     assert [one["price"] for one in row["support"]] == [227.73, 217.0967, 205.47, 196.735, 189.9767]
     assert row["fib"]["retracements"][1] == {"id": "F38.2", "price": 240.456}
     assert (row["trend"]["r2"], row["extension"]) == (0.962915, {"atr": 4.23, "risk": "high"})
+
+
+def falling(*last: tuple[float, float, float, float]) -> DailyBars:
+    """A steady fall of small candles from 100, then the given (open, high, low, close)."""
+    close = 100 - 0.5 * np.arange(60)
+    rows = [(value + 0.4, value + 0.6, value - 0.2, value) for value in close.tolist()]
+    return bars_of(*np.array([*rows, *last]).T, np.ones(60 + len(last)))
+
+
+@pytest.mark.parametrize(
+    ("candles", "name", "direction"),
+    [
+        ([(70.5, 70.6, 69.4, 69.5), (69.3, 72.1, 69.2, 72.0)], "engulfing", "bullish"),
+        ([(69.1, 69.15, 66.0, 69.05)], "doji", "undecided"),
+        ([(70.0, 73.0, 70.0, 73.0)], "marubozu", "bullish"),
+    ],
+)
+def test_a_pattern_is_found_where_it_ends(
+    candles: list[tuple[float, float, float, float]], name: str, direction: str
+) -> None:
+    bars = falling(*candles)
+    assert Pattern(bars.dates[-1], name, direction) in patterns(bars)  # type: ignore[arg-type]
+    calm = falling(*candles, *[(72.0, 72.2, 71.8, 72.1)] * RECENT)
+    assert bars.dates[-1] not in {one.date for one in patterns(calm)}, "an old pattern is not given"
+    assert not [one for one in patterns(calm) if one.name == name == "engulfing"]

@@ -1,0 +1,202 @@
+"""Backtests in numbers: sessions, closes, benchmarks, marks, hit rates, and the one sentence on them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
+from chordesk.models.tables.orders import Account, BookedSettlement
+from chordesk.tools.backtests import (
+    LEAST_SESSIONS,
+    Claim,
+    CloseTable,
+    buy_and_hold,
+    closes_of,
+    conclusion,
+    drawdown,
+    equal_weight,
+    hit_rates,
+    later_session,
+    mark_account,
+    sessions_between,
+)
+from chordesk.tools.market.clock import ReplayClock, exchange_hours
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
+from chordesk.tools.scoring.statistics import wilson
+
+DAYS = [dt.date(2010, 3, day) for day in (1, 2, 3, 4)]
+FIRST, LAST = dt.date(2010, 3, 1), dt.date(2010, 3, 12)
+NAN = float("nan")
+# Returns over one session from the first day: +10 %, 0, -10 %; over the next: -50 %, 0, +100 %.
+CLOSES = CloseTable(DAYS, ["UP", "FLAT", "DOWN"], np.array([[10, 10, 10], [11, 10, 9], [5.5, 10, 18], [5.5, NAN, 18]]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "held", "weighed"),
+    [
+        # Half of it doubles twice, half of it halves once; restored: +100 % and 0, then +100 % and -50 %.
+        ([[10, 100], [20, 100], [40, 50]], [1000, 1500, 2250], [1000, 1500, 1875]),
+        # A name without a first close is not bought, and one that stops stays at its last.
+        ([[10, NAN, 10], [20, 5, 30], [20, 50, NAN]], [1000, 2500, 2500], [1000, 2500, 2500 * (1 + 9 / 3)]),
+        ([[NAN], [NAN]], [1000, 1000], [1000, 1000]),
+    ],
+)
+def test_what_the_universe_came_to(rows: list[list[float]], held: list[float], weighed: list[float]) -> None:
+    found = CloseTable(DAYS[: len(rows)], [f"S{number}" for number in range(len(rows[0]))], np.array(rows))
+    assert buy_and_hold(found, 1000) == held
+    assert equal_weight(found, 1000) == pytest.approx(weighed)
+
+
+@given(st.lists(st.floats(1, 1e6), min_size=1, max_size=30))
+def test_the_drawdown_is_the_deepest_fall_from_an_earlier_high(values: list[float]) -> None:
+    assert 0 <= drawdown(values) < 1
+    assert drawdown(sorted(values)) == 0
+    assert drawdown([100, 120, 90, 130, 104]) == pytest.approx(0.25)
+    assert drawdown([100, None, 80]) == pytest.approx(0.2)
+
+
+def test_closes_are_those_of_the_market_on_their_days(data: ReplayData) -> None:
+    days = [dt.date(2010, 3, day) for day in (1, 2, 5)]
+    found = closes_of(ReplayMarket(data, ReplayClock(days[-1])), ["IBM", "NOPE", "KO"], days)
+    for row, day in enumerate(days):
+        then = ReplayMarket(data, ReplayClock(day))
+        assert found.table[row, [0, 2]].tolist() == [then.quote("IBM").price, then.quote("KO").price]
+    assert np.isnan(found.table[:, 1]).all()
+    found.table[0, 0] = found.table[2, 0] = np.nan  # a gap is filled by the close before it alone
+    assert np.isnan(found.carried()[0, 0])
+    assert found.carried()[2, 0] == found.table[1, 0]
+
+
+def walk(drift: float, steps: int, period: int = 2) -> list[float]:
+    """Values that drift by so much a step, and go up and down by a tenth of a percent every so many steps."""
+    moves = (0.001 if (step // period) % 2 else -0.001 for step in range(steps))
+    return list(accumulate(moves, lambda value, move: value * (1 + drift + move), initial=100.0))
+
+
+@pytest.mark.parametrize(
+    ("drift", "steps", "rules", "said"),
+    [
+        (
+            0.05,
+            LEAST_SESSIONS - 1,
+            True,
+            "Nothing can be concluded about the rulebook, which is fixed rules and no model",
+        ),
+        (0, 60, False, "No difference is shown: the desk came to"),
+        (0.01, 60, False, "came to more than chance explains"),
+        (-0.01, 60, True, "came to less than chance explains"),
+    ],
+)
+def test_a_difference_is_named_only_beyond_its_error(drift: float, steps: int, rules: bool, said: str) -> None:
+    text = conclusion(walk(drift, steps), walk(0, steps, 3), rules=rules)
+    assert said in text
+    assert ("that a model may have read about" in text) == ("chance explains" in text and not rules)
+    assert text.endswith(".")
+    assert ". " not in text, "it is one sentence"
+
+
+def test_a_step_without_a_price_is_left_out() -> None:
+    desk: list[float | None] = [*walk(0, 40)]
+    desk[5] = None
+    assert "over 38 steps" in conclusion(desk, walk(0, 40, 3), rules=True)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "day", "sessions", "expected"),
+    [
+        ("UP", DAYS[0], 1, 1.0),
+        ("FLAT", DAYS[0], 1, 0.0),
+        ("DOWN", DAYS[0], 1, 0.0),
+        ("UP", DAYS[1], 1, 0.0),
+        ("DOWN", DAYS[1], 1, 1.0),
+        ("FLAT", DAYS[2], 1, None),
+        # Where the data do not reach it.
+        ("UP", DAYS[3], 1, None),
+        ("UP", DAYS[0], 4, None),
+        ("OTHER", DAYS[0], 1, None),
+        ("UP", dt.date(2011, 1, 3), 1, None),
+    ],
+)
+def test_a_name_beats_the_median_or_does_not(symbol: str, day: dt.date, sessions: int, expected: float | None) -> None:
+    assert CLOSES.outcome(symbol, day, sessions) == expected
+
+
+def test_rates_count_claims_dates_and_what_is_open() -> None:
+    claims = [Claim("BUY", "UP", DAYS[0]), Claim("BUY", "DOWN", DAYS[1]), Claim("BUY", "UP", DAYS[1])]
+    claims += [Claim("BUY", "UP", DAYS[3]), Claim("PASS", "DOWN", DAYS[0]), Claim("HOLD", "UP", DAYS[3])]
+    buy, hold, passed = hit_rates(claims, CLOSES, 1)
+    bounds = wilson(2, 3)
+    assert bounds is not None
+    assert (buy.group, buy.n, buy.dates, buy.hits, buy.open) == ("BUY", 3, 2, 2, 1)
+    assert (buy.share, buy.low, buy.high) == (pytest.approx(2 / 3), bounds.low, bounds.high)
+    # By date: sums of deviations +1/3 and -1/3, so sqrt(2 * 2/9 / 1) / 3.
+    assert buy.error == pytest.approx((2 * 2 / 9) ** 0.5 / 3)
+    assert (passed.n, passed.hits, passed.error) == (1, 0, None)
+    assert (hold.n, hold.open, hold.share, hold.low, hold.error) == (0, 1, None, None, None)
+
+
+@pytest.mark.parametrize(("day", "stale"), [(28, []), (29, ["AAPL"])])
+def test_a_position_that_did_not_trade_is_valued_at_its_last_close_and_named(
+    data: ReplayData, store: Store, day: int, stale: list[str]
+) -> None:
+    """The data have no bar of AAPL on the 29th, and one of IBM."""
+    with store.session() as session:
+        session.add(Account(name="backtest-a", cash=1_000.0, opening_cash=1_000.0))
+        for symbol in ("AAPL", "IBM"):
+            at = dt.datetime(2010, 6, 25, 20, tzinfo=dt.UTC)
+            terms: dict[str, Any] = {"symbol": symbol, "quantity": 2.0, "price": 100.0, "settled_at": at}
+            session.add(BookedSettlement(account="backtest-a", id=symbol, kind="exercise", **terms))
+    today = dt.date(2010, 6, day)
+    market = ReplayMarket(data, ReplayClock(today))
+    with store.read() as session:
+        mark = mark_account(session, market, "backtest-a", exchange_hours().close_of(today), None)
+    closes = {symbol: float(market.bars(symbol, 5).close[-1]) for symbol in ("AAPL", "IBM")}
+    assert mark.gross == pytest.approx(2 * sum(closes.values()))
+    assert mark.equity == pytest.approx(mark.cash + mark.gross)
+    assert (mark.stale, mark.unpriced) == (stale, [])
+
+
+def test_the_sessions_between_two_days(market: ReplayMarket) -> None:
+    found = sessions_between(market, FIRST, LAST, 1)
+    assert (len(found), found[0], found[-1]) == (10, FIRST, LAST)
+    assert sessions_between(market, dt.date(2010, 2, 27), dt.date(2010, 3, 13), 1) == found  # a Saturday to another
+    assert sessions_between(market, FIRST, LAST, 5) == [FIRST, dt.date(2010, 3, 8)]
+    assert later_session(market, FIRST, 5) == dt.date(2010, 3, 8)
+    assert later_session(market, FIRST, 5000) == market.recorded()[-1]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "every", "named"),
+    [
+        (LAST, FIRST, 1, "--from 2010-03-12 is after --to 2010-03-01"),
+        (FIRST, LAST, 0, "--every 0"),
+        (dt.date(2001, 1, 1), LAST, 1, "--from 2001-01-01 is outside the data"),
+        (FIRST, dt.date(2030, 1, 1), 1, "--to 2030-01-01 is outside the data"),
+        (dt.date(2010, 3, 6), dt.date(2010, 3, 7), 1, "no session lies between 2010-03-06 and 2010-03-07"),
+    ],
+)
+def test_a_wrong_day_or_step_is_named_with_a_remedy(
+    market: ReplayMarket, first: dt.date, last: dt.date, every: int, named: str
+) -> None:
+    with pytest.raises(UsageError, match=named) as raised:
+        sessions_between(market, first, last, every)
+    assert raised.value.remedy
+
+
+def test_a_market_of_real_time_is_refused() -> None:
+    class RealTime:
+        name = "yahoo"
+
+        class clock:
+            day = None
+
+    with pytest.raises(UsageError, match="the yahoo market is in real time"):
+        sessions_between(RealTime(), FIRST, LAST, 1)  # type: ignore[arg-type]
