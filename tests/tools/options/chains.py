@@ -13,8 +13,8 @@ from chordesk.models.contracts import ChainRow, OptionChain, parse_contract
 from chordesk.models.errors import MarketError
 from chordesk.tools.market.prices import DailyBars
 from chordesk.tools.pricing import Terms, price
+from tests.tools.charts.samples import apple
 from tests.tools.market.far_market import TODAY, FarMarket, daily
-from tests.tools.pricing.bars import aapl
 
 APRIL, MAY = dt.date(2024, 4, 19), dt.date(2024, 5, 17)  # 35 and 63 days after TODAY
 
@@ -71,6 +71,7 @@ def market(rows: Mapping[str, Sequence[ChainRow]] | None = None, **changes: Any)
 
 def known_bars(symbol: str) -> DailyBars:
     """Bars whose volatilities are known, one a day up to today."""
-    columns = aapl()
-    dates = daily(symbol, np.ones(len(columns.close)).tolist()).dates
+    bars = apple().last(273)
+    dates = daily(symbol, np.ones(len(bars)).tolist()).dates
+    columns = (bars.open, bars.high, bars.low, bars.close)
     return DailyBars(symbol, dates, True, *(column.copy() for column in columns), np.full(len(dates), 100.0))

@@ -54,15 +54,10 @@ def test_a_chain_s_computed_figures_are_the_golden_ones(tmp_path: Path) -> None:
     found = contract_figures(row._replace(greeks=None), chain._replace(dividend_yield=0.009), 0.04)
     assert found.greeks is not None
     assert found.returns is not None
-    assert found.iv == pytest.approx(0.35962, abs=5e-6)
-    assert found.greeks.delta == pytest.approx(-0.21357, abs=5e-6)
-    assert found.greeks.theta == pytest.approx(-0.20632, abs=5e-6)
-    assert found.greeks.vega == pytest.approx(0.24902, abs=5e-6)
-    assert found.probability == pytest.approx(0.80044, abs=5e-6)
-    assert found.returns.roc == pytest.approx(0.011642, abs=5e-7)
-    assert found.returns.weekly == pytest.approx(0.003881, abs=5e-7)
-    assert found.returns.annual == pytest.approx(0.20235, abs=5e-6)
-    assert found.returns.break_even == pytest.approx(331.10)
+    greeks = (found.iv, found.greeks.delta, found.greeks.theta, found.greeks.vega, found.probability)
+    assert greeks == pytest.approx((0.35962, -0.21357, -0.20632, 0.24902, 0.80044), abs=5e-6)
+    assert (found.returns.roc, found.returns.weekly) == pytest.approx((0.011642, 0.003881), abs=5e-7)
+    assert (found.returns.annual, found.returns.break_even) == pytest.approx((0.20235, 331.10), abs=5e-6)
 
 
 def test_the_tools_give_the_file_s_own_greeks(tmp_path: Path, make_context: MakeContext, call: Call) -> None:
@@ -82,52 +77,52 @@ def test_greeks_are_computed_where_the_file_has_none(tmp_path: Path, call: Call)
     assert row["openInterest"] is None
 
 
-class TestTime:
-    """Only quotes of now or before, the newest day of them."""
+def test_a_later_quote_does_not_exist(tmp_path: Path) -> None:
+    folder = write(tmp_path, quoted("2026-03-25", 1.0, 1.2), quoted("2026-03-30", 9.0, 9.2))
+    own = chained(tmp_path, folder)
+    chain = own.chain("MSFT", TODAY, dt.date(2026, 12, 31))
+    assert [row.bid for row in chain.rows] == [1.0]
+    assert chain.at.date() == dt.date(2026, 3, 25)
+    assert own.option_quote(GOLDEN).price == pytest.approx(1.1)
+    with pytest.raises(MarketError, match="no option quotes of MSFT up to 2026-03-24"):
+        chained(tmp_path, folder, dt.date(2026, 3, 24)).chain("MSFT", TODAY, dt.date(2026, 12, 31))
 
-    def test_a_later_quote_does_not_exist(self, tmp_path: Path) -> None:
-        folder = write(tmp_path, quoted("2026-03-25", 1.0, 1.2), quoted("2026-03-30", 9.0, 9.2))
-        own = chained(tmp_path, folder)
-        chain = own.chain("MSFT", TODAY, dt.date(2026, 12, 31))
-        assert [row.bid for row in chain.rows] == [1.0]
-        assert chain.at.date() == dt.date(2026, 3, 25)
-        assert own.option_quote(GOLDEN).price == pytest.approx(1.1)
-        with pytest.raises(MarketError, match="no option quotes of MSFT up to 2026-03-24"):
-            chained(tmp_path, folder, dt.date(2026, 3, 24)).chain("MSFT", TODAY, dt.date(2026, 12, 31))
 
-    def test_the_age_of_the_quotes_is_stated(self, tmp_path: Path, make_context: MakeContext, call: Call) -> None:
-        context = make_context(chained(tmp_path, write(tmp_path, quoted("2026-03-25"))))
-        answer = call(context, "option_chain_get", symbols=["MSFT"]).payload
-        assert answer["chains"][0]["quotedAt"] == "2026-03-25T15:55:00-04:00"
-        reason = "its quotes are of 2026-03-25, 2 days before 2026-03-27"
-        assert {"symbol": "MSFT", "what": "quotes of today", "reason": reason} in answer["missing"]
+def test_the_age_of_the_quotes_is_stated(tmp_path: Path, make_context: MakeContext, call: Call) -> None:
+    context = make_context(chained(tmp_path, write(tmp_path, quoted("2026-03-25"))))
+    answer = call(context, "option_chain_get", symbols=["MSFT"]).payload
+    assert answer["chains"][0]["quotedAt"] == "2026-03-25T15:55:00-04:00"
+    reason = "its quotes are of 2026-03-25, 2 days before 2026-03-27"
+    assert {"symbol": "MSFT", "what": "quotes of today", "reason": reason} in answer["missing"]
 
-    @pytest.mark.parametrize(
-        ("time", "bid"),
-        [
-            ("2026-03-27 10:00:00", 5.0),  # New York's, without a zone
-            ("2026-03-27T19:54:00Z", 5.0),
-            ("2026-03-27 16:00:00", 5.0),  # the close, which 15:55 stands for
-            ("2026-03-27 00:00:00", 5.0),  # no time of day
-            ("2026-03-27 17:00:00", 1.0),
-            ("2026-03-27T20:30:00Z", 1.0),
-        ],
+
+@pytest.mark.parametrize(
+    ("time", "bid"),
+    [
+        ("2026-03-27 10:00:00", 5.0),  # New York's, without a zone
+        ("2026-03-27T19:54:00Z", 5.0),
+        ("2026-03-27 16:00:00", 5.0),  # the close, which 15:55 stands for
+        ("2026-03-27 00:00:00", 5.0),  # no time of day
+        ("2026-03-27 17:00:00", 1.0),
+        ("2026-03-27T20:30:00Z", 1.0),
+    ],
+)
+def test_a_quote_with_a_time_counts_from_it_on(tmp_path: Path, time: str, bid: float) -> None:
+    folder = write(tmp_path, quoted("2026-03-26", 1.0, 1.2), quoted(time, 5.0, 5.2))
+    (row,) = chained(tmp_path, folder).chain("MSFT", TODAY, dt.date(2026, 12, 31)).rows
+    assert row.bid == bid
+
+
+def test_of_a_day_each_contract_has_its_newest_quote(tmp_path: Path) -> None:
+    other = "MSFT260417P00340000"
+    folder = write(
+        tmp_path,
+        quoted("2026-03-27 10:00", 1.0, 1.2),
+        quoted("2026-03-27 14:00", 2.0, 2.2),
+        quoted("2026-03-27 11:00", 3.0, 3.2, other),
     )
-    def test_a_quote_with_a_time_counts_from_it_on(self, tmp_path: Path, time: str, bid: float) -> None:
-        folder = write(tmp_path, quoted("2026-03-26", 1.0, 1.2), quoted(time, 5.0, 5.2))
-        (row,) = chained(tmp_path, folder).chain("MSFT", TODAY, dt.date(2026, 12, 31)).rows
-        assert row.bid == bid
-
-    def test_of_a_day_each_contract_has_its_newest_quote(self, tmp_path: Path) -> None:
-        other = "MSFT260417P00340000"
-        folder = write(
-            tmp_path,
-            quoted("2026-03-27 10:00", 1.0, 1.2),
-            quoted("2026-03-27 14:00", 2.0, 2.2),
-            quoted("2026-03-27 11:00", 3.0, 3.2, other),
-        )
-        rows = chained(tmp_path, folder).chain("MSFT", TODAY, dt.date(2026, 12, 31)).rows
-        assert {row.contract.symbol: row.bid for row in rows} == {GOLDEN: 2.0, other: 3.0}
+    rows = chained(tmp_path, folder).chain("MSFT", TODAY, dt.date(2026, 12, 31)).rows
+    assert {row.contract.symbol: row.bid for row in rows} == {GOLDEN: 2.0, other: 3.0}
 
 
 def test_a_chain_without_the_share_s_price_takes_that_day_s_raw_close(tmp_path: Path) -> None:
@@ -158,12 +153,6 @@ def test_modelled_chains_stand_in_for_the_folder_s_own(tmp_path: Path) -> None:
     assert not isinstance(own, ChainedFiles)
     assert isinstance(own, ChainSource)
     assert own.chain("MSFT", days[-1], dt.date(2026, 12, 31)).source == "modelled"
-
-
-def test_without_a_file_of_chains_the_market_has_none(tmp_path: Path) -> None:
-    folder = write(tmp_path, PUT)
-    (folder / "chains.csv").unlink()
-    assert type(market(tmp_path, folder, TODAY)) is FilesMarket
 
 
 @pytest.mark.parametrize(
@@ -201,6 +190,7 @@ def test_parquet_chains_are_read_as_csv_is(tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     folder = write(tmp_path, PUT)
     (folder / "chains.csv").unlink()
+    assert type(market(tmp_path, folder, TODAY)) is FilesMarket, "without a file of chains it has none"
     columns = {name: [value] for name, value in zip(COLUMNS, PUT, strict=True)}
     parquet.write_table(arrow.table(columns), folder / "chains.parquet")
     (row,) = chained(tmp_path, folder).chain("MSFT", TODAY, dt.date(2026, 12, 31)).rows
@@ -213,9 +203,7 @@ TIMES = ["", " 09:31", " 15:54", " 15:56", " 16:20"]
 @settings(max_examples=examples(60), deadline=None)
 @given(
     quotes=st.lists(
-        st.tuples(
-            st.integers(0, 11), st.sampled_from(["", " 09:31", " 15:54", " 15:56", " 16:20"]), st.integers(1, 99)
-        ),
+        st.tuples(st.integers(0, 11), st.sampled_from(TIMES), st.integers(1, 99)),
         min_size=1,
         max_size=25,
         unique_by=lambda one: one[:2],

@@ -45,10 +45,14 @@ def test_the_same_rows_give_the_same_bars_quotes_and_fills(own: FilesMarket, mar
         assert (filled.price, filled.at, filled.low, filled.high) == (other.price, other.at, other.low, other.high)
     assert own.listing("AAPL") == market.listing("AAPL")
     assert own.clock.now().isoformat() == "2010-08-12T15:55:00-04:00"
-    assert isinstance(own, FillSource)
-    assert isinstance(own, ClosedSet)
-    assert isinstance(own, Incomplete)
+    assert all(isinstance(own, protocol) for protocol in (FillSource, ClosedSet, Incomplete))
     assert not isinstance(own, OptionSource)
+    assert list(own.lost(250)) == list(market.lost(250)), "sessions that no file has are lost"
+    assert len(own.lost(250)) == 6
+    with pytest.raises(NotConfigured, match=r"DESK_DATA with a file headlines\.csv"):
+        own.headlines("AAPL", 5)
+    with pytest.raises(NotConfigured, match="a data folder has no fundamentals"):
+        own.section("AAPL", "fundamentals")
 
 
 def test_a_tool_gives_the_same_figures_on_both(own: FilesMarket, market: ReplayMarket, call: Call) -> None:
@@ -69,18 +73,6 @@ def test_the_universe_is_the_folder_s_own(own: FilesMarket, tmp_path: Path, fold
     assert narrow.bars("MMM", 1).dates == [TODAY]
     with pytest.raises(MarketError, match="no universe named 'dax'"):
         own.universe("dax")
-
-
-def test_sessions_that_no_file_has_are_lost(own: FilesMarket, market: ReplayMarket) -> None:
-    assert list(own.lost(250)) == list(market.lost(250))
-    assert len(own.lost(250)) == 6
-
-
-def test_knowledge_that_no_file_gives_is_not_available(own: FilesMarket) -> None:
-    with pytest.raises(NotConfigured, match=r"DESK_DATA with a file headlines\.csv"):
-        own.headlines("AAPL", 5)
-    with pytest.raises(NotConfigured, match="a data folder has no fundamentals"):
-        own.section("AAPL", "fundamentals")
 
 
 def test_any_session_that_the_data_cover_can_be_replayed(tmp_path: Path, folder: Path, data: ReplayData) -> None:
@@ -121,44 +113,40 @@ def test_parquet_is_read_as_csv_is(tmp_path: Path, form: str, own: FilesMarket) 
     assert found.volume.tolist() == bars.volume.tolist()
 
 
-class TestPrices:
-    """DESK_DATA_PRICES: raw, adjusted, or whichever a file has."""
+THREE = sessions("2020-06-01", 3)
+BOTH = ("date", "open", "high", "low", "close", "adj close", "volume")
 
-    DAYS = sessions("2020-06-01", 3)
-    BOTH = ("date", "open", "high", "low", "close", "adj close", "volume")
 
-    def write(self, folder: Path, header: tuple[str, ...]) -> Path:
-        rows = [dict(zip(self.BOTH, (day, 98, 104, 96, 100, 50, 10), strict=True)) for day in self.DAYS]
-        write_table(folder / "bars" / "A.csv", header, [[row[name] for name in header] for row in rows])
-        return folder
-
-    @pytest.mark.parametrize(
-        ("prices", "bar", "adjusted"),
-        [("auto", (98, 104, 96, 100), False), ("raw", (98, 104, 96, 100), False), ("adjusted", (49, 52, 48, 50), True)],
-    )
-    def test_a_file_with_both_closes(self, tmp_path: Path, prices: str, bar: tuple[float, ...], adjusted: bool) -> None:
-        folder = self.write(tmp_path / "own", self.BOTH)
-        bars = market(tmp_path, folder, self.DAYS[-1], data_prices=prices).bars("A", 3)
-        assert tuple(getattr(bars, name)[-1] for name in HEADER[1:5]) == bar
-        assert bars.adjusted is adjusted
-
-    def test_a_file_without_adjusted_closes_counts_as_what_it_is_called(self, tmp_path: Path) -> None:
-        folder = self.write(tmp_path / "own", HEADER)
-        for prices, adjusted in (("auto", False), ("raw", False), ("adjusted", True)):
-            bars = market(tmp_path, folder, self.DAYS[-1], data_prices=prices).bars("A", 3)
-            assert (bars.close[-1], bars.adjusted) == (100, adjusted)
-
-    def test_adjusted_closes_alone_are_no_raw_prices(self, tmp_path: Path) -> None:
-        folder = self.write(tmp_path / "own", ("date", "adj close", "volume"))
-        bars = market(tmp_path, folder, self.DAYS[-1]).bars("A", 3)
-        assert (bars.close[-1], bars.adjusted) == (50, True)
+@pytest.mark.parametrize(
+    ("header", "prices", "bar", "adjusted"),
+    [
+        (BOTH, "auto", (98, 104, 96, 100), False),
+        (BOTH, "raw", (98, 104, 96, 100), False),
+        (BOTH, "adjusted", (49, 52, 48, 50), True),
+        # A file without adjusted closes counts as what it is called.
+        (HEADER, "auto", (98, 104, 96, 100), False),
+        (HEADER, "raw", (98, 104, 96, 100), False),
+        (HEADER, "adjusted", (98, 104, 96, 100), True),
+        (("date", "adj close", "volume"), "auto", (None, None, None, 50), True),
+        (("date", "adj close", "volume"), "raw", None, False),
+    ],
+)
+def test_prices_are_raw_adjusted_or_whichever_a_file_has(
+    tmp_path: Path, header: tuple[str, ...], prices: str, bar: tuple[float | None, ...] | None, adjusted: bool
+) -> None:
+    rows = [dict(zip(BOTH, (day, 98, 104, 96, 100, 50, 10), strict=True)) for day in THREE]
+    folder = tmp_path / "own"
+    write_table(folder / "bars" / "A.csv", header, [[row[name] for name in header] for row in rows])
+    if bar is None:
         with pytest.raises(SettingError, match=r"A\.csv: has adjusted closes alone; set DESK_DATA_PRICES to adjusted"):
-            market(tmp_path, folder, self.DAYS[-1], data_prices="raw")
-
-    def test_another_kind_of_price_is_another_version(self, tmp_path: Path) -> None:
-        folder = self.write(tmp_path / "own", self.BOTH)
-        names = {market(tmp_path, folder, self.DAYS[-1], data_prices=kind).name for kind in ("raw", "adjusted")}
-        assert len(names) == 2
+            market(tmp_path, folder, THREE[-1], data_prices=prices)
+        return
+    own = market(tmp_path, folder, THREE[-1], data_prices=prices)
+    bars = own.bars("A", 3)
+    last = [float(getattr(bars, name)[-1]) for name in HEADER[1:5]]
+    assert [None if price != price else price for price in last] == list(bar)
+    assert bars.adjusted is adjusted
+    assert (own.name == market(tmp_path, folder, THREE[-1], data_prices="auto").name) == (prices == "auto")
 
 
 class TestVersions:

@@ -25,8 +25,10 @@ from chordesk.tools.pricing import (
     written_returns,
     yang_zhang,
 )
-from tests.tools.pricing.bars import aapl
+from tests.tools.charts.samples import apple
 
+BARS = apple().last(273)
+COLUMNS = (BARS.open, BARS.high, BARS.low, BARS.close)
 # MSFT260417P00335000 on 2026-03-27, quoted 3.85 to 3.95.
 MSFT = Terms("put", 356.77, 335.0, 21 / 365, rate=0.04, dividend_yield=0.009)
 
@@ -176,18 +178,12 @@ def test_a_put_that_cash_secures() -> None:
     assert profit_probability(MSFT, 3.90, 0.35962) == pytest.approx(0.80044, abs=1e-5)
 
 
-def test_a_covered_call_earns_on_the_price_of_the_share() -> None:
+def test_returns_of_a_covered_call_and_those_that_cannot_be_known() -> None:
     found = written_returns(Terms("call", 50.0, 55.0, 30 / 365, rate=0.0), 1.0, 30)
     assert found is not None
-    assert (found.roc, found.break_even) == (0.02, 56.0)
-
-
-def test_on_the_last_day_there_is_no_return_a_week() -> None:
-    assert written_returns(MSFT, 3.90, 0) is None
-
-
-def test_a_premium_of_the_whole_strike_has_no_probability() -> None:
-    assert profit_probability(MSFT, 335.0, 0.3) is None
+    assert (found.roc, found.break_even) == (0.02, 56.0), "it earns on the price of the share"
+    assert written_returns(MSFT, 3.90, 0) is None, "on the last day there is no return a week"
+    assert profit_probability(MSFT, 335.0, 0.3) is None, "a premium of the whole strike"
 
 
 @given(near, volatilities, st.floats(0.0, 0.9))
@@ -200,32 +196,17 @@ def test_a_larger_premium_is_the_safer_one(one: Terms, volatility: float, share:
 
 
 def test_volatilities_of_known_bars() -> None:
-    bars = aapl()
-    assert yang_zhang(*bars, 20) == pytest.approx(0.328238, abs=1e-6)
-    assert figures.volatility(bars.close, 20) == pytest.approx(0.335004, abs=1e-6)
-    assert figures.volatility(bars.close, 60) == pytest.approx(0.236149, abs=1e-6)
+    assert yang_zhang(*COLUMNS, 20) == pytest.approx(0.328238, abs=1e-6)
+    assert figures.volatility(BARS.close, 20) == pytest.approx(0.335004, abs=1e-6)
+    assert figures.volatility(BARS.close, 60) == pytest.approx(0.236149, abs=1e-6)
+    assert figures.volatility_rank(BARS.close, 20, 252) == pytest.approx((0.7210, 252), abs=1e-4)
 
 
-def test_the_rank_of_known_bars() -> None:
-    assert figures.volatility_rank(aapl().close, 20, 252) == pytest.approx((0.7210, 252), abs=1e-4)
-
-
-def test_too_few_bars_have_none() -> None:
-    bars = aapl()
-    short = [column[-20:] for column in bars]
-    assert yang_zhang(*short, 20) is None
-    assert yang_zhang(*(column[-21:] for column in bars), 20) is not None
-    assert yang_zhang(*bars, 1) is None
-
-
-def test_a_hole_in_the_bars_has_none() -> None:
-    holed = [column.copy() for column in aapl()]
-    for column in holed:
-        column[-5] = np.nan
-    assert yang_zhang(*holed, 20) is None
-
-
-def test_a_flat_line_has_none_at_all() -> None:
+def test_too_few_bars_a_hole_or_a_flat_line_have_none() -> None:
+    assert yang_zhang(*(column[-20:] for column in COLUMNS), 20) is None
+    assert yang_zhang(*(column[-21:] for column in COLUMNS), 20) is not None
+    assert yang_zhang(*COLUMNS, 1) is None
+    assert yang_zhang(*(np.r_[column[:-5], np.nan, column[-4:]] for column in COLUMNS), 20) is None
     flat = np.full(40, 10.0)
     assert yang_zhang(flat, flat, flat, flat, 20) == 0.0
     assert figures.volatility_rank(flat, 20, 252) == (None, 20)
@@ -233,6 +214,5 @@ def test_a_flat_line_has_none_at_all() -> None:
 
 @given(st.floats(0.01, 1000), st.integers(0, 200))
 def test_scale_and_older_bars_do_not_count(scale: float, dropped: int) -> None:
-    bars = aapl()
-    moved = [column[dropped:] * scale for column in bars]
-    assert yang_zhang(*moved, 20) == pytest.approx(yang_zhang(*bars, 20), rel=1e-9)
+    moved = [column[dropped:] * scale for column in COLUMNS]
+    assert yang_zhang(*moved, 20) == pytest.approx(yang_zhang(*COLUMNS, 20), rel=1e-9)
