@@ -26,7 +26,7 @@ from chordesk.models.text import utc
 from chordesk.tasks.backup import databases
 from chordesk.tasks.backup.making import AUDIT, BLOBS
 from chordesk.tasks.backup.places import DATABASES, BackupPlace, Manifest
-from chordesk.tasks.reading.orders import lineage
+from chordesk.tasks.reading.chain import chain
 from chordesk.tools.orders import audit, halting
 from chordesk.tools.orders import halting as disarming
 from chordesk.tools.orders.accounts import account_names
@@ -181,10 +181,10 @@ def _verify_lineage(session: Session) -> None:
     for run_id, symbol in sorted({(run_id, symbol) for _, run_id, symbol in orders}):
         ids = {order_id for order_id, of_run, of_symbol in orders if (of_run, of_symbol) == (run_id, symbol)}
         try:
-            found = lineage(session, session.get_one(Run, run_id), symbol)
+            found = chain(session, session.get_one(Run, run_id), symbol)
         except DeskError as error:
             raise _no_lineage(min(ids), str(error.args[0])) from None
-        lost = ids - {row["order"] for row in found["orders"]}
+        lost = ids - {node.id for node in found.nodes_of("order")}
         if lost:
             raise _no_lineage(min(lost), "its decision is not there")
 

@@ -24,7 +24,7 @@ from chordesk.tasks.cli.output import console, emit, print_json, print_line, tab
 from chordesk.tasks.cli.shell import Json, opened, whoami
 from chordesk.tasks.cli.show.amounts import legs_text
 from chordesk.tasks.cli.show.orders import log_table, order_history, order_list, order_report
-from chordesk.tasks.reading.orders import list_orders, order_view
+from chordesk.tasks.reading.orders import list_orders, order_detail
 from chordesk.tasks.worker.app import WorkerNotifier
 from chordesk.tools.decimals import money, plain
 from chordesk.tools.orders.audit_reading import CheckedChain, check_logs, entries_of
@@ -193,9 +193,10 @@ def show(
     """Show an order as it stands: size, checks, preview, approval, fills, and what it rests on."""
     settings, store = opened()
     with store.read() as session:
-        found = order_view(session, by_prefix(session, Order, order))
-    entries = entries_of(check_logs(store, settings), found["order"]["id"])
-    emit({**found, "log": entries}, lambda _: order_report(found, len(entries), settings.home), as_json=as_json)
+        found = order_detail(session, by_prefix(session, Order, order))
+    entries = entries_of(check_logs(store, settings), found.order.id)
+    whole = found.model_copy(update={"log": entries})
+    emit(whole, lambda _: order_report(found, len(entries), settings.home), as_json=as_json)
 
 
 NOT_WHOLE = 1
@@ -233,9 +234,10 @@ def show_log(
     checked = _check(settings, store, also)
     if order is not None:
         with store.read() as session:
-            found = order_view(session, by_prefix(session, Order, order))
-        entries = entries_of(checked, found["order"]["id"])
-        emit({**found, "log": entries}, lambda _: order_history(found, entries), as_json=as_json)
+            found = order_detail(session, by_prefix(session, Order, order))
+        entries = entries_of(checked, found.order.id)
+        whole = found.model_copy(update={"log": entries})
+        emit(whole, lambda _: order_history(found, entries), as_json=as_json)
     else:
         lines = sorted((line for one in checked for line in one.reading.entries), key=lambda line: (line.at, line.n))
         emit(lines[-last:], log_table, as_json=as_json)

@@ -39,7 +39,7 @@ from chordesk.tasks.cli.show.runs import (
 from chordesk.tasks.cli.start import INTERRUPTED
 from chordesk.tasks.events.feed import Feed
 from chordesk.tasks.reading.boards import board_view
-from chordesk.tasks.reading.orders import lineage
+from chordesk.tasks.reading.chain import chain
 from chordesk.tasks.reading.run_details import RunDetail, detail
 from chordesk.tasks.reading.run_list import RunFilter, run_page
 from chordesk.tasks.reading.runs import newest_run
@@ -102,7 +102,7 @@ def show(
     with store.read() as session:
         row = by_prefix(session, Run, run)
         if symbol is not None:
-            emit(lineage(session, row, symbol), partial(lineage_report, home=settings.home), as_json=as_json)
+            emit(chain(session, row, symbol), partial(lineage_report, home=settings.home), as_json=as_json)
             return
         whole = detail(session, settings, row)
     emit(whole, partial(_report, settings.home), as_json=as_json)

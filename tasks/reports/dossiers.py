@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,8 @@ from chordesk.models.states import STEP_FINAL, StepState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.reading.candidates import CandidateTable, ReportCell, TableRow
-from chordesk.tasks.reading.orders import lineage
+from chordesk.tasks.reading.chain import chain
+from chordesk.tasks.reading.orders import OrderParts
 from chordesk.tasks.reading.reports import ReportDetail, ReportRow, report_detail
 from chordesk.tasks.reading.run_details import RunDetail
 from chordesk.tasks.reading.runs import ActionRow
@@ -132,18 +133,18 @@ def dossiers(found: Sources) -> list[Dossier]:
     return [_dossier(found, place, row, orders.get(row.symbol, [])) for place, row in enumerate(found.table.rows)]
 
 
-def orders_by_symbol(found: Sources) -> dict[str, list[dict[str, Any]]]:
+def orders_by_symbol(found: Sources) -> dict[str, list[OrderParts]]:
     """Return the views of a run's orders, by symbol."""
     rows = found.session.exec(
         select(Order).where(Order.run_id == found.run.id).order_by(col(Order.ordinal), col(Order.id))
     ).all()
-    by_symbol: dict[str, list[dict[str, Any]]] = {}
+    by_symbol: dict[str, list[OrderParts]] = {}
     for view in views_of(found.session, rows):
-        by_symbol.setdefault(view["order"]["symbol"], []).append(view)
+        by_symbol.setdefault(view.order.symbol, []).append(view)
     return by_symbol
 
 
-def _dossier(found: Sources, place: int, row: TableRow, orders: Sequence[Mapping[str, Any]]) -> Dossier:
+def _dossier(found: Sources, place: int, row: TableRow, orders: Sequence[OrderParts]) -> Dossier:
     past = _past(found, row.symbol)
     artifacts = [
         role_artifact(
@@ -178,7 +179,7 @@ def _dossier(found: Sources, place: int, row: TableRow, orders: Sequence[Mapping
         decision_log=[_logged(one) for one in actions],
         actions=actions,
         orders=lines,
-        lineage=list(lineage_steps(found.session, found.pages, lineage(found.session, found.run, row.symbol), orders)),
+        lineage=lineage_steps(chain(found.session, found.run, row.symbol), found.pages),
         prices=chart,
         missing=list(_missing(found, row, artifacts, chart)),
         page=found.pages.symbol(row.symbol),

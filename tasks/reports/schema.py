@@ -12,10 +12,12 @@ from pydantic import Field
 
 from chordesk.models.answers import Frozen
 from chordesk.models.settings import Settings, running_desk
+from chordesk.models.tables.orders import Fill
 from chordesk.tasks.approvals import WaitingOrder, WaitingRequest
 from chordesk.tasks.engine.budgets import Cost
 from chordesk.tasks.reading.accounts import AccountState, EquityCurve, EquityDay, LedgerRow
 from chordesk.tasks.reading.boards import BoardView
+from chordesk.tasks.reading.chain import Node
 from chordesk.tasks.reading.reports import AnalysisRow, ReportRow
 from chordesk.tasks.reading.run_details import RunDetail
 from chordesk.tasks.reading.run_list import RunRow
@@ -27,10 +29,6 @@ FORMAT: Literal["chordesk.report"] = "chordesk.report"
 VERSION: Literal[1] = 1
 
 MarkKind = Literal["hit", "verdict", "order", "fill"]
-LinkKind = Literal[
-    "hit", "candidate", "report", "verdict", "analysis", "forecast", "decision", "preview", "order", "approval",
-    "fill", "protection",
-]  # fmt: skip
 
 
 class MissingItem(Gap):
@@ -79,19 +77,10 @@ class Totals(Frozen):
     roles: list[RoleTotal]
 
 
-class LineageStep(Frozen):
-    """One step of the way from a screen hit to a fill. id: of the row, null where it has none of its own; label: text
-    of whatever origin; at: real time at which it came about, null where that is not kept. turn_id: of the desk's record
-    of the turn; codex_turn_id, thread_id: the runtime's own. page: its address on the desk's page."""
+class LineageStep(Node):
+    """One step of the way from a screen hit to a fill. page: its address on the desk's page."""
 
-    kind: LinkKind
-    id: str | None
-    label: str
-    at: dt.datetime | None
-    turn_id: str | None = None
-    codex_turn_id: str | None = None
-    thread_id: str | None = None
-    thread_reason: str | None = None
+    facts: dict[str, Any] = Field(default={}, exclude=True)
     page: str | None = None
 
 
@@ -163,17 +152,6 @@ class RoleArtifact(ReportRow):
     page: str | None
 
 
-class FillLine(Frozen):
-    """A fill. price a share in account currency; at: market time."""
-
-    id: str
-    side: str
-    quantity: float
-    price: float
-    commission: float
-    at: dt.datetime
-
-
 class OrderLine(Frozen):
     """An order with all that came of it. price, notional, payload_hash: of its preview, null before it. denied: why it
     was denied; approval: how a person decided, or that one has to."""
@@ -194,7 +172,7 @@ class OrderLine(Frozen):
     notional: float | None
     payload_hash: str | None
     approval: str | None
-    fills: list[FillLine]
+    fills: list[Fill]
     market_at: dt.datetime
     page: str | None
 

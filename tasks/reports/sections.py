@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session
 
 from chordesk.models.errors import DeskError
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Turn
 from chordesk.tasks.engine.budgets import Cost
-from chordesk.tasks.reading.orders import order_view
+from chordesk.tasks.reading.chain import Chain, Node, approval_label, denial
+from chordesk.tasks.reading.orders import OrderParts, order_parts
 from chordesk.tasks.reading.run_details import RunDetail, Timeline, TimelineTurn
 from chordesk.tasks.reading.run_list import RunRow
 from chordesk.tasks.reading.symbols import Gap, candles
 from chordesk.tasks.reports.schema import (
     ChartMark,
-    FillLine,
     LineageStep,
-    LinkKind,
     MissingItem,
     OrderLine,
     PageLinks,
@@ -34,68 +30,44 @@ from chordesk.tasks.reports.schema import (
 from chordesk.tools.registry import ToolContext
 
 
-def order_line(found: Mapping[str, Any], pages: PageLinks) -> OrderLine:
-    """Return an order, as `order_view` has it, in one line."""
-    row, preview = found["order"], found["preview"] or {}
-    return OrderLine(
-        **{name: row[name] for name in (
-            "id", "run_id", "symbol", "action", "side", "quantity", "contract", "order_type", "limit_price",
-            "stop_price", "state", "market_at",
-        )},
-        denied=_denied(row),
-        price=preview.get("price"),
-        notional=preview.get("notional"),
-        payload_hash=preview.get("payload_hash"),
-        approval=_approval(found["approval"]),
-        fills=[
-            FillLine(**{name: one[name] for name in ("id", "side", "quantity", "price", "commission")},
-                     at=one["filled_at"])
-            for one in found["fills"]
-        ],
-        page=pages.order(row["id"]),
-    )  # fmt: skip
+def order_line(found: OrderParts, pages: PageLinks) -> OrderLine:
+    """Return an order in one line."""
+    order, preview = found.order, found.preview
+    return OrderLine.of(
+        order,
+        denied=denial(order),
+        price=preview.price if preview else None,
+        notional=preview.notional if preview else None,
+        payload_hash=preview.payload_hash if preview else None,
+        approval=approval_label(found.approval) if found.approval else None,
+        fills=found.fills,
+        page=pages.order(order.id),
+    )
 
 
-def views_of(session: Session, orders: Sequence[Order]) -> list[dict[str, Any]]:
-    """Return the view of each order."""
-    return [order_view(session, order) for order in orders]
+def views_of(session: Session, orders: Sequence[Order]) -> list[OrderParts]:
+    return [order_parts(session, order) for order in orders]
 
 
-def order_steps(found: Mapping[str, Any], pages: PageLinks) -> Iterator[LineageStep]:
-    """Yield the steps from the decision to the fills of an order, as `order_view` has it."""
-    decision, row, preview, approval = (found[name] for name in ("decision", "order", "preview", "approval"))
-    why = f": {decision['why']}" if decision["why"] else ""
-    yield LineageStep(
-        kind="decision", id=decision["decision"], label=f"{decision['status']} by {decision['author']}{why}",
-        at=decision["at"], turn_id=decision["turn"], codex_turn_id=decision["codex_turn"],
-        thread_id=decision["thread"], page=pages.turn(decision["turn"]),
-    )  # fmt: skip
-    denied = f", denied: {text}" if (text := _denied(row)) else ""
-    size = f" {row['quantity']:g}" if row["quantity"] is not None else ""
-    label = f"{row['action']} {row['side'] or ''}{size} {row['contract'] or row['symbol']}: {row['state']}{denied}"
-    if preview is not None:
-        yield LineageStep(
-            kind="preview", id=preview["id"], at=preview["created_at"], page=pages.order(row["id"]),
-            label=f"at {preview['price']:g}, notional {preview['notional']:,.2f}, hash {preview['payload_hash'][:16]}",
-        )  # fmt: skip
-    yield LineageStep(
-        kind="order", id=row["id"], label=label, at=row["created_at"], page=pages.order(row["id"])
-    )  # fmt: skip
-    if approval is not None:
-        yield LineageStep(
-            kind="approval", id=approval["id"], label=_approval(approval) or "", at=approval["decided_at"],
-            page=pages.order(row["id"]),
-        )  # fmt: skip
-    for fill in found["fills"]:
-        yield LineageStep(
-            kind="fill", id=fill["id"], label=f"{fill['side']} {fill['quantity']:g} at {fill['price']:g}",
-            at=fill["created_at"], page=pages.order(row["id"]),
-        )  # fmt: skip
-    for stop in found["protected_by"]:
-        label = f"{stop['side']} {stop['order_type']} of {stop['quantity'] or 0:g}: {stop['state']}"
-        yield LineageStep(
-            kind="protection", id=stop["id"], label=label, at=stop["created_at"], page=pages.order(stop["id"])
-        )
+def lineage_steps(found: Chain, pages: PageLinks) -> list[LineageStep]:
+    """Return the steps in the order in which they rest on each other, without the signals that forecasts cite."""
+    return [LineageStep(**dict(node), page=_page(found, node, pages)) for node in found.nodes if node.kind != "signal"]
+
+
+def _page(found: Chain, node: Node, pages: PageLinks) -> str | None:
+    match node.kind:
+        case "candidate":
+            return pages.run(found.run_id)
+        case "report":
+            return pages.report(node.id)
+        case "verdict":
+            return pages.verdict(node.id)
+        case "order" | "protection":
+            return pages.order(node.id)
+        case "preview" | "approval" | "fill":
+            return pages.order(node.facts["order_id"])
+        case _:
+            return pages.turn(node.turn_id)
 
 
 def order_marks(lines: Sequence[OrderLine]) -> Iterator[ChartMark]:
@@ -107,79 +79,9 @@ def order_marks(lines: Sequence[OrderLine]) -> Iterator[ChartMark]:
         yield ChartMark(kind="order", at=one.market_at, label=label, price=price, run_id=one.run_id)
         for fill in one.fills:
             yield ChartMark(
-                kind="fill", at=fill.at, label=f"{fill.side} {fill.quantity:g}",
+                kind="fill", at=fill.filled_at, label=f"{fill.side} {fill.quantity:g}",
                 price=fill.price if one.contract is None else None, run_id=one.run_id,
             )  # fmt: skip
-
-
-def _denied(row: Mapping[str, Any]) -> str | None:
-    return f"{row['denial_code']}: {row['denial_reason']}" if row["denial_code"] else None
-
-
-def _approval(row: Mapping[str, Any] | None) -> str | None:
-    if row is None:
-        return None
-    by = f" by {row['decided_by']}" if row["decided_by"] else ""
-    why = f": {row['why']}" if row["why"] else ""
-    return f"{row['state']}{by}{why}"
-
-
-def lineage_steps(
-    session: Session, pages: PageLinks, found: Mapping[str, Any], orders: Sequence[Mapping[str, Any]]
-) -> Iterator[LineageStep]:
-    """Yield the steps in the order in which they rest on each other. found: as `lineage` has it; orders: as
-    `order_view` has them."""
-    rows = [*found["hits"], *found["reports"], *found["forecasts"], *([found["analysis"]] if found["analysis"] else [])]
-    ended = _ended(session, {row["turn"] for row in rows if row["turn"] is not None})
-    for row in found["hits"]:
-        yield _of_turn("hit", None, f"{row['lens']} ({row['confidence']}): {row['thesis']}", row, ended, pages)
-    verdict = found["verdict"]
-    if verdict is not None:
-        label = f"{verdict['origin']}, rank {verdict['rank']}"
-        yield LineageStep(kind="candidate", id=verdict["candidate"], label=label, at=None, page=pages.run(found["run"]))
-    for row in found["reports"]:
-        label = f"{row['role']}: {row['verdict'] or row['status']} ({row['confidence'] or 'no confidence'})"
-        yield _of_turn("report", row["report"], label, row, ended, pages, pages.report(row["report"]))
-    if verdict is not None and verdict["verdict"] is not None:
-        yield LineageStep(
-            kind="verdict", id=verdict["verdict"], label=f"{verdict['rating']} ({verdict['confidence']})", at=None,
-            page=pages.verdict(verdict["verdict"]),
-        )  # fmt: skip
-    if (row := found["analysis"]) is not None:
-        label = f"{row['strategy']}: {row['recommendation']} {row['contract'] or ''}".rstrip()
-        yield _of_turn("analysis", row["analysis"], label, row, ended, pages)
-    for row in found["forecasts"]:
-        label = f"{row['voice']}, round {row['round']}: {row['probability']:.0%} on {row['text']}"
-        yield _of_turn("forecast", row["forecast"], label, row, ended, pages)
-    for order in orders:
-        yield from order_steps(order, pages)
-
-
-def _ended(session: Session, ids: set[str]) -> dict[str, dt.datetime]:
-    rows = session.exec(select(Turn.id, Turn.finished_at).where(col(Turn.id).in_(ids))).all()
-    return dict(list(rows))
-
-
-def _of_turn(
-    kind: LinkKind,
-    id_: str | None,
-    label: str,
-    row: Mapping[str, Any],
-    ended: Mapping[str, dt.datetime],
-    pages: PageLinks,
-    page: str | None = None,
-) -> LineageStep:
-    return LineageStep(
-        kind=kind,
-        id=id_,
-        label=label,
-        at=ended.get(row["turn"]),
-        turn_id=row["turn"],
-        codex_turn_id=row["codex_turn"],
-        thread_id=row["thread"],
-        thread_reason=row.get("thread_reason"),
-        page=page or pages.turn(row["turn"]),
-    )
 
 
 SESSIONS = 245  # a year of the exchange, about

@@ -22,7 +22,7 @@ from chordesk.models.settings.running_desk import Standing
 from chordesk.models.settings.schema import Lens
 from chordesk.models.states import TradingState
 from chordesk.models.tables.board import EventPosition, Forecast, Question
-from chordesk.models.tables.orders import Approval, Fill, Order, Preview
+from chordesk.models.tables.orders import Order, Preview
 from chordesk.models.tables.runs import Report, Run, ToolCall, Turn, Verdict, VerdictReport, research_run
 from chordesk.tools.scoring.verdict_calibration import odds_of_run
 
@@ -301,42 +301,9 @@ class TurnDetail(Frozen):
     tool_calls: list[ToolCall]
 
 
-class Lineage(Frozen):
-    """The lineage of one symbol in a run: orders, verdict, analysis, reports with their threads, voices' forecasts with
-    their citations and signals, screen hits."""
-
-    run: str
-    source_run: str | None
-    symbol: str
-    orders: list[dict[str, Any]]
-    verdict: dict[str, Any] | None
-    analysis: dict[str, Any] | None
-    reports: list[dict[str, Any]]
-    forecasts: list[dict[str, Any]]
-    hits: list[dict[str, Any]]
-
-
 class OrderRow(Frozen):
     order: Order
     preview: Preview | None
-
-
-class OrderDetail(Frozen):
-    """An order with its lineage. protected_by: the orders that protect its position. log: its lines in the audit log,
-    if they were requested."""
-
-    order: Order
-    preview: Preview | None
-    approval: Approval | None
-    protected_by: list[Order]
-    fills: list[Fill]
-    decision: dict[str, Any]
-    verdict: dict[str, Any] | None
-    analysis: dict[str, Any] | None
-    reports: list[dict[str, Any]]
-    forecasts: list[dict[str, Any]]
-    hits: list[dict[str, Any]]
-    log: list[dict[str, Any]] | None = None
 
 
 class QuestionVerdict(Frozen):

@@ -6,6 +6,7 @@ import re
 
 from chordesk.tasks.web.page.assets import STATIC
 from tests.browser.kit import DeskPage
+from tests.tasks.views.chain import parts
 
 # All views that have no parameters.
 _MENU = re.findall(r"path: '([^':]+)'", (STATIC / "views.js").read_text(encoding="utf-8"))
@@ -18,7 +19,7 @@ def all_ways(desk: DeskPage) -> list[str]:
     with desk.service.client() as client:
         (waiting, *_) = client.get("/orders", params={"state": "approval_pending"}).json()
         order = waiting["order"]["id"]
-        decision = client.get(f"/orders/{order}").json()["decision"]
+        (decision,) = parts(client.get(f"/orders/{order}").json()["chain"], "decision")
         question = client.get(f"/runs/{record.episode}/board").json()["questions"][0]["id"]
         (resolved, *_) = client.get("/questions", params={"state": "resolved"}).json()
         screen = client.get(f"/runs/{record.backtest}").json()["backtest"]["rows"][0]["screen_run_id"]
@@ -34,8 +35,8 @@ def all_ways(desk: DeskPage) -> list[str]:
         f"/reports/{row['cells']['risk']['report_id']}",
         f"/verdicts/{row['verdict']['id']}",
         f"/orders/{order}",
-        f"/threads/{decision['thread']}",
-        f"/turns/{decision['turn']}",
+        f"/threads/{decision['thread_id']}",
+        f"/turns/{decision['turn_id']}",
         "/accounts/paper",
         f"/accounts/{record.account}",
         f"/board/{record.episode}",

@@ -27,7 +27,7 @@ from chordesk.tasks.cli.show import amounts
 from chordesk.tasks.cli.show.amounts import count_text, units_text
 from chordesk.tasks.cli.show.results import analyses_report, backtest_report, portfolio_research, tally_report
 from chordesk.tasks.engine import kinds
-from chordesk.tasks.reading.orders import by_code
+from chordesk.tasks.reading.chain import by_code
 from chordesk.tasks.reading.run_details import ArtifactRow, AttemptRow, ConversationRow, WrittenDocument
 from chordesk.tasks.reading.run_list import RunRow
 from chordesk.tasks.reading.runs import ActionRow, CandidateRow, Portfolio, Progress, RunView

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -29,7 +28,7 @@ from chordesk.tasks.reading.order_checks import (
     limits_view,
     order_checks,
 )
-from chordesk.tasks.reading.orders import OrderGraph, list_orders, order_graph, order_view
+from chordesk.tasks.reading.orders import OrderDetail, list_orders, order_detail
 from chordesk.tasks.web.context import Context, ServiceContext
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
 from chordesk.tasks.web.schemas import (
@@ -44,7 +43,6 @@ from chordesk.tasks.web.schemas import (
     IdFilter,
     Limit,
     Offset,
-    OrderDetail,
     OrderRow,
     ResumeBody,
     ResumeReport,
@@ -80,14 +78,14 @@ def orders(
 
 @router.get("/orders/{order_id}", tags=["orders"])
 def order(context: Context, order_id: Id, log: bool = False) -> OrderDetail:
-    """Show an order: size, checks, preview, approval, fills, and its lineage. log: add its lines in the audit log,
-    which is read and checked as a whole."""
+    """Show an order: size, preview, approval, fills, and the chain that leads to it. log: add its lines in the audit
+    log, which is read and checked as a whole."""
     with context.store.read() as session:
-        found = order_view(session, by_prefix(session, Order, order_id))
+        found = order_detail(session, by_prefix(session, Order, order_id))
     if not log:
-        return OrderDetail.model_validate(found)
-    lines = entries_of(check_logs(context.store, context.settings), found["order"]["id"])
-    return OrderDetail.model_validate({**found, "log": [dataclasses.asdict(line) for line in lines]})
+        return found
+    lines = entries_of(check_logs(context.store, context.settings), found.order.id)
+    return found.model_copy(update={"log": lines})
 
 
 @router.get("/orders/{order_id}/checks", tags=["orders"])
@@ -110,13 +108,6 @@ def _market_of(context: ServiceContext, run_id: str) -> MarketData:
     account = context.desk.account_market()
     market = context.desk.market_of(run_id, instead=account)
     return account if market.clock.now() <= account.clock.now() else market
-
-
-@router.get("/orders/{order_id}/graph", tags=["orders"])
-def graph(context: Context, order_id: Id) -> OrderGraph:
-    """Show an order's lineage as nodes and edges: threads, turns, hits, reports, verdict, decision, order, fills."""
-    with context.store.read() as session:
-        return order_graph(session, by_prefix(session, Order, order_id))
 
 
 @router.get("/limits", tags=["orders"])

@@ -17,7 +17,7 @@ from chordesk.models.states import RunState
 from chordesk.models.tables.runs import Artifact, Run, Turn
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.reading.candidates import CandidateTable, Funnel, candidate_table, funnel
-from chordesk.tasks.reading.orders import lineage
+from chordesk.tasks.reading.chain import Chain, chain
 from chordesk.tasks.reading.reports import (
     ReportDetail,
     ReportRow,
@@ -41,7 +41,6 @@ from chordesk.tasks.web.schemas import (
     Id,
     IdFilter,
     Limit,
-    Lineage,
     Offset,
     ResearchRequest,
     RunRequest,
@@ -157,10 +156,10 @@ def run_verdicts(context: Context, run_id: Id) -> list[VerdictRow]:
 
 
 @router.get("/runs/{run_id}/lineage/{symbol}")
-def run_lineage(context: Context, run_id: Id, symbol: Ticker) -> Lineage:
-    """Show the lineage of a symbol's orders, back to the screen hit."""
+def run_lineage(context: Context, run_id: Id, symbol: Ticker) -> Chain:
+    """Show what led from a symbol's screen hits to its orders and fills, as nodes and edges."""
     with context.store.read() as session:
-        return Lineage.model_validate(lineage(session, by_prefix(session, Run, run_id), symbol))
+        return chain(session, by_prefix(session, Run, run_id), symbol)
 
 
 @router.get("/runs/{run_id}/turns", tags=["turns"])

@@ -24,7 +24,7 @@ from chordesk.models.errors import DatabaseDown
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.orders import Account, Order
 from chordesk.models.tables.runs import Run, Turn
-from chordesk.tasks.reading.orders import lineage
+from chordesk.tasks.reading.chain import chain as read_chain
 from chordesk.tasks.reading.runs import progress, view
 from chordesk.tasks.workflows.research import open_research
 from tests.builders import MARKET_NOW, a_report, a_run, a_step, a_turn
@@ -138,7 +138,7 @@ def test_the_chain_of_an_order_and_the_view_of_its_run(store: Store) -> None:
         chain = a_chain(session)
     with store.read() as session:
         run = by_prefix(session, Run, chain.run_id[:20])
-        found = lineage(session, run, "ACME")
+        found = read_chain(session, run, "ACME")
         seen, whole = progress(session, run.id), view(session, run)
     assert chain.ids_of(found) == chain.expected()
     assert (seen.turns, seen.candidates) == (chain.turns, {"BUY": 2})
@@ -155,12 +155,12 @@ def test_research_runs_whole(postgres_url: str, store: Store) -> None:
         wait_for(lambda: _state(store, run.id) in RUN_FINAL, "the run ends")
     with store.read() as session:
         whole = view(session, session.get_one(Run, run.id))
-        found = lineage(session, session.get_one(Run, run.id), "IBM")
+        found = read_chain(session, session.get_one(Run, run.id), "IBM")
         assert whole.summary["turns"] == progress(session, run.id).turns
     assert (whole.state, whole.notes) == (RunState.DONE, [])
     assert {row.symbol: bool(row.tools and row.tokens) for row in whole.candidates} == {"IBM": True, "GE": True}
     assert all(row.verdict for row in whole.candidates)
-    assert {row["thread"] is not None for row in found["reports"]} == {True}
+    assert {row.thread_id is not None for row in found.nodes_of("report")} == {True}
 
 
 def _state(store: Store, run_id: str) -> str:

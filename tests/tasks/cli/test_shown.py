@@ -37,7 +37,8 @@ from chordesk.tasks.cli.show.runs import (
     run_list,
     run_report,
 )
-from chordesk.tasks.reading.orders import lineage, list_orders, order_view
+from chordesk.tasks.reading.chain import chain
+from chordesk.tasks.reading.orders import list_orders, order_detail
 from chordesk.tasks.reading.reports import AnalysisOrder, AnalysisRow, AnalystText
 from chordesk.tasks.reading.run_details import AttemptRow, ConversationRow
 from chordesk.tasks.reading.run_list import RunFilter, run_page
@@ -121,7 +122,7 @@ class Books:
     def shown_order(self) -> tuple[RenderableType, RenderableType]:
         """The order as it stands, and its history."""
         with self.store.read() as session:
-            found = order_view(session, session.get_one(Order, self.chain.order_id))
+            found = order_detail(session, session.get_one(Order, self.chain.order_id))
         log = entries_of(check_logs(self.store, self.settings), self.chain.order_id)
         return order_report(found, len(log)), order_history(found, log)
 
@@ -154,20 +155,22 @@ def lineages(books: Books) -> RenderableType:
     """From the order down to the hit, of an option too; and a candidate without a verdict, a stance or a hit."""
     with books.store.session() as session:
         run = session.get_one(Run, books.chain.run_id)
-        whole = lineage_report(lineage(session, run, "ACME"))
+        whole = lineage_report(chain(session, run, "ACME"))
         order = session.get_one(Order, books.chain.order_id)
         order.contract, order.side, order.quantity = "ACME101016P00060000", "sell", 2.0
         session.flush()
-        option = lineage_report({**lineage(session, run, "ACME"), "reports": [], "hits": []})
+        short = chain(session, run, "ACME")
+        nodes = [node for node in short.nodes if node.kind not in ("report", "hit")]
+        option = lineage_report(short.model_copy(update={"nodes": nodes}))
         other = a_run(session)
         a_candidate(session, other, "GE", origin="manual")
-        found = lineage(session, other, "GE")
-        none = {
-            "role": "quick", "status": "no_data", "verdict": None, "confidence": None, "run": other.id, "tools": 1,
-            "tokens": 7, "reason": "no data from signals_get", "author": "m", "summary": "word " * 60, "turn": None,
-        }  # fmt: skip
-        failed = {**none, "role": "risk", "status": "failed", "reason": "deadline: too slow"}
-        return Group(whole, "", option, "", lineage_report({**found, "reports": [none, failed]}))
+        reasons = {"quick": ("no_data", "no data from signals_get"), "risk": ("failed", "deadline: too slow")}
+        for report in session.exec(select(Report).where(Report.run_id == run.id, Report.symbol == "ACME")):
+            report.status, report.reason = reasons[report.role]
+            report.verdict, report.confidence, report.summary = None, None, "word " * 60
+        session.flush()
+        without = lineage_report(chain(session, run, "ACME"))
+        return Group(whole, "", option, "", lineage_report(chain(session, other, "GE")), "", without)
 
 
 def orders(books: Books) -> RenderableType:
@@ -177,8 +180,7 @@ def orders(books: Books) -> RenderableType:
         denied.measured, denied.limit_text = "3 hours", "24 hours"
         session.flush()
         listed = order_list(list_orders(session, None, None, None, 10))
-        refused = order_report(order_view(session, denied), 0)
-    terms: dict[str, Any] = {"limit_price": None, "stop_price": None, "trail_percent": None, "time_in_force": "day"}
+        refused = order_report(order_detail(session, denied), 0)
     kinds: list[dict[str, Any]] = [
         {"order_type": "market"}, {"order_type": None}, {"order_type": "limit", "limit_price": 99.5},
         {"order_type": "stop", "stop_price": 92, "time_in_force": "gtc"},
@@ -186,7 +188,7 @@ def orders(books: Books) -> RenderableType:
         {"order_type": "trailing_stop", "stop_price": 95, "trail_percent": 5.0},
     ]  # fmt: skip
     sizes = [(1e6, None), (1.0, None), (0.5, None), (12.0, "AN101016C00062500"), (2.0, "no contract")]
-    words = [terms_text({**terms, **kind}) for kind in kinds] + [size_text(*size) for size in sizes]
+    words = [terms_text(Order(**kind)) for kind in kinds] + [size_text(*size) for size in sizes]
     stands, history = books.shown_order()
     return Group(listed, "", stands, "", history, "", refused, "", *words)
 

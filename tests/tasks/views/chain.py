@@ -46,17 +46,26 @@ class Chain:
         }
 
     @staticmethod
-    def ids_of(found: dict[str, Any]) -> dict[str, Any]:
+    def ids_of(found: Any) -> dict[str, Any]:
         """Return the ids of a lineage, in the form of `expected`."""
+        decisions, previews = parts(found, "decision"), parts(found, "preview")
+        hashes = {row["order_id"]: row["payload_hash"] for row in previews}
+        (decision,) = decisions or [{"id": None, "thread_id": None}]
         return {
             "orders": [
-                (row["order"], row["payload_hash"], row["decision"], row["verdict"], row["thread"])
-                for row in found["orders"]
+                (row["id"], hashes.get(row["id"]), decision["id"], row["verdict_id"], decision["thread_id"])
+                for row in parts(found, "order")
             ],
-            "verdict": found["verdict"]["verdict"],
-            "reports": [(row["role"], row["thread"], row["tools"]) for row in found["reports"]],
-            "hits": [(row["lens"], row["thread"]) for row in found["hits"]],
+            "verdict": parts(found, "verdict")[0]["id"],
+            "reports": [(row["role"], row["thread_id"], len(row["calls"])) for row in parts(found, "report")],
+            "hits": [(row["lens"], row["thread_id"]) for row in parts(found, "hit")],
         }
+
+
+def parts(found: Any, kind: str) -> list[dict[str, Any]]:
+    """Return the nodes of a kind, of a chain as read or as JSON, each with its facts beside its own fields."""
+    nodes = found["nodes"] if isinstance(found, dict) else [node.model_dump() for node in found.nodes]
+    return [{**node, **node["facts"]} for node in nodes if node["kind"] == kind]
 
 
 def a_chain(session: Session) -> Chain:

@@ -14,11 +14,11 @@ from chordesk.models.tables.orders import Preview
 from chordesk.models.tables.runs import Artifact, Run, Step, ToolCall, Turn, VerdictReport
 from chordesk.tasks.cli.show.orders import lineage_report
 from chordesk.tasks.cli.show.runs import artifacts_report
-from chordesk.tasks.reading.orders import lineage
+from chordesk.tasks.reading.chain import chain as read_chain
 from chordesk.tasks.reading.run_details import artifacts
 from tests.builders import a_candidate, a_run, a_turn
 from tests.tasks.cli.console import rendered
-from tests.tasks.views.chain import Chain, a_trade
+from tests.tasks.views.chain import Chain, a_trade, parts
 
 
 def run_of(session: Session, chain: Chain) -> Run:
@@ -26,24 +26,33 @@ def run_of(session: Session, chain: Chain) -> Run:
 
 
 def test_the_whole_chain_and_nothing_else(session: Session, chain: Chain) -> None:
-    found = lineage(session, run_of(session, chain), " acme ")
+    found = read_chain(session, run_of(session, chain), " acme ")
     assert chain.ids_of(found) == chain.expected()
-    assert (found["run"], found["source_run"], found["symbol"]) == (chain.run_id, None, "ACME")
-    assert {row["author"] for row in (*found["orders"], *found["reports"], *found["hits"])} == {
-        "rulebook (rules, no model)"
-    }
+    assert (found.run_id, found.source_run, found.symbol) == (chain.run_id, None, "ACME")
+    made = [row for kind in ("decision", "report", "hit") for row in parts(found, kind)]
+    assert {row["author"] for row in made} == {"rulebook (rules, no model)"}
+    assert [(row["kind"], row["label"]) for row in made[:2]] == [
+        ("decision", "completed by rulebook (rules, no model): ACME is good"), ("report", "quick: CONFIRMED (high)"),
+    ]  # fmt: skip
+    ids = {node.id for node in found.nodes}
+    assert all({edge.source, edge.target} <= ids for edge in found.edges)
+    causes = {node.id: {edge.source for edge in found.edges if edge.target == node.id} for node in found.nodes}
+    (candidate,), reports = parts(found, "candidate"), parts(found, "report")
+    assert causes[candidate["id"]] == {row["id"] for row in parts(found, "hit")}
+    assert causes[chain.verdict_id] == {row["id"] for row in reports}
+    assert causes[chain.order_id] == {chain.decision_id}
 
 
 def test_a_report_names_the_pictures_that_its_turns_were_given(session: Session, chain: Chain) -> None:
     """Those of all turns of its step, a repair's too, each file once; another report's are not among them."""
-    found = lineage(session, run_of(session, chain), "ACME")
-    assert [row["pictures"] for row in found["reports"]] == [[], []]
-    turn = session.get_one(Turn, found["reports"][0]["turn"])
+    found = read_chain(session, run_of(session, chain), "ACME")
+    assert [row["pictures"] for row in parts(found, "report")] == [[], []]
+    turn = session.get_one(Turn, parts(found, "report")[0]["turn_id"])
     earlier = a_turn(session, session.get_one(Step, turn.step_id), thread_id="t", ordinal=1)
     for place, (owner, digest) in enumerate(((turn, "ab"), (turn, "ab"), (earlier, "cd"))):
         a_picture(session, chain.run_id, owner, digest * 32, place)
-    found = lineage(session, run_of(session, chain), "ACME")
-    pictures = [row["pictures"] for row in found["reports"]]
+    found = read_chain(session, run_of(session, chain), "ACME")
+    pictures = [row["pictures"] for row in parts(found, "report")]
     assert pictures == [[f"artifacts/{'ab' * 32}.png", f"artifacts/{'cd' * 32}.png"], []]
     shown = rendered(lineage_report(found)).splitlines()
     assert f"artifacts/{'cd' * 32}.png" in shown
@@ -64,7 +73,7 @@ def test_a_report_names_the_pictures_that_its_turns_were_given(session: Session,
 def test_views_name_the_day_on_which_a_picture_s_file_was_removed(
     session: Session, chain: Chain, tmp_path: Path
 ) -> None:
-    turn = session.get_one(Turn, lineage(session, run_of(session, chain), "ACME")["reports"][0]["turn"])
+    turn = session.get_one(Turn, parts(read_chain(session, run_of(session, chain), "ACME"), "report")[0]["turn_id"])
     a_picture(session, chain.run_id, turn, "ab" * 32, 0)
     a_picture(session, chain.run_id, turn, "cd" * 32, 1)
     (tmp_path / "artifacts").mkdir()
@@ -72,7 +81,7 @@ def test_views_name_the_day_on_which_a_picture_s_file_was_removed(
     note.touch()
     stamp = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC).timestamp()
     os.utime(note, (stamp, stamp))
-    found = lineage(session, run_of(session, chain), "ACME")
+    found = read_chain(session, run_of(session, chain), "ACME")
     listed = artifacts_report(artifacts(session, chain.run_id), tmp_path)
     assert listed is not None
     for shown in (rendered(lineage_report(found, tmp_path)), rendered(listed)):
@@ -95,41 +104,39 @@ def a_picture(session: Session, run_id: str, turn: Turn, digest: str, place: int
 
 
 def test_an_order_that_was_denied_has_no_preview(session: Session, chain: Chain) -> None:
-    (order,) = lineage(session, run_of(session, chain), "IBM")["orders"]
-    assert (order["denial_code"], order["payload_hash"]) == ("cooldown", None)
+    found = read_chain(session, run_of(session, chain), "IBM")
+    assert ([row["denial_code"] for row in parts(found, "order")], parts(found, "preview")) == (["cooldown"], [])
 
 
 def test_of_a_trade_the_order_is_its_own_and_the_research_is_the_sources(session: Session, chain: Chain) -> None:
     trade = a_trade(session, chain.run_id, chain.verdict_id)
-    found = lineage(session, trade, "ACME")
+    found = read_chain(session, trade, "ACME")
     expected = chain.expected()
     own = chain.ids_of(found)
     assert {key: own[key] for key in ("verdict", "reports", "hits")} == {
         key: expected[key] for key in ("verdict", "reports", "hits")
     }
-    (order,) = found["orders"]
-    assert order["order"] != chain.order_id
-    assert (order["verdict"], found["source_run"]) == (chain.verdict_id, chain.run_id)
+    (order,) = parts(found, "order")
+    assert order["id"] != chain.order_id
+    assert (order["verdict_id"], found.source_run) == (chain.verdict_id, chain.run_id)
 
 
 def test_a_broken_link_shows(session: Session, chain: Chain) -> None:
     """Each table is really followed: without its rows the chain ends there."""
     session.exec(delete(Preview).where(col(Preview.order_id) == chain.order_id))
     session.exec(delete(VerdictReport).where(col(VerdictReport.verdict_id) == chain.verdict_id))
-    found = lineage(session, run_of(session, chain), "ACME")
-    assert found["orders"][0]["payload_hash"] is None
-    assert found["reports"] == []
-    assert found["hits"]
+    found = read_chain(session, run_of(session, chain), "ACME")
+    assert parts(found, "preview") == parts(found, "report") == []
+    assert parts(found, "hit")
 
 
 def test_a_candidate_without_a_verdict_yet(session: Session) -> None:
     run = a_run(session)
     a_candidate(session, run, "GE", origin="manual")
-    found = lineage(session, run, "GE")
-    assert (found["verdict"]["verdict"], found["reports"], found["hits"], found["orders"]) == (None, [], [], [])
-    assert found["verdict"]["origin"] == "manual"
+    found = read_chain(session, run, "GE")
+    assert [(node.kind, node.label) for node in found.nodes] == [("candidate", "manual, rank 1")]
 
 
 def test_a_symbol_the_run_never_saw_is_refused_by_name(session: Session, chain: Chain) -> None:
     with pytest.raises(UsageError, match="has no candidate GE"):
-        lineage(session, run_of(session, chain), "GE")
+        read_chain(session, run_of(session, chain), "GE")

@@ -44,7 +44,6 @@ OPERATIONS = {
     "GET /orders",
     "GET /orders/{order_id}",
     "GET /orders/{order_id}/checks",
-    "GET /orders/{order_id}/graph",
     "GET /questions",
     "GET /questions/{question_id}",
     "GET /reports",

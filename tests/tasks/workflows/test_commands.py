@@ -15,11 +15,12 @@ from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.cli import start
-from chordesk.tasks.reading.orders import lineage
+from chordesk.tasks.reading.chain import chain as read_chain
 from chordesk.tools.ledger import ensure_account
 from tests.builders import MARKET_NOW
 from tests.fakes.responses import Status, Text
 from tests.patience import PATIENCE
+from tests.tasks.views.chain import parts
 from tests.tasks.workflows.conftest import Floor, plain
 from tests.tasks.workflows.scripted import action
 
@@ -292,7 +293,7 @@ def test_the_settings_choose_the_screener_and_the_researchers(floor: Floor) -> N
     assert (ibm["symbol"], ibm["screeners"], ibm["verdict"], ibm["missing"]) == ("IBM", ["unified"], "BUY", [])
     with floor.store.read() as session:
         run = by_prefix(session, Run, found["run_id"])
-        reports = lineage(session, run, "IBM")["reports"]
+        reports = parts(read_chain(session, run, "IBM"), "report")
     assert run.params["roles"] == ["quick", "overview"]
     answer = {"verdict": "CONFIRMED", "confidence": "high", "summary": "It is steady.", "key_risks": []}
     assert [(row["role"], row["answer_schema"]) for row in reports] == [

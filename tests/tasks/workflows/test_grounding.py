@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tasks.views.chain import parts
 from tests.tasks.workflows.conftest import Floor
 
 pytestmark = pytest.mark.long
@@ -23,7 +24,9 @@ def test_an_invented_figure_caps_the_confidence_and_is_listed(floor: Floor) -> N
     assert "no source: 12.34, 98765.43" in shown
     assert "high confidence capped to low, CONFIRMED counts as CAUTION" in shown
     assert found["candidates"][0]["verdict"] == "CAUTION"
-    reasons = {row["reason"] for row in floor.json("runs", "show", found["run_id"], "--lineage", "AAPL")["reports"]}
+    reasons = {
+        row["reason"] for row in parts(floor.json("runs", "show", found["run_id"], "--lineage", "AAPL"), "report")
+    }
     line = "2 of 2 figures have no source in its tool answers: 12.34, 98765.43; so its CONFIRMED counts as CAUTION"
     assert line in reasons
 

@@ -6,6 +6,7 @@ from sqlmodel import col, select
 
 from chordesk.models.tables.runs import Report, Turn
 from tests.fakes.responses import Text
+from tests.tasks.views.chain import parts
 from tests.tasks.workflows.conftest import Floor
 from tests.tasks.workflows.scripted import action
 
@@ -41,7 +42,7 @@ def test_without_the_risk_report_no_verdict_is_buy(floor: Floor) -> None:
     assert (ibm["verdict"], ibm["confidence"]) == ("HOLD", None)
     assert ibm["missing"][-1].startswith("risk: refused")
     lineage = floor.json("runs", "show", found["run_id"], "--lineage", "IBM")
-    assert "Not BUY: no completed report of risk" in lineage["verdict"]["summary"]
+    assert "Not BUY: no completed report of risk" in parts(lineage, "verdict")[0]["summary"]
     chosen = floor.desk("research", "IBM", "--json", DESK_REQUIRED_ROLES="none")
     assert [row["verdict"] for row in chosen.json["candidates"]] == ["BUY"]
     wrong = floor.desk("research", "IBM", DESK_RESEARCH_ROLES="quick,catalyst")

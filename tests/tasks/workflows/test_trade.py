@@ -18,6 +18,7 @@ from chordesk.tasks.workflows.trade import require_same_market
 from chordesk.tools.market.factory import build_market
 from tests.builders import a_run, run_row
 from tests.fakes.responses import Status
+from tests.tasks.views.chain import parts
 from tests.tasks.workflows.conftest import Floor
 from tests.tasks.workflows.scripted import action
 
@@ -48,13 +49,13 @@ def test_lineage_of_a_trade_goes_back_to_its_sources_research(floor: Floor) -> N
     floor.model.actions = [action("IBM"), action("XOM")]
     run_id = floor.json("trade", source)["run_id"]
     found = floor.json("runs", "show", run_id, "--lineage", "IBM")
-    assert (found["run"], found["source_run"]) == (run_id, source)
-    (order,) = found["orders"]
-    assert order["verdict"] == found["verdict"]["verdict"]
-    assert {row["role"] for row in found["reports"]} == {"quick", "fundamentals", "risk", "catalyst"}
+    assert (found["run_id"], found["source_run"]) == (run_id, source)
+    (order,), (verdict,) = parts(found, "order"), parts(found, "verdict")
+    assert order["verdict_id"] == verdict["id"]
+    assert {row["role"] for row in parts(found, "report")} == {"quick", "fundamentals", "risk", "catalyst"}
     with floor.store.read() as session:
-        preview = session.exec(select(Preview).where(Preview.order_id == order["order"])).one()
-    assert order["payload_hash"] == preview.payload_hash
+        preview = session.exec(select(Preview).where(Preview.order_id == order["id"])).one()
+    assert [row["payload_hash"] for row in parts(found, "preview")] == [preview.payload_hash]
     unknown = floor.desk("runs", "show", run_id, "--lineage", "XOM").out
     assert "verdict: none, the run did not research this symbol" in unknown
     assert "suppressed, no_verdict" in unknown

@@ -41,7 +41,7 @@ def test_a_symbols_file_has_reports_verdict_and_lineage(desk: Desk, chained: Cha
         ("quick", "CONFIRMED", "thread-ACME-quick", 2), ("risk", "CONFIRMED", "thread-ACME-risk", 1),
     ]  # fmt: skip
     steps = [step.kind for step in one.lineage]
-    assert steps == ["hit", "hit", "candidate", "report", "report", "verdict", "decision", "preview", "order"]
+    assert steps == ["hit", "hit", "candidate", "report", "report", "verdict", "decision", "order", "preview"]
     made_by_turns = [step for step in one.lineage if step.kind in ("hit", "report", "decision")]
     assert all(step.turn_id and step.thread_id and step.page for step in made_by_turns)
     assert one.decision_log == ["open ACME: previewed"]

@@ -14,9 +14,10 @@ from chordesk.models.tables.board import EpisodeQuestion, Forecast, Question, Si
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.cli.show.results import board_report
 from chordesk.tasks.reading.boards import board_view, voice_rows
-from chordesk.tasks.reading.orders import lineage
+from chordesk.tasks.reading.chain import chain as read_chain
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 from tests.tasks.cli.console import rendered
+from tests.tasks.views.chain import parts
 
 HOSTILE = "rise\x1b[2J of [bold]1 %[/]"
 
@@ -136,7 +137,9 @@ def test_the_lineage_of_a_symbol_goes_on_to_its_forecasts_citations_and_signals(
         )
     )  # fmt: skip
     session.flush()
-    (found,) = lineage(session, run, "ACME")["forecasts"]
-    assert (found["forecast"], found["voice"], found["thread"]) == (forecast.id, "weaver", "thread-weaver")
+    chain = read_chain(session, run, "ACME")
+    (found,) = parts(chain, "forecast")
+    assert (found["id"], found["voice"], found["thread_id"]) == (forecast.id, "weaver", "thread-weaver")
     (cited,) = found["citations"]
-    assert (cited["signal"], cited["tool"], cited["counts"]) == (signal.id, "momentum", True)
+    assert (cited["signal_id"], cited["counts"]) == (signal.id, True)
+    assert [(row["id"], row["tool"]) for row in parts(chain, "signal")] == [(signal.id, "momentum")]

@@ -13,6 +13,7 @@ from chordesk.models.tables.orders import Order, OrderCheck, Preview
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.orders.audit import log_path
 from tests.tasks.cli.orders.test_halt import place_orders
+from tests.tasks.views.chain import parts
 from tests.tasks.web.conftest import Floor as Chained
 from tests.tasks.web.routes.test_trading import ANN, Floor, flag, trading_floor
 from tests.tasks.web.test_security import problem
@@ -124,7 +125,7 @@ def test_a_check_decides_nothing_and_marks_nothing(waiting: Floor) -> None:
 
     before = state()
     for order in waiting.desk.orders():
-        for path in ("", "/checks", "/graph"):
+        for path in ("", "/checks"):
             get(waiting, f"/orders/{order.id}{path}")
     get(waiting, "/audit")
     get(waiting, "/limits")
@@ -142,41 +143,22 @@ def test_orders_are_listed_by_day_and_account(waiting: Floor) -> None:
     assert problem(waiting.client.get("/orders", params={"day": "yesterday"}), 422) == "wrong_request"
 
 
-def test_a_graph_leads_from_hits_to_the_order_and_every_edge_has_both_ends(floor: Chained) -> None:
+def test_an_order_has_its_chain_and_hostile_text_is_plain_json(floor: Chained) -> None:
     with floor.service.store.session() as session:
         order = session.get_one(Order, floor.chain.order_id)
         order.denial_reason = REASON
         session.add(order)
-    response = floor.client.get(f"/orders/{floor.chain.order_id}/graph")
+    response = floor.client.get(f"/orders/{floor.chain.order_id}")
     assert response.headers["content-type"] == "application/json"
-    found = response.json()
-    nodes = {one["id"]: one for one in found["nodes"]}
-    assert len(nodes) == len(found["nodes"])
-    assert all(edge["source"] in nodes and edge["target"] in nodes for edge in found["edges"])
+    found = response.json()["chain"]
     kinds = [one["kind"] for one in found["nodes"]]
     assert (kinds.count("hit"), kinds.count("report"), kinds.count("verdict"), kinds.count("order")) == (2, 2, 1, 1)
-    hit = next(id_ for id_, one in nodes.items() if one["kind"] == "hit")
-    assert f"order:{floor.chain.order_id}" in reached(found["edges"], hit)
-    thread = next(id_ for id_, one in nodes.items() if one["kind"] == "thread" and one["ref"] == "thread-ACME-risk")
-    assert any(nodes[id_]["kind"] == "preview" for id_ in reached(found["edges"], thread))
-    assert nodes[f"order:{floor.chain.order_id}"]["facts"]["denial_reason"] == REASON, "hostile text is plain JSON"
-    assert problem(floor.client.get("/orders/ffffffff/graph"), 404) == "not_found"
+    (order_node,) = parts(found, "order")
+    assert order_node["denial_reason"] == REASON
     with floor.service.store.session() as session:
         order = session.get_one(Order, floor.chain.order_id)
         order.denial_reason = None
         session.add(order)
-
-
-def reached(edges: list[dict[str, str]], start: str) -> set[str]:
-    """Every node that a node led to."""
-    found: set[str] = set()
-    left = [start]
-    while left:
-        source = left.pop()
-        following = [edge["target"] for edge in edges if edge["source"] == source]
-        left += [one for one in following if one not in found]
-        found.update(following)
-    return found
 
 
 def test_limits_have_the_values_in_force(waiting: Floor) -> None:

@@ -23,6 +23,7 @@ from chordesk.tools.ledger import ensure_account
 from tests import zygote
 from tests.builders import MARKET_NOW
 from tests.stack import REPOSITORY, Processes, processes, wait_for
+from tests.tasks.views.chain import parts
 from tests.tasks.worker.steps import get_run
 
 # By the rulebook on the replay's day: the chart rejects HPQ, no contract on CAT fits, HAL has a put; MSFT has no bar of
@@ -127,24 +128,24 @@ def test_the_order_leads_to_its_analysis_reports_calls_picture_and_chain(desk: P
     found = printed(desk, "analyze", SELECTED, "--no-research")
     (row,) = found["analyses"]
     chain = printed(desk, "runs", "show", found["run_id"], "--lineage", SELECTED)
-    (order,) = chain["orders"]
-    assert (order["order"], order["author"], order["turn"]) == (row["order"]["order_id"], "code: analyze", None)
-    assert order["verdict"] == chain["verdict"]["verdict"]
-    assert (chain["analysis"]["analysis"], chain["analysis"]["chain"]) == (row["id"], "modelled")
-    assert chain["analysis"]["turn"] is not None
-    reports = {report["role"]: report for report in chain["reports"]}
+    (order,), (decision,), (made,) = (parts(chain, kind) for kind in ("order", "decision", "analysis"))
+    assert (order["id"], decision["author"], decision["turn_id"]) == (row["order"]["order_id"], "code: analyze", None)
+    assert order["verdict_id"] == parts(chain, "verdict")[0]["id"]
+    assert (made["id"], made["quotes"]) == (row["id"], "modelled")
+    assert made["turn_id"] is not None
+    reports = {report["role"]: report for report in parts(chain, "report")}
     assert list(reports) == ["chart", "options"]
     assert row["picture"] in reports["chart"]["pictures"]
     assert {"chart_study_get", "chart_render"} <= {call["tool"] for call in reports["chart"]["calls"]}
     assert "option_chain_get" in {call["tool"] for call in reports["options"]["calls"]}
-    shown = printed(desk, "orders", "show", order["order"])
-    assert (shown["analysis"]["analysis"], shown["decision"]["author"]) == (row["id"], "code: analyze")
-    text = command(desk, "orders", "show", order["order"]).stdout
-    assert f"analysis {row['id']}: csp select, quotes modelled" in text
+    shown = printed(desk, "orders", "show", order["id"])
+    assert [one["id"] for one in parts(shown["chain"], "analysis")] == [row["id"]]
+    text = command(desk, "orders", "show", order["id"]).stdout
+    assert f"analysis {row['id']}: csp: select {row['contract']}, quotes modelled" in text
     assert row["picture"] in text
     text = command(desk, "runs", "show", found["run_id"], "--lineage", SELECTED).stdout
     assert "decided by code" in text
-    assert f"analysis {row['id']}: csp select {row['contract']}, quotes modelled" in text
+    assert f"analysis {row['id']}: csp: select {row['contract']}, quotes modelled" in text
 
 
 def test_an_analysis_can_be_repeated_and_shown_later(desk: Processes, store: Store) -> None:

@@ -12,6 +12,7 @@ from chordesk.agents.board.voices import VOICES
 from chordesk.models.tables.board import Episode, Forecast, Question, SignalCitation
 from chordesk.models.tables.runs import Step
 from tests.fakes.responses import Reply
+from tests.tasks.views.chain import parts
 from tests.tasks.workflows.episode.kit import Floor, VoiceModel, all_at, floor
 from tests.tasks.workflows.scripted import Scripted, action
 
@@ -74,16 +75,16 @@ def test_the_lineage_of_an_order_goes_on_to_forecast_citation_and_signal(made: F
     found = made.json(*SCREEN, DESK_ROUNDS="1")
     (row,) = [one for one in found["actions"] if one["symbol"] == BOUGHT]
     shown = made.json("orders", "show", row["order_id"])
-    assert {one["voice"] for one in shown["forecasts"]} == set(VOICES)
+    assert {one["voice"] for one in parts(shown["chain"], "forecast")} == set(VOICES)
     citations = {row.label: row for row in made.rows(SignalCitation, found["run_id"])}
-    for one in shown["forecasts"]:
+    for one in parts(shown["chain"], "forecast"):
         (cited,) = one["citations"]
         assert cited["counts"]
-        assert (cited["signal"], cited["stance"]) == (citations[cited["label"]].signal_id, "build")
-        assert None not in (one["turn"], one["thread"], one["at"])
+        assert (cited["signal_id"], cited["stance"]) == (citations[cited["label"]].signal_id, "build")
+        assert None not in (one["turn_id"], one["thread_id"], one["at"])
     text = made.text("orders", "show", row["order_id"])
-    assert "forecast weaver, round 1, 70.0% against 50.0%" in text
-    assert "forecast of weaver, round 1" in made.text("runs", "show", found["run_id"], "--lineage", BOUGHT)
+    assert "forecast weaver, round 1: 70.0% against 50.0%" in text
+    assert "forecast weaver, round 1" in made.text("runs", "show", found["run_id"], "--lineage", BOUGHT)
     traded = made.json("trade", found["run_id"])
     assert traded["state"] == "done"
     assert set(model.desk.subjects["trader"]["board"]) == {BOUGHT}, "a later trade has the board of its source"

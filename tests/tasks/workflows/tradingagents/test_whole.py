@@ -22,6 +22,7 @@ from tests.agents.tradingagents.conftest import TOY
 from tests.fakes.responses import FakeResponses, Refusal, Reply
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes, wait_for
+from tests.tasks.views.chain import parts
 from tests.tasks.workflows.scripted import Scripted
 from tests.tasks.workflows.tradingagents.kit import DAY, TURNS, installed
 from tests.toy.analyst import analyst
@@ -79,13 +80,9 @@ def test_the_command_plays_tickers_and_a_killed_worker_costs_at_most_what_ran(mo
         assert "Buy: CONFIRMED, confidence medium" in shown.stdout
         assert "Verdicts" not in shown.stdout
         chain = json.loads(command(desk, "runs", "show", run_id, "--lineage", "KO", "--json").stdout)
-        (report,) = chain["reports"]
-        assert (report["role"], report["answer"]["rating"], chain["verdict"]["verdict"]) == (
-            "tradingagents",
-            "Buy",
-            None,
-        )
-        assert report["tools"] == len(report["calls"]) == 9
+        (report,) = parts(chain, "report")
+        assert (report["role"], report["answer"]["rating"]) == ("tradingagents", "Buy")
+        assert (parts(chain, "verdict"), len(report["calls"])) == ([], 9)
         assert report["tokens"] == 120 * len(TURNS)
         done = command(desk, "tradingagents", "IBM", "--analysts", "market", "--json")
         assert done.returncode == 0, done.stderr[-2000:]

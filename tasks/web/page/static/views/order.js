@@ -10,7 +10,7 @@ import { Badge, Block, Empty, Facts, Link, Loaded, LiveBadge, OrderLink, Panel, 
 import { plain, shortId } from '../lib/text.js';
 import { Answering } from './orders/answering.js';
 import { Changes, Checks, useChecks } from './orders/checks.js';
-import { Lineage } from './orders/graph.js';
+import { Lineage, partsOf } from './orders/graph.js';
 import { TurnLink } from './orders/links.js';
 import { OrderState, instrument, priceTerms, quantity, unit } from './orders/terms.js';
 
@@ -31,7 +31,8 @@ export default function OrderView({ params, query }) {
 }
 
 function Whole({ detail, path, part, live, item, again }) {
-  const { order, preview, approval, fills } = detail;
+  const { order, preview, approval, fills, chain } = detail;
+  const forecasts = partsOf(chain, 'forecast');
   const [result, setResult] = useState(null);
   const checks = useChecks(path, order.state);
   useEffect(() => {
@@ -49,11 +50,11 @@ function Whole({ detail, path, part, live, item, again }) {
     ${item && html`<div class="notice warn answer" role="group" aria-label="Your answer"><span><${Badge} tone="warn">waits for a person<//> until <${Time} at=${item.expires_at} /></span> <${Answering} item=${item} done=${done} /></div>`}
     <${Panel} title="What it rests on, and what became of it" id="part-lineage"><${Lineage} detail=${detail} /><//>
     <div class="grid dense">
-      <${Panel} title="Why it was made" id="part-why"><${Why} detail=${detail} /><//>
+      <${Panel} title="Why it was made" id="part-why"><${Why} chain=${chain} /><//>
       <${Panel} title="Checks" id="part-checks"><${Checks} from=${checks} /><//>
-      <${Panel} title="Reports" className="whole" id="part-reports"><${Reports} rows=${detail.reports} /><//>
-      <${Panel} title="Screen hits"><${Hits} rows=${detail.hits} /><//>
-      ${detail.forecasts.length > 0 && html`<${Panel} title="Forecasts of the board" tools=${html`<${Link} to=${`/board/${order.run_id}`}>the whole board<//>`}><${Forecasts} rows=${detail.forecasts} /><//>`}
+      <${Panel} title="Reports" className="whole" id="part-reports"><${Reports} rows=${partsOf(chain, 'report')} /><//>
+      <${Panel} title="Screen hits"><${Hits} rows=${partsOf(chain, 'hit')} /><//>
+      ${forecasts.length > 0 && html`<${Panel} title="Forecasts of the board" tools=${html`<${Link} to=${`/board/${order.run_id}`}>the whole board<//>`}><${Forecasts} rows=${forecasts} /><//>`}
       <${Panel} title="The order" id="part-order"><${Terms} order=${order} /><//>
       <${Panel} title="Preview" id="part-preview">${preview ? html`<${Preview} preview=${preview} checks=${checks} />` : html`<${Empty} title="There is no preview">A denied order has none, where it failed before.<//>`}<//>
       ${approval && html`<${Panel} title="Answer" id="part-answer"><${Answer} approval=${approval} /><//>`}
@@ -63,40 +64,40 @@ function Whole({ detail, path, part, live, item, again }) {
     </div></div>`;
 }
 
-function Why({ detail: { decision, verdict } }) {
+function Why({ chain }) {
+  const [[decision], [verdict], [order]] = ['decision', 'verdict', 'order'].map((kind) => partsOf(chain, kind));
   return html`<div class="stack">
-    ${decision.why && html`<p><${Text}>${decision.why}<//></p>`}
+    ${order.why && html`<p><${Text}>${order.why}<//></p>`}
     <${Facts} rows=${[
-      ['Decided by', decision.thread ? html`<${TurnLink} thread=${decision.thread} turn=${decision.codex_turn} /> <${Text} className="quiet">${decision.author}<//>` : html`<${Text}>${decision.author}<//>`],
+      ['Decided by', decision.thread_id ? html`<${TurnLink} thread=${decision.thread_id} turn=${decision.codex_turn_id} /> <${Text} className="quiet">${decision.author}<//>` : html`<${Text}>${decision.author}<//>`],
       ['Decision', html`<${Text}>${decision.status}<//>`],
-      ['Verdict', verdict?.verdict ? html`<${Link} to=${`/verdicts/${verdict.verdict}`}><${Badge} tone="plain">${verdict.rating}<//> ${plain(verdict.confidence)}<//>` : null],
+      ['Verdict', verdict ? html`<${Link} to=${`/verdicts/${verdict.id}`}><${Badge} tone="plain">${verdict.rating}<//> ${plain(verdict.confidence)}<//>` : null],
       ['When', decision.at ? html`<${Time} at=${decision.at} />` : undefined],
     ]} />
-    ${decision.thread && html`<p><${TurnLink} thread=${decision.thread} turn=${decision.codex_turn}>The trader's whole turn<//></p>`}
+    ${decision.thread_id && html`<p><${TurnLink} thread=${decision.thread_id} turn=${decision.codex_turn_id}>The trader's whole turn<//></p>`}
     ${decision.reasoning && html`<details><summary>The decision's reasoning</summary><p class="prose"><${Text}>${decision.reasoning}<//></p></details>`}
     ${verdict?.summary && html`<details><summary>The verdict's summary</summary><p class="prose"><${Text}>${verdict.summary}<//></p></details>`}
   </div>`;
 }
 
-const reportLink = (row) => (row.report ? html`<${Link} to=${`/reports/${row.report}`}><${Text}>${row.role}<//><//>` : html`<${Text}>${row.role}<//>`);
 const REPORTS = [
-  { id: 'role', label: 'Role', cell: reportLink, sort: (row) => row.role },
+  { id: 'role', label: 'Role', cell: (row) => html`<${Link} to=${`/reports/${row.id}`}><${Text}>${row.role}<//><//>`, sort: (row) => row.role },
   { id: 'verdict', label: 'Verdict', cell: (row) => html`<${Badge}>${row.verdict ?? row.status}<//>`, sort: (row) => row.verdict },
   { id: 'confidence', label: 'Confidence', cell: (row) => row.confidence ?? '\u2014' },
-  { id: 'saw', label: 'What it saw', cell: (row) => html`<${TurnLink} thread=${row.thread} turn=${row.codex_turn}>${row.tools} tool ${row.tools === 1 ? 'answer' : 'answers'}<//>` },
+  { id: 'saw', label: 'What it saw', cell: (row) => html`<${TurnLink} thread=${row.thread_id} turn=${row.codex_turn_id}>${row.calls.length} tool ${row.calls.length === 1 ? 'answer' : 'answers'}<//>` },
   { id: 'tools', label: 'Tools', wide: true, cell: (row) => html`<${Text} most=${60} className="quiet">${[...new Set(row.calls.map((one) => one.tool))].join(', ')}<//>` },
   { id: 'summary', label: 'Summary', wide: true, cell: (row) => html`<${Text} most=${140}>${row.summary || row.reason}<//>` },
   { id: 'tokens', label: 'Tokens', num: true, wide: true, cell: (row) => compact(row.tokens), sort: (row) => row.tokens },
 ];
-const Reports = ({ rows }) => html`<${Table} label="Reports" columns=${REPORTS} rows=${rows} rowKey=${(row) => row.turn} empty=${html`<${Empty} title="It rests on no report" />`} />`;
+const Reports = ({ rows }) => html`<${Table} label="Reports" columns=${REPORTS} rows=${rows} rowKey=${(row) => row.id} empty=${html`<${Empty} title="It rests on no report" />`} />`;
 
 const HITS = [
   { id: 'lens', label: 'Lens', cell: (row) => html`<${Text}>${row.lens}<//>` },
   { id: 'confidence', label: 'Confidence', cell: (row) => plain(row.confidence) },
   { id: 'thesis', label: 'Thesis', cell: (row) => html`<${Text} most=${160}>${row.thesis}<//>` },
-  { id: 'turn', label: 'Turn', cell: (row) => html`<${TurnLink} thread=${row.thread} turn=${row.codex_turn} />` },
+  { id: 'turn', label: 'Turn', cell: (row) => html`<${TurnLink} thread=${row.thread_id} turn=${row.codex_turn_id} />` },
 ];
-const Hits = ({ rows }) => html`<${Table} label="Screen hits" columns=${HITS} rows=${rows} rowKey=${(row) => row.turn} empty=${html`<${Empty} title="No screen put it forward" />`} />`;
+const Hits = ({ rows }) => html`<${Table} label="Screen hits" columns=${HITS} rows=${rows} rowKey=${(row) => row.id} empty=${html`<${Empty} title="No screen put it forward" />`} />`;
 
 const FORECASTS = [
   { id: 'voice', label: 'Voice', cell: (row) => html`<${Text}>${row.voice}<//>` },
@@ -105,7 +106,7 @@ const FORECASTS = [
   { id: 'market', label: 'Baseline', num: true, cell: (row) => figure(row.baseline, 2) },
   { id: 'because', label: 'Because', wide: true, cell: (row) => html`<${Text} most=${140}>${row.because}<//>` },
 ];
-const Forecasts = ({ rows }) => html`<${Table} label="Forecasts" columns=${FORECASTS} rows=${rows} rowKey=${(row) => row.forecast} />`;
+const Forecasts = ({ rows }) => html`<${Table} label="Forecasts" columns=${FORECASTS} rows=${rows} rowKey=${(row) => row.id} />`;
 
 const Terms = ({ order }) => html`<${Facts} rows=${[
   ['Id', html`<code>${plain(order.id)}</code>`],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chordesk.tasks.reports.schema import RunDocument
 from tests.tasks.documents.reading import read
+from tests.tasks.views.chain import parts
 from tests.tasks.web.routes.history.conftest import Screened
 from tests.tasks.web.test_security import problem
 
@@ -59,10 +60,12 @@ def test_its_figures_are_those_of_the_views(screened: Screened) -> None:
     for one in made.symbols:
         lineage = screened.get(f"/runs/{screened.run_id}/lineage/{one.symbol}")
         assert one.combined_rating == table[one.symbol]["verdict"]["rating"]
-        assert {row.id for row in one.artifacts} >= {row["report"] for row in lineage["reports"]}
-        known = {(row["thread"], row["codex_turn"]) for row in (*lineage["hits"], *lineage["reports"])}
+        assert {row.id for row in one.artifacts} >= {row["id"] for row in parts(lineage, "report")}
+        known = {
+            (row["thread_id"], row["codex_turn_id"]) for row in lineage["nodes"] if row["kind"] in ("hit", "report")
+        }
         assert known <= {(step.thread_id, step.codex_turn_id) for step in one.lineage}
-        assert {row.id for row in one.orders} == {row["order"] for row in lineage["orders"]}
+        assert {row.id for row in one.orders} == {row["id"] for row in parts(lineage, "order")}
         assert one.name
     missing = {(one.symbol, one.role) for one in made.missing if one.what == "report"}
     assert ("KO", "fundamentals") in missing or missing, "the replay has no figures of companies"

@@ -7,6 +7,7 @@ from datetime import date
 from chordesk.models.states import OrderState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, Fill, Order, Position
+from tests.tasks.views.chain import parts
 from tests.tasks.web.routes.history.conftest import Screened
 from tests.tasks.web.test_security import problem
 
@@ -33,12 +34,12 @@ def test_a_symbol_has_what_its_runs_made_of_it(screened: Screened) -> None:
     lineage = screened.get(f"/runs/{screened.run_id}/lineage/{symbol}")
     assert (found["symbol"], found["account"], found["market"]) == (symbol, "paper", "replay")
     assert found["name"]
-    assert {row["lens"] for row in found["hits"]} == {row["lens"] for row in lineage["hits"]}
-    assert lineage["verdict"]["verdict"] in {row["id"] for row in found["verdicts"]}
-    assert {row["role"] for row in lineage["reports"]} <= {row["role"] for row in found["reports"]}
-    assert {row["order"] for row in lineage["orders"]} <= {row["id"] for row in found["orders"]}
+    assert {row["lens"] for row in found["hits"]} == {row["lens"] for row in parts(lineage, "hit")}
+    assert parts(lineage, "verdict")[0]["id"] in {row["id"] for row in found["verdicts"]}
+    assert {row["role"] for row in parts(lineage, "report")} <= {row["role"] for row in found["reports"]}
+    assert {row["id"] for row in parts(lineage, "order")} <= {row["id"] for row in found["orders"]}
     assert found["notes"][0]["line"]
-    assert lineage["verdict"]["rating"] in found["memory"]
+    assert parts(lineage, "verdict")[0]["rating"] in found["memory"]
     assert len(screened.get(f"/symbols/{symbol}", limit=1)["reports"]) == 1
     unknown = screened.get("/symbols/NOPE")
     assert (unknown["name"], unknown["memory"], unknown["hits"]) == (None, None, [])

@@ -15,25 +15,35 @@ const LIST = 640; // most width of layers one below the other
 const BETWEEN = 14;
 const BESIDE = 78; // of the layers' names, where they are one below the other
 
-/** The layers of an order's lineage, first to last, and the edges between their nodes. A node without `to` stands for
+const STANCES = { CONFIRMED: 'good', REJECT: 'bad', CAUTION: 'warn' };
+const ANSWERS = { approved: 'good', denied: 'bad', pending: 'warn', expired: 'warn' };
+
+/** The nodes of a kind in a chain, each with its facts beside its own fields. */
+export const partsOf = (chain, kind) => chain.nodes.filter((one) => one.kind === kind).map((one) => ({ ...one, ...one.facts, id: one.id }));
+
+/** The layers of an order's chain, first to last, and the edges between their nodes. A node without `to` stands for
  * what there is not. */
-export function layersOf(detail) {
-  const { order, preview, approval, fills, decision, verdict, analysis, reports, forecasts, hits } = detail;
-  const thread = (one) => (one.thread ? { to: `/threads/${one.thread}`, query: { turn: one.codex_turn } } : {});
+export function layersOf({ order, chain }) {
   const own = `/orders/${order.id}`;
+  const thread = (one) => (one.thread_id ? { to: `/threads/${one.thread_id}`, query: { turn: one.codex_turn_id } } : {});
+  const part = (name) => ({ to: own, query: { part: name } });
+  const made = (kind, title, missing, of) => layer(kind, title, partsOf(chain, kind).map((one) => ({ id: one.id, ...of(one) })), missing);
+  const fills = partsOf(chain, 'fill');
+  const forecasts = partsOf(chain, 'forecast');
+  const some = (found) => found.nodes[0].missing !== true;
   const layers = [
-    layer('hits', 'Hits', hits.map((one, n) => ({ id: `hit${n}`, lines: [one.lens, one.confidence], ...thread(one) })), order.protects && !hits.length ? 'none' : 'not from a screen'),
-    layer('candidate', 'Candidate', verdict ? [{ id: 'candidate', lines: [order.symbol, verdict.rank ? `rank ${verdict.rank}` : verdict.origin], to: `/symbols/${order.symbol}` }] : [], 'no research'),
-    layer('reports', 'Reports', reports.map((one, n) => ({ id: `report${n}`, lines: [one.role, one.verdict ?? one.status], tone: { CONFIRMED: 'good', REJECT: 'bad', CAUTION: 'warn' }[one.verdict], to: one.report ? `/reports/${one.report}` : undefined, ...(one.report ? {} : thread(one)) })), 'none'),
+    made('hit', 'Hits', order.protects ? 'none' : 'not from a screen', (one) => ({ lines: [one.lens, one.confidence], ...thread(one) })),
+    made('candidate', 'Candidate', 'no research', (one) => ({ lines: [order.symbol, one.rank ? `rank ${one.rank}` : one.origin], to: `/symbols/${order.symbol}` })),
+    made('report', 'Reports', 'none', (one) => ({ lines: [one.role, one.verdict ?? one.status], tone: STANCES[one.verdict], to: `/reports/${one.id}` })),
     ...(forecasts.length ? [layer('board', 'Board', [{ id: 'board', lines: [`${forecasts.length} forecasts`, `${new Set(forecasts.map((one) => one.voice)).size} voices`], to: `/board/${order.run_id}` }])] : []),
-    layer('verdict', 'Verdict', verdict?.verdict ? [{ id: 'verdict', lines: [verdict.rating, verdict.confidence], to: `/verdicts/${verdict.verdict}` }] : [], 'none'),
-    ...(analysis ? [layer('analysis', 'Analysis', [{ id: 'analysis', lines: [analysis.strategy, analysis.recommendation], to: `/runs/${order.run_id}` }])] : []),
-    layer('decision', 'Decision', [{ id: 'decision', lines: [decision.turn ? 'trader' : decision.author?.startsWith('code:') ? 'code' : 'a person', decision.status], ...(decision.thread ? thread(decision) : { to: own, query: { part: 'why' } }) }]),
-    layer('order', 'Order', [{ id: 'order', lines: [shortId(order.id), stateName(order.state)], tone: stateTone(order.state), to: own, query: { part: 'order' } }]),
-    layer('preview', 'Preview', preview ? [{ id: 'preview', lines: [money(preview.notional), shortId(preview.payload_hash)], to: own, query: { part: 'preview' } }] : [], 'none'),
-    ...(approval ? [layer('approval', 'Answer', [{ id: 'approval', lines: [approval.state, approval.decided_by ?? 'waits'], tone: { approved: 'good', denied: 'bad', pending: 'warn', expired: 'warn' }[approval.state], to: own, query: { part: 'answer' } }])] : []),
-    layer('submission', 'Submission', order.sent_at ? [{ id: 'submission', lines: ['sent', order.broker_order_id ? shortId(order.broker_order_id) : 'no broker id'], to: own, query: { part: 'log' } }] : [], 'not sent'),
-    layer('fill', 'Fill', fills.length ? [{ id: 'fill', lines: [`${quantity(fills.reduce((sum, one) => sum + one.quantity, 0))} filled`, money(fills.at(-1).price)], tone: 'good', to: own, query: { part: 'fills' } }] : [], 'no fill'),
+    made('verdict', 'Verdict', 'none', (one) => ({ lines: [one.rating, one.confidence], to: `/verdicts/${one.id}` })),
+    ...[made('analysis', 'Analysis', 'none', (one) => ({ lines: [one.strategy, one.recommendation], to: `/runs/${order.run_id}` }))].filter(some),
+    made('decision', 'Decision', 'none', (one) => ({ lines: [one.turn_id ? 'trader' : one.author?.startsWith('code:') ? 'code' : 'a person', one.status], ...part('why'), ...thread(one) })),
+    made('order', 'Order', 'none', (one) => ({ lines: [shortId(one.id), stateName(one.state)], tone: stateTone(one.state), ...part('order') })),
+    made('preview', 'Preview', 'none', (one) => ({ lines: [money(one.notional), shortId(one.payload_hash)], ...part('preview') })),
+    ...[made('approval', 'Answer', 'none', (one) => ({ lines: [one.state, one.decided_by ?? 'waits'], tone: ANSWERS[one.state], ...part('answer') }))].filter(some),
+    layer('submission', 'Submission', order.sent_at ? [{ id: 'submission', lines: ['sent', order.broker_order_id ? shortId(order.broker_order_id) : 'no broker id'], ...part('log') }] : [], 'not sent'),
+    layer('fill', 'Fill', fills.length ? [{ id: 'fill', lines: [`${quantity(fills.reduce((sum, one) => sum + one.quantity, 0))} filled`, money(fills.at(-1).price)], tone: 'good', ...part('fills') }] : [], 'no fill'),
   ];
   const edges = layers.slice(1).flatMap((one, n) => layers[n].nodes.flatMap((from) => one.nodes.map((to) => [from.id, to.id])));
   return { layers, edges };

@@ -1,0 +1,340 @@
+"""The chain of a symbol in a run: what led from its screen hits, reports and forecasts to orders and fills.
+
+It is read once, as nodes and edges; documents, commands, the HTTP API and the page render the same nodes.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+from sqlmodel import Session, col, select
+
+from chordesk.models.answers import Frozen
+from chordesk.models.database.artifacts import path_in_home
+from chordesk.models.errors import NotFound
+from chordesk.models.states import StepKind
+from chordesk.models.tables.board import Forecast, Question, Signal, SignalCitation
+from chordesk.models.tables.orders import Approval, Fill, Order, Preview
+from chordesk.models.tables.runs import (
+    Analysis,
+    Artifact,
+    Candidate,
+    CandidateHit,
+    Decision,
+    Report,
+    Run,
+    ScreenHit,
+    Step,
+    ToolCall,
+    Turn,
+    Verdict,
+    VerdictReport,
+    research_run,
+)
+
+NodeKind = Literal[
+    "hit", "candidate", "report", "signal", "forecast", "verdict", "analysis", "decision", "order", "preview",
+    "approval", "fill", "protection",
+]  # fmt: skip
+
+
+class Node(Frozen):
+    """One thing on the way from a hit to a fill."""
+
+    id: str = Field(description="of its row")
+    kind: NodeKind
+    label: str = Field(description="text of whatever origin, for people")
+    at: dt.datetime | None = Field(default=None, description="real time at which it came about, where that is kept")
+    turn_id: str | None = Field(default=None, description="the desk's record of the turn that made it")
+    codex_turn_id: str | None = Field(default=None, description="the runtime's own id of that turn")
+    thread_id: str | None = None
+    thread_reason: str | None = None
+    facts: dict[str, Any] = {}
+
+
+class Edge(Frozen):
+    """source led to target; both are ids of nodes."""
+
+    source: str
+    target: str
+
+
+class Chain(Frozen):
+    """The nodes in the order in which they rest on each other. source_run: of a trade, the run that was researched."""
+
+    run_id: str
+    source_run: str | None
+    symbol: str
+    nodes: list[Node]
+    edges: list[Edge]
+
+    def nodes_of(self, *kinds: NodeKind) -> list[Node]:
+        return [node for node in self.nodes if node.kind in kinds]
+
+    def first(self, kind: NodeKind) -> Node | None:
+        return next(iter(self.nodes_of(kind)), None)
+
+
+def by_code(author: str | None) -> bool:
+    """Return whether a decision's author is code, and neither a model nor a person."""
+    return author is not None and author.startswith("code:")
+
+
+def chain(session: Session, run: Run, symbol: str, order_id: str | None = None) -> Chain:
+    """Return the chain of a symbol in a run; for a trade the research is its source run's. order_id: of that order
+    alone. Raises NotFound when the run has no such symbol."""
+    symbol, made = symbol.strip().upper(), _Chain(session)
+    candidate, verdict = made.research(research_run(run), symbol)
+    basis = made.hits(candidate) if candidate is not None else []
+    reports = made.reports(research_run(run), symbol, verdict, basis)
+    basis = reports or basis
+    if verdict is not None:
+        facts = verdict.model_dump(include={"rating", "confidence", "summary", "key_risks", "missing"})
+        label = f"{verdict.rating} ({verdict.confidence})"
+        basis = [made.add("verdict", verdict.id, label, basis, verdict.created_at, facts)]
+    basis = [*basis, *made.analyses(research_run(run), symbol, basis), *made.forecasts(research_run(run), symbol)]
+    made.orders(run.id, symbol, order_id, basis)
+    if candidate is None and not any(node.kind == "order" for node in made.nodes.values()):
+        raise NotFound(f"run {run.id} has no candidate {symbol}", remedy=f"`desk runs show {run.id}` lists them")
+    edges = [Edge(source=source, target=target) for source, target in made.edges]
+    source = run.params.get("source_run")
+    return Chain(run_id=run.id, source_run=source, symbol=symbol, nodes=list(made.nodes.values()), edges=edges)
+
+
+class _Chain:
+    """The nodes by id, each added once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.nodes: dict[str, Node] = {}
+        self.edges: dict[tuple[str, str], None] = {}
+
+    def add(
+        self, kind: NodeKind, id_: str, label: str, causes: Iterable[str], at: dt.datetime | None,
+        facts: dict[str, Any], turn: Turn | None = None,
+    ) -> str:  # fmt: skip
+        if turn is not None:
+            made_by = {"turn_id": turn.id, **turn.model_dump(include={"codex_turn_id", "thread_id", "thread_reason"})}
+            node = Node(id=id_, kind=kind, label=label, at=turn.finished_at, facts=facts, **made_by)
+        else:
+            node = Node(id=id_, kind=kind, label=label, at=at, facts=facts)
+        self.nodes.setdefault(id_, node)
+        self.edges.update(dict.fromkeys((cause, id_) for cause in causes))
+        return id_
+
+    def research(self, run_id: str, symbol: str) -> tuple[Candidate | None, Verdict | None]:
+        wanted = select(Candidate).where(Candidate.run_id == run_id, Candidate.symbol == symbol)
+        candidate = self._session.exec(wanted).one_or_none()
+        if candidate is None:
+            return None, None
+        return candidate, self._session.exec(select(Verdict).where(Verdict.candidate_id == candidate.id)).one_or_none()
+
+    def hits(self, candidate: Candidate) -> list[str]:
+        rows = self._session.exec(
+            select(ScreenHit, Turn)
+            .join(CandidateHit, col(CandidateHit.hit_id) == col(ScreenHit.id))
+            .join(Turn, col(Turn.id) == col(ScreenHit.turn_id))
+            .where(CandidateHit.candidate_id == candidate.id)
+            .order_by(col(ScreenHit.lens), col(ScreenHit.id))
+        ).all()
+        causes = []
+        for hit, turn in rows:
+            facts = {**hit.model_dump(include={"lens", "confidence", "thesis"}), "author": turn.model}
+            label = f"{hit.lens} ({hit.confidence}): {hit.thesis}"
+            causes.append(self.add("hit", hit.id, label, (), None, facts, turn))
+        facts = candidate.model_dump(include={"origin", "rank", "instrument"})
+        return [self.add("candidate", candidate.id, f"{candidate.origin}, rank {candidate.rank}", causes, None, facts)]
+
+    def reports(self, run_id: str, symbol: str, verdict: Verdict | None, causes: Sequence[str]) -> list[str]:
+        """Add the reports of a verdict or, of a run that ends without one, the signals of its graphs."""
+        wanted = select(Report, Turn, Step).join(Turn, col(Turn.id) == col(Report.turn_id))
+        wanted = wanted.join(Step, col(Step.id) == col(Report.step_id))
+        if verdict is not None:
+            wanted = wanted.join(VerdictReport, col(VerdictReport.report_id) == col(Report.id)).where(
+                VerdictReport.verdict_id == verdict.id
+            )
+        else:
+            wanted = wanted.where(Report.run_id == run_id, Report.symbol == symbol, Step.kind == StepKind.GRAPH)
+        return [
+            self._report(report, turn, step, causes)
+            for report, turn, step in self._session.exec(wanted.order_by(col(Turn.started_at), col(Report.role))).all()
+        ]
+
+    def _report(self, report: Report, turn: Turn, step: Step, causes: Sequence[str]) -> str:
+        turns: Sequence[Turn] = [turn]
+        if step.kind == StepKind.GRAPH:  # all turns of the graph made it
+            of_graph = select(Turn).join(Step).where(Turn.run_id == report.run_id, Turn.subject == report.symbol)
+            turns = self._session.exec(of_graph.where(Step.kind == StepKind.GRAPH)).all()
+        calls = self._session.exec(
+            select(ToolCall.id, ToolCall.tool, ToolCall.success)
+            .join(Turn)
+            .where(col(ToolCall.turn_id).in_([one.id for one in turns]))
+            .order_by(col(Turn.started_at), col(ToolCall.ordinal), col(ToolCall.id))
+        ).all()
+        pictures = self._session.exec(
+            select(Artifact.digest, Artifact.kind)
+            .join(Turn, col(Turn.id) == col(Artifact.turn_id))
+            .where(Turn.step_id == report.step_id)
+            .order_by(col(Artifact.created_at), col(Artifact.id))
+        ).all()
+        tokens = [one.total_tokens for one in turns if one.total_tokens is not None]
+        facts = {
+            **report.model_dump(exclude={"id", "step_id", "candidate_id", "turn_id", "symbol", "key_risks"}),
+            "tokens": sum(tokens) if tokens else None,
+            "calls": [{"id": id_, "tool": tool, "success": success} for id_, tool, success in calls],
+            "pictures": list(dict.fromkeys(path_in_home(digest, kind) for digest, kind in pictures)),
+        }
+        return self.add("report", report.id, f"{report.role}: {stance_of(report)}", causes, None, facts, turn)
+
+    def analyses(self, run_id: str, symbol: str, causes: Sequence[str]) -> list[str]:
+        row = self._session.exec(
+            select(Analysis).where(Analysis.run_id == run_id, Analysis.symbol == symbol)
+        ).one_or_none()
+        if row is None:
+            return []
+        quotes = (row.figures.get("contract") or {}).get("source")
+        names = {"strategy", "recommendation", "contract", "headline", "author", "reasons"}
+        label = f"{row.strategy}: {row.recommendation} {row.contract or ''}".rstrip()
+        turn = self._session.get(Turn, row.turn_id) if row.turn_id is not None else None  # without a text there is none
+        facts = {**row.model_dump(include=names), "quotes": quotes}
+        return [self.add("analysis", row.id, label, causes, row.created_at, facts, turn)]
+
+    def forecasts(self, run_id: str, symbol: str) -> list[str]:
+        """Add the voices' forecasts of questions on the symbol, each with its citations and their signals."""
+        rows = self._session.exec(
+            select(Forecast, Question, Turn)
+            .join(Question, col(Question.id) == col(Forecast.question_id))
+            .join(Turn, col(Turn.id) == col(Forecast.turn_id))
+            .where(Forecast.run_id == run_id)
+            .order_by(col(Forecast.round), col(Forecast.voice), col(Question.id))
+        ).all()
+        own = [row for row in rows if symbol in row[1].subjects]
+        cited: dict[str, list[tuple[SignalCitation, Signal | None]]] = defaultdict(list)
+        for citation, signal in self._session.exec(
+            select(SignalCitation, Signal)
+            .join(
+                Signal, col(Signal.id) == col(SignalCitation.signal_id), isouter=True
+            )  # it may cite what is not there
+            .where(col(SignalCitation.forecast_id).in_([row[0].id for row in own]))
+            .order_by(col(SignalCitation.ordinal))
+        ).all():
+            cited[citation.forecast_id].append((citation, signal))
+        return [self._forecast(forecast, question, turn, cited[forecast.id]) for forecast, question, turn in own]
+
+    def _forecast(
+        self, row: Forecast, question: Question, turn: Turn, cited: Sequence[tuple[SignalCitation, Signal | None]]
+    ) -> str:
+        causes = [
+            self.add(
+                "signal", signal.id, signal.headline, (), signal.created_at,
+                signal.model_dump(include={"tool", "state", "headline", "source", "as_of"}),
+            )
+            for _, signal in cited
+            if signal is not None
+        ]  # fmt: skip
+        names = {"voice", "round", "question_id", "probability", "baseline", "because", "author"}
+        citations = {"label", "stance", "claim", "counts", "reason", "signal_id"}
+        facts = {
+            **row.model_dump(include=names),
+            "text": question.text,
+            "citations": [citation.model_dump(include=citations) for citation, _ in cited],
+        }
+        label = f"{row.voice}, round {row.round}: {row.probability:.1%} against {row.baseline:.1%} on {question.text}"
+        return self.add("forecast", row.id, label, causes, None, facts, turn)
+
+    def orders(self, run_id: str, symbol: str, order_id: str | None, basis: Sequence[str]) -> None:
+        wanted = (
+            select(Order, Decision, Preview, Approval)
+            .join(Decision, col(Decision.id) == col(Order.decision_id))
+            .join(Preview, col(Preview.order_id) == col(Order.id), isouter=True)
+            .join(Approval, col(Approval.order_id) == col(Order.id), isouter=True)
+            .where(Decision.run_id == run_id, Order.symbol == symbol)
+            .order_by(col(Order.ordinal))
+        )
+        if order_id is not None:
+            wanted = wanted.where(Order.id == order_id)
+        rows = self._session.exec(wanted).all()
+        made = [(row[0], self._order(row[0], row[1], row[2], row[3], basis)) for row in rows]
+        for order, last in made:  # after all orders: one that protects may be among them
+            self._fills(order, last)
+
+    def _order(
+        self, order: Order, decision: Decision, preview: Preview | None, approval: Approval | None, basis: Sequence[str]
+    ) -> str:
+        """Add an order with its decision, preview and approval; return the last of them."""
+        action = decision.actions[order.ordinal] if order.ordinal < len(decision.actions) else {}
+        why = action.get("reasoning") if isinstance(action, dict) else None
+        turn = self._session.get(Turn, decision.turn_id) if decision.turn_id is not None else None  # a person decided
+        facts = decision.model_dump(include={"status", "author", "reasoning"})
+        label = f"{decision.status} by {decision.author}{f': {why}' if why else ''}"
+        decided = self.add("decision", decision.id, label, basis, decision.created_at, facts, turn)
+        names = {
+            "verdict_id",
+            "state",
+            "action",
+            "side",
+            "quantity",
+            "contract",
+            "legs",
+            "denial_code",
+            "denial_reason",
+        }
+        facts = {**order.model_dump(include=names), "why": why}
+        last = self.add("order", order.id, order_label(order), [decided], order.created_at, facts)
+        if preview is not None:
+            facts = preview.model_dump(include={"order_id", "price", "notional", "payload_hash"})
+            label = f"{preview.notional:,.2f} at {preview.price:,.2f}, sha256 {preview.payload_hash}"
+            last = self.add("preview", preview.id, label, [last], preview.created_at, facts)
+        if approval is not None:
+            facts = approval.model_dump(include={"order_id", "state", "decided_by", "why", "asked_at", "expires_at"})
+            at = approval.decided_at or approval.asked_at
+            last = self.add("approval", approval.id, approval_label(approval), [last], at, facts)
+        return last
+
+    def _fills(self, order: Order, last: str) -> None:
+        for fill in self._session.exec(
+            select(Fill).where(Fill.order_id == order.id).order_by(col(Fill.filled_at), col(Fill.id))
+        ).all():
+            facts = fill.model_dump(
+                include={"order_id", "symbol", "side", "quantity", "price", "commission", "filled_at"}
+            )
+            label = f"{fill.side} {fill.quantity:g} at {fill.price:g}"
+            self.add("fill", fill.id, label, [last], fill.created_at, facts)
+        names = {"state", "side", "quantity", "order_type", "stop_price", "limit_price"}
+        for stop in protecting(self._session, order):
+            label = f"{stop.side} {stop.order_type} of {stop.quantity or 0:g}: {stop.state}"
+            facts = {"order_id": order.id, **stop.model_dump(include=names)}
+            self.add("protection", stop.id, label, [order.id], stop.created_at, facts)
+
+
+def stance_of(report: Report) -> str:
+    """Return a report's stance, or its status with the reason, which may name the status itself."""
+    if report.verdict:
+        return f"{report.verdict} ({report.confidence})"
+    status, reason = report.status.replace("_", " "), report.reason or ""
+    return reason if reason.startswith(status) else f"{status}: {reason}" if reason else status
+
+
+def protecting(session: Session, order: Order) -> Sequence[Order]:
+    """Return the orders that protect the position of an order."""
+    rows = select(Order).where(col(Order.protects) == order.id, col(Order.id) != order.id)
+    return session.exec(rows.order_by(col(Order.created_at), col(Order.id))).all()
+
+
+def denial(order: Order) -> str | None:
+    return f"{order.denial_code}: {order.denial_reason}" if order.denial_code else None
+
+
+def order_label(order: Order) -> str:
+    size = f" {order.quantity:g}" if order.quantity is not None else ""
+    why = f", denied: {text}" if (text := denial(order)) else ""
+    return f"{order.action} {order.side or ''}{size} {order.contract or order.symbol}: {order.state}{why}"
+
+
+def approval_label(row: Approval) -> str:
+    by = f" by {row.decided_by}" if row.decided_by else ""
+    return f"{row.state}{by}{f': {row.why}' if row.why else ''}"
