@@ -241,8 +241,8 @@ def open_event_position(
     book: EventBook | None,
     at: dt.datetime | None = None,
 ) -> EventPosition | NoStake:
-    """Write the position that a probability of YES is worth at the venue's prices and return it, or why there is none;
-    that of an earlier call for the run and question is returned as it is. at: real time."""
+    """Write the position that a belief in YES is worth at the venue's prices, or return the reason for none. A position
+    of an earlier call for the run and question is returned as it is. at: real time."""
     _lock(session, settings.account)
     if (earlier := _position(session, run_id, question.id)) is not None:
         return earlier
@@ -264,8 +264,8 @@ def open_event_position(
 def settle_event_positions(
     session: Session, question: Question, account: str, at: dt.datetime | None = None
 ) -> list[EventPosition]:
-    """Pay out an account's open positions on a question that has ended and return those that this call paid out; none
-    of a question that is open. A void one gives back what was paid. at: real time."""
+    """Pay out an account's open positions on an ended question and return those paid by this call. A void question
+    gives back the cost. at: real time."""
     if question.state not in QUESTION_FINAL:
         return []
     mine = (EventPosition.question_id == question.id, EventPosition.account == account)

@@ -292,10 +292,10 @@ _SHORTEST = 3
 
 
 def names_signal(claim: str, signal: Signal, question: BoardQuestion, rivals: Sequence[Signal]) -> bool:
-    """Return whether a claim has a term of its signal, of the fields in its data, or of the market at large.
+    """Return whether a claim uses a word of its signal, of the fields in its data, or of markets in general.
 
-    rivals: signals of other tools that the same sentence is given for. It then has to name each of them by a term that
-    the others do not have: what they have in common names none.
+    rivals: signals of other tools cited with the same sentence. The claim must then name each of them by a word that
+    the others do not have.
     """
     given = stems(claim)
     own = _vocabulary(signal, question)

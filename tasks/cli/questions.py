@@ -27,7 +27,7 @@ from chordesk.tasks.cli.show.questions import (
     resolve_report,
     survey_report,
 )
-from chordesk.tasks.reading.scores import question_view
+from chordesk.tasks.reading.scores import question_detail
 from chordesk.tools.event_positions import event_ledger
 from chordesk.tools.market.clock import LiveClock, ReplayClock
 from chordesk.tools.market.factory import MarketKey, build_market, configured_market
@@ -73,7 +73,7 @@ def show(
 ) -> None:
     """Show a question: its rule, its times, its outcome with the evidence, and the forecasts and verdicts on it."""
     with opened()[1].read() as session:
-        found = question_view(session, by_prefix(session, Question, question))
+        found = question_detail(session, by_prefix(session, Question, question))
     emit(found, question_report, as_json=as_json)
 
 
@@ -190,7 +190,7 @@ def resolve(
         raise UsageError(f"--outcome was given without {missing}", remedy="give the question's id, --outcome and --why")
     with store.session() as session:
         ended = _enter(session, settings, question, outcome_of(outcome), str(why).strip(), by or whoami())
-        found = question_view(session, ended)
+        found = question_detail(session, ended)
     emit(found, question_report, as_json=as_json)
 
 
@@ -230,9 +230,9 @@ def _resolve_due(settings: Settings, store: Store, question: str | None, as_of: 
         emit(report, resolve_report, as_json=as_json)
         return
     with store.read() as session:
-        view = question_view(session, session.get_one(Question, only))
+        view = question_detail(session, session.get_one(Question, only))
     emit(view, question_report, as_json=as_json)
-    if view["question"]["state"] == "open":
+    if view.question.state == QuestionState.OPEN:
         raise typer.Exit(STILL_OPEN)
 
 

@@ -213,24 +213,28 @@ def _require_known(session: Session, account: str, kind: ScoreKind, name: str) -
         raise NotFound(f"the account {account} has no {kind} {name!r}", remedy=remedy)
 
 
-def question_view(session: Session, question: Question) -> dict[str, Any]:
-    verdicts = session.exec(
+class QuestionDetail(Frozen):
+    """A question with what it scores."""
+
+    question: Question
+    verdicts: list[Verdict]
+    forecasts: list[Forecast]  # by time
+    positions: list[EventPosition]
+
+
+def question_detail(session: Session, question: Question) -> QuestionDetail:
+    verdicts = (
         select(Verdict)
         .join(VerdictQuestion, col(VerdictQuestion.verdict_id) == col(Verdict.id))
         .where(VerdictQuestion.question_id == question.id)
         .order_by(col(Verdict.created_at), col(Verdict.id))
-    ).all()
-    forecasts = session.exec(
-        select(Forecast)
-        .where(Forecast.question_id == question.id)
-        .order_by(col(Forecast.market_at), col(Forecast.run_id), col(Forecast.round), col(Forecast.voice))
-    ).all()
-    positions = session.exec(
-        select(EventPosition).where(EventPosition.question_id == question.id).order_by(col(EventPosition.opened_at))
-    ).all()
-    return {
-        "question": question.model_dump(),
-        "verdicts": [row.model_dump(include={"id", "run_id", "symbol", "rating", "confidence"}) for row in verdicts],
-        "forecasts": [row.model_dump() for row in forecasts],
-        "positions": [row.model_dump() for row in positions],
-    }
+    )
+    order = (col(Forecast.market_at), col(Forecast.run_id), col(Forecast.round), col(Forecast.voice))
+    forecasts = select(Forecast).where(Forecast.question_id == question.id).order_by(*order)
+    positions = select(EventPosition).where(EventPosition.question_id == question.id)
+    return QuestionDetail(
+        question=question,
+        verdicts=list(session.exec(verdicts)),
+        forecasts=list(session.exec(forecasts)),
+        positions=list(session.exec(positions.order_by(col(EventPosition.opened_at)))),
+    )

@@ -21,7 +21,6 @@ from chordesk.models.orders import OrderOutcome
 from chordesk.models.settings.running_desk import Standing
 from chordesk.models.settings.schema import Lens
 from chordesk.models.states import TradingState
-from chordesk.models.tables.board import EventPosition, Forecast, Question
 from chordesk.models.tables.orders import Order, Preview
 from chordesk.models.tables.runs import Report, Run, ToolCall, Turn, Verdict, VerdictReport, research_run
 from chordesk.tools.scoring.verdict_calibration import odds_of_run
@@ -304,25 +303,6 @@ class TurnDetail(Frozen):
 class OrderRow(Frozen):
     order: Order
     preview: Preview | None
-
-
-class QuestionVerdict(Frozen):
-    """A verdict that a question scores."""
-
-    id: str
-    run_id: str
-    symbol: str
-    rating: str
-    confidence: str
-
-
-class QuestionDetail(Frozen):
-    """A question with the verdicts, forecasts and play-money positions that it scores."""
-
-    question: Question
-    verdicts: list[QuestionVerdict]
-    forecasts: list[Forecast]
-    positions: list[EventPosition]
 
 
 def verdicts(session: Session, run: Run) -> list[VerdictRow]:

@@ -28,7 +28,6 @@ from chordesk.tools.event_positions import (
     event_ledger,
     fill_of,
     open_event_position,
-    payout_of,
     purse_of,
     settle_event_positions,
     sized,
@@ -441,12 +440,6 @@ def test_later_runs_add_only_what_kelly_still_allows(store: Store) -> None:
         assert again == NoStake("Kelly allows no more than is held already")
         more = position(session, add_run(session).id, question, 0.7)
         assert more.cost == pytest.approx(125 - 83.33, abs=0.01)
-
-
-def test_a_payout_of_a_half_is_the_same_for_both_sides() -> None:
-    question = Question(state="resolved", outcome=0.5, source="polymarket", external_id="7", text="", rule={})
-    for side in ("yes", "no"):
-        assert payout_of(EventPosition(side=side, shares=10, cost=4), question) == 5
 
 
 @pytest.fixture

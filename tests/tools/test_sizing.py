@@ -63,17 +63,6 @@ def test_it_never_bets_without_an_edge(belief: float, yes: float, no: float, fra
         assert bet.price == (yes if bet.side == "YES" else no)
 
 
-@given(prices, st.floats(0, 0.2))
-def test_the_market_s_own_belief_bets_nothing(price: float, fee: float) -> None:
-    assert kelly_bet(price, price + fee, 1 - price + fee + 1e-12) is None
-
-
-@given(beliefs, prices, fractions)
-def test_a_fraction_is_full_kelly_on_a_shrunken_belief(belief: float, price: float, fraction: float) -> None:
-    shrunken = fraction * belief + (1 - fraction) * price
-    assert full_kelly(shrunken, price) == pytest.approx(fraction * full_kelly(belief, price), abs=1e-9)
-
-
 @given(st.floats(0.05, 0.95), st.floats(0.05, 0.95), st.floats(-0.2, 0.2))
 def test_no_other_stake_grows_faster(belief: float, price: float, moved: float) -> None:
     def growth(stake: float) -> float:
@@ -167,11 +156,6 @@ def test_a_portfolio_lies_within_its_limits_and_no_stake_should_move(
         assert np.abs(slope[(found > 0) & (found < each)]).max(initial=0) < 1e-6
 
 
-@given(st.lists(st.floats(-0.3, 0), min_size=1, max_size=5))
-def test_without_an_edge_there_is_no_stake(means: list[float]) -> None:
-    assert portfolio_kelly(np.array(means), np.eye(len(means)) * 0.1).sum() == 0
-
-
 def test_the_next_bet_by_hand() -> None:
     """m .2, s^2 .96, .3 of covariance with a stake of .1 held: .25 * (.2 - .03) / .96 = .044271."""
     unit = UnitReturn(0.2, 0.96)
@@ -187,12 +171,6 @@ def test_the_next_bet_never_exceeds_the_heat_or_bets_without_an_edge(belief: flo
     stake = next_bet(binary_return(belief, price), np.zeros(0), np.zeros(0), heat_left=left)
     assert 0 <= stake <= left
     assert stake == 0 or belief > price
-
-
-def test_small_edges_agree_with_kelly_of_one_contract() -> None:
-    """(p - q) q / (p (1 - p)) goes to (p - q) / (1 - q) as the edge goes to none."""
-    unit = binary_return(0.501, 0.5)
-    assert next_bet(unit, np.zeros(0), np.zeros(0), fraction=1) == pytest.approx(0.002, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -230,11 +208,6 @@ def test_two_heats_by_hand() -> None:
     assert correlated_heat(heats, np.ones((2, 2))) == pytest.approx(0.07)
     assert correlated_heat(heats, half) == pytest.approx(0.0608276, abs=1e-7)
     assert effective_bets(heats, half) == pytest.approx(1.3243243, abs=1e-7)
-
-
-def test_nothing_held_has_no_bets() -> None:
-    assert correlated_heat(np.zeros(2), np.eye(2)) == 0
-    assert effective_bets(np.zeros(2), np.eye(2)) is None
 
 
 @given(st.lists(st.floats(0.001, 0.2), min_size=1, max_size=8), st.floats(0, 1))

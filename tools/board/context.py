@@ -96,8 +96,7 @@ def each(context: HarvestContext, ask: Callable[[str], V]) -> tuple[dict[str, V]
 
 
 def bar_time(clock: MarketClock, day: dt.date) -> dt.datetime:
-    """Return from when on the bar of a day was known, at the latest now: a replay takes five minutes before the close
-    for the close."""
+    """Return when the bar of a day was known, at the latest now: a replay takes 15:55 for the close."""
     hours = exchange_hours()
     close = hours.close_of(day) if hours.is_session(day) else dt.datetime.combine(day, _CLOSE, NEW_YORK)
     return min(close, clock.now())

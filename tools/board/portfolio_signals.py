@@ -165,8 +165,8 @@ _EVENTS = Finding(
 
 
 def holding_signals(context: HarvestContext) -> Harvest:
-    """Return the heat of the account, a warning where its holdings are one bet, and the room for the symbols with the
-    least of it. What is held without a price or an ATR is missing, and then heat is at least what is stated."""
+    """Return the account's heat, a warning if its holdings are one bet, and the room left for the questions' symbols,
+    least first. If a holding has no price or ATR, the heat is stated as a minimum."""
     tool = context.tool
     if tool.store is None:
         return asleep("not available: configure DESK_DATABASE_URL")

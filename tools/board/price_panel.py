@@ -60,8 +60,8 @@ _LOCK = threading.Lock()
 
 
 def panel_of(context: HarvestContext) -> PricePanel:
-    """Return the panel of the desk's universe and the questions' symbols. Raises the market's own failure when it has
-    no bar of any of them."""
+    """Return the panel of the desk's universe and the questions' symbols. Raises the market's error if no symbol has a
+    bar."""
     market = context.tool.market
     members = resolve_universe(context.tool.settings.universe, market)
     symbols = tuple(dict.fromkeys([*members, *context.symbols]))

@@ -45,8 +45,8 @@ _EARNINGS = Finding(
 
 
 def earnings_signals(context: HarvestContext) -> Harvest:
-    """Return the reports of the next 10 sessions, the nearest first. A symbol without a known date is missing, which is
-    no sign that it does not report."""
+    """Return the reports of the next 10 sessions, nearest first. A symbol without a known date is listed as missing: it
+    may still report."""
     market, now = context.tool.market, context.tool.clock.now()
     if not isinstance(market, EarningsSource):
         return asleep(str(absent(market, EARNINGS_NOUN)))

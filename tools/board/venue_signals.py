@@ -117,8 +117,8 @@ def _pair_finding(
 
 
 def _midpoint(one: ComparedPair) -> float | None:
-    """Return the mean of both prices, which is a forecast only where a person confirmed that they are of one question,
-    the same way round; None where play money is one of them."""
+    """Return the mean of both prices: a forecast only if a person confirmed that both ask the same question. None for
+    an inverse pair, and if a price is play money."""
     prices = [market.probability for market in one.markets]
     same = one.paired.pair.state == CONFIRMED and not one.paired.pair.inverse
     if not same or None in prices or any(market.play_money for market in one.markets):

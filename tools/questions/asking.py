@@ -84,8 +84,8 @@ def unaskable(market: MarketData, symbols: Iterable[str]) -> dict[str, str]:
 
 
 def base_day(clock: MarketClock) -> dt.date:
-    """Return the session that a question asked now begins with: the last one of which the bar is known or, while a
-    session is on, that session, so that nothing of the time asked about has passed."""
+    """Return the session whose close a question asked now counts from: the latest closed session, or the one under way,
+    so that nothing of the time asked about has passed."""
     if clock.day is None and clock.is_open():
         return exchange_day(clock.now())
     return clock.session()
@@ -134,10 +134,10 @@ SCORED = (Rating.BUY, Rating.PASS)  # the others expect nothing
 
 
 def verdict_question(market: MarketData, settings: Settings, verdict: Verdict) -> Callable[[Session], None] | None:
-    """Return the writer of a verdict's question, for the transaction that writes the verdict; None for a rating that
-    expects nothing, and where there can be no question, which never fails a verdict.
+    """Return the writer of a verdict's question, for the transaction that writes the verdict.
 
-    It is the desk's own question on that symbol and day, over as many sessions, where that is there already.
+    None for a rating that expects nothing, and if there can be no question: that never fails a verdict. If the desk
+    has asked the same already (symbol, day, sessions), the verdict is linked to that question.
     """
     if verdict.rating not in SCORED:
         return None
@@ -152,8 +152,8 @@ def verdict_question(market: MarketData, settings: Settings, verdict: Verdict) -
 
 
 def report_question(market: MarketData, settings: Settings, symbol: str) -> Callable[[Session], None] | None:
-    """Return the writer of the question by which a report is scored that no verdict need follow; None where there can
-    be none. It is the one of a verdict on that symbol and day."""
+    """Return the writer of the question that scores a report, even if no verdict follows it: the question that a
+    verdict on that symbol and day would have. None if there can be none."""
     rows = _verdict_rows(market, settings, symbol)
 
     def write(session: Session) -> None:
@@ -172,8 +172,8 @@ def _verdict_rows(market: MarketData, settings: Settings, symbol: str) -> list[Q
 
 
 def universe_of_verdicts(market: MarketData, settings: Settings) -> str:
-    """Return the universe that verdicts are measured against, whatever symbols their run was on: the market's named
-    one, else the desk's own."""
+    """Return the universe that verdicts are measured against: the market's named universe, else the desk's own,
+    whatever symbols the run was on."""
     if settings.universe.strip().lower() in NAMED:
         return settings.universe
     return named_universe(market) or settings.universe

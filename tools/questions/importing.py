@@ -112,8 +112,8 @@ def refresh(question: Question, market: VenueMarket) -> Came:
 
 
 def _is_later(question: Question, market: VenueMarket) -> bool:
-    """Return whether a venue stated this after it gave the question its outcome; one that a person declared void has
-    none of the venue."""
+    """Return whether the venue stated this after it resolved the question; a question that a person declared void has
+    no outcome of its venue."""
     of_venue = (question.evidence or {}).get("source") == market.venue
     return of_venue and question.resolved_at is not None and market.as_of >= question.resolved_at
 
@@ -204,8 +204,8 @@ def ask_venues(questions: Sequence[Question], venues: Mapping[str, EventVenue]) 
 
 
 def venue_resolutions(questions: Iterable[Question], answers: VenueAnswers, now: dt.datetime) -> dict[str, Resolution]:
-    """Return the outcome of each open question that its venue has resolved, be it before its deadline, and why it has
-    none of each past its deadline; by id. now: real time."""
+    """Return the outcome of each open question that its venue has resolved, even before its deadline, and the reason
+    why a question past its deadline has none; by id. now: real time."""
     found: dict[str, Resolution] = {}
     for question in questions:
         if question.state != QuestionState.OPEN:
@@ -235,8 +235,8 @@ def venue_evidence(market: VenueMarket) -> dict[str, Any]:
 
 
 def refresh_stored(session: Session, markets: Mapping[str, VenueMarket]) -> list[Question]:
-    """Bring stored questions to what their venues have now, by their ids; return those with an outcome that its venue
-    contradicts, as of now or before."""
+    """Bring stored questions, by id, to what their venues have now; return those whose outcome the venue
+    contradicts."""
     changed = []
     rows = select(Question).where(col(Question.id).in_(list(markets))).order_by(col(Question.id)).with_for_update()
     for question in session.exec(rows):

@@ -50,9 +50,8 @@ def known_until(clock: MarketClock) -> dt.datetime:
 
 
 def known_at(question: Question) -> dt.datetime:
-    """Return market time from which the outcome of a question that has ended is known: its closing, or before that the
-    moment at which its venue or a person resolved it. In a replay, where that moment is of a later year, its closing.
-    """
+    """Return the market time from which the outcome of an ended question is known: when its venue or a person resolved
+    it, but at the latest its closing (in a replay the moment of resolving is years later)."""
     return min(question.closes_at, question.resolved_at or question.closes_at)
 
 

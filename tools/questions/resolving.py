@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, and_, exists, or_, update
@@ -76,11 +75,11 @@ def book(session: Session, question: Question, account: str, on_resolved: Sequen
 
 
 def unbooked(session: Session, account: str, market: str, until: dt.datetime) -> list[str]:
-    """Return the ids of questions that have ended and on which something of this account is not booked, in order;
-    forecasts are left out while a board of the account with the question is under way.
+    """Return the ids of ended questions on which something of this account is not booked yet, in order. Forecasts are
+    left out while a board of the account with the question is under way.
 
-    A question of a market's bars can have its outcome from another account, on a later day of a replay: for this one
-    it has it once `until`, market time, has come to its closing.
+    Another account may have resolved a question on a later day of a replay: for this account the outcome exists once
+    `until`, market time, has reached the closing.
     """
     forecast = exists().where(
         col(Forecast.question_id) == col(Question.id),
@@ -136,22 +135,6 @@ PATIENCE_SECONDS = 60.0
 _RULE: TypeAdapter[BeatsMedian | ByVenue | ByPerson] = TypeAdapter(ResolutionRule)
 
 
-class ResolvedLine(Frozen):
-    """A question that was resolved. outcome: null when it is void."""
-
-    id: str
-    text: str
-    outcome: float | None
-
-
-class NotedLine(Frozen):
-    """A question with the note on it: why it is still open, or how its venue contradicts its outcome."""
-
-    id: str
-    text: str
-    note: str
-
-
 class ResolveReport(Frozen):
     """A pass over what was due. as_of: market time; waiting: past their deadline and still open; changed: with an
     outcome that their venue contradicts, which stays; late: how many had ended before and had something of the account
@@ -159,9 +142,9 @@ class ResolveReport(Frozen):
 
     market: str
     as_of: dt.datetime
-    resolved: tuple[ResolvedLine, ...] = ()
-    waiting: tuple[NotedLine, ...] = ()
-    changed: tuple[NotedLine, ...] = ()
+    resolved: tuple[Question, ...] = ()
+    waiting: tuple[Question, ...] = ()
+    changed: tuple[Question, ...] = ()
     late: int = 0
 
 
@@ -196,14 +179,15 @@ def resolve_due(
         found |= venue_resolutions(theirs, answers, utcnow())
         fresh = {one: given for one, given in answers.markets.items() if not isinstance(found.get(one), Resolved)}
     questions = [row for row in (*own, *theirs) if row.id in found]
-    ended = _settle(store, questions, found, partial(_write, account=account, on_resolved=on_resolved, by=by))
+    write = partial(_write, found=found, account=account, on_resolved=on_resolved, by=by)
+    ended = _settle(store, questions, write)
     changed = transact(store, partial(refresh_stored, markets=fresh), PATIENCE_SECONDS) if fresh else []
     return ResolveReport(
         market=market.name,
         as_of=market.clock.now(),
-        resolved=tuple(_resolved_lines(questions, found, ended)),
-        waiting=tuple(_waiting_lines(questions, found)),
-        changed=tuple(NotedLine(id=row.id, text=row.text, note=row.note or "") for row in changed),
+        resolved=tuple(ended),
+        waiting=tuple(row for row in questions if isinstance(found[row.id], Pending)),
+        changed=tuple(changed),
         late=_book_late(store, market, account, on_resolved),
     )
 
@@ -233,10 +217,11 @@ def outcomes(questions: Iterable[Question], market: MarketData) -> dict[str, Res
     return found
 
 
-def _settle(store: Store, questions: Sequence[Question], found: Mapping[str, Resolution], write: Any) -> set[str]:
-    ended: set[str] = set()
+def _settle(store: Store, questions: Sequence[Question], write: Callable[..., list[Question]]) -> list[Question]:
+    ended: list[Question] = []
     for first in range(0, len(questions), BATCH):
-        ended |= transact(store, partial(write, batch=questions[first : first + BATCH], found=found), PATIENCE_SECONDS)
+        batch = questions[first : first + BATCH]
+        ended += transact(store, partial(write, batch=batch), PATIENCE_SECONDS)
     return ended
 
 
@@ -247,15 +232,17 @@ def _write(
     account: str,
     on_resolved: Sequence[OnResolved],
     by: str,
-) -> set[str]:
-    ended = set()
+) -> list[Question]:
+    """Write what came of each question; return those that this ended."""
+    ended = []
     for question in batch:
         outcome = found[question.id]
         if isinstance(outcome, Pending):
             keep_open(session, question.id, outcome.note)
+            question.note = outcome.note  # as the report has it: the row is of no session
         elif (settled := settle(session, question.id, outcome, by)) is not None:
             book(session, settled, account, on_resolved)
-            ended.add(question.id)
+            ended.append(settled)
     return ended
 
 
@@ -270,19 +257,3 @@ def _book_late(store: Store, market: MarketData, account: str, on_resolved: Sequ
         write = partial(book_late, question_id=one, account=account, market=market.name, until=until)
         done += transact(store, partial(write, on_resolved=on_resolved), PATIENCE_SECONDS)
     return done
-
-
-def _resolved_lines(
-    questions: Iterable[Question], found: Mapping[str, Resolution], ended: set[str]
-) -> Iterator[ResolvedLine]:
-    for one in questions:
-        outcome = found[one.id]
-        if isinstance(outcome, Resolved) and one.id in ended:
-            yield ResolvedLine(id=one.id, text=one.text, outcome=outcome.outcome)
-
-
-def _waiting_lines(questions: Iterable[Question], found: Mapping[str, Resolution]) -> Iterator[NotedLine]:
-    for one in questions:
-        outcome = found[one.id]
-        if isinstance(outcome, Pending):
-            yield NotedLine(id=one.id, text=one.text, note=outcome.note)

@@ -108,8 +108,8 @@ class EventBook:
 
 
 class EventVenue(Protocol):
-    """A venue's wire. Each call raises MarketUnavailable when the venue does not answer or answers otherwise than it
-    documents, naming the field, and MarketError for a market that it does not have."""
+    """A venue's wire. Each call raises MarketUnavailable if the venue does not answer or breaks its documented format
+    (naming the field), and MarketError for a market that it does not have."""
 
     name: str
 

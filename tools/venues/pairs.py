@@ -86,8 +86,8 @@ def edge_per_share(first: float, second: float, fees: float, rate: float, years:
 
 
 def best_edge(first: Leg, second: Leg, rate: float, years: float) -> Edge | None:
-    """Return the edge of as many shares as yield the most, walking both legs' offers from the best on; that of the
-    best offers where nothing yields. None when a leg has no offers."""
+    """Return the edge of as many shares as yield the most, walking both legs' offers from the best; if none yields,
+    that of the best offers. None if a leg has no offers."""
     best: Edge | None = None
     taken: tuple[list[BookLevel], list[BookLevel]] = ([], [])
     for pair in _matched(first.offers, second.offers):

@@ -10,14 +10,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from chordesk.models.tables.board import Question
+from chordesk.models.tables.board import Forecast, Question
 from chordesk.models.text import NEW_YORK, new_york, utc_seconds
 from chordesk.tasks.cli.output import bounded, facts, paragraph, state, table
 from chordesk.tasks.cli.show.runs import SHORT_ID
-from chordesk.tasks.reading.scores import KINDS, PartRow, ScoreBoard, ScoreRow
+from chordesk.tasks.reading.scores import KINDS, PartRow, QuestionDetail, ScoreBoard, ScoreRow
 from chordesk.tools.event_positions import MOST_HEAT, EventLedger, HeldEvent
 from chordesk.tools.questions.importing import ImportReport
-from chordesk.tools.questions.resolving import NotedLine, ResolveReport
+from chordesk.tools.questions.resolving import ResolveReport
 from chordesk.tools.scoring.statistics import CalibrationRow, DatedMean
 from chordesk.tools.scoring.verdict_calibration import LEAST_DATES, VerdictOdds
 from chordesk.tools.scoring.voices import LEAST_RESOLVED
@@ -26,7 +26,6 @@ from chordesk.tools.venues.pairs import Comparison, PairedQuestions, PairSurvey
 # Of an id, enough to be the only one that begins so among thousands of the same millisecond.
 SHORT_QUESTION = 20
 MOST_LINES = 10  # of one kind; --json has all
-Row = Mapping[str, Any]
 
 
 def question_list(rows: Sequence[Question]) -> Table:
@@ -37,7 +36,7 @@ def question_list(rows: Sequence[Question]) -> Table:
             row.source,
             _time(row.closes_at),
             _probability(row.baseline),
-            state(row.state, state_text(row.model_dump())),
+            state(row.state, state_text(row)),
             paragraph(row.text),
         )
         for row in rows
@@ -45,30 +44,30 @@ def question_list(rows: Sequence[Question]) -> Table:
     return table(("Question", "Source", "Closes", "Baseline", "State", "Text"), cells, narrow="Text")
 
 
-def state_text(row: Row) -> str:
-    outcome = f" {row['outcome']:g}" if row["outcome"] is not None else ""
-    return f"{row['state']}{outcome}{'*' if row['note'] else ''}"
+def state_text(row: Question) -> str:
+    outcome = f" {row.outcome:g}" if row.outcome is not None else ""
+    return f"{row.state}{outcome}{'*' if row.note else ''}"
 
 
-def question_report(found: Row) -> RenderableType:
-    row = found["question"]
+def question_report(found: QuestionDetail) -> RenderableType:
+    row = found.question
     pairs: list[tuple[str, str | Text]] = [
-        ("asked by", f"{paragraph(row['author'])}, {row['source']}{_of_market(row)}"),
-        ("open", f"from {_time(row['opens_at'])} to {new_york(row['closes_at'])}"),
-        ("baseline", f"{_probability(row['baseline'])}, {paragraph(row['baseline_source'])}"),
-        ("rule", _rule(row["rule"])),
-        *([("page", paragraph(row["url"]))] if row["url"] else []),
-        *([("note", Text(paragraph(row["note"]), style="yellow"))] if row["note"] else []),
+        ("asked by", f"{paragraph(row.author)}, {row.source}{_of_market(row)}"),
+        ("open", f"from {_time(row.opens_at)} to {new_york(row.closes_at)}"),
+        ("baseline", f"{_probability(row.baseline)}, {paragraph(row.baseline_source)}"),
+        ("rule", _rule(row.rule)),
+        *([("page", paragraph(row.url))] if row.url else []),
+        *([("note", Text(paragraph(row.note), style="yellow"))] if row.note else []),
     ]
-    head = Text.assemble(("question ", "bold"), f"{row['id']}: ", state(row["state"], state_text(row)))
-    return Group(head, Text(paragraph(row["text"])), facts(pairs), *_outcome(row), *_scored(found))
+    head = Text.assemble(("question ", "bold"), f"{row.id}: ", state(row.state, state_text(row)))
+    return Group(head, Text(paragraph(row.text)), facts(pairs), *_outcome(row), *_scored(found))
 
 
-def _of_market(row: Row) -> str:
-    return f", resolved from bars of the {row['market']} market" if row["market"] else ""
+def _of_market(row: Question) -> str:
+    return f", resolved from bars of the {row.market} market" if row.market else ""
 
 
-def _rule(rule: Row) -> str:
+def _rule(rule: Mapping[str, Any]) -> str:
     if rule["kind"] == "beats_median":
         whole = paragraph(rule["universe"], 60)
         return (
@@ -80,28 +79,28 @@ def _rule(rule: Row) -> str:
     return "the outcome that a person enters"
 
 
-def _outcome(row: Row) -> Iterator[Text]:
-    if row["resolved_at"] is None:
+def _outcome(row: Question) -> Iterator[Text]:
+    if row.resolved_at is None:
         return
-    what = "void" if row["outcome"] is None else f"outcome {row['outcome']:g}"
-    yield Text(f"{what}, by {paragraph(row['resolved_by'])} at {utc_seconds(row['resolved_at'])}")
-    for name, value in (row["evidence"] or {}).items():
+    what = "void" if row.outcome is None else f"outcome {row.outcome:g}"
+    yield Text(f"{what}, by {paragraph(row.resolved_by)} at {utc_seconds(row.resolved_at)}")
+    for name, value in (row.evidence or {}).items():
         yield Text(f"  {name}: {_shown(value)}", style="dim")
 
 
-def _scored(found: Row) -> Iterator[RenderableType]:
-    for row in found["verdicts"]:
-        yield Text(f"verdict {row['rating']} ({row['confidence']}) of run {row['run_id'][:SHORT_ID]}")
-    yield from bounded(found["forecasts"], MOST_LINES, _forecast, " forecasts")
-    for row in found["positions"]:
-        ended = f", paid {row['payout']:g}" if row["payout"] is not None else ""
-        yield Text(f"play money: {row['shares']:g} shares of {row['side']} for {row['cost']:g}{ended}")
+def _scored(found: QuestionDetail) -> Iterator[RenderableType]:
+    for row in found.verdicts:
+        yield Text(f"verdict {row.rating} ({row.confidence}) of run {row.run_id[:SHORT_ID]}")
+    yield from bounded(found.forecasts, MOST_LINES, _forecast, " forecasts")
+    for held in found.positions:
+        ended = f", paid {held.payout:g}" if held.payout is not None else ""
+        yield Text(f"play money: {held.shares:g} shares of {held.side} for {held.cost:g}{ended}")
 
 
-def _forecast(row: Row) -> Text:
+def _forecast(row: Forecast) -> Text:
     return Text(
-        f"forecast {_probability(row['probability'])} of {row['voice']}, round {row['round']}, "
-        f"{_time(row['market_at'])}, run {row['run_id'][:SHORT_ID]}: {paragraph(row['because'], 120)}"
+        f"forecast {_probability(row.probability)} of {row.voice}, round {row.round}, "
+        f"{_time(row.market_at)}, run {row.run_id[:SHORT_ID]}: {paragraph(row.because, 120)}"
     )
 
 
@@ -130,7 +129,7 @@ def _ended(outcome: float | None) -> str:
     return "void" if outcome is None else f"{outcome:g}"
 
 
-def _noted(what: str, rows: Iterable[NotedLine]) -> list[str]:
+def _noted(what: str, rows: Iterable[Question]) -> list[str]:
     return [f"{what}  {row.id}  {paragraph(row.text)}: {paragraph(row.note)}" for row in rows]
 
 

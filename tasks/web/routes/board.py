@@ -14,7 +14,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Episode, Question
 from chordesk.models.tables.runs import Run, research_run
 from chordesk.tasks.reading.boards import BoardView, board_view
-from chordesk.tasks.reading.scores import ScoreBoard, ScoreKind, question_view, scores
+from chordesk.tasks.reading.scores import QuestionDetail, ScoreBoard, ScoreKind, question_detail, scores
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
 from chordesk.tasks.web.schemas import (
@@ -23,7 +23,6 @@ from chordesk.tasks.web.schemas import (
     InterruptedTurn,
     Limit,
     Offset,
-    QuestionDetail,
     StoppedVoice,
     StopRequest,
     TextFilter,
@@ -98,7 +97,7 @@ def questions(
 def question(context: Context, question_id: Id) -> QuestionDetail:
     """Show a question: its rule, its times, its outcome with the evidence, and what it scores."""
     with context.store.read() as session:
-        return QuestionDetail.model_validate(question_view(session, by_prefix(session, Question, question_id)))
+        return question_detail(session, by_prefix(session, Question, question_id))
 
 
 scores_router = APIRouter(tags=["scores"], route_class=JsonRoute)

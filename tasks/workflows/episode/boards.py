@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import threading
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -16,7 +15,6 @@ from sqlmodel import Session, col, func, select
 from chordesk.agents.board.board import Board, PastRecord, board_text, voice_memory
 from chordesk.agents.subjects import CitedFinding, SymbolForecast, VoiceSubject, voice_subject
 from chordesk.models.board import ROUNDS, BoardQuestion, KarmaSum, VoiceForecast, VoicePosition
-from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import (
     Episode,
@@ -50,30 +48,10 @@ class RoundView:
     positions: tuple[VoicePosition, ...]
 
 
-class RoundViews:
-    """The views of the latest rounds that this process worked on. A board is final when its first round starts, and the
-    positions of a round when the next one does: the voices of a round share one view, read once."""
-
-    def __init__(self, kept: int = 16) -> None:
-        self._lock = threading.Lock()
-        self._views: OrderedDict[tuple[str, str, int], RoundView] = OrderedDict()
-        self._kept = kept
-
-    def of(self, store: Store, run: Run, number: int, day: dt.date) -> RoundView:
-        """Return the view of a round, by number. day: of the run's market."""
-        key = (str(store.engine.url), run.id, number)
-        with self._lock:
-            if key not in self._views:
-                self._views[key] = _round_view(store, run, number, day)
-                while len(self._views) > self._kept:
-                    self._views.popitem(last=False)
-            return self._views[key]
-
-
-def _round_view(store: Store, run: Run, number: int, day: dt.date) -> RoundView:
-    with store.read() as session:
-        board = read_board(session, run, day)
-        earlier = tuple(one for one in positions(session, run.id) if one.round < number) if number > BLIND else ()
+def round_view(session: Session, run: Run, number: int, day: dt.date) -> RoundView:
+    """Return the view of a round, by number; that of round 1 is blind. day: of the run's market."""
+    board = read_board(session, run, day)
+    earlier = tuple(one for one in positions(session, run.id) if one.round < number) if number > BLIND else ()
     return RoundView(board, board_text(board), earlier)
 
 

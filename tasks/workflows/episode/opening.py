@@ -24,7 +24,7 @@ from chordesk.tasks.bootstrap import Desk, desk_of
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.episode.signals import EpisodePlan, PlannedVoice, harvest_steps
+from chordesk.tasks.workflows.episode.signals import EpisodePlan, harvest_steps
 from chordesk.tasks.workflows.episode.tally import resolve
 from chordesk.tasks.workflows.runs import new_run, open_run
 from chordesk.tasks.workflows.screen import session_slot
@@ -274,7 +274,7 @@ def brief(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     notes = [f"{what}: {symbols.source}", *silent] if run.kind == RunKind.EPISODE else []
     notes += [f"left out for their record: {', '.join(plan.extinct)}"] if plan.extinct else []
     asked = [_row(run.id, number, one) for number, one in enumerate(chosen, start=1)]
-    board = NewStep(StepKind.BOARD, str(step.parent_id), payload=plan.payload(), waits=True)
+    board = NewStep(StepKind.BOARD, str(step.parent_id), payload=plan.model_dump(mode="json"), waits=True)
     result = {**found, "questions": len(asked), "notes": notes}
     return Done(result, (asked,), [board, *harvest_steps(board.id)])
 
@@ -285,10 +285,10 @@ def plan_of(session: Session, run: Run, context: ToolContext) -> EpisodePlan:
     voices = [voice.key for voice in voices_of(settings)]
     plans = voice_plans(session, settings, run.account, voices, rounds=rounds, until=now)
     return EpisodePlan(
-        rounds,
-        {voice: PlannedVoice(one.rounds, one.depth, one.tier, one.share) for voice, one in plans.items()},
-        tuple(voice for voice in voices if voice not in plans),
-        tuple(unused_tools(session, context.market, now, run.account)),
+        rounds=rounds,
+        voices=plans,
+        extinct=tuple(voice for voice in voices if voice not in plans),
+        unused=tuple(unused_tools(session, context.market, now, run.account)),
     )
 
 

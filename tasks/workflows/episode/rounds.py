@@ -28,8 +28,8 @@ from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.episode.boards import RoundViews, board_signals, memory_of, subject_of
-from chordesk.tasks.workflows.episode.signals import EpisodePlan, lost_with_its_worker, plan_in
+from chordesk.tasks.workflows.episode.boards import board_signals, memory_of, round_view, subject_of
+from chordesk.tasks.workflows.episode.signals import EpisodePlan, lost_with_its_worker
 from chordesk.tools.market.clock import exchange_day
 
 STOPPED = "stopped"  # in the payload of a voice's step: the person who stopped it
@@ -102,7 +102,6 @@ def _running(session: Session, step_ids: list[str]) -> list[tuple[str, str]]:
 
 
 ROUND_PREFIX = "round-"
-_views = RoundViews()
 
 
 def round_name(number: int) -> str:
@@ -122,7 +121,7 @@ def run_voice(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         record = memory_of(session, run, voice, now, step.payload["unused"])
-    view = _views.of(desk.store, run, number, exchange_day(now))
+        view = round_view(session, run, number, exchange_day(now))
     board, brief = view.board, subject_of(view, voice, number, record, settings)
     model = tier_of(settings, step.role, step.payload["tier"])
     asked_of = {"model": model, "depth": step.payload["depth"]}
@@ -192,7 +191,7 @@ def start_rounds(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     result: dict[str, Any] = {"signals": counts}
     if not counts[SignalState.LIVE.value]:
         return Done({**result, "notes": [NO_SIGNAL]}, (lost,), [_tally(step)])
-    plan = plan_in(step.payload)
+    plan = EpisodePlan.model_validate(step.payload)
     return Done(result, (lost,), round_steps(step, plan, 1, plan.in_round(1)))
 
 
@@ -207,7 +206,7 @@ def round_steps(step: ClaimedStep, plan: EpisodePlan, number: int, voices: Colle
 
 def end_round(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Start the next round with the voices that have one left, or the tally."""
-    number, plan = round_of(step.subject), plan_in(step.payload)
+    number, plan = round_of(step.subject), EpisodePlan.model_validate(step.payload)
     with desk.store.read() as session:
         steps = session.exec(select(Step).where(Step.parent_id == step.id, Step.kind == StepKind.VOICE)).all()
         forecasts = _count(session, step.run_id, number)

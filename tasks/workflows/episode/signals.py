@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from chordesk.agents.board.voices import VOICES, owner_of
-from chordesk.models.analysis import Depth
+from chordesk.models.answers import Frozen
 from chordesk.models.board import Harvest, SignalState, implied
 from chordesk.models.states import StepKind
 from chordesk.models.tables.board import Signal, SignalFinding
@@ -22,6 +20,7 @@ from chordesk.tasks.worker.work import Done, Ending, RetryLater, attempts_of
 from chordesk.tasks.workflows.episode.boards import board_questions
 from chordesk.tools.board.context import harvest_context
 from chordesk.tools.board.registry import HARVESTERS, Tombstone, run_harvester
+from chordesk.tools.scoring.track_records import VoicePlan
 
 FACTIONS = {voice.key: voice.faction for voice in VOICES.values()}
 OWN_RECORDS = "the desk"  # source of what code states about a tool
@@ -104,30 +103,13 @@ def _stating(run_id: str, step_id: str, tool: str, state: SignalState, headline:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedVoice:
-    """What one voice may spend. rounds: from the first on; depth: of its turns; tier: place of its model in
-    DESK_VOICE_MODELS, None where it has its role's; share: of all compute, its weight in the aggregates."""
+class EpisodePlan(Frozen):
+    """The plan of an episode, as steps carry it in their payload."""
 
-    rounds: int
-    depth: Depth
-    tier: int | None
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodePlan:
-    """The plan of an episode. rounds: how many are held at most; voices: those that take part; extinct: voices left out
-    for their record; unused: tools of the last episode without a citation."""
-
-    rounds: int
-    voices: Mapping[str, PlannedVoice]
-    extinct: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
-
-    def payload(self) -> dict[str, Any]:
-        found = asdict(self)
-        return {**found, "extinct": list(self.extinct), "unused": list(self.unused)}
+    rounds: int  # held at most
+    voices: dict[str, VoicePlan]  # that take part
+    extinct: tuple[str, ...] = ()  # voices left out for their record
+    unused: tuple[str, ...] = ()  # tools of the last episode without a citation
 
     def in_round(self, number: int) -> list[str]:
         return [voice for voice, plan in self.voices.items() if plan.rounds >= number]
@@ -135,8 +117,3 @@ class EpisodePlan:
     def of_voice(self, voice: str) -> dict[str, Any]:
         plan = self.voices[voice]
         return {"unused": list(self.unused), "depth": plan.depth, "tier": plan.tier}
-
-
-def plan_in(payload: Mapping[str, Any]) -> EpisodePlan:
-    voices = {voice: PlannedVoice(**one) for voice, one in payload["voices"].items()}
-    return EpisodePlan(int(payload["rounds"]), voices, tuple(payload["extinct"]), tuple(payload["unused"]))

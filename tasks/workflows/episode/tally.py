@@ -40,7 +40,7 @@ from chordesk.tasks.workflows.episode.boards import (
     revision_gains,
 )
 from chordesk.tasks.workflows.episode.rounds import round_of
-from chordesk.tasks.workflows.episode.signals import FACTIONS, EpisodePlan, plan_in
+from chordesk.tasks.workflows.episode.signals import FACTIONS, EpisodePlan
 from chordesk.tools.event_positions import settle_event_positions, stake_run
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.questions.reading import known_at
@@ -162,7 +162,7 @@ def tally(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     now = desk.market_of(step.run_id).clock.now()
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
-        plan = plan_in(step.payload)
+        plan = EpisodePlan.model_validate(step.payload)
         found = tally_of(session, run, plan, now)
     judged: dict[tuple[str, int, str], list[JudgedCitation]] = defaultdict(list)
     for cited in found.judged:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-import time
 
 import pytest
 
@@ -18,7 +17,6 @@ from tests.agents.board.kit import (
     DIVERGENCE,
     FUNDING,
     HEAT,
-    HONEST,
     TEMPORAL,
     cite,
     position,
@@ -215,14 +213,6 @@ def test_the_order_of_citations_changes_nothing() -> None:
 TEMPORAL_COPY = "Weak bounce signal. BTC 4h momentum diverging from daily. Volume declining into bounce."
 
 
-def test_an_honest_claim_of_each_tool_is_far_from_its_headline() -> None:
-    found = judge(position([cite("divergence-1")], label="Q2"), BOARD)
-    assert found[0].counts
-    assert found[0].copied is not None
-    assert found[0].copied < 0.4
-    assert DIVERGENCE not in HONEST.values()
-
-
 FINDINGS = (
     signal(
         "momentum",
@@ -372,11 +362,3 @@ def test_letters_that_only_look_alike_are_the_same() -> None:
 
 
 HARD = ["1-2-3-4-5-" * 60, "1% 2% 3 points 4 of 5 " * 25, "9" * 600, "- " * 300, "(" * 600, "$1,000,000.00 " * 40]
-
-
-@pytest.mark.parametrize("text", [*HARD, *(f"momentum, rank 167: {text[:95]}" for text in HARD)])
-def test_no_claim_takes_long(text: str) -> None:
-    """600 characters are the most of a claim that a board takes; 480 of them are an episode."""
-    began = time.process_time()
-    decision_on(FINDINGS[0], text[:600])
-    assert time.process_time() - began < 0.25

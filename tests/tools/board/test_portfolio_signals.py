@@ -15,7 +15,6 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketUnavailable
 from chordesk.models.market import Listing
 from chordesk.models.settings import Settings
-from chordesk.models.tables.board import Forecast, Question
 from chordesk.models.tables.orders import Account, Position
 from chordesk.tools.board.context import EarlierVote, HarvestContext, harvest_context
 from chordesk.tools.board.portfolio_signals import HeatBook, HeldHeat, heat_book, room
@@ -26,8 +25,9 @@ from tests.tools.board.boards import board, dormant, ended, harvested, question
 from tests.tools.board.test_price_signals import SLOW, SWING, closing, priced
 from tests.tools.board.test_venue_signals import live_board
 from tests.tools.conftest import MakeContext
-from tests.tools.ledger_rows import NOW, add, add_run, add_turn
+from tests.tools.ledger_rows import NOW, add_run
 from tests.tools.market.far_market import FarMarket, daily
+from tests.tools.questions.rows import add_forecast, person_question
 from tests.tools.test_event_positions import add_question, position
 
 BEFORE = dt.datetime(2010, 8, 9, 13, 30, tzinfo=dt.UTC)
@@ -286,53 +286,14 @@ def test_votes_are_of_the_last_round_of_the_last_episode(
     market: ReplayMarket, make_context: MakeContext, store: Store
 ) -> None:
     with store.session() as session:
-        asked = Question(
-            source="person",
-            external_id="q",
-            text="q?",
-            rule={"kind": "person"},
-            opens_at=NOW - dt.timedelta(days=9),
-            closes_at=NOW,
-            state="open",
-        )
-        add(session, asked)
+        asked = person_question(session, baseline=0.5)
         for day, rounds, p in ((3, (1, 2), 0.1), (1, (1, 2), 0.8), (-1, (1,), 0.9)):
             run = add_run(session, NOW - dt.timedelta(days=day), kind="episode")
-            turn = add_turn(session, run)
             for number in rounds:
-                add(session, forecast(run.id, turn, asked.id, number, p + number / 100, run.market_now))
+                add_forecast(session, run, asked, "weaver", round=number, probability=p + number / 100)
         question_id = asked.id
     (found,) = harvest_context(make_context(market, store), [question("Q1", "IBM")], {"weaver": "pattern"}).votes
     assert found == EarlierVote("weaver", "pattern", question_id, pytest.approx(0.82), 0.5, NOW - dt.timedelta(days=1))
-
-
-def forecast(run_id: str, turn: object, asked: str, number: int, p: float, at: dt.datetime) -> Forecast:
-    return Forecast(
-        run_id=run_id,
-        step_id=turn.step_id,  # type: ignore[attr-defined]
-        turn_id=turn.id,  # type: ignore[attr-defined]
-        question_id=asked,
-        account="paper",
-        voice="weaver",
-        round=number,
-        probability=p,
-        stake=0.1,
-        because="b",
-        baseline=0.5,
-        author="rules",
-        market_at=at,
-    )
-
-
-def test_independent_names_are_as_many_bets(make_context: MakeContext) -> None:
-    """n^2 over the sum of their correlations: some eight for eight names without anything in common."""
-    rng = np.random.default_rng(3)
-    changes = {f"N{place}": rng.normal(0, 0.01, 60) for place in range(8)}
-    market = FarMarket({name: daily(name, priced(row.tolist())) for name, row in changes.items()})
-    (moves,) = harvested("factors", board(make_context(market), *changes))
-    expected = 64 / np.corrcoef(np.array(list(changes.values()))).sum()
-    assert moves.data["effectiveBets"] == pytest.approx(expected, abs=0.01)
-    assert 5 < expected < 12
 
 
 def test_votes_are_audited_while_the_market_is_away(make_context: MakeContext) -> None:

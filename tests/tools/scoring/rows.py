@@ -8,7 +8,7 @@ from typing import Any
 from sqlmodel import Session
 
 from chordesk.models.tables.board import EpisodeQuestion, Forecast, Question, Signal
-from chordesk.models.tables.runs import Run
+from chordesk.models.tables.runs import Run, Step
 from tests.builders import a_run, a_step, a_turn
 
 START = dt.datetime(2010, 1, 4, 20, tzinfo=dt.UTC)
@@ -48,12 +48,21 @@ def a_run_on(session: Session, day: int, **values: Any) -> Run:
     return a_run(session, **{"market_now": on_day(day), "state": "done", **values})
 
 
-def a_forecast(session: Session, run: Run, question: Question, voice: str, probability: float, **values: Any) -> None:
-    step = a_step(session, run, state="done")
+def a_forecast(
+    session: Session,
+    run: Run,
+    question: Question,
+    voice: str,
+    probability: float,
+    *,
+    step: Step | None = None,
+    **values: Any,
+) -> Forecast:
+    step = step or a_step(session, run, state="done")
     defaults: dict[str, Any] = {
         "run_id": run.id,
         "step_id": step.id,
-        "turn_id": a_turn(session, step).id,
+        "turn_id": a_turn(session, step, thread_id=f"thread-{voice}").id,
         "question_id": question.id,
         "account": run.account,
         "voice": voice,
@@ -65,8 +74,10 @@ def a_forecast(session: Session, run: Run, question: Question, voice: str, proba
         "author": RULES,
         "market_at": run.market_now,
     }
-    session.add(Forecast(**{**defaults, **values}))
+    row = Forecast(**{**defaults, **values})
+    session.add(row)
     session.flush()
+    return row
 
 
 def on_board(session: Session, run: Run, question: Question, label: str, baseline: float | None = 0.5) -> None:

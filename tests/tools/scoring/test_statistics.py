@@ -55,66 +55,6 @@ def test_no_forecast_beats_the_true_chance_on_average(forecast: float, chance: f
     assert mean(log_score, chance) >= mean(log_score, forecast) - 1e-12
 
 
-@given(shares, shares, shares)
-def test_alpha_is_the_difference_of_the_scores(forecast: float, baseline: float, outcome: float) -> None:
-    assert alpha(forecast, baseline, outcome) == brier(baseline, outcome) - brier(forecast, outcome)
-    assert alpha(baseline, baseline, outcome) == 0
-
-
-def world(seed: int) -> tuple[np.random.Generator, np.ndarray, np.ndarray]:
-    """Return a generator, true chances of N questions, even from 0 to 1, and their outcomes."""
-    draws = np.random.default_rng(seed)
-    chances = draws.random(N)
-    return draws, chances, (draws.random(N) < chances).astype(float)
-
-
-def mean_points(forecasts: np.ndarray, outcomes: np.ndarray) -> tuple[float, float]:
-    """Return the mean Brier score and the mean alpha against 0.5."""
-    pairs = list(zip(forecasts.tolist(), outcomes.tolist(), strict=True))
-    return (
-        math.fsum(brier(p, o) for p, o in pairs) / len(pairs),
-        math.fsum(alpha(p, 0.5, o) for p, o in pairs) / len(pairs),
-    )
-
-
-def test_a_random_voice_costs_the_variance_of_its_noise() -> None:
-    """Noise around 0.5 scores .25 + its variance: 1/12 for noise even from 0 to 1."""
-    draws, _, outcomes = world(1)
-    score, gain = mean_points(draws.random(N), outcomes)
-    assert score == pytest.approx(0.25 + 1 / 12, abs=0.006)
-    assert gain == pytest.approx(-1 / 12, abs=0.006)
-
-
-def test_a_voice_that_knows_the_outcome_is_perfect() -> None:
-    _, _, outcomes = world(2)
-    assert mean_points(outcomes, outcomes) == pytest.approx((0.0, 0.25))
-
-
-def test_a_voice_that_knows_the_chance_keeps_what_no_one_can_know() -> None:
-    """The mean of c (1 - c) over chances even from 0 to 1 is 1/6."""
-    _, chances, outcomes = world(3)
-    assert mean_points(chances, outcomes) == pytest.approx((1 / 6, 1 / 12), abs=0.006)
-
-
-def test_overconfidence_costs_the_square_of_what_it_adds() -> None:
-    """Without skill, 0.5 +- d has alpha -d^2; .03 for d = .1732, as measured for rules on prices."""
-    draws, _, outcomes = world(4)
-    sides = np.where(draws.random(N) < 0.5, 1, -1)
-    score, gain = mean_points(0.5 + 0.1732 * sides, outcomes)
-    assert (score, gain) == pytest.approx((0.28, -0.03), abs=0.006)
-
-
-def test_overconfidence_costs_a_skilled_voice_too() -> None:
-    """Chances pushed to the ends cost the mean square of the push."""
-    _, chances, outcomes = world(5)
-    pushed = np.clip(0.5 + 1.8 * (chances - 0.5), 0, 1)
-    cost = float(np.mean((pushed - chances) ** 2))
-    calibrated, _ = mean_points(chances, outcomes)
-    overconfident, _ = mean_points(pushed, outcomes)
-    assert overconfident - calibrated == pytest.approx(cost, abs=0.004)
-    assert cost > 0.015
-
-
 @pytest.mark.parametrize(("forecast", "outcome"), [(1.4, 1), (-0.1, 0), (math.nan, 1), (0.5, 2), (0.5, math.nan)])
 def test_a_score_needs_a_probability_and_an_outcome(forecast: float, outcome: float) -> None:
     for points in (brier, log_score):
@@ -186,20 +126,6 @@ def test_the_interval_holds_zero_for_noise_that_a_date_shares() -> None:
     assert naive / 300 > 0.4
 
 
-@pytest.mark.parametrize("dates", [2, 3, 6])
-def test_a_few_lucky_dates_prove_nothing(dates: int) -> None:
-    """Of draws without skill, some 5 in 100 lie outside, not the 12 to 30 of 1.96 errors."""
-    draws = np.random.default_rng(dates)
-    outside = 0
-    for _ in range(1000):
-        found = dated_mean(zip(days(*range(dates)), draws.normal(size=dates).tolist(), strict=True))
-        assert found is not None
-        assert found.lower is not None
-        assert found.upper is not None
-        outside += not found.lower <= 0 <= found.upper
-    assert 0.03 <= outside / 1000 <= 0.07
-
-
 @pytest.mark.parametrize(
     ("degrees", "quantile"),
     [(1, 12.706), (2, 4.303), (5, 2.571), (20, 2.086), (21, 2.080), (29, 2.045), (60, 2.000), (1000, 1.962)],
@@ -259,25 +185,6 @@ def test_each_forecast_is_in_one_row(points: list[tuple[float, float]], buckets:
         assert row.low - 1e-6 <= row.forecast <= row.high + 1e-6
         assert row.least - 1e-9 <= row.rate <= row.most + 1e-9
     assert sum(row.n * row.rate for row in rows) == pytest.approx(sum(outcome for _, outcome in points))
-
-
-def drawn(push: float) -> list[tuple[float, float]]:
-    """Return 8,000 forecasts, their distance from 0.5 times `push`, on chances even from 0.2 to 0.8."""
-    draws = np.random.default_rng(3)
-    chances = draws.uniform(0.2, 0.8, 8000)
-    outcomes = (draws.random(8000) < chances).astype(float)
-    return list(zip((0.5 + push * (chances - 0.5)).tolist(), outcomes.tolist(), strict=True))
-
-
-def test_a_calibrated_voice_lies_in_its_intervals() -> None:
-    rows = calibration_table(drawn(1.0))
-    assert sum(row.least <= row.forecast <= row.most for row in rows) >= len(rows) - 1
-
-
-def test_an_overconfident_voice_lies_outside_at_both_ends() -> None:
-    rows = calibration_table(drawn(1.6))
-    assert rows[0].forecast < rows[0].least
-    assert rows[-1].forecast > rows[-1].most
 
 
 def test_bad_input_is_refused() -> None:

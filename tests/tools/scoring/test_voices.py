@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from datetime import date, timedelta
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.scoring.statistics import DatedMean, alpha, dated_mean
+from chordesk.tools.scoring.statistics import DatedMean
 from chordesk.tools.scoring.voices import (
     VoiceRecord,
     agreement,
@@ -116,19 +115,6 @@ def test_the_bounds_of_extinction() -> None:
 def test_the_worst_end_first() -> None:
     drawn = [record("a", -0.05, 0.01), record("b", -0.09, 0.01), record("c", -0.07, 0.01), record("d", -0.02, 0.005)]
     assert extinct(drawn, {"a", "b", "c", "d", "e"}) == {"b", "c"}
-
-
-@pytest.mark.parametrize(("push", "ends"), [(0.0, False), (0.35, True)])
-def test_luck_does_not_end_a_voice_and_overconfidence_does(push: float, ends: bool) -> None:
-    """400 questions on 40 dates at a baseline of .5: a voice without skill, timid or 35 points too sure."""
-    draws = np.random.default_rng(2)
-    values = []
-    for at in range(400):
-        forecast = 0.5 + push * (1 if draws.random() < 0.5 else -1) + draws.normal() * 0.02
-        outcome = float(draws.random() < 0.5)
-        values.append((date(2026, 1, 1) + timedelta(days=at // 10), alpha(min(max(forecast, 0), 1), 0.5, outcome)))
-    drawn = [VoiceRecord("a", dated_mean(values)), *(VoiceRecord(voice) for voice in "xyz")]
-    assert extinct(drawn, {"a", "x", "y", "z"}) == ({"a"} if ends else set())
 
 
 def test_rounds_are_at_least_one() -> None:

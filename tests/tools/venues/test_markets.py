@@ -187,10 +187,3 @@ def test_missing_figures_are_stated() -> None:
     )
     same = funding_figures("FLAT", [], paid([0.1] * (LEAST + 5)), FUNDED)
     assert "z-score: all payments before the last are equal" in same.lacks
-
-
-@given(rates=st.lists(st.floats(-0.01, 0.01), max_size=40))
-def test_the_count_of_a_sign_is_at_most_all_and_includes_the_last(rates: list[float]) -> None:
-    count = same_sign(rates)
-    assert 0 <= count <= len(rates)
-    assert (count > 0) == bool(rates and rates[-1])

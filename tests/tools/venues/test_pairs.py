@@ -15,7 +15,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import NotFound, UsageError
 from chordesk.models.tables.board import Question, QuestionPair
 from chordesk.tools.venues.kalshi import FEE as KALSHI
-from chordesk.tools.venues.markets import NO_FEE, BookLevel, EventBook, FeeTerms, VenueMarket, fee_per_share
+from chordesk.tools.venues.markets import NO_FEE, BookLevel, EventBook, FeeTerms
 from chordesk.tools.venues.pairs import (
     Leg,
     PairState,
@@ -23,13 +23,13 @@ from chordesk.tools.venues.pairs import (
     compare,
     confidence_of,
     confirm_pair,
-    edge_per_share,
     likely_pairs,
     list_pairs,
     pair_of,
     reject_pair,
     suggest_pairs,
 )
+from tests.tools.test_event_positions import market_of
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 CLOSES = NOW + dt.timedelta(days=30)
@@ -185,36 +185,11 @@ def levels(*rows: tuple[float, float]) -> tuple[BookLevel, ...]:
     return tuple(BookLevel(price, size) for price, size in rows)
 
 
-def market(venue: str, probability: float | None, fee: FeeTerms | None, **more: Any) -> VenueMarket:
-    closes = NOW + dt.timedelta(days=73)
-    fields: dict[str, Any] = {
-        "venue": venue,
-        "id": "1",
-        "question": "Will it rain?",
-        "url": "",
-        "rules": "",
-        "state": "open",
-        "outcome": None,
-        "closes_at": closes,
-        "probability": probability,
-        "basis": "",
-        "bid": None,
-        "ask": None,
-        "volume": None,
-        "as_of": NOW,
-        "fee": fee,
-    }
-    return VenueMarket(**(fields | more))
-
-
-FIRST = market("kalshi", 0.39, KALSHI)
-SECOND = market("polymarket", 0.51, POLYMARKET)
+CLOSING = NOW + dt.timedelta(days=73)
+FIRST = market_of("kalshi", probability=0.39, fee=KALSHI, closes_at=CLOSING)
+SECOND = market_of("polymarket", probability=0.51, fee=POLYMARKET, closes_at=CLOSING)
 FIRST_BOOK = EventBook(levels((0.38, 100)), levels((0.40, 100), (0.45, 50)), NOW)
 SECOND_BOOK = EventBook(levels((0.50, 60), (0.49, 100)), levels((0.52, 100)), NOW)
-
-
-def test_an_edge_is_one_less_all_costs() -> None:
-    assert edge_per_share(0.40, 0.50, 0.02, 0.05, 0.5) == pytest.approx(1 - 0.9 - 0.02 - 0.05 * 0.5 * 0.9)
 
 
 def test_an_arbitrage_at_depth() -> None:
@@ -333,25 +308,6 @@ def test_both_sides_of_one_book_yield_nothing(book: EventBook, fee: FeeTerms, ra
     edge = best_edge(*legs, rate, years)
     assert edge is not None
     assert edge.net <= 1e-9
-
-
-@given(
-    a=cents,
-    b=cents,
-    rise=st.floats(0, 0.5),
-    fee=st.sampled_from((NO_FEE, POLYMARKET, KALSHI)),
-    rate=st.floats(0, 0.5),
-    years=st.floats(0, 3),
-)
-def test_an_edge_falls_as_a_price_rises(
-    a: float, b: float, rise: float, fee: FeeTerms, rate: float, years: float
-) -> None:
-    dearer = min(a + rise, 1.0)
-    cheap, dear = (
-        edge_per_share(price, b, fee_per_share(fee, price) + fee_per_share(fee, b), rate, years)
-        for price in (a, dearer)
-    )
-    assert dear <= cheap + 1e-12
 
 
 @given(first=books, second=books, rise=st.integers(1, 20), rate=st.floats(0, 0.2))

@@ -2,53 +2,32 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import pytest
 from sqlmodel import Session
 
-from chordesk.models.board import implied
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
-from chordesk.models.tables.board import EpisodeQuestion, Forecast, Question, Signal, SignalCitation
+from chordesk.models.tables.board import Forecast, Question, Signal, SignalCitation
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.cli.show.results import board_report
 from chordesk.tasks.reading.boards import board_view, voice_rows
 from chordesk.tasks.reading.chain import chain as read_chain
-from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
+from tests.builders import a_candidate, a_run, a_step
 from tests.tasks.cli.console import rendered
 from tests.tasks.views.chain import parts
+from tests.tools.scoring import rows
 
 HOSTILE = "rise\x1b[2J of [bold]1 %[/]"
 
 
 def a_question(session: Session, run: Run, label: str, symbol: str) -> Question:
-    row = Question(
-        source="desk",
-        market="replay",
-        external_id=f"{symbol} {label}",
-        text=f"Will {symbol} beat the median?",
-        rule={"kind": "person"},
-        subjects=[symbol],
-        opens_at=MARKET_NOW,
-        closes_at=MARKET_NOW + dt.timedelta(days=14),
-        baseline=0.5,
-        state="open",
-    )
-    session.add(row)
-    session.flush()
-    session.add(EpisodeQuestion(run_id=run.id, question_id=row.id, label=label, baseline=0.5))
+    row = rows.a_question(session, f"{symbol} {label}", None, symbol=symbol)
+    rows.on_board(session, run, row, label)
     return row
 
 
-def a_signal(session: Session, run: Run, label: str, **values: object) -> Signal:
-    defaults = {"tool": label.partition("-")[0], "owner": "desk", "state": "live", "headline": HOSTILE}
-    more = {"direction": "bullish", "confidence": 0.4, "source": "replay", "as_of": MARKET_NOW}
-    row = Signal(run_id=run.id, label=label, **{**defaults, **more, **values})  # type: ignore[arg-type]
-    row.implied = implied(row)
-    session.add(row)
-    session.flush()
-    return row
+def a_signal(session: Session, run: Run, tool: str, implied: float | None = 0.7, **values: object) -> Signal:
+    return rows.a_signal(session, run, tool, implied, label=f"{tool}-1", headline=HOSTILE, **values)
 
 
 def a_forecast(session: Session, run: Run, question: Question, voice: str, probability: float) -> Forecast:
@@ -56,23 +35,15 @@ def a_forecast(session: Session, run: Run, question: Question, voice: str, proba
         session, run, kind=StepKind.VOICE, role=f"voice_{voice}", subject="round-1", state=StepState.DONE,
         result={"status": "completed", "forecasts": 1, "left_out": ["Q9: no question of this board"]},
     )  # fmt: skip
-    turn = a_turn(session, step, thread_id=f"thread-{voice}")
-    row = Forecast(
-        run_id=run.id, step_id=step.id, turn_id=turn.id, question_id=question.id, account=run.account, voice=voice,
-        round=1, probability=probability, stake=0.2, because=HOSTILE, chain=["momentum-1"],
-        citations=[{"signal": "momentum-1", "stance": "build", "claim": HOSTILE}], baseline=0.5, author="rules",
-        market_at=MARKET_NOW,
-    )  # fmt: skip
-    session.add(row)
-    session.flush()
-    return row
+    cited = [{"signal": "momentum-1", "stance": "build", "claim": HOSTILE}]
+    return rows.a_forecast(session, run, question, voice, probability, step=step, because=HOSTILE, citations=cited)
 
 
 def test_a_board_before_its_tally_has_citations_as_written_and_after_it_as_decided(session: Session) -> None:
     run = a_run(session, kind=RunKind.EPISODE)
     question = a_question(session, run, "Q1", "ACME")
-    signal = a_signal(session, run, "momentum-1")
-    a_signal(session, run, "funding-1", state="dormant", confidence=None, direction="neutral")
+    signal = a_signal(session, run, "momentum")
+    a_signal(session, run, "funding", None, state="dormant", direction="neutral")
     forecast = a_forecast(session, run, question, "weaver", 0.7)
     found = board_view(session, run)
     assert (found.citations, [one["signal"] for one in found.forecasts[0].citations]) == ([], ["momentum-1"])
@@ -127,7 +98,7 @@ def test_the_lineage_of_a_symbol_goes_on_to_its_forecasts_citations_and_signals(
     run = a_run(session)
     a_candidate(session, run, "ACME")
     question, other = a_question(session, run, "Q1", "ACME"), a_question(session, run, "Q2", "IBM")
-    signal = a_signal(session, run, "momentum-1")
+    signal = a_signal(session, run, "momentum")
     forecast = a_forecast(session, run, question, "weaver", 0.7)
     a_forecast(session, run, other, "sizer", 0.3)
     session.add(
