@@ -22,7 +22,8 @@ def upper(value: Any) -> Any:
 
 
 class Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # What validates is built on first use: a command has use for few of the hundreds of shapes that it imports.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     @classmethod
     def of(cls, *rows: object, **fields: Any) -> Self:
@@ -34,7 +35,9 @@ class Frozen(BaseModel):
 class Wire(BaseModel):
     """A payload a model reads or writes: camelCase on the wire, snake_case here."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, defer_build=True
+    )
 
 
 class Instrument(StrEnum):

@@ -36,7 +36,7 @@ QUESTION_FINAL = frozenset({QuestionState.RESOLVED, QuestionState.VOID})
 
 
 class _RulePart(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class BeatsMedian(_RulePart):
@@ -74,7 +74,7 @@ class BoardQuestion(BaseModel):
     does; null where the venue has no price, and such a question is not forecast. fresh: why it was chosen.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     label: str
     id: str
@@ -102,7 +102,7 @@ _UP, _DOWN = ("bullish", "long"), ("bearish", "short")
 class Harvest(BaseModel):
     """The answer of one tool: at most MAX_FINDINGS findings, best first; without one, why it is dormant."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     findings: tuple[SignalFinding, ...] = Field(default=(), max_length=MAX_FINDINGS)
     dormant: str | None = None
@@ -129,7 +129,7 @@ ROUNDS = (1, 2)
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class CitedSignal(_Part):
@@ -161,7 +161,7 @@ class VoiceOutput(_Part):
 class VoicePosition(BaseModel):
     """A voice's forecast of one round on one question, as the board keeps it. forecast_id: of its row."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     voice: str
     round: int

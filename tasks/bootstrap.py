@@ -12,20 +12,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import redis
-import redis.asyncio
 import structlog
-from celery import Celery
 
-from chordesk.agents.codex.launch import RuntimeConfig, find_binary, find_login, prepare, runtime_config
-from chordesk.agents.codex.registry import ThreadRegistry
-from chordesk.agents.codex.rollouts import ThreadVault
-from chordesk.agents.codex.runtime import CodexRuntime
-from chordesk.agents.gateway.facts import ServerFacts
-from chordesk.agents.litellm.library import library, litellm_config
-from chordesk.agents.litellm.runtime import LitellmRuntime
 from chordesk.agents.role_models import (
     APP_SERVERS,
     LOCAL,
@@ -38,8 +28,6 @@ from chordesk.agents.role_models import (
     runtimes_of,
 )
 from chordesk.agents.roles import check_roles
-from chordesk.agents.rulebook.runtime import RulesRuntime
-from chordesk.agents.runner import Runner
 from chordesk.agents.runtime import Runtime, ThreadRecords, ThreadRuntime
 from chordesk.models.database.blobs import blob_store
 from chordesk.models.database.store import Store
@@ -48,11 +36,7 @@ from chordesk.models.market import plain_name
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.approvals import ApprovalAsker
 from chordesk.tasks.engine.leases import Drain, LeaseKeeper, LoopThread
-from chordesk.tasks.engine.limits import ModelAdmissions
-from chordesk.tasks.events.deltas import DeltaPublisher
-from chordesk.tasks.events.recorder import Recorder
 from chordesk.tasks.telemetry.commits import Commits
 from chordesk.tasks.telemetry.emit import ProcessWatch, Telemetry
 from chordesk.tools.brokers.protocol import Broker, MarketPriced, Streaming, build_broker
@@ -60,7 +44,19 @@ from chordesk.tools.market.factory import MarketKey, build_market, configured_ma
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.accounts import FencingLease, books_market
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.toolsets import warm
+
+if TYPE_CHECKING:
+    import redis
+    import redis.asyncio
+    from celery import Celery
+
+    from chordesk.agents.codex.launch import RuntimeConfig
+    from chordesk.agents.codex.rollouts import ThreadVault
+    from chordesk.agents.gateway.facts import ServerFacts
+    from chordesk.agents.runner import Runner
+    from chordesk.tasks.engine.limits import ModelAdmissions
+    from chordesk.tasks.events.deltas import DeltaPublisher
+    from chordesk.tasks.events.recorder import Recorder
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
@@ -125,11 +121,15 @@ class Desk:
 
     @part
     def deltas(self) -> DeltaPublisher:
+        from chordesk.tasks.events.deltas import DeltaPublisher
+
         return DeltaPublisher(redis_url(self.settings))
 
     @part
     def recorder(self) -> Recorder:
         """Return the recorder of the events of this process's runtimes."""
+        from chordesk.tasks.events.recorder import Recorder
+
         return Recorder(self.store, self.deltas if self.settings.event_deltas else None)
 
     @part
@@ -242,6 +242,8 @@ class Desk:
 
     @part
     def runner(self) -> Runner:
+        from chordesk.agents.runner import Runner
+
         return Runner(self.runtimes(), self.settings, self.tool_context, self.admission.of, self.context_of)
 
     def runtimes(self) -> Mapping[str, Runtime]:
@@ -255,22 +257,31 @@ class Desk:
 
     @part
     def admission(self) -> ModelAdmissions:
+        import redis.asyncio
+
+        from chordesk.tasks.engine.limits import ModelAdmissions
+
         limits = {"socket_timeout": REDIS_SECONDS, "socket_connect_timeout": REDIS_SECONDS}
         return ModelAdmissions(redis.asyncio.from_url(redis_url(self.settings), **limits), self.settings)
 
     @part
     def runtime(self) -> ThreadRuntime:
+        from chordesk.agents.codex.launch import runtime_config
+
         return self._app_servers(runtime_config(self.settings, self.name))
 
     @part
     def local_runtime(self) -> ThreadRuntime:
         """Return the runtime of the app-servers whose models a local server runs."""
+        from chordesk.agents.codex.launch import runtime_config
+
         config = runtime_config(self.settings, f"{self.name}-{LOCAL}", LOCAL)
         return self._app_servers(replace(config, facts=self.model_server))
 
     @part
     def model_server(self) -> Callable[[str], Awaitable[ServerFacts]]:
         """Return what asks the local server about its models."""
+        from chordesk.agents.codex.launch import runtime_config
         from chordesk.agents.gateway.probe import KnownServer  # its library is for desks with such a server alone
 
         config = runtime_config(self.settings, self.name, LOCAL)
@@ -286,6 +297,11 @@ class Desk:
         return self.local_runtime if runtime == LOCAL else self.runtime
 
     def _app_servers(self, config: RuntimeConfig) -> ThreadRuntime:
+        import redis.asyncio
+
+        from chordesk.agents.codex.runtime import CodexRuntime
+        from chordesk.tasks.approvals import ApprovalAsker
+
         url = self.settings.redis_url
         registry = redis.asyncio.from_url(url.get_secret_value()) if url is not None else None
         asker = ApprovalAsker(self.store, self.settings)
@@ -297,6 +313,9 @@ class Desk:
     @part
     def litellm(self) -> Runtime:
         """Return the runtime of roles that name it. It loads its library, which no other process has."""
+        from chordesk.agents.litellm.library import litellm_config
+        from chordesk.agents.litellm.runtime import LitellmRuntime
+
         observer = self.recorder if self._records else None
         runtime = LitellmRuntime(litellm_config(self.settings, self.name), observer=observer)
         self.loop.submit(runtime.start()).result(LIBRARY_SECONDS)
@@ -305,16 +324,24 @@ class Desk:
     @part
     def rules(self) -> Runtime:
         """Return the runtime of the rulebook's policies in this process, for backtests."""
+        from chordesk.agents.rulebook.runtime import RulesRuntime
+
         return RulesRuntime(self.settings.rulebook_latency_seconds)
 
     @part
     def vault(self) -> ThreadVault:
         """Return the store of the copies of kept threads."""
+        from chordesk.agents.codex.rollouts import ThreadVault
+
         return ThreadVault(self.store, blob_store(self.settings.blob_url, self.store))
 
     @asynccontextmanager
     async def thread_records(self) -> AsyncIterator[ThreadRecords]:
         """Open the registry of kept threads on the running event loop, until the block ends. Raises RedisDown."""
+        import redis.asyncio
+
+        from chordesk.agents.codex.registry import ThreadRegistry
+
         client = redis.asyncio.from_url(redis_url(self.settings))
         try:
             yield ThreadRegistry(client, self.settings.lease_seconds)
@@ -324,6 +351,8 @@ class Desk:
     @part
     def redis_client(self) -> redis.Redis:
         """Return the client of task threads; the thread registry has one of its own on the loop."""
+        import redis
+
         return redis.Redis.from_url(redis_url(self.settings), socket_timeout=REDIS_SECONDS)
 
     def made(self, key: str) -> Any:
@@ -353,6 +382,9 @@ class Desk:
     def warm(self, turns: bool = False) -> None:
         """Load what the first turn would otherwise wait for: prices, indicators, the exchange's calendar, and in a
         worker that runs turns the library of a runtime that some role names."""
+        from chordesk.agents.litellm.library import library
+        from chordesk.tools.toolsets import warm
+
         warm()
         _ = self.market
         if turns and "litellm" in runtimes_of(self.settings):
@@ -384,6 +416,8 @@ async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
 def require_runtimes(settings: Settings) -> None:
     """Check what every worker needs to run models' turns. Raises SettingError, BinaryMissing, LoginMissing,
     CodexError."""
+    from chordesk.agents.codex.launch import find_login, prepare, runtime_config
+
     require_keys(settings, os.environ)
     for runtime in sorted(APP_SERVERS & runtimes_of(settings)):
         config = runtime_config(settings, "check", runtime)
@@ -400,6 +434,8 @@ def require_roles(settings: Settings) -> None:
 
 def require_login(settings: Settings) -> None:
     """Check that this host has the Codex login, where some role needs it. Raises LoginMissing."""
+    from chordesk.agents.codex.launch import find_login, runtime_config
+
     if any(one.provider(settings) == "codex" for one in models_in_use(settings)):
         find_login(runtime_config(settings, "check"))
 
@@ -407,6 +443,8 @@ def require_login(settings: Settings) -> None:
 def login_command(settings: Settings) -> tuple[list[str], dict[str, str]]:
     """Return the command by which a person logs in on this host, and the variables that it needs beside the
     environment. Raises BinaryMissing."""
+    from chordesk.agents.codex.launch import runtime_config
+
     home = runtime_config(settings, "check").login_home
     store = 'cli_auth_credentials_store="file"'  # not a keyring, which app-servers would not look into
     return [codex_binary(settings), "-c", store, "login", "--device-auth"], {"CODEX_HOME": str(home)}
@@ -414,6 +452,8 @@ def login_command(settings: Settings) -> tuple[list[str], dict[str, str]]:
 
 def codex_binary(settings: Settings) -> str:
     """Return the path of the Codex binary. Raises BinaryMissing."""
+    from chordesk.agents.codex.launch import find_binary
+
     return find_binary(settings.codex_binary)
 
 

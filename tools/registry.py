@@ -37,7 +37,7 @@ class ToolContext:
 class Arguments(BaseModel):
     """Base of all tool arguments; an unknown one is refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def _symbol(value: str) -> str:

@@ -21,10 +21,6 @@ from typing import IO, Any, TypeVar
 
 import orjson
 import structlog
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import (
     Connection,
     Engine,
@@ -32,13 +28,14 @@ from sqlalchemy import (
     create_engine,
     event,
     insert,
+    inspect,
 )
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session, SQLModel
 
-from chordesk.models import event_log, tables
+from chordesk.models import event_log, migrations, tables
 from chordesk.models.errors import DatabaseDown, SettingError
 from chordesk.models.events import Batch
 from chordesk.models.urls import masked, require_database
@@ -250,13 +247,6 @@ def _server_engine(address: str) -> Engine:
         ) from None
 
 
-def _alembic(url: str) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parents[1] / "migrations"))
-    config.attributes["url"] = url
-    return config
-
-
 def upgrade(url: str) -> None:
     """Bring the database to the newest schema; safe to call when it is there already. Raises DatabaseDown for one of a
     version whose schema does not lead here."""
@@ -266,8 +256,13 @@ def upgrade(url: str) -> None:
             f"the database {masked(url)} is at revision {found}, which this version (schema {newest}) does not know",
             remedy="use the version of the desk that wrote it, or name another place in DESK_HOME or DESK_DATABASE_URL",
         )
-    with _connected(url) as connection, _foreign_keys_suspended(connection):
-        config = _alembic(url)
+    with closing(Store(url)) as store, _answering(store) as connection, _foreign_keys_suspended(connection):
+        # Loaded here: no other command but an upgrade has use for it.
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", str(migrations.VERSIONS.parent))
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
 
@@ -288,32 +283,48 @@ def _foreign_keys_suspended(connection: Connection) -> Iterator[None]:
 
 def current(url: str) -> tuple[str | None, str]:
     """Return (revision of the database or None, newest revision)."""
-    with _connected(url) as connection:
-        found = MigrationContext.configure(connection).get_current_revision()
-    newest = ScriptDirectory.from_config(_alembic(url)).get_current_head()
-    return found, newest or ""
+    with closing(Store(url)) as store:
+        return _revision(store), migrations.revisions()[-1]
+
+
+def _revision(store: Store) -> str | None:
+    with _answering(store) as connection:
+        if not inspect(connection).has_table("alembic_version"):
+            return None
+        found: str | None = connection.exec_driver_sql("select version_num from alembic_version").scalar()
+        return found
 
 
 def knows(revision: str) -> bool:
     """Return whether this version's migrations lead on from a revision."""
-    script = ScriptDirectory.from_config(_alembic("sqlite://"))
-    return revision in {one.revision for one in script.walk_revisions()}
+    return revision in migrations.revisions()
+
+
+def open_current(url: str) -> Store:
+    """Return the database. Raises DatabaseDown when its schema is not the one this code was written for."""
+    store = Store(url)
+    try:
+        found, newest = _revision(store), migrations.revisions()[-1]
+        if found != newest:
+            remedy = "run `desk db upgrade`" if found else "start `desk up`, which makes it, or run `desk db upgrade`"
+            problem = f"the database {masked(url)} is at revision {found or 'none'}, this version needs {newest}"
+            raise DatabaseDown(problem, remedy=remedy)
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def require_current(url: str) -> None:
     """Raise DatabaseDown when the schema is not the one this code was written for."""
-    found, newest = current(url)
-    if found != newest:
-        remedy = "run `desk db upgrade`" if found else "start `desk up`, which makes it, or run `desk db upgrade`"
-        raise DatabaseDown(
-            f"the database {masked(url)} is at revision {found or 'none'}, this version needs {newest}", remedy=remedy
-        )
+    open_current(url).close()
 
 
 @contextmanager
-def _connected(url: str) -> Iterator[Connection]:
+def _answering(store: Store) -> Iterator[Connection]:
+    url = store.url
     try:
-        with closing(Store(url)) as store, store.engine.connect() as connection:
+        with store.engine.connect() as connection:
             yield connection
             connection.commit()
     except OperationalError as error:

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 VERSIONS = Path(__file__).parent / "versions"
+_REVISION = re.compile(r"(\d{4})_\w+\.py")
+
+
+def revisions() -> list[str]:
+    """Return the revisions that this code's migrations lead through, the newest last. The names of files have them, so
+    that neither a check of the schema nor `desk --version` loads Alembic."""
+    files = [_REVISION.fullmatch(path.name) for path in VERSIONS.iterdir()]
+    return sorted(found[1] for found in files if found)

@@ -7,6 +7,7 @@ import os
 import time
 from typing import Any
 
+from pydantic import ConfigDict
 from pydantic.alias_generators import to_snake
 from sqlalchemy import DateTime
 from sqlalchemy.dialects import postgresql, sqlite
@@ -58,6 +59,8 @@ def new_id() -> str:
 
 class DeskTable(SQLModel):
     """Base of all tables. A table's name is its class's in snake_case, unless the class sets another."""
+
+    model_config = ConfigDict(defer_build=True)  # type: ignore[assignment]
 
     @declared_attr.directive
     def __tablename__(cls) -> str:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chordesk.models.errors import UsageError
 from chordesk.models.orders import MandateTerms
 from chordesk.models.settings import REAL_MONEY
-from chordesk.models.tables.columns import utcnow
 from chordesk.models.text import utc
 from chordesk.tasks.cli import arming
 from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.shell import Json, opened, whoami
-from chordesk.tasks.reading.order_checks import MandateState, mandate_states
-from chordesk.tools.decimals import money
-from chordesk.tools.orders import halting
+
+if TYPE_CHECKING:
+    from chordesk.tasks.reading.order_checks import MandateState
 
 NONE_IN_FORCE = 1
 commands = typer.Typer()
@@ -54,6 +53,8 @@ def disarm(
     broker: Annotated[str | None, typer.Option(help="Only this broker's mandate; all without it.")] = None,
 ) -> None:
     """Take a mandate back, at once."""
+    from chordesk.tools.orders import halting
+
     if broker is not None:
         _known(broker)
     settings, store = opened()
@@ -65,6 +66,8 @@ def disarm(
 @commands.command()
 def mandate(as_json: Json = False) -> None:
     """Show the mandate in force and what is left of it; exit code 1 when there is none."""
+    from chordesk.tasks.reading.order_checks import mandate_states
+
     settings, store = opened()
     with store.read() as session:
         found = [_standing(one) for one in mandate_states(session, settings)]
@@ -75,6 +78,9 @@ def mandate(as_json: Json = False) -> None:
 
 def described(terms: MandateTerms) -> str:
     """Return a mandate in two lines."""
+    from chordesk.models.tables.columns import utcnow
+    from chordesk.tools.decimals import money
+
     left = max(terms.expires_at - utcnow(), dt.timedelta(0)) / dt.timedelta(hours=1)
     return (
         f"mandate {terms.version}: {terms.broker} may take {terms.max_orders} orders of {money(terms.max_notional)} "
@@ -84,6 +90,8 @@ def described(terms: MandateTerms) -> str:
 
 
 def _standing(one: MandateState) -> dict[str, Any]:
+    from chordesk.tools.decimals import money
+
     if one.used_notional is None:
         return {"broker": one.broker, "in_force": False, "why": one.why, "text": f"{one.broker}: {one.why}"}
     terms = MandateTerms.model_validate(one.terms)

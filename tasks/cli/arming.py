@@ -13,20 +13,16 @@ import stat
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqlmodel import func, select
-
-from chordesk.models.database.store import Store
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.orders import ANY_SYMBOL, MandateTerms, signed_bytes
 from chordesk.models.settings import Settings
-from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.orders import Mandate
-from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
-from chordesk.tools.orders import audit
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from chordesk.models.database.store import Store
 
 MOST_HOURS = 7 * 24.0
 
@@ -39,6 +35,10 @@ def key_path(settings: Settings) -> Path:
 def signing_key(path: Path) -> Ed25519PrivateKey:
     """Return the key of a PEM file, made on first use with access for its owner alone. Raises SettingError for a
     file that others can read or that holds no Ed25519 key."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     remedy = f"`chmod 600 {path}`, or move the file away and let `desk arm` make a new key"
     try:
         if not path.exists():
@@ -56,6 +56,9 @@ def signing_key(path: Path) -> Ed25519PrivateKey:
 
 
 def _make(path: Path) -> None:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     pem = Ed25519PrivateKey.generate().private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -83,6 +86,12 @@ def arm(
     by: str,
 ) -> MandateTerms:
     """Write a signed mandate; from then on it alone holds for the broker. Raises UsageError for a wrong symbol."""
+    from sqlmodel import func, select
+
+    from chordesk.models.tables.columns import utcnow
+    from chordesk.models.tables.orders import Mandate
+    from chordesk.tools.orders import audit
+
     listed = checked_symbols(symbols)
     with store.session() as session:
         now = utcnow()
@@ -106,6 +115,8 @@ def arm(
 
 def checked_symbols(symbols: Sequence[str]) -> tuple[str, ...]:
     """Return tickers in upper case, each once, or * alone. Raises UsageError."""
+    from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
+
     found = tuple(dict.fromkeys(part.strip().upper() for part in symbols if part.strip()))
     if found == (ANY_SYMBOL,):
         return found

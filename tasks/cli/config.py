@@ -9,7 +9,6 @@ import typer
 from rich.console import Group
 from rich.table import Table
 
-from chordesk.agents.role_models import LOCAL, models_in_use
 from chordesk.models.errors import UsageError
 from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE, Price, prices
 from chordesk.models.settings import Settings
@@ -18,8 +17,6 @@ from chordesk.models.settings.sources import Loaded
 from chordesk.models.settings.variables import RUNNING
 from chordesk.tasks.cli.output import emit, table, warn
 from chordesk.tasks.cli.shell import Json, checked, desk_line
-from chordesk.tasks.engine.budgets import RULES
-from chordesk.tasks.reading.setting_values import describe, shown
 
 commands = typer.Typer()
 
@@ -30,6 +27,8 @@ def config(
     as_json: Json = False,
 ) -> None:
     """Show every setting, its value, its owner and where it came from."""
+    from chordesk.tasks.reading.setting_values import describe
+
     loaded = checked()
     warn(loaded.warnings)
     rows = describe(loaded)
@@ -47,6 +46,8 @@ def _listed(rows: list[dict[str, Any]]) -> Table:
 
 def published(loaded: Loaded, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of what the running desk has published, with its values. Raises UsageError when none runs."""
+    from chordesk.tasks.reading.setting_values import shown
+
     theirs = loaded.published
     if not loaded.running:
         reason = f"no `desk up` runs on {loaded.settings.home}: there is no running desk to show"
@@ -61,6 +62,9 @@ def published(loaded: Loaded, rows: list[dict[str, Any]]) -> list[dict[str, Any]
 
 def _prices(settings: Settings) -> Table:
     """Return the prices that estimates rest on, those of models in use first; one without a price has none."""
+    from chordesk.agents.role_models import LOCAL, models_in_use
+    from chordesk.tasks.engine.budgets import RULES
+
     known = prices(settings.prices)
     used = [one for one in models_in_use(settings) if one.provider(settings) != RULES]
     local = dict.fromkeys(one.label(settings) for one in used if one.runtime == LOCAL)

@@ -8,30 +8,19 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from chordesk.models.settings import Settings
-from chordesk.tasks.cli import page
 from chordesk.tasks.cli.output import console, print_line, relative
-from chordesk.tasks.cli.show.results import citation_lines
-from chordesk.tasks.services import demo, signals
-from chordesk.tasks.services.demo import (
-    COMMAND,
-    AnalysisProofs,
-    EpisodeProofs,
-    Proofs,
-    SeenProcesses,
-    analysis_proofs,
-    candidates_to_analyse,
-    episode_proofs,
-)
-from chordesk.tasks.services.plan import Plan
-from chordesk.tasks.services.stack import Stack, desk_stack
-from chordesk.tasks.services.supervision import ProcessRecord
-from chordesk.tools.market.factory import build_market
+
+if TYPE_CHECKING:
+    from chordesk.tasks.services.demo import AnalysisProofs, EpisodeProofs, Proofs, SeenProcesses
+    from chordesk.tasks.services.plan import Plan
+    from chordesk.tasks.services.stack import Stack
+    from chordesk.tasks.services.supervision import ProcessRecord
 
 WATCH_SECONDS = 1.0
 
@@ -54,6 +43,10 @@ def run(
 
     DESK_REPLAY_DATE, DESK_UNIVERSE and DESK_PROTECT are taken over; no other setting is.
     """
+    from chordesk.tasks.services import demo, signals
+    from chordesk.tasks.services.demo import SeenProcesses, analysis_proofs, episode_proofs
+    from chordesk.tasks.services.stack import desk_stack
+
     out = console()
     began = time.monotonic()
     made = demo.make_plan(os.environ, demo.fresh_home(home), live, with_page)
@@ -96,6 +89,10 @@ def run(
 
 def _analyse(out: Console, made: Plan, stack: Stack, seen: SeenProcesses) -> int:
     """Analyse the first candidates for a put to write; return the command's exit code."""
+    from chordesk.tasks.services import demo
+    from chordesk.tasks.services.demo import candidates_to_analyse
+    from chordesk.tools.market.factory import build_market
+
     symbols = candidates_to_analyse(made.settings.database, build_market(made.settings))
     if not symbols:
         out.print("\nno candidate to analyse")
@@ -108,12 +105,18 @@ def _analyse(out: Console, made: Plan, stack: Stack, seen: SeenProcesses) -> int
 
 def _hold_round(out: Console, stack: Stack, seen: SeenProcesses) -> int:
     """Hold an episode with one round over the candidates; return the command's exit code."""
+    from chordesk.tasks.services import demo
+    from chordesk.tasks.services.demo import COMMAND
+
     out.print(f"\nrunning `desk {' '.join(COMMAND)}`: tools post signals, voices forecast questions by citing them\n")
     return demo.follow(stack, seen, *COMMAND)
 
 
 def _leave_up(out: Console, made: Plan) -> None:
     """Print the link to the page of the demo's desk, and wait for Ctrl-C."""
+    from chordesk.tasks.cli import page
+    from chordesk.tasks.services import signals
+
     out.print("\nthe desk stays up with its page; Ctrl-C stops all", highlight=False)
     page.offer(made.settings)
     try:
@@ -126,6 +129,10 @@ def _leave_up(out: Console, made: Plan) -> None:
 def _search_sample(out: Console, made: Plan, data: Path, seen: SeenProcesses) -> tuple[int, AnalysisProofs | None]:
     """Look for a put on the real chain of a sample folder, on a second desk; return the exit code, and what is there to
     see. A folder that is not there is left out: it could not be fetched."""
+    from chordesk.tasks.services import demo
+    from chordesk.tasks.services.demo import analysis_proofs
+    from chordesk.tasks.services.stack import desk_stack
+
     if not (data / "chains.csv").is_file():
         out.print(
             f"\nno real option chain in {relative(data)}: it could not be fetched, so the puts are modelled alone"
@@ -203,6 +210,8 @@ def _lines(made: Plan, found: Proofs | None) -> list[str]:
 
 def _analysis_lines(quotes: str, home: Path, found: AnalysisProofs | None) -> list[str]:
     """Return what an analysis left. quotes: where those of its contracts come from."""
+    from chordesk.tasks.cli.show.results import citation_lines
+
     if found is None:
         return []
     picked = [f"{row.contract} ({row.confidence})" for row in found.selected()]

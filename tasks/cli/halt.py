@@ -7,11 +7,10 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.orders import OrderOutcome
 from chordesk.models.settings import Settings
@@ -19,12 +18,11 @@ from chordesk.models.settings.sources import load_for_halt, load_settings
 from chordesk.models.states import ORDER_WORKING, OrderState
 from chordesk.tasks.cli.output import fail, print_line, warn
 from chordesk.tasks.cli.shell import database, whoami
-from chordesk.tasks.worker.app import WorkerNotifier
-from chordesk.tools.brokers.protocol import Broker, build_broker
-from chordesk.tools.decimals import plain
-from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.orders import kill_switch
-from chordesk.tools.orders.accounts import account_market
+
+if TYPE_CHECKING:
+    from chordesk.models.database.store import Store
+    from chordesk.tools.brokers.protocol import Broker
+    from chordesk.tools.market.protocol import MarketData
 
 INCOMPLETE = 1
 
@@ -33,7 +31,7 @@ commands = typer.Typer()
 
 @commands.command()
 def halt(
-    why: Annotated[str, typer.Option(help="The reason, for the record.")] = kill_switch.HALTED,
+    why: Annotated[str, typer.Option(help="The reason, for the record.")] = "halted by a person",
     flatten: Annotated[
         bool, typer.Option("--flatten", help="Also close every position, by orders of its own.")
     ] = False,
@@ -41,6 +39,8 @@ def halt(
 ) -> None:
     """Stop trading of every account at once: no order is submitted any more, those that wait are denied; open ones of
     this shell's broker are cancelled."""
+    from chordesk.tools.orders import kill_switch
+
     loaded, problems = load_for_halt()
     settings = loaded.settings
     warn(f"{problem}; this halt goes on without it" for problem in problems)
@@ -55,6 +55,8 @@ def halt(
 
 def _confirm(account: str) -> None:
     """Ask for the confirmation that the page asks for. Raises UsageError without it."""
+    from chordesk.tools.orders import kill_switch
+
     wanted = kill_switch.confirmation(account)
     what = f"every position of account {account} is closed at market, which cannot be undone"
     typed = typer.prompt(f"{what}; type `{wanted}` to go on", err=True) if sys.stdin.isatty() else None
@@ -68,12 +70,17 @@ def _confirm(account: str) -> None:
 
 def _notify(settings: Settings) -> None:
     """Request an order pass. A setting that keeps this from being asked holds up nothing: the pass comes by itself."""
+    from chordesk.tasks.worker.app import WorkerNotifier
+
     with contextlib.suppress(DeskError):
         WorkerNotifier(settings).trade()
 
 
 def _connected(settings: Settings, store: Store) -> tuple[MarketData, Broker]:
     """Return the market and the broker of this shell. Raises DeskError."""
+    from chordesk.tools.brokers.protocol import build_broker
+    from chordesk.tools.orders.accounts import account_market
+
     market = account_market(store, settings)
     return market, build_broker(settings, market, store)
 
@@ -106,6 +113,8 @@ class _Printed:
 
 
 def _closed(row: OrderOutcome) -> str:
+    from chordesk.tools.decimals import plain
+
     filled = sum(fill.quantity for fill in row.fills)
     done = f"{row.symbol}: {row.side} {plain(row.quantity or 0)}, {row.state}, {plain(filled)} filled"
     note = f"; {row.message}" if row.message else ""
@@ -118,9 +127,11 @@ def resume(
     reduce_only: Annotated[
         bool, typer.Option("--reduce-only", help="Let the account give exposure back, and take on none.")
     ] = False,
-    why: Annotated[str, typer.Option(help="The reason, for the record.")] = kill_switch.RESUMED,
+    why: Annotated[str, typer.Option(help="The reason, for the record.")] = "resumed by a person",
 ) -> None:
     """Let this shell's account trade again; others stay as they are."""
+    from chordesk.tools.orders import kill_switch
+
     settings = load_settings(but=("broker", "account"))
     still = kill_switch.resume(database(settings), settings, whoami(), why, reduce_only=reduce_only)
     print_line(f"account {settings.account} {'gives exposure back only' if reduce_only else 'trades again'}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Group, RenderableType
@@ -14,11 +15,9 @@ from chordesk.models.settings.running_desk import is_up, standing_of
 from chordesk.models.text import inert
 from chordesk.tasks.cli.output import emit, state, table, warn
 from chordesk.tasks.cli.shell import Json, checked, desk_line
-from chordesk.tasks.cli.show.desk_status import status_report
-from chordesk.tasks.doctor.check import Check, CheckStatus, run_checks
-from chordesk.tasks.doctor.checklist import ALL, admitted
-from chordesk.tasks.reading.desk_status import status
-from chordesk.tasks.services import signals
+
+if TYPE_CHECKING:
+    from chordesk.tasks.doctor.check import Check
 
 NO_ANSWER = 1
 
@@ -29,6 +28,9 @@ commands = typer.Typer()
 def show(as_json: Json = False) -> None:
     """Show workers, app-servers, queues, running turns, parked models, the oldest step and the last sweep; exit code 1
     when a part of the desk does not answer."""
+    from chordesk.tasks.cli.show.desk_status import status_report
+    from chordesk.tasks.reading.desk_status import status
+
     loaded = checked()
     found = status(loaded.settings, running=loaded.running)
     emit(found, status_report, as_json=as_json)
@@ -42,6 +44,10 @@ FAILED = 1
 @commands.command()
 def doctor(as_json: Json = False) -> None:
     """Check everything the desk needs before it starts; exit code 1 when a check fails."""
+    from chordesk.tasks.doctor.check import CheckStatus, run_checks
+    from chordesk.tasks.doctor.checklist import ALL, admitted
+    from chordesk.tasks.services import signals
+
     loaded = checked()
     warn(loaded.warnings)
     with signals.raised(), admitted(loaded, os.environ, Path.cwd()) as context:
@@ -56,6 +62,8 @@ def doctor(as_json: Json = False) -> None:
 
 
 def _report(checks: Sequence[Check], model: str) -> RenderableType:
+    from chordesk.tasks.doctor.check import CheckStatus
+
     rows = [(each.name, state(each.status.value), _found(each)) for each in checks]
     counts = ", ".join(f"{sum(each.status is status for each in checks)} {status}" for status in CheckStatus)
     return Group(table(("Check", "Status", "Found"), rows), Text(f"{counts}; the model is {model}"))

@@ -14,17 +14,15 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from chordesk.models.database.store import Store, require_current
-from chordesk.models.notifications import NoticeKind, NotificationState
 from chordesk.models.settings import Settings
 from chordesk.tasks.cli.output import emit, paragraph, print_line, table
 from chordesk.tasks.cli.processes import forget_credentials
 from chordesk.tasks.cli.shell import Json, checked, opened
-from chordesk.tasks.notifications import channels, checking, messages
-from chordesk.tasks.notifications.checking import Trial
-from chordesk.tasks.notifications.messages import ChannelRow, NotificationsState, Sent
-from chordesk.tasks.services import signals
-from chordesk.tasks.worker import logs
+
+if TYPE_CHECKING:
+    from chordesk.models.database.store import Store
+    from chordesk.tasks.notifications.checking import Trial
+    from chordesk.tasks.notifications.messages import ChannelRow, NotificationsState, Sent
 
 NOTHING = "nothing was sent yet"
 NO_CHANNEL = "no process has sent yet: set DESK_NOTIFY_CHANNELS and start `desk up`, or `desk notify run`"
@@ -36,6 +34,8 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List messages, the newest first: what was sent, waits, was merged into another one, or was given up."""
+    from chordesk.tasks.notifications import messages
+
     with opened()[1].read() as session:
         rows = messages.sent(session, limit, channel)
     emit(rows, lambda _: _messages(rows) if rows else NOTHING, as_json=as_json)
@@ -43,6 +43,8 @@ def list_(
 
 def overview(as_json: Json = False) -> None:
     """Show the channels as the process that sends has them, without their URLs, and how each one stands."""
+    from chordesk.tasks.notifications import messages
+
     with opened()[1].read() as session:
         found = messages.state(session)
     emit(found, lambda _: _overview(found) if found.channels else NO_CHANNEL, as_json=as_json)
@@ -54,6 +56,8 @@ def _messages(rows: list[Sent]) -> RenderableType:
 
 
 def _message(row: Sent) -> tuple[str, ...]:
+    from chordesk.models.notifications import NotificationState
+
     state = f"{row.state} ({row.held})" if row.held else row.state
     text = paragraph(f"{row.title.removeprefix('Desk: ')}. {row.text}", 160)
     failed = f" [{paragraph(row.error, 120)}]" if row.error and row.state != NotificationState.SENT else ""
@@ -70,6 +74,8 @@ def _overview(found: NotificationsState) -> RenderableType:
 
 
 def _channel(one: ChannelRow) -> tuple[str, ...]:
+    from chordesk.models.notifications import NoticeKind
+
     kinds = "all" if len(one.kinds) == len(NoticeKind) else ", ".join(one.kinds)
     last = f"{one.last_sent_at:%Y-%m-%d %H:%M:%S}" if one.last_sent_at is not None else ""
     counts = (str(one.waiting), str(one.sent), str(one.given_up))
@@ -91,6 +97,11 @@ commands.command("channels")(overview)
 @commands.command()
 def run() -> None:
     """Send notifications in the foreground; a second process waits until the first one ends."""
+    from chordesk.models.database.store import Store, require_current
+    from chordesk.tasks.notifications import channels
+    from chordesk.tasks.services import signals
+    from chordesk.tasks.worker import logs
+
     forget_credentials()
     settings = checked().settings
     logs.configure(settings)
@@ -130,6 +141,8 @@ def _watched(
 @commands.command("test")
 def try_out(channel: Name = None, as_json: Json = False) -> None:
     """Send a test message to each channel and print what it answered; exit code 1 when one did not take it."""
+    from chordesk.tasks.notifications import channels, checking
+
     settings = checked().settings
     some = channels.chosen(channels.channels(settings), channel)
     found = checking.try_out(some)

@@ -5,29 +5,21 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
-from chordesk.models.database.lookup import by_prefix
-from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.states import ApprovalState, OrderState
-from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Run
 from chordesk.models.text import inert
-from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, answer, waiting
 from chordesk.tasks.cli.output import console, emit, print_json, print_line, table
 from chordesk.tasks.cli.shell import Json, opened, whoami
-from chordesk.tasks.cli.show.amounts import legs_text
-from chordesk.tasks.cli.show.orders import log_table, order_history, order_list, order_report
-from chordesk.tasks.reading.orders import list_orders, order_detail
-from chordesk.tasks.worker.app import WorkerNotifier
-from chordesk.tools.decimals import money, plain
-from chordesk.tools.orders.audit_reading import CheckedChain, check_logs, entries_of
+
+if TYPE_CHECKING:
+    from chordesk.models.database.store import Store
+    from chordesk.tasks.approvals import WaitingOrder, WaitingRequest
+    from chordesk.tools.orders.audit_reading import CheckedChain
 
 # Before each line that the model wrote, so that none can look like the desk's own.
 _MARGIN = "  | "
@@ -35,6 +27,8 @@ _MARGIN = "  | "
 
 def request_text(row: WaitingRequest) -> str:
     """Return the whole request as some lines of text."""
+    from chordesk.models.tables.columns import utcnow
+
     minutes = (row.expires_at - utcnow()) / dt.timedelta(minutes=1)
     left = f"{minutes:.0f} minutes left" if minutes > 0 else "expired"
     head = f"request {row.approval}  {row.role} asks for {row.kind}, run {row.run_id}, {left}"
@@ -60,6 +54,8 @@ def _file_change(detail: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _permissions(detail: Mapping[str, Any]) -> Iterator[str]:
+    import orjson
+
     yield orjson.dumps(detail["permissions"]).decode()
     yield from _others(detail, "cwd", "reason")
 
@@ -71,6 +67,8 @@ def _user_input(detail: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _others(detail: Mapping[str, Any], *names: str) -> Iterator[str]:
+    import orjson
+
     for name in names:
         value = detail.get(name)
         if value is not None:
@@ -95,6 +93,8 @@ commands = typer.Typer()
 @commands.command("approvals")
 def listing(as_json: Json = False) -> None:
     """List what waits for a person: orders, and what models ask for in the middle of a turn."""
+    from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
+
     with opened()[1].read() as session:
         rows = waiting(session)
     if as_json:
@@ -138,6 +138,9 @@ def _by_question(answers: list[str]) -> dict[str, list[str]]:
 
 
 def _decide(id_: str, yes: bool, why: str | None, answers: dict[str, list[str]]) -> None:
+    from chordesk.tasks.approvals import answer
+    from chordesk.tasks.worker.app import WorkerNotifier
+
     settings, store = opened()
     notify = WorkerNotifier(settings).trade
     found = answer(store, settings, notify, id_, approve=yes, by=whoami(), why=why, answers=answers)
@@ -151,6 +154,10 @@ def _decide(id_: str, yes: bool, why: str | None, answers: dict[str, list[str]])
 
 
 def _row(row: WaitingOrder) -> tuple[str, ...]:
+    from chordesk.models.tables.columns import utcnow
+    from chordesk.tasks.cli.show.amounts import legs_text
+    from chordesk.tools.decimals import money, plain
+
     left = (row.expires_at - utcnow()) / dt.timedelta(minutes=1)
     return (
         row.order,
@@ -176,6 +183,11 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List orders, the newest first."""
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.cli.show.orders import order_list
+    from chordesk.tasks.reading.orders import list_orders
+
     with opened()[1].read() as session:
         run_id = by_prefix(session, Run, run).id if run else None
         ticker = symbol.strip().upper() if symbol else None
@@ -191,6 +203,12 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show an order as it stands: size, checks, preview, approval, fills, and what it rests on."""
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.orders import Order
+    from chordesk.tasks.cli.show.orders import order_report
+    from chordesk.tasks.reading.orders import order_detail
+    from chordesk.tools.orders.audit_reading import check_logs, entries_of
+
     settings, store = opened()
     with store.read() as session:
         found = order_detail(session, by_prefix(session, Order, order))
@@ -230,6 +248,12 @@ def show_log(
     as_json: Json = False,
 ) -> None:
     """Show an order's history from the screener's hit on, or the last lines of the log."""
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.orders import Order
+    from chordesk.tasks.cli.show.orders import log_table, order_history
+    from chordesk.tasks.reading.orders import order_detail
+    from chordesk.tools.orders.audit_reading import entries_of
+
     settings, store = opened()
     checked = _check(settings, store, also)
     if order is not None:
@@ -246,6 +270,8 @@ def show_log(
 
 
 def _check(settings: Settings, store: Store, also: list[Path] | None) -> list[CheckedChain]:
+    from chordesk.tools.orders.audit_reading import check_logs
+
     try:
         return check_logs(store, settings, also or [])
     except OSError as error:

@@ -15,13 +15,9 @@ import typer
 
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings, running_desk
-from chordesk.tasks.bootstrap import redis_url
 from chordesk.tasks.cli.output import print_line
 from chordesk.tasks.cli.processes import forget_credentials
 from chordesk.tasks.cli.shell import checked
-from chordesk.tasks.services import signals
-from chordesk.tasks.web.page import sessions
-from chordesk.tasks.worker import logs
 
 ANSWERS_SECONDS = 30.0
 PAUSE_SECONDS = 0.1
@@ -44,6 +40,9 @@ def page(
 
     Without a running service this command serves it until Ctrl-C.
     """
+    from chordesk.tasks.bootstrap import redis_url
+    from chordesk.tasks.web.page import sessions
+
     settings = checked().settings
     if end_sessions:
         sessions.end_all(redis_url(settings))
@@ -86,6 +85,9 @@ def link(url: str, code: str, way: str) -> str:
 
 
 def _show(settings: Settings, url: str, person: str, way: str, no_open: bool) -> None:
+    from chordesk.tasks.bootstrap import redis_url
+    from chordesk.tasks.web.page import sessions
+
     made = link(url, sessions.new_code(redis_url(settings), person), way)
     print_line(f"the page: {made}")
     print_line(f"the link works once, for {sessions.CODE_SECONDS} s")
@@ -95,7 +97,9 @@ def _show(settings: Settings, url: str, person: str, way: str, no_open: bool) ->
 
 def _serve(settings: Settings, person: str, way: str, no_open: bool) -> None:
     # Loaded here: to make a link for a service that runs needs no web framework.
+    from chordesk.tasks.services import signals
     from chordesk.tasks.web.app import serve
+    from chordesk.tasks.worker import logs
 
     forget_credentials()
     logs.configure(settings)

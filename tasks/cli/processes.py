@@ -9,19 +9,10 @@ from typing import Annotated
 
 import typer
 
-from chordesk.agents.rulebook.server import build_server
 from chordesk.models.settings import Settings
 from chordesk.models.settings.variables import both_forms
-from chordesk.tasks.bootstrap import desk_of, redis_url
 from chordesk.tasks.cli.ping import ping as local_ping
 from chordesk.tasks.cli.shell import checked
-from chordesk.tasks.engine.kinds import WORKER_QUEUES
-from chordesk.tasks.redis_clients import wait_ready
-from chordesk.tasks.services import plan
-from chordesk.tasks.services.plan import LOOPBACK, free_ports
-from chordesk.tasks.worker import celery_fixes, logs
-from chordesk.tasks.worker.app import create_app, node_name
-from chordesk.tasks.worker.schedule import run_beat
 
 OPS_SLOTS = 8
 REDIS_SECONDS = 10.0
@@ -45,6 +36,11 @@ def worker(
     name: Annotated[str | None, typer.Option(help="Name of this worker, unique on its host.")] = None,
 ) -> None:
     """Run one worker in the foreground."""
+    from chordesk.tasks.bootstrap import desk_of
+    from chordesk.tasks.engine.kinds import WORKER_QUEUES
+    from chordesk.tasks.worker import celery_fixes
+    from chordesk.tasks.worker.app import create_app
+
     forget_credentials(WORKER_QUEUES[role])
     settings = _configured(own_switch=_sends_orders(WORKER_QUEUES[role]))
     called = name or default_name(role)
@@ -88,6 +84,8 @@ def ping(
 
 def _configured(*, own_switch: bool = False) -> Settings:
     """Return this process's settings. own_switch: the live switch is its own environment's alone."""
+    from chordesk.tasks.worker import logs
+
     settings = checked(own_switch=own_switch).settings
     logs.configure(settings)
     return settings
@@ -95,6 +93,9 @@ def _configured(*, own_switch: bool = False) -> Settings:
 
 def worker_arguments(settings: Settings, role: WorkerRole, concurrency: int | None, name: str) -> list[str]:
     """Return the arguments of Celery's worker command."""
+    from chordesk.tasks.engine.kinds import WORKER_QUEUES
+    from chordesk.tasks.worker.app import node_name
+
     # A task that waits here for a turn is withheld from other workers.
     turns = min(settings.worker_threads, settings.codex_turns)
     slots = {WorkerRole.OPS: OPS_SLOTS, WorkerRole.TRADE: 1, WorkerRole.ALL: turns + OPS_SLOTS}.get(role, turns)
@@ -110,6 +111,11 @@ def worker_arguments(settings: Settings, role: WorkerRole, concurrency: int | No
 @commands.command()
 def beat() -> None:
     """Run the schedule in the foreground; a second one waits for the lock of the first."""
+    from chordesk.tasks.bootstrap import desk_of, redis_url
+    from chordesk.tasks.redis_clients import wait_ready
+    from chordesk.tasks.worker.app import create_app
+    from chordesk.tasks.worker.schedule import run_beat
+
     settings = _configured()
     app = create_app(settings, "beat")
     desk_of(app).watch.serve("beat")
@@ -123,9 +129,14 @@ def flower(
     address: Annotated[
         str,
         typer.Option(help="Address; metrics and health ask for no login, so use another only inside a container."),
-    ] = LOOPBACK,
+    ] = "127.0.0.1",
 ) -> None:
     """Run Flower on loopback: a web page about the queues, and their metrics."""
+    from chordesk.tasks.services import plan
+    from chordesk.tasks.services.plan import free_ports
+    from chordesk.tasks.worker import celery_fixes
+    from chordesk.tasks.worker.app import create_app
+
     settings = _configured()
     plan.prepare_folders(settings.home)  # its state is kept there
     app = create_app(settings, "flower")
@@ -154,6 +165,8 @@ def rulebook(
     latency: Annotated[float | None, typer.Option(help="Seconds added to each answer.", min=0)] = None,
 ) -> None:
     """Serve the rulebook model on loopback: fixed rules behind a Responses API, no model."""
+    from chordesk.agents.rulebook.server import build_server
+
     settings = _configured()
     seconds = settings.rulebook_latency_seconds if latency is None else latency
     build_server(port=port, latency_seconds=seconds).run()

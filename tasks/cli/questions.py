@@ -3,52 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from sqlmodel import Session
 
 from chordesk.models.board import VENUES, QuestionSource, QuestionState
-from chordesk.models.database.lookup import by_prefix
-from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketError, SettingError, UsageError
 from chordesk.models.settings import REPLAYING, Settings
-from chordesk.models.tables.board import Question
-from chordesk.models.tables.columns import utcnow
 from chordesk.tasks.cli.output import emit, warn
 from chordesk.tasks.cli.shell import Json, opened, whoami
-from chordesk.tasks.cli.show.questions import (
-    import_report,
-    ledger_report,
-    pair_line,
-    pairs_report,
-    question_list,
-    question_report,
-    resolve_report,
-    survey_report,
-)
-from chordesk.tasks.reading.scores import question_detail
-from chordesk.tools.event_positions import event_ledger
-from chordesk.tools.market.clock import LiveClock, ReplayClock
-from chordesk.tools.market.factory import MarketKey, build_market, configured_market
-from chordesk.tools.market.protocol import MarketClock, MarketData
-from chordesk.tools.questions.importing import import_one, import_term, watched
-from chordesk.tools.questions.person import add_question, ended_text, entered, moment_of, outcome_of
-from chordesk.tools.questions.reading import list_questions
-from chordesk.tools.questions.resolving import book, resolve_due, settle
-from chordesk.tools.venues.factory import build_venue, build_venues
-from chordesk.tools.venues.markets import EventVenue
-from chordesk.tools.venues.pairs import (
-    CONFIRMED,
-    REJECTED,
-    SUGGESTED,
-    PairedQuestions,
-    confirm_pair,
-    list_pairs,
-    reject_pair,
-    suggest_pairs,
-    survey_pairs,
-)
+
+if TYPE_CHECKING:
+    from chordesk.models.database.store import Store
+    from chordesk.models.tables.board import Question
+    from chordesk.tools.market.protocol import MarketClock, MarketData
+    from chordesk.tools.venues.markets import EventVenue
 
 NOTHING = "no such questions; `desk questions add` asks one, and so does each verdict BUY or PASS"
 
@@ -61,6 +31,9 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List questions: open ones first, what closes soonest at the top, then the newest outcomes."""
+    from chordesk.tasks.cli.show.questions import question_list
+    from chordesk.tools.questions.reading import list_questions
+
     with opened()[1].read() as session:
         subject = about.strip().upper() if about else None
         rows = list_questions(session, state=state, source=source, subject=subject, limit=limit)
@@ -72,6 +45,11 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a question: its rule, its times, its outcome with the evidence, and the forecasts and verdicts on it."""
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.board import Question
+    from chordesk.tasks.cli.show.questions import question_report
+    from chordesk.tasks.reading.scores import question_detail
+
     with opened()[1].read() as session:
         found = question_detail(session, by_prefix(session, Question, question))
     emit(found, question_report, as_json=as_json)
@@ -79,12 +57,16 @@ def show(
 
 def clock_of(settings: Settings) -> MarketClock:
     """Return the clock of the settings' market; its data are not loaded."""
+    from chordesk.tools.market.clock import LiveClock, ReplayClock
+
     return ReplayClock(settings.replay_date) if settings.market in REPLAYING else LiveClock()
 
 
 def market_as_of(settings: Settings, day: str | None) -> MarketData:
     """Return the settings' market on a day of its replay, by default on the settings' own. Raises UsageError for what
     is no such day, and for a market in real time."""
+    from chordesk.tools.market.factory import MarketKey, build_market, configured_market
+
     key = configured_market(settings)
     if day is None:
         return build_market(settings, key)
@@ -115,6 +97,8 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Ask a question that a person will resolve. Times are the market's: in a replay, those of its day."""
+    from chordesk.tools.questions.person import add_question, moment_of
+
     settings, store = opened()
     closing, opening = moment_of("--closes", closes), opens and moment_of("--opens", opens, at=dt.time())
     with store.session() as session:
@@ -134,6 +118,10 @@ def import_(
     as_json: Json = False,
 ) -> None:
     """Import questions of an event market, or refresh their prices. Nothing is ever sent to it but the request."""
+    from chordesk.tasks.cli.show.questions import import_report
+    from chordesk.tools.questions.importing import import_one, import_term
+    from chordesk.tools.venues.factory import build_venue
+
     if (term is None) == (id_ is None):
         given = "neither" if term is None else "both"
         raise UsageError(f"{given} of --term and --id given", remedy="give one of them")
@@ -181,6 +169,10 @@ def resolve(
     A question resolves once. A person resolves a person's question, and may declare another void that its deadline left
     without data.
     """
+    from chordesk.tasks.cli.show.questions import question_report
+    from chordesk.tasks.reading.scores import question_detail
+    from chordesk.tools.questions.person import outcome_of
+
     settings, store = opened()
     if outcome is None:
         _resolve_due(settings, store, question, as_of, as_json=as_json)
@@ -198,7 +190,12 @@ def _enter(
     session: Session, settings: Settings, question_id: str, outcome: float | None, why: str, by: str
 ) -> Question:
     """Write a person's outcome with what rests on it, and return the question. Raises UsageError."""
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.board import Question
+    from chordesk.models.tables.columns import utcnow
     from chordesk.tasks.workflows.episode.tally import ON_RESOLVED  # it loads the workflows
+    from chordesk.tools.questions.person import ended_text, entered
+    from chordesk.tools.questions.resolving import book, settle
 
     question = by_prefix(session, Question, question_id)
     of_venue = question.source in VENUES
@@ -212,7 +209,12 @@ def _enter(
 
 
 def _resolve_due(settings: Settings, store: Store, question: str | None, as_of: str | None, *, as_json: bool) -> None:
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.board import Question
+    from chordesk.tasks.cli.show.questions import question_report, resolve_report
+    from chordesk.tasks.reading.scores import question_detail
     from chordesk.tasks.workflows.episode.tally import ON_RESOLVED
+    from chordesk.tools.questions.resolving import resolve_due
 
     market, only = market_as_of(settings, as_of), None
     if question is not None:
@@ -238,6 +240,10 @@ def _resolve_due(settings: Settings, store: Store, question: str | None, as_of: 
 
 def _venues(settings: Settings, store: Store) -> dict[str, EventVenue]:
     """Return the wires of venues of which there are questions to look at; a person asks, so all venues are read."""
+    from chordesk.models.tables.columns import utcnow
+    from chordesk.tools.questions.importing import watched
+    from chordesk.tools.venues.factory import build_venue
+
     with store.read() as session:
         names = {question.source for question in watched(session, VENUES, utcnow())}
     return {name: build_venue(name, settings) for name in sorted(names)}
@@ -256,6 +262,10 @@ def pairs(
     as_json: Json = False,
 ) -> None:
     """Show pairs of questions that may be the same, or are, as a person decided."""
+    from chordesk.tasks.cli.show.questions import pairs_report, survey_report
+    from chordesk.tools.venues.factory import build_venues
+    from chordesk.tools.venues.pairs import CONFIRMED, REJECTED, SUGGESTED, list_pairs, suggest_pairs, survey_pairs
+
     settings, store = opened()
     states = (CONFIRMED, SUGGESTED, REJECTED) if rejected else (CONFIRMED, SUGGESTED)
     with store.session() as session:
@@ -278,6 +288,11 @@ def pair(
     as_json: Json = False,
 ) -> None:
     """Confirm that two questions are the same, after reading the rules of both; only then a gap can be an arbitrage."""
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.board import Question
+    from chordesk.tasks.cli.show.questions import pair_line
+    from chordesk.tools.venues.pairs import PairedQuestions, confirm_pair
+
     _, store = opened()
     with store.session() as session:
         one, other = by_prefix(session, Question, first), by_prefix(session, Question, second)
@@ -289,6 +304,11 @@ def pair(
 
 def unpair(first: First, second: Second, by: PairedBy, why: Why = None, as_json: Json = False) -> None:
     """Reject a pair of questions; it is not suggested again."""
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.board import Question
+    from chordesk.tasks.cli.show.questions import pair_line
+    from chordesk.tools.venues.pairs import PairedQuestions, reject_pair
+
     _, store = opened()
     with store.session() as session:
         one, other = by_prefix(session, Question, first), by_prefix(session, Question, second)
@@ -304,6 +324,9 @@ def positions(
     as_json: Json = False,
 ) -> None:
     """Show the play money on event markets: the bankroll, what is staked, and each position with its payout."""
+    from chordesk.tasks.cli.show.questions import ledger_report
+    from chordesk.tools.event_positions import event_ledger
+
     settings, store = opened()
     with store.read() as session:
         found = event_ledger(session, account or settings.account, settings.event_bankroll, only_open=only_open)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chordesk.models.states import TradingState
-from chordesk.models.tables.orders import Reconciliation
 from chordesk.models.text import utc_seconds
 from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.shell import Json, opened, whoami
-from chordesk.tools.brokers.protocol import build_broker
-from chordesk.tools.orders import halting
-from chordesk.tools.orders.accounts import account_market
-from chordesk.tools.orders.reconciliation import describe_difference
-from chordesk.tools.orders.reconciliation import reconcile as compare
+
+if TYPE_CHECKING:
+    from chordesk.models.tables.orders import Reconciliation
 
 DIFFERS = 1
 
@@ -31,6 +28,11 @@ def reconcile(
     as_json: Json = False,
 ) -> None:
     """Compare positions, open orders, fills and cash with the broker; exit code 1 when they differ."""
+    from chordesk.tools.brokers.protocol import build_broker
+    from chordesk.tools.orders import halting
+    from chordesk.tools.orders.accounts import account_market
+    from chordesk.tools.orders.reconciliation import reconcile as compare
+
     settings, store = opened()
     broker = build_broker(settings, account_market(store, settings), store)
     found = compare(store, settings, broker, f"desk reconcile {whoami()}", adopt)
@@ -43,6 +45,8 @@ def reconcile(
 
 def _lines(found: Reconciliation, state: TradingState, why: str) -> Iterator[str]:
     """Return the differences, one line each, and the trading state unless it is active."""
+    from chordesk.tools.orders.reconciliation import describe_difference
+
     whether = "agrees with" if found.agreed else "differs from"
     yield f"account {found.account} {whether} its broker at {utc_seconds(found.at)}"
     for row in found.differences:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import sys
 from contextlib import closing
-from typing import Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
-from chordesk.models.database.lookup import by_prefix
-from chordesk.models.database.store import require_current
 from chordesk.models.errors import UsageError
 from chordesk.models.settings.sources import load_settings
-from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.cli.output import print_line
-from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
-from chordesk.tasks.reports.files import OutputPlace
-from chordesk.tasks.reports.formats import Format, rendered
-from chordesk.tasks.reports.schema import Document
+
+if TYPE_CHECKING:
+    from chordesk.tasks.bootstrap import Desk
+    from chordesk.tasks.reports.formats import Format
+    from chordesk.tasks.reports.schema import Document
 
 STDOUT = "-"
 
@@ -43,6 +40,11 @@ def report(
 
     It has the way from each hit to its fills, and names what was missing. Written after each run with DESK_REPORT_URL.
     """
+    from chordesk.models.database.store import require_current
+    from chordesk.tasks.bootstrap import Desk
+    from chordesk.tasks.reports.files import OutputPlace
+    from chordesk.tasks.reports.formats import rendered
+
     chosen = _format(wanted)
     _only_one(run, day, symbol)
     settings = load_settings()
@@ -59,6 +61,10 @@ def report(
 
 
 def _document(desk: Desk, run: str | None, day: str | None, symbol: str | None) -> Document:
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
+
     if day is not None:
         return day_document(desk, _day(day))
     if symbol is not None:
@@ -69,6 +75,8 @@ def _document(desk: Desk, run: str | None, day: str | None, symbol: str | None) 
 
 
 def _format(wanted: str) -> Format:
+    from chordesk.tasks.reports.formats import Format
+
     if wanted not in get_args(Format):
         raise UsageError(f"--format {wanted!r} is no format", remedy=f"there are {', '.join(get_args(Format))}")
     return cast(Format, wanted)

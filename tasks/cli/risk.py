@@ -9,7 +9,6 @@ from chordesk.models.settings.running_desk import is_up, standing_of
 from chordesk.models.settings.sources import load
 from chordesk.tasks.cli.output import emit, table
 from chordesk.tasks.cli.shell import Json, desk_line
-from chordesk.tools.risk.codes import CODES
 
 commands = typer.Typer(name="risk", no_args_is_help=True, help="The rules that every order passes before it is sent.")
 
@@ -17,6 +16,8 @@ commands = typer.Typer(name="risk", no_args_is_help=True, help="The rules that e
 @commands.command()
 def codes(as_json: Json = False) -> None:
     """List every denial code: what it refuses, whether it binds exits, and the limit in force with its setting."""
+    from chordesk.tools.risk.codes import CODES
+
     loaded = load()
     home = loaded.settings.home
     rows = [(code.value, meaning, dict(meaning.limits(loaded.settings))) for code, meaning in CODES.items()]

@@ -8,45 +8,25 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from chordesk.models.database.lookup import by_prefix
-from chordesk.models.database.store import Store
 from chordesk.models.errors import RedisDown, UsageError
-from chordesk.models.events import DESK, Envelope, EventType
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import standing_of_run
 from chordesk.models.states import RunKind, RunState
-from chordesk.models.tables.runs import Run
 from chordesk.tasks.cli.output import console, emit
 from chordesk.tasks.cli.shell import Json, opened, standing_line, whoami
-from chordesk.tasks.cli.show.desk_status import event_line
-from chordesk.tasks.cli.show.orders import lineage_report
-from chordesk.tasks.cli.show.results import board_report, grounding_report, voices_report
-from chordesk.tasks.cli.show.runs import (
-    artifacts_report,
-    attempts_report,
-    conversations_report,
-    document_line,
-    progress_line,
-    run_list,
-    run_report,
-)
-from chordesk.tasks.cli.start import INTERRUPTED
-from chordesk.tasks.events.feed import Feed
-from chordesk.tasks.reading.boards import board_view
-from chordesk.tasks.reading.chain import chain
-from chordesk.tasks.reading.run_details import RunDetail, detail
-from chordesk.tasks.reading.run_list import RunFilter, run_page
-from chordesk.tasks.reading.runs import newest_run
-from chordesk.tasks.telemetry.commits import emitted
-from chordesk.tasks.worker.app import WorkerNotifier
-from chordesk.tasks.worker.stopping import Stop, stop_runs, unfinished
-from chordesk.tasks.workflows.episode.rounds import stop_voice
+
+if TYPE_CHECKING:
+    from chordesk.models.database.store import Store
+    from chordesk.models.events import Envelope
+    from chordesk.tasks.events.feed import Feed
+    from chordesk.tasks.reading.run_details import RunDetail
+    from chordesk.tasks.worker.stopping import Stop
 
 commands = typer.Typer()
 
@@ -62,6 +42,12 @@ def board(
     as_json: Json = False,
 ) -> None:
     """Show a run's board: signals, questions, forecasts with their citations, voices, and the tally."""
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.cli.show.results import board_report
+    from chordesk.tasks.reading.boards import board_view
+    from chordesk.tasks.reading.runs import newest_run
+
     store = opened()[1]
     with store.read() as session:
         shown = by_prefix(session, Run, run) if run is not None else newest_run(session, RunKind.EPISODE)
@@ -83,6 +69,9 @@ def list_runs(
     as_json: Json = False,
 ) -> None:
     """List runs, the newest first."""
+    from chordesk.tasks.cli.show.runs import run_list
+    from chordesk.tasks.reading.run_list import RunFilter, run_page
+
     settings, store = opened()
     with store.read() as session:
         runs = run_page(session, settings, RunFilter(kind, state, with_children=every), limit).runs
@@ -98,6 +87,12 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a run: candidates, verdicts, the trader's actions; or the lineage of one symbol."""
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.cli.show.orders import lineage_report
+    from chordesk.tasks.reading.chain import chain
+    from chordesk.tasks.reading.run_details import detail
+
     settings, store = opened()
     with store.read() as session:
         row = by_prefix(session, Run, run)
@@ -109,6 +104,16 @@ def show(
 
 
 def _report(home: Path, run: RunDetail) -> RenderableType:
+    from chordesk.tasks.cli.show.results import grounding_report, voices_report
+    from chordesk.tasks.cli.show.runs import (
+        artifacts_report,
+        attempts_report,
+        conversations_report,
+        document_line,
+        progress_line,
+        run_report,
+    )
+
     pictures = artifacts_report(run.artifacts, home)
     grounding = grounding_report(run.grounded)
     parts = [
@@ -136,6 +141,8 @@ def watch(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON envelope per line for programs.")] = False,
 ) -> None:
     """Show a run's past events, then its live ones; without a run, all live events of the desk."""
+    from chordesk.tasks.cli.start import INTERRUPTED
+
     if run is None and since is not None:
         raise UsageError("--since goes with a run", remedy="name the run: sequences are counted per run")
     settings, store = opened()
@@ -151,6 +158,10 @@ def watch(
 
 async def _watch(store: Store, settings: Settings, run: str | None, since: int, *, as_json: bool) -> Envelope | None:
     """Print events until the run and its orders have ended; return the event with the run's outcome."""
+    from chordesk.models.events import DESK, EventType
+    from chordesk.tasks.cli.show.desk_status import event_line
+    from chordesk.tasks.events.feed import Feed
+
     out = console()
     if run not in (None, DESK) and not as_json:
         out.print(_standing(store, str(run)))
@@ -170,12 +181,19 @@ async def _watch(store: Store, settings: Settings, run: str | None, since: int, 
 
 
 def _standing(store: Store, run: str) -> Text:
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.runs import Run
+
     with store.read() as session:
         row = by_prefix(session, Run, run)
     return standing_line(standing_of_run(row.settings, row.account, row.model, row.market, row.market_now))
 
 
 def _events(feed: Feed, store: Store, run: str | None, since: int) -> AsyncGenerator[Envelope]:
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.events import DESK
+    from chordesk.models.tables.runs import Run
+
     if run is None:
         return feed.follow_desk()
     if run == DESK:
@@ -197,6 +215,11 @@ def stop(
     as_json: Json = False,
 ) -> None:
     """Stop runs: interrupt their turns, submit none of their orders, and wait until nothing of them runs any more."""
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.telemetry.commits import emitted
+    from chordesk.tasks.worker.stopping import stop_runs, unfinished
+
     if bool(runs) == every:
         raise UsageError("name a run, or give --all", remedy="`desk runs list` shows the runs; --all stops every one")
     settings, store = opened()
@@ -213,6 +236,11 @@ def stop(
 
 def _stop_voice(settings: Settings, store: Store, runs: Sequence[str], voice: str, *, as_json: bool) -> NoReturn:
     """Stop one voice of one run, and end the command."""
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.worker.app import WorkerNotifier
+    from chordesk.tasks.workflows.episode.rounds import stop_voice
+
     if len(runs) != 1:
         raise UsageError("--voice goes with one run", remedy="name the run whose voice it is")
     with store.read() as session:
@@ -240,6 +268,8 @@ def describe(stop: Stop) -> str:
 
 def _notifier(settings: Settings) -> Callable[[list[str]], None]:
     """Return a function that sends run ids to the workers; without Redis they find the mark in the database."""
+    from chordesk.tasks.worker.app import WorkerNotifier
+
     notifier = WorkerNotifier(settings)
 
     def notify(ids: list[str]) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chordesk.models.errors import UsageError
 from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.shell import Json, opened
-from chordesk.tasks.cli.show.questions import odds_report, score_report
-from chordesk.tasks.reading.scores import ScoreKind, scores
-from chordesk.tools.scoring.verdict_calibration import LEAST_RESOLVED, cutoffs_of, store_odds, verdict_odds
+
+if TYPE_CHECKING:
+    from chordesk.tasks.reading.scores import ScoreKind
 
 commands = typer.Typer()
 
@@ -29,6 +29,9 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show the scores of voices, tools, lenses, roles and verdicts over resolved questions."""
+    from chordesk.tasks.cli.show.questions import score_report
+    from chordesk.tasks.reading.scores import scores
+
     kind, name = _one_of(voice=voice, tool=tool, lens=lens, role=role, rating=rating and rating.upper())
     settings, store = opened()
     with store.read() as session:
@@ -38,13 +41,14 @@ def show(
 
 @commands.command("calibrate")
 def calibrate(
-    least: Annotated[
-        int, typer.Option("--min-n", min=LEAST_RESOLVED, help="Resolved questions that are enough.")
-    ] = LEAST_RESOLVED,
+    least: Annotated[int, typer.Option("--min-n", min=30, help="Resolved questions that are enough.")] = 30,
     account: Account = None,
     as_json: Json = False,
 ) -> None:
     """Map verdicts' rating and confidence to the probability that they turned out to have, where there is enough."""
+    from chordesk.tasks.cli.show.questions import odds_report
+    from chordesk.tools.scoring.verdict_calibration import cutoffs_of, store_odds, verdict_odds
+
     settings, store = opened()
     owner = account or settings.account
     with store.session() as session:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,9 +14,9 @@ from chordesk.models.urls import is_loopback
 from chordesk.tasks.cli.output import print_line, warn
 from chordesk.tasks.cli.processes import forget_credentials
 from chordesk.tasks.cli.shell import checked
-from chordesk.tasks.services import signals
-from chordesk.tasks.worker import logs
-from chordesk.tools.registry import Toolset
+
+if TYPE_CHECKING:
+    from chordesk.tools.registry import Toolset
 
 commands = typer.Typer()
 
@@ -26,8 +26,11 @@ def api(
     port: Annotated[int | None, typer.Option(help="Port; the setting's or a free one.", min=0, max=65535)] = None,
 ) -> None:
     """Serve the desk over HTTP: runs, threads, orders, approvals, stop, and live events."""
+    from chordesk.tasks.services import signals
+
     # Loaded here: no other command, and no worker, has use for a web framework.
     from chordesk.tasks.web.app import serve
+    from chordesk.tasks.worker import logs
 
     forget_credentials()
     settings = checked().settings
@@ -53,6 +56,9 @@ def mcp(
     tool: Annotated[list[str] | None, typer.Option(help="A tool to offer, again for more; by default all.")] = None,
 ) -> None:
     """Offer the desk's read tools over the Model Context Protocol; none submits an order."""
+    from chordesk.tasks.services import signals
+    from chordesk.tasks.worker import logs
+
     require_extra("mcp", "`desk mcp`")
     # Loaded here: agents and a web framework, which no other command of this module's wing has use for.
     from chordesk.agents.offering import offer

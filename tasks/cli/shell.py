@@ -6,15 +6,17 @@ import getpass
 import os
 import socket
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from chordesk.models.database.store import Store, require_current
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import Standing
 from chordesk.models.settings.sources import Loaded, load, load_settings
+
+if TYPE_CHECKING:
+    from chordesk.models.database.store import Store
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
@@ -37,8 +39,9 @@ def opened() -> tuple[Settings, Store]:
 
 def database(settings: Settings) -> Store:
     """Return the database of the settings. Raises DatabaseDown unless its schema is this version's."""
-    require_current(settings.database)
-    return Store(settings.database)
+    from chordesk.models.database.store import open_current
+
+    return open_current(settings.database)
 
 
 def whoami() -> str:

@@ -9,41 +9,28 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
-import orjson
 import typer
-from celery import Celery
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from chordesk.agents.tradingagents.project import ANALYSTS, find_project, require_installed, require_request
-from chordesk.models.analysis import WRITES, AnalysisRequest, Depth, Strategy
-from chordesk.models.database.lookup import by_prefix
-from chordesk.models.database.store import Store, require_current
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import LENSES
 from chordesk.models.settings.running_desk import Standing, standing_of_run
 from chordesk.models.states import RunState
-from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import desk_of, redis_url
 from chordesk.tasks.cli.output import console, emit
 from chordesk.tasks.cli.shell import Json, checked, standing_line
-from chordesk.tasks.cli.show import amounts
-from chordesk.tasks.cli.show.runs import progress_line, progress_panel, run_report
-from chordesk.tasks.reading.outlook import Outlook, outlook
-from chordesk.tasks.reading.runs import Progress, progress, view
-from chordesk.tasks.redis_clients import wait_ready
-from chordesk.tasks.worker.app import create_app
-from chordesk.tasks.workflows.analyze import open_analysis
-from chordesk.tasks.workflows.backtest import open_backtest, resume_backtest
-from chordesk.tasks.workflows.episode.opening import open_episode
-from chordesk.tasks.workflows.graph import open_graphs, resume_graphs
-from chordesk.tasks.workflows.research import open_portfolio, open_research
-from chordesk.tasks.workflows.screen import open_screen
-from chordesk.tasks.workflows.trade import open_trade
-from chordesk.tasks.workflows.tradingagents.opening import DEPTH, open_tradingagents
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+    from chordesk.models.analysis import AnalysisRequest, Depth, Strategy
+    from chordesk.models.database.store import Store
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.reading.outlook import Outlook
+    from chordesk.tasks.reading.runs import Progress
 
 POLL_SECONDS = 0.4
 UNCLAIMED_SECONDS = 8.0
@@ -64,6 +51,8 @@ def follow(store: Store, run_id: str, console: Console, *, quiet: bool = False) 
 
 
 def _view(seen: Progress) -> RenderableType:
+    from chordesk.tasks.cli.show.runs import progress_panel
+
     return Group(progress_panel(seen), Text(UNCLAIMED, style="yellow")) if _unclaimed(seen) else progress_panel(seen)
 
 
@@ -81,6 +70,8 @@ class _Lines:
         self._hinted = False
 
     def show(self, seen: Progress) -> None:
+        from chordesk.tasks.cli.show.runs import progress_line
+
         if _unclaimed(seen) and not self._hinted:
             self._hinted = True
             self._console.print(UNCLAIMED, soft_wrap=True, highlight=False)
@@ -92,6 +83,8 @@ class _Lines:
 
 
 def _wait(store: Store, run_id: str, show: Callable[[Progress], None]) -> Progress:
+    from chordesk.tasks.reading.runs import progress
+
     while True:
         with store.read() as session:
             seen = progress(session, run_id)
@@ -117,6 +110,8 @@ def analysis_request(
     orders: bool = True,
 ) -> AnalysisRequest:
     """Return the request of the options; None takes its default. min_roc: percent a week. Raises UsageError."""
+    from chordesk.models.analysis import WRITES, AnalysisRequest
+
     chosen = _strategy(strategy)
     if chosen not in WRITES and not (chart and research):
         reason = f"the strategy {chosen} rests on chart and research alone, and one report decides nothing"
@@ -139,12 +134,16 @@ def analysis_request(
 
 def analysis_depth(depth: str | None) -> Depth | None:
     """Return a depth; None is that of the settings. Raises UsageError."""
+    from chordesk.models.analysis import Depth
+
     if depth is not None and depth not in get_args(Depth):
         raise UsageError(f"--depth {depth!r} is no depth", remedy=f"choose among {', '.join(get_args(Depth))}")
     return cast("Depth | None", depth)
 
 
 def _strategy(text: str) -> Strategy:
+    from chordesk.models.analysis import Strategy
+
     if text not in get_args(Strategy):
         raise UsageError(f"--strategy {text!r} is no strategy", remedy=f"choose among {', '.join(get_args(Strategy))}")
     return cast(Strategy, text)
@@ -188,6 +187,8 @@ def screen(
     as_json: Json = False,
 ) -> None:
     """Screen a universe, research the candidates, and let the trader decide."""
+    from chordesk.tasks.workflows.screen import open_screen
+
     lenses = _lenses(lens)
     if universe is not None and not universe.strip():
         raise UsageError("--universe is empty", remedy="give sp500, a file of symbols, or symbols by comma")
@@ -207,6 +208,8 @@ def research(
     as_json: Json = False,
 ) -> None:
     """Research the symbols you name, or the account's holdings; the run ends with their verdicts."""
+    from chordesk.tasks.workflows.research import open_portfolio, open_research
+
     if bool(symbols) == portfolio:
         what = "both symbols and --portfolio are given" if portfolio else "neither symbols nor --portfolio are given"
         raise UsageError(what, remedy="name symbols, or give --portfolio for the account's holdings")
@@ -241,6 +244,8 @@ def analyze(
     as_json: Json = False,
 ) -> None:
     """Analyse symbols: chart, options, research, a synthesis by code, and a proposed put or covered call."""
+    from chordesk.tasks.workflows.analyze import open_analysis
+
     limits = {"max_delta": max_delta, "min_roc": min_roc, "dte": dte, "contracts": contracts}
     asked = analysis_request(strategy, **limits, chart=with_chart, research=with_research, orders=orders)  # type: ignore[arg-type]
     wanted = analysis_depth(depth)
@@ -255,6 +260,11 @@ def trade(
     as_json: Json = False,
 ) -> None:
     """Let the trader decide on the verdicts of an earlier run."""
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.bootstrap import desk_of
+    from chordesk.tasks.workflows.trade import open_trade
+
     app = connected()
     with desk_of(app).store.read() as session:
         source = by_prefix(session, Run, run).id
@@ -264,6 +274,11 @@ def trade(
 def connected() -> Celery:
     """Return an app with a reachable Redis and a current database, so that no run is opened that workers could never
     start."""
+    from chordesk.models.database.store import require_current
+    from chordesk.tasks.bootstrap import redis_url
+    from chordesk.tasks.redis_clients import wait_ready
+    from chordesk.tasks.worker.app import create_app
+
     settings = checked().settings
     app = create_app(settings, "cli")
     require_current(settings.database)
@@ -283,6 +298,11 @@ def _lenses(named: list[str] | None) -> list[str] | None:
 
 def see(app: Celery, run: Run | None, *, wait: bool, as_json: bool) -> None:
     """Follow a run that begins to its end and print it; exit code 1 for one that failed or was stopped."""
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.bootstrap import desk_of
+    from chordesk.tasks.cli.show.runs import run_report
+    from chordesk.tasks.reading.runs import view
+
     assert run is not None, "only a scheduled slot can be taken already"
     out, store = console(), desk_of(app).store
     try:
@@ -308,6 +328,8 @@ def _standing(run: Run) -> Standing:
 
 def _head(app: Celery, run: Run, out: Console) -> None:
     """Print the id of a run that begins, what it runs on, and what it may spend."""
+    from chordesk.tasks.cli.show import amounts
+
     out.print(f"run {run.id} started", highlight=False)
     out.print(standing_line(_standing(run)))
     for line in amounts.outlook(_outlook(app, run)):
@@ -315,6 +337,9 @@ def _head(app: Celery, run: Run, out: Console) -> None:
 
 
 def _outlook(app: Celery, run: Run) -> Outlook:
+    from chordesk.tasks.bootstrap import desk_of
+    from chordesk.tasks.reading.outlook import outlook
+
     desk = desk_of(app)
     with desk.store.read() as session:
         return outlook(session, desk.settings, run)
@@ -337,6 +362,8 @@ def episode(
     as_json: Json = False,
 ) -> None:
     """Hold an episode: harvest every tool's signals, let the voices forecast questions by them, and tally."""
+    from chordesk.tasks.workflows.episode.opening import open_episode
+
     app = connected()
     run = open_episode(app, symbols or (), _parts(questions), rounds)
     see(app, run, wait=wait, as_json=as_json)
@@ -365,6 +392,11 @@ def backtest(
     as_json: Json = False,
 ) -> None:
     """Let the whole desk play past sessions on an account of its own, and compare it with the universe itself."""
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.bootstrap import desk_of
+    from chordesk.tasks.workflows.backtest import open_backtest, resume_backtest
+
     if resume is not None:
         if first is not None or last is not None or universe is not None:
             remedy = "its days and universe are those that it was begun with; leave --from, --to and --universe out"
@@ -409,6 +441,11 @@ def graph(
     as_json: Json = False,
 ) -> None:
     """Play a LangGraph graph as durable work: each of its model calls is a turn, and it goes on where it was."""
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.bootstrap import desk_of
+    from chordesk.tasks.workflows.graph import open_graphs, resume_graphs
+
     if resume is not None:
         if factory or given:
             raise UsageError("--resume goes with no factory and no --input", remedy="the run has both")
@@ -427,6 +464,8 @@ def graph(
 
 def _object(given: str) -> dict[str, Any]:
     """Return the object of JSON or @FILE. Raises UsageError."""
+    import orjson
+
     text, place = given, "--input"
     if given.startswith("@"):
         place = f"--input {given}"
@@ -448,14 +487,17 @@ def _object(given: str) -> dict[str, Any]:
 def tradingagents(
     tickers: Annotated[list[str], typer.Argument(help="The symbols to analyse, a graph each.")],
     analysts: Annotated[
-        str, typer.Option(help="market, social, news, fundamentals, by comma; they follow each other so.")
-    ] = ",".join(ANALYSTS),
-    depth: Annotated[int, typer.Option(help="Rounds of each debate.")] = DEPTH,
+        str, typer.Option(help="Which of these, by comma; they follow each other so.")
+    ] = "market,social,news,fundamentals",
+    depth: Annotated[int, typer.Option(help="Rounds of each debate.")] = 1,
     date: Annotated[str | None, typer.Option(help="YYYY-MM-DD, a session of a market that replays.")] = None,
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
     """Play TradingAgents on symbols as durable work: a graph each on the run's market; its signal is a report."""
+    from chordesk.agents.tradingagents.project import find_project, require_installed, require_request
+    from chordesk.tasks.workflows.tradingagents.opening import open_tradingagents
+
     named = [part.strip() for part in analysts.split(",") if part.strip()]
     require_request(named, depth)
     day = _analysis_day(date)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chordesk.models.database import store
 from chordesk.models.errors import UsageError
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.urls import masked
 from chordesk.tasks.cli.output import emit, print_line, relative
 from chordesk.tasks.cli.shell import Json
-from chordesk.tools.market.files.data_folder import FolderReport, check_folder
-from chordesk.tools.market.samples.importing import import_data
+
+if TYPE_CHECKING:
+    from chordesk.tools.market.files.data_folder import FolderReport
 
 HAS_ERRORS = 1
 
@@ -28,6 +28,8 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Check a folder of own data: name file, row and column of each problem; exit code 1 when there are errors."""
+    from chordesk.tools.market.files.data_folder import check_folder
+
     settings = load_settings()
     path = folder.expanduser().absolute() if folder is not None else settings.data
     if path is None:
@@ -45,6 +47,9 @@ def import_(
     force: Annotated[bool, typer.Option("--force", help="Replace files of the import that are there.")] = False,
 ) -> None:
     """Make a folder of own data: of a sample, which pip fetches by its hash, or of your CSV and Parquet files."""
+    from chordesk.tools.market.files.data_folder import check_folder
+    from chordesk.tools.market.samples.importing import import_data
+
     folder = to.expanduser().absolute() if to is not None else None
     done = import_data(sources, folder, force=force)
     report = check_folder(done.folder, load_settings().data_prices, 3)
@@ -101,6 +106,8 @@ db_commands = typer.Typer(name="db", help="The database and its migrations.", no
 @db_commands.command()
 def upgrade() -> None:
     """Bring the database to this version's schema."""
+    from chordesk.models.database import store
+
     settings = load_settings()
     before, _ = store.current(settings.database)
     store.upgrade(settings.database)
@@ -112,6 +119,8 @@ def upgrade() -> None:
 @db_commands.command()
 def current(as_json: Json = False) -> None:
     """Show the database's revision and the newest one; exit code 1 when they differ."""
+    from chordesk.models.database import store
+
     settings = load_settings()
     found, newest = store.current(settings.database)
     plain = {"database": masked(settings.database), "revision": found, "newest": newest}

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chordesk.models.errors import CodexError
-from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.cli.output import emit, paragraph, print_line
 from chordesk.tasks.cli.shell import Json, opened
-from chordesk.tasks.cli.show.desk_status import thread_list, thread_report
-from chordesk.tasks.threads import ask, find_thread, fork, registered, reset, threads, view
+
+if TYPE_CHECKING:
+    from chordesk.tasks.bootstrap import Desk
 
 NAME = "threads"  # of the home that forks are made in
 Thread = Annotated[str, typer.Argument(help="A thread's id, or at least 6 characters of its beginning or end.")]
@@ -28,6 +28,9 @@ def list_threads(
     as_json: Json = False,
 ) -> None:
     """List threads: the current ones of roles, then those of the past."""
+    from chordesk.tasks.cli.show.desk_status import thread_list
+    from chordesk.tasks.threads import registered, threads
+
     with _desk() as desk:
         found = registered(desk)
         with desk.store.read() as session:
@@ -39,6 +42,9 @@ def list_threads(
 @commands.command()
 def show(thread: Thread, as_json: Json = False) -> None:
     """Show a thread's turns: role, run, time, tokens, outcome, and the first line of each prompt and answer."""
+    from chordesk.tasks.cli.show.desk_status import thread_report
+    from chordesk.tasks.threads import find_thread, registered, view
+
     with _desk() as desk:
         found = registered(desk)
         with desk.store.read() as session:
@@ -49,6 +55,8 @@ def show(thread: Thread, as_json: Json = False) -> None:
 @commands.command("reset")
 def reset_thread(thread: Thread) -> None:
     """Make the role and subject of a thread start a new one with their next turn. The old one's history is kept."""
+    from chordesk.tasks.threads import reset
+
     with _desk() as desk:
         one = reset(desk, _named(desk, thread))
     print_line(f"{one.role} starts a new thread on {one.subject}")
@@ -62,6 +70,8 @@ def fork_thread(
     as_json: Json = False,
 ) -> None:
     """Fork a thread before one of its turns: a new thread, without effect on its parent."""
+    from chordesk.tasks.threads import fork
+
     with _desk() as desk:
         made = fork(desk, _named(desk, thread), before_turn, model)
     turns = "1 turn" if made.turns == 1 else f"{made.turns} turns"
@@ -73,6 +83,8 @@ def fork_thread(
 @commands.command("ask")
 def ask_fork(thread: Thread, text: Annotated[str, typer.Argument(help="The question.")], as_json: Json = False) -> None:
     """Ask a question in a fork: one turn, with the role's tools and answer format. It leads to no order."""
+    from chordesk.tasks.threads import ask
+
     with _desk() as desk:
         result = ask(desk, _named(desk, thread), text)
     if result.failure is not None:
@@ -83,11 +95,15 @@ def ask_fork(thread: Thread, text: Annotated[str, typer.Argument(help="The quest
 
 
 def _named(desk: Desk, part: str) -> str:
+    from chordesk.tasks.threads import find_thread
+
     with desk.store.read() as session:
         return find_thread(session, part)
 
 
 @contextlib.contextmanager
 def _desk() -> Iterator[Desk]:
+    from chordesk.tasks.bootstrap import Desk
+
     with contextlib.closing(Desk(opened()[0], NAME)) as desk:
         yield desk

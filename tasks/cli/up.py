@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -13,13 +13,13 @@ from rich.console import Console
 from chordesk.models.settings.running_desk import standing_of
 from chordesk.models.settings.sources import load
 from chordesk.models.urls import masked
-from chordesk.tasks.cli import page
 from chordesk.tasks.cli.output import console, print_line, relative, table, warn
 from chordesk.tasks.cli.shell import standing_line
-from chordesk.tasks.services import plan, signals
-from chordesk.tasks.services.plan import Choice, Plan
-from chordesk.tasks.services.stack import Stack, desk_stack
-from chordesk.tasks.services.supervision import Process, log_file
+
+if TYPE_CHECKING:
+    from chordesk.tasks.services.plan import Plan
+    from chordesk.tasks.services.stack import Stack
+    from chordesk.tasks.services.supervision import Process
 
 WATCH_SECONDS = 1.0
 REVIVE_SECONDS = 15.0
@@ -36,6 +36,11 @@ def up(
     with_page: Annotated[bool, typer.Option("--page", help="Serve the page too (as --api), and open it.")] = False,
 ) -> None:
     """Start Redis, the rulebook model, the workers, the schedule and Flower; Ctrl-C stops all of them."""
+    from chordesk.tasks.cli import page
+    from chordesk.tasks.services import plan, signals
+    from chordesk.tasks.services.plan import Choice
+    from chordesk.tasks.services.stack import desk_stack
+
     out = console()
     loaded = load(join=False)
     warn(loaded.warnings)
@@ -55,6 +60,8 @@ def up(
 
 def show(out: Console, stack: Stack) -> None:
     """Print the programs with their states, addresses and logs."""
+    from chordesk.tasks.services.supervision import log_file
+
     made = stack.plan
     if stack.left_over:
         out.print(f"ended {len(stack.left_over)} processes that an earlier run had left")

@@ -5,30 +5,26 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import SecretStr
 from rich.console import Group, RenderableType
 
-from chordesk.models.database.store import Store, free_bytes, require_current, vacuum
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import load_settings
-from chordesk.models.tables.columns import utcnow
 from chordesk.models.text import utc_seconds
-from chordesk.tasks.backup.making import Made
-from chordesk.tasks.backup.making import backup as back_up
-from chordesk.tasks.backup.restoring import Restored
-from chordesk.tasks.backup.restoring import restore as bring_back
-from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.cli.output import emit, print_line, table, warn
 from chordesk.tasks.cli.shell import Json, opened, whoami
 from chordesk.tasks.cli.version import version
-from chordesk.tasks.retention import collection
-from chordesk.tasks.retention.amounts import Amounts, Sizes, measure, total
-from chordesk.tasks.retention.policy import policy_of
+
+if TYPE_CHECKING:
+    from chordesk.models.database.store import Store
+    from chordesk.tasks.backup.making import Made
+    from chordesk.tasks.backup.restoring import Restored
+    from chordesk.tasks.retention.amounts import Amounts, Sizes
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -43,6 +39,8 @@ def bytes_text(count: int) -> str:
 
 def amounts_table(amounts: Amounts, *, dry_run: bool) -> RenderableType:
     """Return what went, or would go, by table, the largest first."""
+    from chordesk.tasks.retention.amounts import total
+
     if not amounts:
         return "nothing is due"
     rows = [
@@ -95,6 +93,12 @@ def gc(
 ) -> None:
     """Delete what is older than the settings keep: runs, events, rollouts, pictures; never what an order or a score
     rests on. A desk at work does so by itself, and may go on meanwhile."""
+    from chordesk.models.tables.columns import utcnow
+    from chordesk.tasks.bootstrap import Desk
+    from chordesk.tasks.retention import collection
+    from chordesk.tasks.retention.amounts import measure
+    from chordesk.tasks.retention.policy import policy_of
+
     settings, store = opened()
     if sizes:
         found = measure(store, settings.home)
@@ -125,6 +129,8 @@ def _require_vacuum(settings: Settings, store: Store) -> None:
 
 
 def _report_space(store: Store, give_back: bool) -> None:
+    from chordesk.models.database.store import free_bytes, vacuum
+
     if not store.is_sqlite:
         print_line("Postgres's autovacuum makes the space of deleted rows free for new ones; its files do not shrink")
     elif give_back:
@@ -140,6 +146,9 @@ def backup(
     as_json: Json = False,
 ) -> None:
     """Back the desk up as of one point in time while it works: database, audit log, HALT file, pictures, rollouts."""
+    from chordesk.models.database.store import Store, require_current
+    from chordesk.tasks.backup.making import backup as back_up
+
     settings = load_settings()
     require_current(settings.database)
     store = Store(settings.database)
@@ -165,6 +174,8 @@ def restore(
     as_json: Json = False,
 ) -> None:
     """Restore a backup into an empty place and verify it; the desk there is halted until a person resumes it."""
+    from chordesk.tasks.backup.restoring import restore as bring_back
+
     done = bring_back(_target(load_settings(), into), place, whoami())
     emit(done, lambda _: _restored(done, into), as_json=as_json)
 

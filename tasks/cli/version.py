@@ -6,12 +6,10 @@ Standard library only: it is asked of images and hosts, and loading the desk cos
 from __future__ import annotations
 
 import importlib.metadata
-import re
 
 from chordesk.models import migrations
 
 NAME = "chordesk"
-_REVISION = re.compile(r"(\d{4})_\w+\.py")
 
 
 def version() -> str | None:
@@ -22,12 +20,6 @@ def version() -> str | None:
         return None
 
 
-def newest_revision() -> str:
-    """Return the revision that this code's schema has: the number of its last migration, as files have it."""
-    files = [_REVISION.fullmatch(path.name) for path in migrations.VERSIONS.iterdir()]
-    return max(found[1] for found in files if found)
-
-
 def line() -> str:
     """Return what `desk --version` prints."""
-    return f"{NAME} {version() or '(not installed: run from its folder)'}, schema {newest_revision()}"
+    return f"{NAME} {version() or '(not installed: run from its folder)'}, schema {migrations.revisions()[-1]}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
-
-from celery import Celery
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from chordesk.models.settings import Settings
 from chordesk.models.states import MODES, RunMode
+
+if TYPE_CHECKING:
+    from celery import Celery
 
 QueueName = Literal["screen", "research", "ops", "trade"]
 QUEUES: tuple[QueueName, ...] = get_args(QueueName)

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-import redis.exceptions
-from kombu.exceptions import OperationalError as BrokerError
 from sqlalchemy.exc import DBAPIError
 
 from chordesk.agents.runtime import Opening
@@ -143,7 +141,11 @@ def kind_of_exception(error: Exception) -> str:
     """Return the kind of an exception that a step's own code raised."""
     if isinstance(error, DeskError):
         return kind_of(error)
-    if isinstance(error, redis.exceptions.RedisError | BrokerError):
+    # Loaded here: those that only read the policy have no use for a client of Redis.
+    from kombu.exceptions import OperationalError as BrokerError
+    from redis.exceptions import RedisError
+
+    if isinstance(error, RedisError | BrokerError):
         return "redis_down"
     return "database_down" if isinstance(error, DBAPIError) and is_lost(error) else "crashed"
 

@@ -14,8 +14,6 @@ from chordesk.models.states import RUN_FINAL, STEP_FINAL, RunKind, StepKind
 from chordesk.models.tables.board import Episode, EventPosition, Forecast, Question, Signal, SignalCitation
 from chordesk.models.tables.runs import Run, Step, Turn, research_run
 from chordesk.models.tables.runtime import RuntimeConversation
-from chordesk.tasks.workflows.episode.boards import board_questions, board_signals, label_order
-from chordesk.tasks.workflows.episode.rounds import round_of
 
 
 class VoiceRow(Frozen):
@@ -55,6 +53,8 @@ def voice_rows(session: Session, run_id: str) -> list[VoiceRow]:
 
 
 def _row(step: Step, turn: Turn | None, conversation: RuntimeConversation | None) -> VoiceRow:
+    from chordesk.tasks.workflows.episode.rounds import round_of
+
     running = step.state not in STEP_FINAL and conversation is not None and conversation.active_turn_id is not None
     running = running and conversation is not None and conversation.closed_at is None
     result = step.result
@@ -101,6 +101,8 @@ class BoardView(Frozen):
 
 
 def board_view(session: Session, run: Run) -> BoardView:
+    from chordesk.tasks.workflows.episode.boards import board_signals, label_order
+
     run_id = research_run(run)
     questions = _questions(session, run_id)
     if not questions:
@@ -135,6 +137,8 @@ def board_view(session: Session, run: Run) -> BoardView:
 
 
 def _questions(session: Session, run_id: str) -> list[ShownQuestion]:
+    from chordesk.tasks.workflows.episode.boards import board_questions
+
     asked = board_questions(session, run_id)
     rows = session.exec(select(Question).where(col(Question.id).in_([one.id for one in asked]))).all()
     stored = {row.id: row for row in rows}

@@ -33,10 +33,8 @@ from chordesk.models.tables.runtime import RuntimeTurn
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import was_run
 from chordesk.tasks.reading.reports import AnalysisRow, analyses
-from chordesk.tasks.workflows.backtest_sessions import backtest_runs, rows_of
 from chordesk.tasks.workflows.graph import GraphRow
-from chordesk.tasks.workflows.graph import graph_rows as graphs
-from chordesk.tasks.workflows.portfolio import PortfolioResearchResult, portfolio_research
+from chordesk.tasks.workflows.portfolio import PortfolioResearchResult
 from chordesk.tools.orders.stops import preview_text
 from chordesk.tools.scoring.verdict_calibration import odds_of_run
 
@@ -76,6 +74,8 @@ class BacktestView(Frozen):
 
 def backtest_view(session: Session, run: Run) -> BacktestView | None:
     """Return the view of a backtest's run; None for any other run."""
+    from chordesk.tasks.workflows.backtest_sessions import rows_of
+
     if run.kind != RunKind.BACKTEST:
         return None
     origin = session.get_one(Run, run.params["backtest"])
@@ -260,6 +260,8 @@ def turn_phases(session: Session, runs: Any) -> dict[str, int]:
 
 def runs_counted(run: Run) -> Any:
     """Return the runs of which a run's turns and tokens are: its own, and of a backtest those of its days."""
+    from chordesk.tasks.workflows.backtest_sessions import backtest_runs
+
     return backtest_runs(run.account) if run.kind == RunKind.BACKTEST else [run.id]
 
 
@@ -297,6 +299,9 @@ def _phase(rating: str | None, roles: set[str], lost: bool) -> str:
 
 def view(session: Session, run: Run) -> RunView:
     """Return the first things a person wants to know of a run."""
+    from chordesk.tasks.workflows.graph import graph_rows as graphs
+    from chordesk.tasks.workflows.portfolio import portfolio_research
+
     decision = session.exec(select(Decision).where(Decision.run_id == run.id)).one_or_none()
     source, ledger = run.params.get("source_run"), run.summary.get("portfolio")
     return RunView.of(

@@ -18,7 +18,6 @@ from chordesk.models.tables.orders import Fill, Order, Position, TraderNote
 from chordesk.models.tables.runs import Candidate, Report, Run, ScreenHit, Verdict
 from chordesk.tasks.reading.accounts import ProtectiveOrder, protective_order
 from chordesk.tasks.reading.reports import ReportRow, report_row
-from chordesk.tasks.workflows.memory import symbol_memory
 from chordesk.tools.charts.frames import Frame, Interval, frames
 from chordesk.tools.figures import load_talib
 from chordesk.tools.market.prices import stamped
@@ -193,6 +192,8 @@ def listing_of(context: ToolContext, symbol: str) -> Listing:
 
 def symbol_detail(session: Session, context: ToolContext, listing: Listing, limit: int) -> SymbolDetail:
     """Return a symbol as an account knows it. limit: of each list."""
+    from chordesk.tasks.workflows.memory import symbol_memory
+
     symbol, account = listing.symbol, context.account
     of_run = (_of_run(session, table, account, symbol, limit) for table in (ScreenHit, Verdict, Report, Order))
     hits, verdicts, reports, orders = of_run

@@ -7,7 +7,6 @@ import sys
 from typing import Any
 
 import structlog
-from celery.signals import setup_logging
 
 from chordesk.models.settings import Settings
 
@@ -38,6 +37,8 @@ def _plain_text() -> structlog.dev.ConsoleRenderer:
 
 def configure(settings: Settings) -> None:
     """Set up logging for this process, in place of Celery's own."""
+    from celery.signals import setup_logging  # a command that ends has no use for it
+
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,

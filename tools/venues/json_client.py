@@ -175,7 +175,7 @@ def _reason(error: Exception, seconds: float) -> str:
 class Shape(BaseModel):
     """The fields of an answer that the desk reads; others may come and go."""
 
-    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 def _number_in_text(value: Any) -> float:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chordesk.models.contracts import legs_of, parse_contract
 from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE
 from chordesk.models.text import span
 from chordesk.tasks.engine.budgets import BudgetUse, Cost
-from chordesk.tasks.reading.outlook import LocalTime, Outlook
 from chordesk.tools.decimals import exact, plain
+
+if TYPE_CHECKING:
+    from chordesk.tasks.reading.outlook import LocalTime, Outlook
 
 
 def size_text(quantity: float, contract: str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -19,10 +19,12 @@ from chordesk.tasks.cli.shell import desk_line, standing_line
 from chordesk.tasks.cli.show.amounts import tokens
 from chordesk.tasks.cli.show.runs import PHASES, SHORT_ID
 from chordesk.tasks.notifications.messages import NotificationsState
-from chordesk.tasks.reading.desk_status import DatabaseState, DeskStatus, RedisState, WorkerRow
 from chordesk.tasks.threads import ThreadRow, ThreadView, TurnLine
-from chordesk.tasks.worker.schedule import BeatState
 from chordesk.tools.risk.codes import shown
+
+if TYPE_CHECKING:
+    from chordesk.tasks.reading.desk_status import DatabaseState, DeskStatus, RedisState, WorkerRow
+    from chordesk.tasks.worker.schedule import BeatState
 
 SWEEP_LATE_SECONDS = 30.0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -22,11 +22,13 @@ from chordesk.tasks.cli.output import Indented, paragraph, state, table
 from chordesk.tasks.cli.show.amounts import legs_text, tokens, units_text
 from chordesk.tasks.cli.show.results import citation_lines
 from chordesk.tasks.cli.show.runs import SHORT_ID
-from chordesk.tasks.reading.chain import Chain, Node, by_code
-from chordesk.tasks.reading.orders import OrderDetail
 from chordesk.tools.decimals import money, plain
 from chordesk.tools.orders.audit import AuditEntry
 from chordesk.tools.orders.stops import preview_text
+
+if TYPE_CHECKING:
+    from chordesk.tasks.reading.chain import Chain, Node
+    from chordesk.tasks.reading.orders import OrderDetail
 
 SHORT_ORDER = 8
 # With every lens and every role, each of the two reports stays under 24 lines.
@@ -206,6 +208,8 @@ def _line(node: Node) -> str:
 
 
 def _decided(found: Chain, node: Node) -> str:
+    from chordesk.tasks.reading.chain import by_code
+
     author, order = node.facts["author"], found.first("order")
     why = order.facts["why"] if order is not None else None
     return f"{'' if by_code(author) else 'trader '}{author}: {paragraph(why or node.facts['reasoning'], _LONGEST)}"
@@ -336,6 +340,8 @@ def _by_turn(level: int, node: Node) -> Iterable[RenderableType]:
 
 
 def _order(found: Chain, node: Node) -> Iterable[RenderableType]:
+    from chordesk.tasks.reading.chain import by_code
+
     facts = node.facts
     quantity = units_text(facts["quantity"], facts["contract"], facts["legs"]) if facts["quantity"] is not None else ""
     size = " ".join(part for part in (facts["action"], facts["side"], paragraph(quantity)) if part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -14,7 +14,6 @@ from chordesk.models.tables.board import Forecast, Question
 from chordesk.models.text import NEW_YORK, new_york, utc_seconds
 from chordesk.tasks.cli.output import bounded, facts, paragraph, state, table
 from chordesk.tasks.cli.show.runs import SHORT_ID
-from chordesk.tasks.reading.scores import KINDS, PartRow, QuestionDetail, ScoreBoard, ScoreRow
 from chordesk.tools.event_positions import MOST_HEAT, EventLedger, HeldEvent
 from chordesk.tools.questions.importing import ImportReport
 from chordesk.tools.questions.resolving import ResolveReport
@@ -22,6 +21,9 @@ from chordesk.tools.scoring.statistics import CalibrationRow, DatedMean
 from chordesk.tools.scoring.verdict_calibration import LEAST_DATES, VerdictOdds
 from chordesk.tools.scoring.voices import LEAST_RESOLVED
 from chordesk.tools.venues.pairs import Comparison, PairedQuestions, PairSurvey
+
+if TYPE_CHECKING:
+    from chordesk.tasks.reading.scores import PartRow, QuestionDetail, ScoreBoard, ScoreRow
 
 # Of an id, enough to be the only one that begins so among thousands of the same millisecond.
 SHORT_QUESTION = 20
@@ -238,6 +240,8 @@ _SCORE_COLUMNS = ("Questions", "Dates", "Brier", "Log", "Alpha")
 
 
 def score_report(board: ScoreBoard, *, in_detail: bool = False) -> RenderableType:
+    from chordesk.tasks.reading.scores import KINDS
+
     states = ", ".join(f"{count} {state}" for state, count in board.questions.items()) or "none yet"
     head = [Text(f"Account {board.account}. Questions: {states}.")]
     if not board.rows:
@@ -283,6 +287,8 @@ def _table(title: str, first: str, rows: Iterable[tuple[str, ScoreRow | PartRow]
 
 
 def _points(row: ScoreRow | PartRow) -> tuple[str, str, str]:
+    from chordesk.tasks.reading.scores import ScoreRow
+
     if isinstance(row, ScoreRow) and row.unrecorded == row.forecasts:
         return "-", "-", "no record yet"
     return f"{row.brier.mean:.4f}", f"{row.log.mean:.3f}", _signed(row.alpha)

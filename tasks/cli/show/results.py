@@ -5,22 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from chordesk.agents.grounding.report import Grounding
 from chordesk.models.analysis import WRITES, break_even_texts
 from chordesk.models.database.artifacts import removal_note
 from chordesk.models.tables.board import Episode, Forecast, Signal, SignalCitation
 from chordesk.models.text import inert, new_york
 from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table
 from chordesk.tasks.cli.show.amounts import count_text
-from chordesk.tasks.reading.boards import BoardView, ShownQuestion, VoiceRow
-from chordesk.tasks.reading.reports import AnalysisRow, AnalystText, GroundedReport
-from chordesk.tasks.reading.runs import BacktestView, SessionRow
-from chordesk.tasks.workflows.portfolio import ExecutedRole, HoldingResult, PortfolioResearchResult, SkippedRole, signed
+
+if TYPE_CHECKING:
+    from chordesk.agents.grounding.report import Grounding
+    from chordesk.tasks.reading.boards import BoardView, ShownQuestion, VoiceRow
+    from chordesk.tasks.reading.reports import AnalysisRow, AnalystText, GroundedReport
+    from chordesk.tasks.reading.runs import BacktestView, SessionRow
+    from chordesk.tasks.workflows.portfolio import ExecutedRole, HoldingResult, PortfolioResearchResult, SkippedRole
 
 MOST_RISKS = 4
 
@@ -326,6 +328,8 @@ def portfolio_research(result: PortfolioResearchResult) -> RenderableType:
 
 
 def _holding(one: HoldingResult) -> Iterable[RenderableType]:
+    from chordesk.tasks.workflows.portfolio import signed
+
     price = "not known" if one.price is None else f"{one.price:,.2f}"
     yield Text(f"  {one.symbol:<7}price {price}, unrealized {signed(one.unrealized)}")
     lines = {
@@ -377,6 +381,8 @@ def _unsupported(found: Grounding) -> str:
 
 def citation_lines(found: Mapping[str, Any] | None) -> Iterable[str]:
     """Yield a line for each figure of a report with its source, then one with the figures that have none."""
+    from chordesk.agents.grounding.report import Grounding
+
     if found is None or not found["figures"]:
         return
     grounding = Grounding.model_validate(found)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from rich.console import Group, RenderableType
@@ -27,11 +27,12 @@ from chordesk.tasks.cli.show import amounts
 from chordesk.tasks.cli.show.amounts import count_text, units_text
 from chordesk.tasks.cli.show.results import analyses_report, backtest_report, portfolio_research, tally_report
 from chordesk.tasks.engine import kinds
-from chordesk.tasks.reading.chain import by_code
-from chordesk.tasks.reading.run_details import ArtifactRow, AttemptRow, ConversationRow, WrittenDocument
-from chordesk.tasks.reading.run_list import RunRow
-from chordesk.tasks.reading.runs import ActionRow, CandidateRow, Portfolio, Progress, RunView
-from chordesk.tasks.workflows.graph import GraphRow
+
+if TYPE_CHECKING:
+    from chordesk.tasks.reading.run_details import ArtifactRow, AttemptRow, ConversationRow, WrittenDocument
+    from chordesk.tasks.reading.run_list import RunRow
+    from chordesk.tasks.reading.runs import ActionRow, CandidateRow, Portfolio, Progress, RunView
+    from chordesk.tasks.workflows.graph import GraphRow
 
 MOST_CHARS = 1200  # --json has the whole output
 
@@ -226,6 +227,8 @@ def _headline(run: RunView) -> Text:
 
 
 def _decider(run: RunView) -> str:
+    from chordesk.tasks.reading.chain import by_code
+
     return f"Trader ({run.decided_by})" if not by_code(run.decided_by) else f"Orders ({run.decided_by})"
 
 
