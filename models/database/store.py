@@ -264,6 +264,7 @@ def upgrade(url: str) -> None:
         config = Config()
         config.set_main_option("script_location", str(migrations.VERSIONS.parent))
         config.attributes["connection"] = connection
+        every_table()  # what the metadata has is what Alembic sees
         command.upgrade(config, "head")
 
 

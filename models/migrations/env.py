@@ -1,9 +1,8 @@
-"""Alembic's entry: the connection comes from `models.database.store`, the metadata from the tables."""
+"""Alembic's entry: the connection comes from `models.database.store`, and all tables."""
 
 from alembic import context
 from sqlmodel import SQLModel
 
-from chordesk.models.database.store import every_table
 from chordesk.models.tables.columns import Utc
 
 
@@ -13,7 +12,6 @@ def _render(kind, item, autogen_context):  # type: ignore[no-untyped-def]
     return False
 
 
-every_table()  # fills the metadata
 connection = context.config.attributes["connection"]
 context.configure(
     connection=connection,

@@ -18,9 +18,9 @@ from chordesk.models.database.store import current
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import lock_path
 from chordesk.models.settings.sources import load
-from chordesk.tasks.cli import config
 from chordesk.tasks.cli.processes import WorkerRole, flower_arguments, worker_arguments
 from chordesk.tasks.cli.root import MODULES, build, outline
+from chordesk.tasks.reading.setting_values import describe
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import ROOT, desk, environment
 
@@ -113,7 +113,7 @@ def test_config_shows_every_setting_where_it_came_from_and_no_secret(tmp_path: P
         "SCREENER_MAX_CANDIDATES": "7",
         "TRADER_LIVE": "1",
     }
-    rows = {row["name"]: row for row in config.describe(load(environ, tmp_path))}
+    rows = {row["name"]: row for row in describe(load(environ, tmp_path))}
     assert set(rows) == set(Settings.model_fields)
     dumped = json.dumps(list(rows.values()))
     assert "hidden-word" not in dumped
