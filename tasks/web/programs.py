@@ -40,10 +40,10 @@ from chordesk.tasks.web.schemas import (
     ApproveRequest,
     AskRequest,
     DenyRequest,
-    Person,
     Reason,
     StopRequest,
 )
+from chordesk.tasks.workflows.requests import Person
 
 _Key = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z_.:-]+$")]
 _Place = Annotated[str, StringConstraints(max_length=places.LONGEST, pattern=places.FORM)]

@@ -10,32 +10,29 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
-from pydantic import BeforeValidator, Field, StrictBool, StringConstraints, ValidationError
+from pydantic import BeforeValidator, Field, StrictBool, StringConstraints
 from pydantic.json_schema import SkipJsonSchema
 from sqlmodel import Session, col, select
 
-from chordesk.models.analysis import AnalysisRequest, Depth, Strategy
 from chordesk.models.answers import Frozen
-from chordesk.models.errors import UsageError
 from chordesk.models.orders import OrderOutcome
 from chordesk.models.settings.running_desk import Standing
-from chordesk.models.settings.schema import Lens
 from chordesk.models.states import TradingState
 from chordesk.models.tables.orders import Order, Preview
 from chordesk.models.tables.runs import Report, Run, ToolCall, Turn, Verdict, VerdictReport, research_run
+from chordesk.tasks.workflows.requests import ID, Person
 from chordesk.tools.scoring.verdict_calibration import odds_of_run
 
-_ID = r"^[0-9A-Za-z_.-]+$"
 # Printable text: databases reject a NUL, and other control characters may steer a terminal.
 _TEXT = r"^[^\x00-\x1f\x7f]*$"
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 MOST_SEQUENCE = 2**53 - 1  # what every JSON reader takes for a whole number
 
-Id = Annotated[str, Path(max_length=64, pattern=_ID, description="the id, or the only beginning of one")]
+Id = Annotated[str, Path(max_length=64, pattern=ID, description="the id, or the only beginning of one")]
 Ticker = Annotated[str, Path(max_length=16, pattern=r"^[0-9A-Za-z.^=-]+$")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="how many")]
 Offset = Annotated[int, Query(ge=0, le=1_000_000, description="how many to skip first")]
-IdFilter = Annotated[str | None, Query(max_length=64, pattern=_ID)]
+IdFilter = Annotated[str | None, Query(max_length=64, pattern=ID)]
 TextFilter = Annotated[str | None, Query(max_length=64, pattern=_TEXT)]
 
 
@@ -47,16 +44,7 @@ def _iso(value: object) -> object:
 
 
 DayFilter = Annotated[dt.date | SkipJsonSchema[None], BeforeValidator(_iso), Query()]
-Person = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=80, pattern=r"^\w[\w .,'@+-]*$"),
-    Field(description="the person's name, for the record: the token does not identify a person"),
-]
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=_TEXT)]
-
-
-# No name of a file: a universe of the command line may be one.
-Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,9}(\.[A-Za-z]{1,2})?$")]
 
 
 class ServiceStatus(Frozen):
@@ -125,80 +113,6 @@ class ResetThread(Frozen):
     thread_id: str
     role: str
     subject: str
-
-
-class ScreenRequest(Frozen):
-    """A screen, then research on its candidates and a decision. symbols: the universe, by default the one of the
-    settings; so are lenses and most, the number of candidates kept."""
-
-    kind: Literal["screen"]
-    by: Person
-    symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=5000)
-    lenses: list[Lens] | None = Field(default=None, min_length=1, max_length=4)
-    most: int | None = Field(default=None, ge=1, le=500)
-
-
-class ResearchRequest(Frozen):
-    """Research on some symbols, or, without any, on what the account holds; force: also roles that are not due."""
-
-    kind: Literal["research"]
-    by: Person
-    symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=500)
-    force: StrictBool = False
-
-
-class TradeRequest(Frozen):
-    """The trader's decision on the verdicts of an earlier run."""
-
-    kind: Literal["trade"]
-    by: Person
-    run: Annotated[str, StringConstraints(max_length=64, pattern=_ID)]
-
-
-class AnalyzeRequest(Frozen):
-    """An analysis of symbols. Fields that are left out have the defaults of `desk analyze`; depth that of the settings.
-    min_weekly_roc: fraction, 0.005 is 0.5 % a week; days: calendar days to expiry; contracts: of one order."""
-
-    kind: Literal["analyze"]
-    by: Person
-    symbols: list[Symbol] = Field(min_length=1, max_length=500)
-    depth: Depth | None = None
-    strategy: Strategy | None = None
-    max_delta: float | None = Field(default=None, gt=0, le=1)
-    min_weekly_roc: float | None = Field(default=None, ge=0, le=1)
-    min_days: int | None = Field(default=None, ge=1, le=400)
-    max_days: int | None = Field(default=None, ge=1, le=400)
-    contracts: int | None = Field(default=None, ge=1, le=1000)
-    chart: StrictBool = True
-    research: StrictBool = True
-    orders: StrictBool = True
-
-    def request(self) -> AnalysisRequest:
-        """Return the request that it means. Raises UsageError for fields that do not fit together."""
-        given = self.model_dump(exclude={"kind", "by", "symbols", "depth"}, exclude_none=True)
-        try:
-            return AnalysisRequest.model_validate(given)
-        except ValidationError as error:
-            reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise UsageError(reason, remedy="change the fields that it names, or leave them out") from None
-
-
-class EpisodeRequest(Frozen):
-    """An episode. symbols: that it asks about; questions: ids of open questions; without any the desk chooses. rounds:
-    2 if left out."""
-
-    kind: Literal["episode"]
-    by: Person
-    symbols: list[Symbol] = Field(default_factory=list, max_length=100)
-    questions: list[Annotated[str, StringConstraints(max_length=64, pattern=_ID)]] = Field(
-        default_factory=list, max_length=40
-    )
-    rounds: int | None = Field(default=None, ge=1, le=2)
-
-
-RunRequest = Annotated[
-    ScreenRequest | ResearchRequest | AnalyzeRequest | EpisodeRequest | TradeRequest, Field(discriminator="kind")
-]
 
 
 class StoppedVoice(Frozen):

@@ -35,20 +35,14 @@ from chordesk.tasks.reports.schema import RunDocument
 from chordesk.tasks.web.context import Context, ServiceContext
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
 from chordesk.tasks.web.schemas import (
-    AnalyzeRequest,
     DayFilter,
-    EpisodeRequest,
     Id,
     IdFilter,
     Limit,
     Offset,
-    ResearchRequest,
-    RunRequest,
-    ScreenRequest,
     StopRequest,
     TextFilter,
     Ticker,
-    TradeRequest,
     TurnDetail,
     VerdictRow,
     tool_calls,
@@ -57,11 +51,7 @@ from chordesk.tasks.web.schemas import (
 )
 from chordesk.tasks.web.security import JsonRoute
 from chordesk.tasks.worker.stopping import Stop, stop_runs
-from chordesk.tasks.workflows.analyze import open_analysis
-from chordesk.tasks.workflows.episode.opening import open_episode
-from chordesk.tasks.workflows.research import open_portfolio, open_research
-from chordesk.tasks.workflows.screen import open_screen
-from chordesk.tasks.workflows.trade import open_trade
+from chordesk.tasks.workflows.requests import RunRequest, open_requested
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["runs"], route_class=WriteRoute)
@@ -113,25 +103,7 @@ def start(context: Context, asked: RunRequest) -> Run:
     """Start a run, with the desk's settings, and return it as it begins."""
     context.require_agreement()
     log.info("api.start", kind=asked.kind, by=asked.by)
-    app = context.notifier.app()
-    match asked:
-        case ScreenRequest():
-            universe = ",".join(asked.symbols) if asked.symbols else None
-            made = open_screen(app, universe, asked.lenses, asked.most)
-            assert made is not None, "only a scheduled slot can be taken already"
-            return made
-        case ResearchRequest():
-            return open_research(app, asked.symbols) if asked.symbols else open_portfolio(app, force=asked.force)
-        case AnalyzeRequest():
-            return open_analysis(app, asked.symbols, asked.request(), asked.depth)
-        case EpisodeRequest():
-            begun = open_episode(app, asked.symbols, asked.questions, asked.rounds)
-            assert begun is not None, "only a scheduled slot can be taken already"
-            return begun
-        case TradeRequest():
-            with context.store.read() as session:
-                source = by_prefix(session, Run, asked.run).id
-            return open_trade(app, source)
+    return open_requested(context.notifier.app(), asked)
 
 
 @router.get("/runs/{run_id}")
