@@ -16,7 +16,7 @@ from chordesk.models.settings.running_desk import in_run
 from chordesk.models.tables.runs import Run
 from chordesk.tools.market.factory import MarketKey, build_market, configured_market, market_at
 from chordesk.tools.registry import ToolContext, Toolset, ToolSpec
-from chordesk.tools.toolsets import Registry, Timed
+from chordesk.tools.toolsets import TurnTools
 
 PREVIEW = "orders_preview"
 READ_TOOLS: tuple[str, ...] = tuple(name for name in TOOLS if name != PREVIEW)
@@ -42,7 +42,7 @@ def offer(
     if TOOLS[PREVIEW] in specs and run_id is None:
         raise UsageError("orders_preview rests on the verdicts of a run", remedy="name the run, or leave the tool out")
     context = _on_market(settings, day) if run_id is None else _on_run(settings, run_id, day)
-    return Timed(Registry(specs, context), context.settings.tool_seconds)
+    return TurnTools(specs, context, context.settings.tool_seconds)
 
 
 def _chosen(names: Collection[str] | None, preview: bool) -> tuple[ToolSpec, ...]:

@@ -40,6 +40,17 @@ def failure(kind: str, message: str, reset_seconds: float | None = None, secrets
     return Failure(kind=kind, retryable=kind in RETRYABLE, message=text, reset_seconds=reset_seconds)
 
 
+def interrupted() -> Failure:
+    return failure("interrupted", "the turn was interrupted by the desk")
+
+
+def with_spent(why: Failure | None, tokens: int | None) -> Failure | None:
+    """Return a failure by a limit of the desk with the tokens that its turn had spent, any other one as it is."""
+    if why is None or why.kind not in LIMITS or not tokens:
+        return why
+    return why.model_copy(update={"message": f"{why.message}; {tokens:,} tokens were spent"})
+
+
 def masked_message(message: str, secrets: Iterable[str] = ()) -> str:
     """Return an error message as it is kept and shown: providers quote keys, and URLs with their logins."""
     masked: str = redacted(message[:_READ_LIMIT], secrets)

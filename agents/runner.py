@@ -51,7 +51,7 @@ from chordesk.models.urls import without_login
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec
 from chordesk.tools.shortening import LEFT_OUT, lines_of
-from chordesk.tools.toolsets import toolset_for
+from chordesk.tools.toolsets import TurnTools
 
 
 class Gate(Protocol):
@@ -209,7 +209,7 @@ class Runner:
         shown = Fit(job.brief, job.memory)
         try:
             shown = fit_job(job, settings, model, await self._size_of(model))
-            tools = toolset_for(job.role.tools, context, settings.tool_seconds, record.answered, shown.room)
+            tools = TurnTools(job.role.tools, context, settings.tool_seconds, record.answered, shown.room)
             scope = thread_scope(settings, model, context.market)
             outcome = await self._converse(job, shown, scope, tools, record, halt, gate)
         except Postponed:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from chordesk.agents.pulse import TurnLimits
 from chordesk.models.answers import Failure, Frozen, Usage
+from chordesk.models.errors import ProcessDied
 from chordesk.models.events import DESK, ConversationRef, Envelope, ItemLifecycle, TurnLifecycle
 from chordesk.models.states import Mode
 from chordesk.tools.registry import Toolset
@@ -300,6 +301,35 @@ class ActiveConversations:
             log.warning("conversations.still_open", count=len(self._open))
 
 
+class ActiveRuntime:
+    """What all runtimes of the desk do alike: they know their open conversations and end them. what: in messages;
+    interrupted_seconds: within which an interrupted turn ends."""
+
+    def __init__(self, what: str, interrupted_seconds: float = 2.0) -> None:
+        self._what, self._interrupted_seconds = what, interrupted_seconds
+        self._active = ActiveConversations()
+        self._closing = False
+
+    async def start(self) -> None:
+        """Make the runtime ready."""
+
+    async def close(self, grace_seconds: float) -> None:
+        """Let running turns end within the grace time, and interrupt the rest."""
+        self._closing = True
+        await self._active.close(grace_seconds, self._interrupted_seconds)
+
+    def status(self) -> list[ProcessStatus]:
+        return []
+
+    def interrupt(self, thread_id: str, turn_id: str) -> bool:
+        """End this turn as interrupted, and return True if it runs here."""
+        return self._active.interrupt(thread_id, turn_id)
+
+    def _require_open(self) -> None:
+        if self._closing:
+            raise ProcessDied(f"the {self._what} is closing")
+
+
 # Kept threads: their records, and the protocols through which people's commands list, reset, fork and delete them.
 #
 # `agents/codex` implements the protocols; tasks/ gets its objects from the desk and knows them by these names alone.
@@ -316,7 +346,7 @@ PastTurnStatus = Literal["completed", "interrupted", "unfinished"]
 class ThreadRecord(BaseModel):
     """Registry record of one kept thread. Times are Unix seconds.
 
-    mode: the role's mode, which sets the thread's limits; `legacy` in records of older versions, until the next turn.
+    mode: the role's mode, which sets the thread's limits.
     generation: one more with each change of the record. token: fencing token of the lease that wrote it.
     owner: the worker that wrote it. home: the home that has the rollout; every other one fetches a copy.
     rollout_path: relative to CODEX_HOME. rollout_size: bytes. rollout_digest: None without a copy in the vault; the

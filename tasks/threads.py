@@ -34,7 +34,7 @@ from chordesk.models.tables.runtime import KeptThread, Rollout
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.registry import ToolAnswer
-from chordesk.tools.toolsets import toolset_for
+from chordesk.tools.toolsets import TurnTools
 
 SHORTEST_PART = 6  # characters of an id that may stand for it
 
@@ -350,7 +350,7 @@ def _last_run(session: Session, thread_id: str, before_turn: str | None) -> str 
 
 def _spec(desk: Desk, role: Role, subject: str, model: str, tools_hash: str, market: MarketData) -> ConversationSpec:
     context = replace(desk.tool_context(), market=market, clock=market.clock)
-    tools = toolset_for(role.tools, context, seconds=desk.settings.tool_seconds, sink=_unrecorded)
+    tools = TurnTools(role.tools, context, seconds=desk.settings.tool_seconds, sink=_unrecorded)
     return ConversationSpec(
         role=role.key,
         subject=subject,

@@ -1,4 +1,4 @@
-"""The toolset of one turn: a role's tools bound to their context, and the wrappers around it, Timed and Recorded."""
+"""The toolset of one turn: a role's tools bound to their context, with a time limit and a record of each call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chordesk.models.database.artifacts import keep
 from chordesk.models.errors import DeskError
 from chordesk.tools.figures import load_talib
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec, failed
+from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, ToolSpec, failed
 from chordesk.tools.shortening import CALL_TOKENS, IMAGE_TOKENS, Room, is_empty, shorten, text_of, tokens_of
 
 # The app-server cuts a tool's output at about 48 KB, in the middle of a figure if it must.
@@ -30,19 +30,45 @@ Sink = Callable[[Mapping[str, Any], ToolAnswer], None]
 log = structlog.get_logger(__name__)
 
 
-class Registry:
-    """Tools bound to one context. Functions run in a thread; an exception becomes an answer. room: what the model's
-    context has left for answers, None where its size is not known."""
+class TurnTools:
+    """Tools bound to one context. Functions run in a thread, and an exception becomes an answer.
 
-    def __init__(self, specs: Sequence[ToolSpec], context: ToolContext, room: Room | None = None) -> None:
+    seconds: of each call, None without a limit; the thread of a call that timed out ends by itself. sink: gets
+    arguments and answer of each call, in the order of the answers. room: what the model's context has left for answers,
+    None where its size is not known.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[ToolSpec],
+        context: ToolContext,
+        seconds: float | None = None,
+        sink: Sink | None = None,
+        room: Room | None = None,
+    ) -> None:
         self._specs = {spec.name: spec for spec in specs}
-        self._context = context
-        self._room = room
+        self._context, self._seconds, self._sink, self._room = context, seconds, sink, room
 
     def specs(self) -> Sequence[ToolSpec]:
         return tuple(self._specs.values())
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+        try:
+            answer = await asyncio.wait_for(self._fitted(name, arguments), self._seconds)
+        except TimeoutError:
+            text = f"{name} did not answer within {self._seconds:g} s: ask for fewer symbols, or ask again"
+            answer = failed(name, text, data=self._specs[name].data, seconds=self._seconds or 0.0)
+        if self._sink is not None:
+            try:
+                self._sink(arguments, answer)
+            except Exception:
+                # An answer that is not recorded may not be used: the model gets an error in its place.
+                log.exception("tool.not_recorded", tool=name)
+                text = f"the answer of {name} could not be recorded"
+                return failed(name, text, data=answer.data, seconds=answer.seconds)
+        return answer
+
+    async def _fitted(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         if self._room is None:
             return await self._called(name, arguments, None)
         share, used = self._room.reserve(), 0
@@ -130,54 +156,6 @@ def _threads() -> ThreadPoolExecutor:
     """Return the threads that tools run in. They are not the loop's own: a slow market would hold up all else there,
     such as the preparation of a model's call."""
     return ThreadPoolExecutor(TOOL_THREADS, "tools")
-
-
-class Timed:
-    """Tools with a time limit for each call. The thread of a call that timed out ends by itself."""
-
-    def __init__(self, tools: Toolset, seconds: float) -> None:
-        self._tools = tools
-        self._seconds = seconds
-
-    def specs(self) -> Sequence[ToolSpec]:
-        return self._tools.specs()
-
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-        try:
-            return await asyncio.wait_for(self._tools.call(name, arguments), self._seconds)
-        except TimeoutError:
-            text = f"{name} did not answer within {self._seconds:g} s: ask for fewer symbols, or ask again"
-            data = any(spec.data for spec in self.specs() if spec.name == name)
-            return failed(name, text, data=data, seconds=self._seconds)
-
-
-class Recorded:
-    """Tools whose calls go to `sink`, arguments and answer, in the order of the answers."""
-
-    def __init__(self, tools: Toolset, sink: Sink) -> None:
-        self._tools = tools
-        self._sink = sink
-
-    def specs(self) -> Sequence[ToolSpec]:
-        return self._tools.specs()
-
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-        answer = await self._tools.call(name, arguments)
-        try:
-            self._sink(arguments, answer)
-        except Exception:
-            # An answer that is not recorded may not be used: the model gets an error in its place.
-            log.exception("tool.not_recorded", tool=name)
-            return failed(name, f"the answer of {name} could not be recorded", data=answer.data, seconds=answer.seconds)
-        return answer
-
-
-def toolset_for(
-    specs: Sequence[ToolSpec], context: ToolContext, seconds: float, sink: Sink, room: Room | None = None
-) -> Toolset:
-    """Return tools for one turn; each call may take `seconds`, and `sink` gets its arguments and answer. room: as of
-    Registry."""
-    return Recorded(Timed(Registry(specs, context, room), seconds), sink)
 
 
 def warm() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -13,9 +14,9 @@ from chordesk.agents.codex.events import ConversationListener
 from chordesk.agents.codex.launch import RuntimeConfig
 from chordesk.agents.codex.protocol import ApprovalRouter
 from chordesk.agents.codex.registry import Lease
-from chordesk.agents.codex.rollouts import RolloutFiles, kept_thread
+from chordesk.agents.codex.rollouts import kept_thread
 from chordesk.agents.codex.servers import AppServer
-from chordesk.agents.codex.threads import OpenedThread, interrupt, start_turn
+from chordesk.agents.codex.threads import OpenedThread, ThreadPlace, interrupt, resume, start_turn
 from chordesk.agents.codex.turns import (
     MOST_TOOL_CALLS,
     TurnWatch,
@@ -24,8 +25,8 @@ from chordesk.agents.codex.turns import (
     is_policy,
     refusal_in,
 )
-from chordesk.agents.pulse import LIMITS, Progress, Pulse, TurnLimits, failure
-from chordesk.agents.runtime import Asker, ConversationSpec, ThreadRecord, TurnResult, TurnStatus, has_history
+from chordesk.agents.pulse import Progress, Pulse, failure, interrupted, with_spent
+from chordesk.agents.runtime import Asker, ConversationSpec, Observer, ThreadRecord, TurnResult, TurnStatus, has_history
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.errors import CodexError, ProcessDied, RedisDown, RpcError
 from chordesk.models.tables.runtime import KeptThread
@@ -43,6 +44,17 @@ STOOD_STILL_SECONDS = 2.0
 ENDED_SECONDS = 4.0  # from the interrupt to the end of its turn; then the process is killed
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What all conversations of a runtime share. observer records their events; asker passes a model's requests on to
+    a person, and without one all are declined; gateway: to the provider, where there is one."""
+
+    config: RuntimeConfig
+    observer: Observer | None = None
+    asker: Asker | None = None
+    gateway: Gateway | None = None
+
+
 class CodexConversation:
     """A thread that runs turns. Made by CodexRuntime.conversation; not usable after its block ends."""
 
@@ -52,12 +64,8 @@ class CodexConversation:
         spec: ConversationSpec,
         opened: OpenedThread,
         deadline: float,
-        config: RuntimeConfig,
-        listener: ConversationListener,
-        reopen: Callable[[], Awaitable[object]] | None = None,
-        after_turn: Callable[[TurnResult], Awaitable[None]] | None = None,
-        asker: Asker | None = None,
-        gateway: Gateway | None = None,
+        around: Around,
+        recorder: Recorder | None = None,
     ) -> None:
         self.thread_id = opened.thread_id
         self.reason = opened.reason
@@ -65,10 +73,11 @@ class CodexConversation:
         self.last_turn_id: str | None = None
         self.running_turn_id: str | None = None
         self.last_failure: Failure | None = None
-        self._server, self._spec, self._deadline, self._config = server, spec, deadline, config
-        self._reopen, self._after_turn, self._gateway = reopen, after_turn, gateway
-        self._listener = listener
-        self._router = ApprovalRouter(spec.scope, spec.approvals, asker, listener.declined)
+        self._server, self._spec, self._deadline, self._recorder = server, spec, deadline, recorder
+        config, self._gateway = around.config, around.gateway
+        self.listener = ConversationListener(around.observer, spec, opened, config.worker)
+        self._router = ApprovalRouter(spec.scope, spec.approvals, around.asker, self.listener.declined)
+        self._limits = spec.limits or config.limits
         self._options = {
             "effort": spec.effort,
             "summary": spec.summary or config.summary,
@@ -98,9 +107,9 @@ class CodexConversation:
             pulse.tools_first = self._spec.tools_first and not self.turns
             try:
                 if self._stop.done():
-                    return self._result("", None, "interrupted", _interrupted())
+                    return self._result("", None, "interrupted", interrupted())
                 tools = self._spec.tools
-                watch = self._server.watch(self.thread_id, tools, self._router, self._listener.notified, pulse)
+                watch = self._server.watch(self.thread_id, tools, self._router, self.listener.notified, pulse)
                 watch.on_limited, watch.until = on_limited, self._limit()
                 if self._gateway is not None:
                     self._gateway.watch(self.thread_id, pulse)
@@ -118,12 +127,12 @@ class CodexConversation:
                 if self._gateway is not None:
                     self._gateway.unwatch(self.thread_id)
                 status, why = (result.status, result.failure) if result else ("interrupted", None)
-                self._listener.turn_ended(status, why)
+                self.listener.turn_ended(status, why)
             self.last_failure = result.failure
             if result.status == "completed":
                 self.last_turn_id = result.turn_id
-            if self._after_turn is not None:
-                await self._after_turn(result)
+            if self._recorder is not None:
+                await self._recorder.after_turn(result)
             return result
 
     def interrupt(self) -> None:
@@ -139,9 +148,9 @@ class CodexConversation:
         try:
             return await self._start(watch, text, schema, metadata)
         except RpcError as error:
-            if self._reopen is None or UNLOADED not in str(error):
+            if self.reason != "resumed" or UNLOADED not in str(error):
                 raise
-            await self._reopen()
+            await resume(self._server, self._spec, self.thread_id)
             return await self._start(watch, text, schema, metadata)
 
     async def _start(self, watch: TurnWatch, text: str, schema: dict[str, Any], metadata: Mapping[str, str]) -> str:
@@ -193,7 +202,7 @@ class CodexConversation:
     async def _wait_for_end(self, watch: TurnWatch) -> Failure | None:
         """Wait for the turn's end; return the failure for which it has to be ended, or None. Raises ProcessDied."""
         limit, pulse, began = watch.until, watch.pulse, self._loop.time()
-        progress = Progress(pulse, self._listener.progressed)
+        progress = Progress(pulse, self.listener.progressed)
         while True:
             until = min(limit, pulse.due)
             looked = self._loop.time()
@@ -204,7 +213,7 @@ class CodexConversation:
                 watch.done.result()  # raises ProcessDied when the process is gone
                 return None
             if self._stop.done():
-                return _interrupted()
+                return interrupted()
             now = self._loop.time()
             if now - looked > left + STOOD_STILL_SECONDS:
                 pulse.heard()  # this process stood still, and has not read what came meanwhile
@@ -228,10 +237,6 @@ class CodexConversation:
         if not await self._server.healthy():
             await self._server.client.kill()
             raise self._server.client.died or ProcessDied("the app-server did not answer and was killed")
-
-    @property
-    def _limits(self) -> TurnLimits:
-        return self._spec.limits or self._config.limits
 
     def _limit(self) -> float:
         """Loop time at which a turn that starts now is ended."""
@@ -262,7 +267,7 @@ class CodexConversation:
             return self._result(turn_id, watch, "interrupted", failure("interrupted", "the turn was interrupted"))
         error = turn.get("error") or watch.error
         why = failure_of_turn(error)
-        if why.kind == "context_window" and (self.reason == "resumed" or self.reason.startswith("forked:")):
+        if why.kind == "context_window" and has_history(self.reason):
             why = why.model_copy(update={"retryable": True})  # the next attempt gets a fresh thread
         if why.kind == "rate_limited" and why.reset_seconds is None:
             why = why.model_copy(update={"reset_seconds": watch.provider_wait()})
@@ -276,8 +281,7 @@ class CodexConversation:
         if watch is None:
             return TurnResult(self.thread_id, turn_id, status, "", Usage(), why, refusal)
         spent = watch.spent(completed=status == "completed")
-        if why is not None and why.kind in LIMITS and spent.total_tokens:
-            why = why.model_copy(update={"message": f"{why.message}; {spent.total_tokens:,} tokens were spent"})
+        why = with_spent(why, spent.total_tokens)
         return TurnResult(
             *(self.thread_id, turn_id, status, watch.text or "", spent, why, refusal),
             context_tokens=watch.pulse.context or watch.context_tokens,
@@ -285,10 +289,6 @@ class CodexConversation:
             way=watch.pulse.way,
             cut=watch.pulse.cut,
         )
-
-
-def _interrupted() -> Failure:
-    return failure("interrupted", "the turn was interrupted by the desk")
 
 
 async def _shielded(work: Coroutine[Any, Any, Any]) -> None:
@@ -304,22 +304,20 @@ async def _shielded(work: Coroutine[Any, Any, Any]) -> None:
 
 
 class ThreadRecorder:
-    """Recorder of one conversation, under the thread's lease. alive: returns whether the thread's process still runs.
+    """Recorder of one conversation, under the thread's lease.
 
     A turn that failed or was interrupted is recorded like any other: it is part of the history, in the file and in
     the process's memory, and a copy without it would be refused at the next resume. A turn that died with its process
     is not: its file may be cut, and the next conversation continues from the copy before it.
     """
 
-    def __init__(
-        self, lease: Lease, files: RolloutFiles, opened: OpenedThread, wanted: ThreadRecord, alive: Callable[[], bool]
-    ) -> None:
-        old = lease.record if has_history(opened.reason) else None
-        here = wanted.model_dump(include={"mode", "owner", "home", "login", "binary_version"})
+    def __init__(self, place: ThreadPlace, opened: OpenedThread) -> None:
+        old = place.lease.record if has_history(opened.reason) else None
+        here = place.wanted.model_dump(include={"mode", "owner", "home", "login", "binary_version"})
         here |= {"thread_id": opened.thread_id, "reason": opened.reason, "rollout_path": opened.path}
-        self._record = (old or wanted).model_copy(update=here)
-        self._thread = _thread(lease, opened, self._record)
-        self._lease, self._files, self._alive = lease, files, alive
+        self._record = (old or place.wanted).model_copy(update=here)
+        self._thread = _thread(place.lease, opened, self._record)
+        self._lease, self._files, self._server = place.lease, place.files, place.server
         self._shortened = opened.shortened
         self._turns = 0
         self._unwritten = False
@@ -352,7 +350,7 @@ class ThreadRecorder:
 
     async def _write(self) -> None:
         thread_id = self._record.thread_id
-        if not self._alive():
+        if not self._server.alive:
             log.warning("thread.process_died", thread=thread_id, generation=self._lease.generation)
         elif self._lease.lost:
             log.warning("thread.not_recorded", thread=thread_id, lease_lost=self._lease.key)
@@ -382,9 +380,9 @@ class UnregisteredRecorder:
     """Recorder of a thread beside a busy one: it gets no registry record and is never resumed, but its origin is
     kept."""
 
-    def __init__(self, lease: Lease, files: RolloutFiles, opened: OpenedThread, wanted: ThreadRecord) -> None:
-        self._thread: KeptThread | None = _thread(lease, opened, wanted)
-        self._files = files
+    def __init__(self, place: ThreadPlace, opened: OpenedThread) -> None:
+        self._thread: KeptThread | None = _thread(place.lease, opened, place.wanted)
+        self._files = place.files
 
     async def after_turn(self, result: TurnResult) -> None:
         """Record a turn that is over. A failure here is logged: the turn's result is not lost."""
@@ -401,6 +399,9 @@ class UnregisteredRecorder:
         if self._thread is not None:
             await self._files.note(self._thread)
             self._thread = None
+
+
+Recorder = ThreadRecorder | UnregisteredRecorder
 
 
 def _thread(lease: Lease, opened: OpenedThread, record: ThreadRecord) -> KeptThread:

@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import redis.asyncio
 
-from chordesk.agents.codex.conversation import CodexConversation, ThreadRecorder, UnregisteredRecorder
-from chordesk.agents.codex.events import ConversationListener
+from chordesk.agents.codex.conversation import Around, CodexConversation, Recorder, ThreadRecorder, UnregisteredRecorder
 from chordesk.agents.codex.launch import RuntimeConfig, find_binary, prepare
 from chordesk.agents.codex.registry import ThreadRegistry
 from chordesk.agents.codex.rollouts import RolloutFiles, ThreadVault
 from chordesk.agents.codex.servers import AppServer, AppServerPool, Home, Kind, claim_home
-from chordesk.agents.codex.threads import OpenedThread, fork_kept, open_kept, resume, start, unsubscribe, wanted_record
-from chordesk.agents.runtime import ActiveConversations, Asker, ConversationSpec, Observer, ProcessStatus, ThreadRecord
-from chordesk.models.errors import CodexError, ProcessDied, RedisDown, RpcTimeout, UsageError
+from chordesk.agents.codex.threads import (
+    OpenedThread,
+    ThreadPlace,
+    fork_kept,
+    open_kept,
+    start,
+    unsubscribe,
+    wanted_record,
+)
+from chordesk.agents.runtime import ActiveRuntime, Asker, ConversationSpec, Observer, ProcessStatus, ThreadRecord
+from chordesk.models.errors import CodexError, RedisDown, RpcTimeout, UsageError
 
 if TYPE_CHECKING:
     from chordesk.agents.gateway.service import Gateway
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
 INTERRUPTED_SECONDS = 9.0  # an interrupted turn ends within this, or its process is killed
 
 
-class CodexRuntime:
+class CodexRuntime(ActiveRuntime):
     """Implements agents.runtime.Runtime, one a worker process; every method belongs to the loop it was started on.
 
     registry: a redis.asyncio client, needed for kept threads alone and not closed here. Nothing runs before start(),
@@ -45,15 +52,13 @@ class CodexRuntime:
         vault: ThreadVault | None = None,
     ) -> None:
         self._config, self._vault = config, vault
-        self._observer, self._asker = observer, asker
+        self._around = Around(config, observer, asker)
         self._redis = registry
         self._home: Home | None = None
         self._files: RolloutFiles | None = None
         self._pools: dict[Kind, AppServerPool] = {}
         self._preparing = asyncio.Lock()
-        self._gateway: Gateway | None = None
-        self._active = ActiveConversations()
-        self._closing = False
+        super().__init__("Codex runtime", INTERRUPTED_SECONDS)
 
     async def start(self) -> None:
         """Find the binary, write the catalog and claim a home; a model server is not asked before the first
@@ -64,7 +69,7 @@ class CodexRuntime:
         key = config.provider_key
         self._files = RolloutFiles(self._home, self._vault, [key] if key else ())
         if config.gated:
-            self._gateway = await _gateway(config)
+            self._around = replace(self._around, gateway=await _gateway(config))
         if config.facts is None:
             await self._prepare(self._home)
 
@@ -73,18 +78,18 @@ class CodexRuntime:
         async with self._preparing:
             if self._pools:
                 return
-            launch = await prepare(self._config, self._gateway.url if self._gateway is not None else None)
+            gateway = self._around.gateway
+            launch = await prepare(self._config, gateway.url if gateway is not None else None)
             sizes: dict[Kind, int] = {"kept": self._config.kept_processes, "ephemeral": 1}
             for kind, size in sizes.items():
                 self._pools[kind] = AppServerPool(kind, launch, home.of(kind), self._config, size)
 
     async def close(self, grace_seconds: float) -> None:
         """Let running turns end within the grace time, interrupt the rest, end the processes and release the home."""
-        self._closing = True
-        await self._active.close(grace_seconds, INTERRUPTED_SECONDS)
+        await super().close(grace_seconds)
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
-        if self._gateway is not None:
-            await self._gateway.close()
+        if self._around.gateway is not None:
+            await self._around.gateway.close()
         if self._files is not None:
             self._files.close()
         if self._home is not None:
@@ -98,10 +103,6 @@ class CodexRuntime:
             for pool in self._pools.values()
             for one in pool.processes
         ]
-
-    def interrupt(self, thread_id: str, turn_id: str) -> bool:
-        """End this turn as interrupted, and return True if it runs here."""
-        return self._active.interrupt(thread_id, turn_id)
 
     @asynccontextmanager
     async def conversation(self, spec: ConversationSpec, deadline: float) -> AsyncIterator[CodexConversation]:
@@ -124,14 +125,10 @@ class CodexRuntime:
             self._registry().hold(spec.role, spec.subject, lambda: fork_at - loop.time()) as lease,
             self._leased("kept", deadline) as server,
         ):
-            wanted = wanted_record(spec, server, home.id, home.owner)
+            place = ThreadPlace(server, spec, lease, wanted_record(spec, server, home.id, home.owner), files)
             kept = self._pools["kept"]
-            opened = await open_kept(server, spec, lease, wanted, self._config, files, lambda: kept.processes)
-            recorder = (
-                ThreadRecorder(lease, files, opened, wanted, lambda: server.alive)
-                if lease.held
-                else UnregisteredRecorder(lease, files, opened, wanted)
-            )
+            opened = await open_kept(place, self._config, lambda: kept.processes)
+            recorder = (ThreadRecorder if lease.held else UnregisteredRecorder)(place, opened)
             async with self._converse(server, spec, opened, deadline, recorder) as conversation:
                 try:
                     yield conversation
@@ -154,7 +151,7 @@ class CodexRuntime:
             if not lease.held or lease.record is not None:
                 raise UsageError(f"there is a thread {spec.role}/{spec.subject} already")
             wanted = wanted_record(spec, server, home.id, home.owner)
-            return await fork_kept(server, spec, lease, wanted, files, source, before_turn)
+            return await fork_kept(ThreadPlace(server, spec, lease, wanted, files), source, before_turn)
 
     @asynccontextmanager
     async def _leased(self, kind: Kind, deadline: float) -> AsyncIterator[AppServer]:
@@ -173,20 +170,15 @@ class CodexRuntime:
         spec: ConversationSpec,
         opened: OpenedThread,
         deadline: float,
-        recorder: ThreadRecorder | UnregisteredRecorder | None,
+        recorder: Recorder | None,
     ) -> AsyncIterator[CodexConversation]:
-        reopen = partial(resume, server, spec, opened.thread_id) if opened.reason == "resumed" else None
-        listener = ConversationListener(self._observer, spec, opened, self._config.worker)
-        after = recorder.after_turn if recorder is not None else None
-        conversation = CodexConversation(
-            server, spec, opened, deadline, self._config, listener, reopen, after, self._asker, self._gateway
-        )
+        conversation = CodexConversation(server, spec, opened, deadline, self._around, recorder)
         with self._active.holding(conversation):
-            listener.opened()
+            conversation.listener.opened()
             try:
                 yield conversation
             finally:
-                listener.closed()
+                conversation.listener.closed()
                 unsubscribe(server, opened.thread_id)
                 if conversation.last_failure is not None and conversation.last_failure.kind == "rpc_timeout":
                     self._pools[server.kind].suspect(server)
@@ -197,8 +189,7 @@ class CodexRuntime:
         return ThreadRegistry(self._redis, self._config.lease_seconds)
 
     async def _started(self) -> tuple[Home, RolloutFiles]:
-        if self._closing:
-            raise ProcessDied("the Codex runtime is closing")
+        self._require_open()
         if self._home is None or self._files is None:
             raise CodexError("the Codex runtime was not started")
         await self._prepare(self._home)

@@ -220,21 +220,27 @@ def _searching(hosts: tuple[str, ...]) -> dict[str, Any]:
     return {"web_search": "live", **({"tools.web_search": {"allowed_domains": list(hosts)}} if hosts else {})}
 
 
+@dataclass(frozen=True, slots=True)
+class ThreadPlace:
+    """Where the kept thread of a spec is opened: in an app-server, under the lease of its record, with the rollouts of
+    this home. wanted: the record that a fresh thread would get."""
+
+    server: AppServer
+    spec: ConversationSpec
+    lease: Lease
+    wanted: ThreadRecord
+    files: RolloutFiles
+
+
 async def open_kept(
-    server: AppServer,
-    spec: ConversationSpec,
-    lease: Lease,
-    wanted: ThreadRecord,
-    config: RuntimeConfig,
-    files: RolloutFiles,
-    processes: Callable[[], Iterable[AppServer]],
+    place: ThreadPlace, config: RuntimeConfig, processes: Callable[[], Iterable[AppServer]]
 ) -> OpenedThread:
     """Return the thread of a conversation: resumed, forked or fresh.
 
-    wanted: the record of a fresh thread. processes: app-servers of this home that may have the thread in memory.
-    Raises CodexError, and ServiceError when the rollout's copy cannot be fetched now: no other thread is opened then,
-    because its record would replace this one.
+    processes: app-servers of this home that may have the thread in memory. Raises CodexError, and ServiceError when the
+    rollout's copy cannot be fetched now: no other thread is opened then, because its record would replace this one.
     """
+    server, spec, lease, wanted, files = place.server, place.spec, place.lease, place.wanted, place.files
     record = lease.record
     answers = config.thread_answers if not spec.whole else None
     shortened = None
@@ -242,7 +248,7 @@ async def open_kept(
     if spec.opening == "fresh" and why is None:
         why = "retry"
     if not lease.held or spec.opening == "fork":
-        return await _fork(server, spec, record, why, "retry" if lease.held else "busy", files, answers)
+        return await _fork(place, why, "retry" if lease.held else "busy", answers)
     if record is not None and why is None:
         if not await files.bring(record, partial(unloaded, processes)):
             why = "lost"
@@ -259,47 +265,28 @@ async def _limits(config: RuntimeConfig, spec: ConversationSpec, wanted: ThreadR
     return limits._replace(tokens=min(limits.tokens, context // 2)) if context is not None else limits
 
 
-async def _fork(
-    server: AppServer,
-    spec: ConversationSpec,
-    record: ThreadRecord | None,
-    why: str | None,
-    cause: str,
-    files: RolloutFiles,
-    answers: int | None,
-) -> OpenedThread:
+async def _fork(place: ThreadPlace, why: str | None, cause: str, answers: int | None) -> OpenedThread:
+    server, spec, record = place.server, place.spec, place.lease.record
     if record is None or why is not None:
         return await fork_or_start(server, spec, record, why, cause)
-    async with files.source(record, answers) as (found, path):
+    async with place.files.source(record, answers) as (found, path):
         return await fork_or_start(server, spec, record, None if found else "lost", cause, path)
 
 
-async def fork_kept(
-    server: AppServer,
-    spec: ConversationSpec,
-    lease: Lease,
-    wanted: ThreadRecord,
-    files: RolloutFiles,
-    source: ThreadRecord,
-    before_turn: str | None,
-) -> ThreadRecord:
-    """Fork a thread, store its copy in the vault and register it under the lease. wanted: the record a fresh thread
-    would get.
-
-    Raises CodexError, RedisDown.
-    """
-    async with files.source(source) as (found, path):
+async def fork_kept(place: ThreadPlace, source: ThreadRecord, before_turn: str | None) -> ThreadRecord:
+    """Fork a thread, store its copy in the vault and register it under the lease. Raises CodexError, RedisDown."""
+    async with place.files.source(source) as (found, path):
         if not found:
             raise CodexError(
                 f"there is no copy of thread {source.thread_id} to fork from",
                 remedy="`desk threads list` shows the threads that are kept",
             )
         point = {"beforeTurnId": before_turn} if before_turn is not None else {}
-        opened = await fork(server, spec, source.thread_id, "manual", path, **point)
+        opened = await fork(place.server, place.spec, source.thread_id, "manual", path, **point)
     try:
-        return await _register(lease, files, _record(wanted, source, opened, before_turn), source, before_turn)
+        return await _register(place, _record(place.wanted, source, opened, before_turn), source, before_turn)
     finally:
-        unsubscribe(server, opened.thread_id)
+        unsubscribe(place.server, opened.thread_id)
 
 
 def _record(wanted: ThreadRecord, source: ThreadRecord, opened: OpenedThread, before_turn: str | None) -> ThreadRecord:
@@ -319,11 +306,12 @@ def _record(wanted: ThreadRecord, source: ThreadRecord, opened: OpenedThread, be
 
 
 async def _register(
-    lease: Lease, files: RolloutFiles, record: ThreadRecord, source: ThreadRecord, before_turn: str | None
+    place: ThreadPlace, record: ThreadRecord, source: ThreadRecord, before_turn: str | None
 ) -> ThreadRecord:
+    lease = place.lease
     thread = kept_thread(lease, record, source.thread_id, before_turn)
-    place = {"generation": lease.generation + 1, "token": lease.token}
-    kept = await files.keep(thread, record.model_copy(update=place))
+    update = {"generation": lease.generation + 1, "token": lease.token}
+    kept = await place.files.keep(thread, record.model_copy(update=update))
     if kept is None or not await lease.save(kept):
         raise CodexError(f"the fork of thread {source.thread_id} could not be kept", remedy="try again")
     assert lease.record is not None

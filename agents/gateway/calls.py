@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from chordesk.agents.completions import function_tool
 from chordesk.agents.gateway.facts import SchemaWay, ToolWay
 from chordesk.agents.gateway.look import Look, missing, require_chat
 from chordesk.agents.gateway.wire import Answer, ModelServer, loaded
@@ -43,18 +44,9 @@ _SYMBOL = {
     "required": ["symbol"],
     "additionalProperties": False,
 }
-_TOOLS = [
-    {
-        "type": "function",
-        "function": {"name": f"get_{what}", "description": f"{what} of a stock", "parameters": _SYMBOL},
-    }
-    for what in ("price", "volume")
-]
+_TOOLS = [function_tool(f"get_{what}", f"{what} of a stock", _SYMBOL) for what in ("price", "volume")]
 _ASK_TOOLS = "Call get_price and get_volume for the symbol ACME, both at once. Do not answer before you know both."
-_ANSWER_TOOL = {
-    "type": "function",
-    "function": {"name": "answer", "description": "gives the answer", "parameters": _SCHEMA},
-}
+_ANSWER_TOOL = function_tool("answer", "gives the answer", _SCHEMA)
 _NOTE = (
     "The desk read the quarterly figures of forty companies this morning. Revenue rose in twenty-six of them and fell "
     "in nine; five did not report in time. Margins were narrower than a year ago in most of retail, and wider in most "
@@ -82,10 +74,10 @@ class Questions:
         """Return the answer to one call, None where it is not to be had in time. share: of the time for all calls."""
         seconds = share * self._seconds
         answer = await self._call(messages, THINKING_TOKENS if self.thinks else tokens, seconds, more)
-        if answer is None or self.thinks or not (answer.reasoning or "<think>" in answer.text):
+        if answer is None or self.thinks or not answer.reasoned:
             return answer
         self.thinks = True
-        if answer.finish == "length" and not answer.spoken:
+        if answer.chat.finish == "length" and not answer.text:
             return await self._call(messages, THINKING_TOKENS, seconds, more)
         return answer
 
@@ -140,7 +132,7 @@ async def first_call(asked: Questions) -> dict[str, Any]:
         found["usage"] = asked.usage and _usable(answer)
         if not found["usage"]:
             asked.why["usage"] = f"its figures are of no use: {_quoted(answer.usage)}" if answer.usage else "none given"
-    if answer.text or answer.reasoning:
+    if answer.text or answer.reasoned:
         found["reasoning"] = asked.thinks
     return found
 
@@ -185,7 +177,7 @@ def _fits(way: SchemaWay, answer: Answer) -> bool:
         return False
     if way == "forced_tool":
         return any(name == "answer" and "word" in _object(arguments) for name, arguments in answer.calls)
-    value = _object(answer.spoken)
+    value = _object(answer.text)
     return value == {"word": ODD} if way == "json_schema" else bool(value)
 
 
@@ -211,7 +203,7 @@ async def ask_tools(asked: Questions) -> dict[str, Any]:
 
 def _called(answer: Answer) -> list[tuple[str, str]]:
     """Return the calls of offered tools with arguments that can be read; none where one of them cannot."""
-    names = {tool["function"]["name"] for tool in _TOOLS}  # type: ignore[index]
+    names = {tool["function"]["name"] for tool in _TOOLS}
     good = [
         (name, arguments)
         for name, arguments in answer.calls
@@ -281,9 +273,9 @@ async def ask_images(asked: Questions) -> bool | None:
     if answer.error:
         asked.why["images"] = f"refused: {answer.error[:SHOWN]}"
         return False
-    if "red" in answer.spoken.lower():
+    if "red" in answer.text.lower():
         return True
-    asked.why["images"] = f"one was taken and its colour not named: {_quoted(answer.spoken)}"
+    asked.why["images"] = f"one was taken and its colour not named: {_quoted(answer.text)}"
     return None
 
 
@@ -357,7 +349,7 @@ def _told(answer: Answer) -> str:
         return f"refused, {answer.error[:SHOWN]}"
     if answer.calls:
         return f"it called {_quoted(answer.calls)}"
-    return f"it wrote {_quoted(answer.spoken)}" if answer.spoken else "it wrote nothing"
+    return f"it wrote {_quoted(answer.text)}" if answer.text else "it wrote nothing"
 
 
 def _quoted(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,161 +12,7 @@ import aiohttp
 import orjson
 import structlog
 
-# Reasoning in a model's text kept apart from its answer, as the text comes in pieces.
-#
-# Models put their reasoning in front of the answer: between tags, or in channels (harmony, of gpt-oss). A tag that
-# comes once the answer has begun is a part of it.
-
-_TAGS = {
-    "<think>": "</think>",
-    "<thinking>": "</thinking>",
-    "<thought>": "</thought>",
-    "<reasoning>": "</reasoning>",
-    "<seed:think>": "</seed:think>",
-    "[THINK]": "[/THINK]",
-    "<|START_THINKING|>": "<|END_THINKING|>",
-    "◁think▷": "◁/think▷",
-}
-_CHANNEL, _START, _MESSAGE = "<|channel|>", "<|start|>", "<|message|>"
-_ENDS = ("<|end|>", "<|return|>", "<|call|>", _START, _CHANNEL)
-_OPENINGS = (*_TAGS, _CHANNEL, _START)
-_CLOSINGS = tuple(_TAGS.values())
-_LONGEST = max(map(len, _CLOSINGS))
-# What is left of the channels where a server drops their tokens.
-_BARE = re.compile(r"\s*analysis(.*?)assistant\s?final", re.DOTALL)
-
-SplitPiece = tuple[bool, str]  # whether it is reasoning, and the text
-
-
-class Apart:
-    """The text of one answer. hidden: the answer may begin within its reasoning, whose opening tag was a part of the
-    prompt; nothing is taken for an answer until the closing one has come, or the end.
-
-    answer: all of it so far. reasoned: its reasoning came in tags or channels.
-    """
-
-    def __init__(self, hidden: bool = False) -> None:
-        self.answer = ""
-        self.reasoned = False
-        self._rest = ""
-        self._until: tuple[str, ...] = _CLOSINGS if hidden else ()
-        self._guess, self._looked = hidden, 0
-        self._channels = self._heading = self._begun = False
-
-    def feed(self, text: str) -> list[SplitPiece]:
-        """Return what can be told of a further piece of the text."""
-        self._rest += text
-        return list(self._told(last=False))
-
-    def end(self) -> list[SplitPiece]:
-        """Return what was still held back. A closing tag that stands in the answer after all ends a reasoning that had
-        no beginning: what came before it is none of the answer."""
-        pieces = list(self._told(last=True))
-        if self._guess:  # no tag ever came: it was the answer
-            self._guess, self._until = False, ()
-            pieces += list(self._told(last=True))
-        self.answer = _without(self.answer).strip()
-        return pieces
-
-    def _told(self, *, last: bool) -> Iterator[SplitPiece]:
-        while self._rest:
-            if self._guess:
-                if not self._ends_guess():
-                    return
-            elif self._until:
-                yield from self._reasoning(last)
-                if self._until:
-                    return
-            elif self._heading:
-                if not self._head():
-                    return
-            else:
-                place, mark = _first(self._rest, _ENDS if self._channels else self._openings())
-                text, held = (self._rest[:place], "") if mark else _safe(self._rest, self._possible(), last)
-                self._rest = self._rest[place + len(mark) :] if mark else held
-                if text:
-                    self.answer += text
-                    self._begun = self._begun or not text.isspace()
-                    yield False, text
-                if not mark:
-                    return
-                self._open(mark)
-
-    def _ends_guess(self) -> bool:
-        """Look for the closing tag of a reasoning that may have begun in the prompt."""
-        begun = self._rest[:64].lstrip()
-        if begun.startswith(("{", *_OPENINGS)):
-            self._guess, self._until = False, ()
-            return True
-        mark = _first(self._rest[self._looked :], _CLOSINGS)[1]
-        self._looked = max(0, len(self._rest) - _LONGEST)
-        if mark:
-            self._guess, self._until = False, (mark,)
-        return bool(mark)
-
-    def _reasoning(self, last: bool) -> Iterator[SplitPiece]:
-        self.reasoned = True
-        place, mark = _first(self._rest, self._until)
-        text, held = (self._rest[:place], "") if mark else _safe(self._rest, self._until, last)
-        self._rest = self._rest[place + len(mark) :] if mark else held
-        if text:
-            yield True, text
-        if mark:
-            self._until = ()
-            if self._channels:
-                self._open(mark)
-            else:
-                self._rest = self._rest.lstrip()
-
-    def _open(self, mark: str) -> None:
-        if mark in _TAGS:
-            self._until = (_TAGS[mark],)
-        else:
-            self._channels, self._heading = True, mark in (_CHANNEL, _START)
-
-    def _head(self) -> bool:
-        """Read the head of a channel, up to its text; it says whose text it is."""
-        place = self._rest.find(_MESSAGE)
-        if place < 0:
-            return False
-        head, self._rest = self._rest[:place], self._rest[place + len(_MESSAGE) :]
-        channel = head.rpartition(_CHANNEL)[2].strip().partition(" ")[0]
-        self._heading, self._until = False, () if channel.startswith("final") else _ENDS
-        return True
-
-    def _openings(self) -> tuple[str, ...]:
-        """Return the marks that may come now: none once the answer has begun."""
-        rest = self._rest.lstrip()
-        return () if self._begun else tuple(mark for mark in _OPENINGS if rest.startswith(mark))
-
-    def _possible(self) -> tuple[str, ...]:
-        if self._channels:
-            return _ENDS
-        return () if self._begun or self._rest.lstrip().startswith("{") else _OPENINGS
-
-
-def _first(text: str, marks: tuple[str, ...]) -> tuple[int, str]:
-    """Return the place of the first of some marks in a text, and that mark; an empty one where there is none."""
-    found = [(place, mark) for mark in marks if (place := text.find(mark)) >= 0]
-    return min(found, default=(-1, ""))
-
-
-def _safe(text: str, marks: tuple[str, ...], last: bool) -> tuple[str, str]:
-    """Return the text up to what may be the beginning of a mark, and the rest."""
-    if not last:
-        for size in range(min(len(text), max(map(len, marks), default=0)), 0, -1):
-            if any(mark.startswith(text[-size:]) for mark in marks if len(mark) > size):
-                return text[:-size], text[-size:]
-    return text, ""
-
-
-def _without(answer: str) -> str:
-    if answer.lstrip().startswith("{"):
-        return answer
-    place = max((answer.rfind(mark) + len(mark) for mark in _CLOSINGS if mark in answer), default=0)
-    answer = answer[place:]
-    return answer[bare.end() :] if (bare := _BARE.match(answer)) is not None else answer
-
+from chordesk.agents.completions import Apart, count
 
 log = structlog.get_logger(__name__)
 
@@ -334,8 +179,8 @@ def usage_of(told: Any, sent: int, most_written: int) -> dict[str, Any] | None:
     might have."""
     if not isinstance(told, Mapping):
         return None
-    read = _count(told.get("prompt_tokens"), LEAST_BOUND + sent)
-    written = _count(told.get("completion_tokens"), most_written)
+    read = count(told.get("prompt_tokens"), LEAST_BOUND + sent)
+    written = count(told.get("completion_tokens"), most_written)
     if not read or written is None:
         log.warning("usage.not_credible", usage=str(told)[:300])
         return None
@@ -394,13 +239,9 @@ def _part(part: Any, name: str) -> str:
     return "".join(_part(one, "text") for one in found) if isinstance(found, list) else str(found or "")
 
 
-def _count(value: Any, most: int) -> int | None:
-    return value if type(value) is int and 0 <= value <= most else None
-
-
 def _detail(told: Mapping[str, Any], group: str, name: str, most: int) -> int:
     found = told.get(group)
-    return (_count(found.get(name), most) if isinstance(found, Mapping) else None) or 0
+    return (count(found.get(name), most) if isinstance(found, Mapping) else None) or 0
 
 
 # Answers that do not end: how they are noticed, and the schema that makes one end.

@@ -11,6 +11,7 @@ import orjson
 import structlog
 
 from chordesk.agents.answers import answer_in
+from chordesk.agents.completions import function_tool, is_object, sendable
 from chordesk.agents.gateway.facts import ServerFacts
 from chordesk.agents.gateway.stream import CALL_CHARS, SHORT_CHARS, ChatAnswer, MadeCall, new_call_id, shortened
 
@@ -95,7 +96,7 @@ class Messages:
             self._messages.append({"role": role, "content": _plain(content)})
 
     def _add_call(self, item: Mapping[str, Any]) -> None:
-        name, arguments = str(item.get("name")), _sendable(item.get("arguments"))
+        name, arguments = str(item.get("name")), sendable(item.get("arguments"))
         self.repeats += (name, arguments) in self._made
         self._made.add((name, arguments))
         id_ = self._own_id(str(item.get("call_id") or ""))
@@ -167,14 +168,6 @@ def chars_of(messages: Sequence[Message]) -> int:
         for call in message.get("tool_calls", ()):
             size += len(call["function"]["name"]) + len(call["function"]["arguments"])
     return size
-
-
-def _sendable(arguments: Any) -> str:
-    """Return arguments that every server can read."""
-    try:
-        return arguments if isinstance(orjson.loads(arguments), dict) else "{}"
-    except (orjson.JSONDecodeError, TypeError):
-        return "{}"
 
 
 def _text(parts: Sequence[Mapping[str, Any]]) -> str:
@@ -378,8 +371,7 @@ def _put(schema: Mapping[str, Any], facts: ServerFacts, *, strict: bool = True) 
         wanted = {"name": ANSWER, "schema": schema, "strict": strict}
         return {"response_format": {"type": "json_schema", "json_schema": wanted}}
     if facts.schema_way == "forced_tool":
-        function = {"name": ANSWER, "description": ANSWER_TOOL, "parameters": schema}
-        return {"tools": [{"type": "function", "function": function}], **_chosen()}
+        return {"tools": [function_tool(ANSWER, ANSWER_TOOL, schema)], **_chosen()}
     return {"response_format": {"type": "json_object"}} if facts.schema_way == "json_object" else {}
 
 
@@ -424,8 +416,7 @@ def _tools(given: Any) -> list[dict[str, Any]]:
             log.warning("gateway.tool_left_out", type=tool.get("type"))
             continue
         parameters = tool.get("parameters") or {"type": "object", "properties": {}}
-        function = {"name": tool["name"], "description": tool.get("description") or "", "parameters": parameters}
-        found.append({"type": "function", "function": function})
+        found.append(function_tool(tool["name"], tool.get("description") or "", parameters))
     return found
 
 
@@ -510,7 +501,7 @@ def _said(calls: Sequence[tuple[str, str]], text: str) -> str:
     if calls:
         made = ",".join(f'{{"name":"{name}","arguments":{arguments}}}' for name, arguments in calls)
         return f'{{"reply":{{"tool_calls":[{made}]}}}}'
-    answer = text if _is_object(text) else orjson.dumps(text).decode()
+    answer = text if is_object(text) else orjson.dumps(text).decode()
     return f'{{"reply":{{"answer":{answer}}}}}'
 
 
@@ -533,13 +524,6 @@ def _made(call: Mapping[str, Any]) -> MadeCall:
     arguments = call.get("arguments")
     text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
     return MadeCall("", str(call.get("name")), text)
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(orjson.loads(text), dict)
-    except orjson.JSONDecodeError:
-        return False
 
 
 _TYPES: Mapping[str, tuple[type, ...]] = {

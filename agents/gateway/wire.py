@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -20,6 +19,8 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import orjson
 
+from chordesk.agents.completions import OVERFLOW, kind_of_status, retry_after
+from chordesk.agents.gateway.stream import DONE, ChatAnswer, Piece, beginning, events
 from chordesk.agents.pulse import failure, reset_in
 from chordesk.models.answers import Failure
 from chordesk.models.errors import KeyRefused, ServerAway, WrongApi
@@ -62,20 +63,18 @@ class Answer:
     error: what the server says is wrong, empty when nothing is; page: the whole of such an answer. late: the time was
     over before the answer's end. cut: its text got too long, and the rest was not waited for. pieces: parts of a
     stream, 0 when it came as one JSON. first, last: seconds from the request to the first token and to the last one.
-    calls: name and arguments of each tool call.
+    reasoned: some of it was reasoning, which is none of the text. length: characters of all else.
     """
 
+    chat: ChatAnswer = field(default_factory=ChatAnswer)
     error: str = ""
     page: Page | None = None
-    text: str = ""
-    reasoning: str = ""
-    calls: list[tuple[str, str]] = field(default_factory=list)
-    finish: str | None = None
-    usage: Any = None
     timings: Mapping[str, Any] = field(default_factory=dict)
     pieces: int = 0
+    length: int = 0
     first: float | None = None
     last: float | None = None
+    reasoned: bool = False
     late: bool = False
     cut: bool = False
 
@@ -84,17 +83,37 @@ class Answer:
         return not self.late and not self.error
 
     @property
-    def length(self) -> int:
-        """Return the characters of its text and of what calls are made with."""
-        return len(self.text) + sum(len(arguments) for _, arguments in self.calls)
+    def text(self) -> str:
+        return self.chat.text
 
     @property
-    def spoken(self) -> str:
-        """Return the text without reasoning in it."""
-        if "<think>" not in self.text:
-            return self.text.strip()
-        before, _, rest = self.text.partition("<think>")
-        return (before + rest.partition("</think>")[2]).strip()
+    def usage(self) -> Any:
+        return self.chat.usage
+
+    @property
+    def calls(self) -> list[tuple[str, str]]:
+        """Return name and arguments of each tool call."""
+        return [(call.name, call.arguments) for call in self.chat.calls]
+
+    def take(self, chunk: Any) -> bool:
+        """Add a part of an answer, and return whether it had a token."""
+        pieces = self.chat.take(chunk)
+        if isinstance(chunk, Mapping):
+            self.error = self.error or (_shown_answer(told_error(chunk)) if "error" in chunk else "")
+            if isinstance(chunk.get("timings"), Mapping):
+                self.timings = chunk["timings"]
+        self._add(pieces)
+        self.pieces += bool(pieces)
+        return bool(pieces)
+
+    def end(self) -> None:
+        """Add what was held back of the text."""
+        self._add(self.chat.end())
+
+    def _add(self, pieces: Iterable[Piece]) -> None:
+        for kind, text in pieces:
+            self.reasoned = self.reasoned or kind == "reasoning"
+            self.length += len(text) if kind in ("text", "call") else 0
 
 
 class ModelServer:
@@ -136,10 +155,11 @@ class ModelServer:
             raise self.away(error) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             answer.error = f"the answer broke off: {_shown_answer(str(error)) or type(error).__name__}"
+        answer.end()
         return answer
 
     def away(self, error: Exception) -> ServerAway:
-        return ServerAway(f"the model server at {self.name} cannot be reached: {_reason(error)}")
+        return ServerAway(f"the model server at {self.name} cannot be reached: {_shown_answer(reason(error))}")
 
     def refusal(self, page: Page) -> KeyRefused | WrongApi | ServerAway | None:
         """Return what is wrong with a server that answers so, None when nothing is known to be."""
@@ -183,102 +203,34 @@ def loaded(text: str | bytes) -> Any:
         return None
 
 
-def told_error(content: Any) -> str:
-    """Return the message of an error, wherever in the JSON a server puts it; empty where there is none."""
-    if not isinstance(content, Mapping):
-        return ""
-    found = content.get("error") or content.get("detail") or content.get("message") or ""
-    if isinstance(found, Mapping):
-        found = found.get("message") or json.dumps(found)
-    return found if isinstance(found, str) else json.dumps(found)
-
-
 async def _take(response: aiohttp.ClientResponse, answer: Answer, began: float, key: str | None) -> None:
     if response.status >= 300 or response.content_type != STREAM:
         raw = await _read(response, key)
-        _whole(answer, Page(response.status, raw, loaded(raw), response.content_type))
-        answer.first = answer.last = time.monotonic() - began
+        page = Page(response.status, raw, loaded(raw), response.content_type)
+        if page.code < 300 and isinstance(page.content, Mapping) and page.content.get("choices"):
+            answer.take(page.content)
+        else:
+            answer.error, answer.page = f"{page.code} {page.error}".rstrip(), page
+        answer.pieces, answer.first = 0, time.monotonic() - began
+        answer.last = answer.first
         return
     size = 0
-    async for line in response.content:
-        size += len(line)
-        data = line.strip()
-        if not data.startswith(b"data:"):
+    async for data in events(response.content):
+        if data is None:
             continue
-        data = data.removeprefix(b"data:").strip()
-        if data == b"[DONE]":
+        if data == DONE:
             return
+        size += len(data)
         if size > PAGE_BYTES or answer.length > TEXT_CHARS:
             answer.cut = True
             return
-        if _add(answer, loaded(without_key(data.decode(errors="replace"), key))):
+        if answer.take(loaded(without_key(data.decode(errors="replace"), key))):
             answer.last = time.monotonic() - began
             answer.first = answer.first if answer.first is not None else answer.last
 
 
-def _whole(answer: Answer, page: Page) -> None:
-    if page.code >= 300 or not _choices(page.content):
-        answer.error, answer.page = f"{page.code} {page.error}".rstrip(), page
-        return
-    _add(answer, page.content)
-    answer.pieces = 0
-
-
-def _add(answer: Answer, chunk: Any) -> bool:
-    """Add a part of an answer, and return whether it had a token."""
-    if not isinstance(chunk, Mapping):
-        return False
-    answer.error = answer.error or (_shown_answer(told_error(chunk)) if "error" in chunk else "")
-    answer.usage = chunk.get("usage") or answer.usage
-    if isinstance(chunk.get("timings"), Mapping):
-        answer.timings = chunk["timings"]
-    for choice in _choices(chunk)[:1]:
-        answer.finish = choice.get("finish_reason") or answer.finish
-        delta = choice.get("delta") or choice.get("message")
-        if isinstance(delta, Mapping) and _add_delta(answer, delta):
-            answer.pieces += 1
-            return True
-    return False
-
-
-def _add_delta(answer: Answer, delta: Mapping[str, Any]) -> bool:
-    text = delta.get("content")
-    reasoning = delta.get("reasoning_content") or delta.get("reasoning")
-    calls = delta.get("tool_calls")
-    answer.text += text if isinstance(text, str) else ""
-    answer.reasoning += reasoning if isinstance(reasoning, str) else ""
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, Mapping) else None
-        if isinstance(function, Mapping):
-            _add_call(answer, call.get("index"), function)
-    return bool(text or reasoning or calls)
-
-
-def _add_call(answer: Answer, place: Any, function: Mapping[str, Any]) -> None:
-    name, arguments = function.get("name") or "", function.get("arguments") or ""
-    arguments = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    known = len(answer.calls)
-    place = place if isinstance(place, int) and 0 <= place <= known else known if name else known - 1
-    if place == known:
-        answer.calls.append((str(name), arguments))
-    elif place >= 0:
-        before = answer.calls[place]
-        answer.calls[place] = (before[0] or str(name), before[1] + arguments)
-
-
-def _choices(content: Any) -> list[Mapping[str, Any]]:
-    choices = content.get("choices") if isinstance(content, Mapping) else None
-    return [one for one in choices if isinstance(one, Mapping)] if isinstance(choices, list) else []
-
-
 async def _read(response: aiohttp.ClientResponse, key: str | None) -> str:
-    parts, size = [], 0
-    async for part in response.content.iter_chunked(65_536):
-        parts.append(part)
-        size += len(part)
-        if size > PAGE_BYTES:
-            break
-    return without_key(b"".join(parts).decode(errors="replace"), key)
+    return without_key((await beginning(response.content, PAGE_BYTES)).decode(errors="replace"), key)
 
 
 def without_key(text: str, key: str | None) -> str:
@@ -303,11 +255,6 @@ def _shown_answer(text: str) -> str:
     return hidden[:SHOWN_CHARS]
 
 
-def _reason(error: Exception) -> str:
-    system = getattr(error, "os_error", None)
-    return _shown_answer(str(getattr(system, "strerror", None) or error)) or type(error).__name__
-
-
 # Failures of a model's server, as the gateway finds them, and their way through the app-server.
 #
 # The app-server rewords most errors of a provider, tries many of them again by itself, and tells none of the numbers of
@@ -319,14 +266,6 @@ _MARK = '{"chordesk_failure":'
 PROBLEM_CHARS = 300
 SHOWN_MODELS = 20
 
-_BY_STATUS = {
-    400: "bad_request", 401: "unauthorized", 402: "usage_limit", 403: "unauthorized", 404: "not_found",
-    405: "not_found", 413: "context_window", 429: "rate_limited", 503: "overloaded", 529: "overloaded",
-}  # fmt: skip
-_OVERFLOW = re.compile(
-    r"context[ _-]?(length|size|window|overflow)(?!_id)|maximum context|prompt is too long|too many tokens|n_ctx",
-    re.IGNORECASE,
-)
 _OF_CONTEXT = re.compile(r"context[ _-]?(?:length|size|window)?\D{0,40}?(\d[\d,]{0,14})(?![\d,]*\d)", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.,])\d[\d,]{0,14}(?![\w.,]*\d)")
 _NO_MODEL = re.compile(
@@ -427,19 +366,19 @@ class Server:
             error = {"message": "a page for browsers, as of a proxy whose server is away"}
         problem = self.of_error(error or {"message": text}, status)
         if problem.kind == "rate_limited" and problem.reset_seconds is None:
-            problem.reset_seconds = _seconds(headers.get("retry-after"))
+            problem.reset_seconds = retry_after(headers.get("retry-after"))
         return problem
 
     def of_error(self, error: Mapping[str, Any], status: int | None = None) -> Problem:
         """Return the failure of an error that the server told, with its status or within a stream."""
         said = str(error.get("message") or orjson.dumps(error, default=str).decode())
         names = f"{error.get('type')} {error.get('code')}"
-        if status in (None, 400, 413, 422, 500) and (_OVERFLOW.search(names) or _OVERFLOW.search(said)):
+        if status in (None, 400, 413, 422, 500) and (OVERFLOW.search(names) or OVERFLOW.search(said)):
             return self._overflow(error, said)
         code = status if status is not None else _count(error.get("code"))
         if code in (400, 404, 422, None) and _NO_MODEL.search(said):
             return self.no_model(said)
-        kind = _BY_STATUS.get(code or 500, "bad_request" if code is not None and code < 500 else "server_error")
+        kind = kind_of_status(code or 500)
         if kind == "not_found":
             return Problem(kind, f"{self.name} has no such address ({code}: {shown(said)}); {CHAT_BASE}")
         reset = reset_in(said) if kind == "rate_limited" else None
@@ -502,16 +441,21 @@ _REMEDY = {
 }
 
 
-def error_in(body: bytes) -> Mapping[str, Any] | None:
-    """Return the error that a JSON body tells, wherever servers put it; None in any other body."""
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
+def error_in(body: Any) -> Mapping[str, Any] | None:
+    """Return the error that a JSON body, read or not, tells, wherever servers put it; None in any other body."""
+    content = loaded(body) if isinstance(body, bytes) else body
+    if not isinstance(content, Mapping):
         return None
-    error = found.get("error") or found.get("detail") or found.get("message") if isinstance(found, Mapping) else None
+    error = content.get("error") or content.get("detail") or content.get("message")
     if isinstance(error, Mapping):
         return error
-    return {"message": error if isinstance(error, str) else orjson.dumps(error).decode()} if error else None
+    return {"message": error if isinstance(error, str) else json.dumps(error)} if error else None
+
+
+def told_error(content: Any) -> str:
+    """Return the message of an error, wherever in the JSON a server puts it; empty where there is none."""
+    found = error_in(content)
+    return str(found.get("message") or json.dumps(found)) if found is not None else ""
 
 
 def shown(text: str) -> str:
@@ -525,17 +469,3 @@ def _is_page(content_type: str, text: str) -> bool:
 
 def _count(value: Any) -> int | None:
     return value if type(value) is int and value > 0 else None
-
-
-def _seconds(value: str | None) -> float | None:
-    """Return the time of a Retry-After header: seconds, or a date."""
-    if not value:
-        return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None

@@ -16,6 +16,7 @@ from typing import Any
 
 import structlog
 
+from chordesk.agents.completions import OVERFLOW, count, kind_of_status, retry_after
 from chordesk.agents.pulse import TurnLimits, failure, reset_in
 from chordesk.agents.role_models import PROVIDER_KEYS, RULES_MODEL, general_limits
 from chordesk.models.answers import Failure, Usage
@@ -168,8 +169,7 @@ def usage_of(counted: Any) -> Usage:
 
 
 def _count(counted: Any, name: str) -> int | None:
-    value = getattr(counted, name, None)
-    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
+    return count(getattr(counted, name, None), MOST_TOKENS)
 
 
 def cost_of(model: str, counted: Any, usage: Usage) -> float | None:
@@ -208,10 +208,6 @@ ELSEWHERE = frozenset(
 )  # fmt: skip
 POLICY = "policy"  # the provider's safety system stopped the call: a refusal, not a fault
 
-_CONTEXT = re.compile(
-    r"(?i)context_length_exceeded|maximum context length|prompt is too long|context window|input is too long"
-    r"|exceed_context_size|available context size|exceeds the context length"
-)
 _FILTER = re.compile(r"(?i)content_policy_violation|content_filter|responsibleaipolicy|content management policy")
 _QUOTA = re.compile(r"(?i)insufficient_quota|exceeded your current quota|credit balance is too low")
 _OVERLOADED = re.compile(r"(?i)overloaded_error|\boverloaded\b")
@@ -230,10 +226,6 @@ _CUT = frozenset(
         "ConnectionResetError", "BrokenPipeError", "JSONDecodeError", "CloseError", "ClientOSError",
     }
 )  # fmt: skip
-_BY_STATUS = {
-    400: "bad_request", 401: "unauthorized", 403: "unauthorized", 404: "not_found", 408: "server_error",
-    413: "context_window", 422: "bad_request", 429: "rate_limited", 503: "overloaded", 529: "overloaded",
-}  # fmt: skip
 _FRAME = re.compile(r"\s*Traceback \(most recent call last\).*", re.DOTALL)
 
 
@@ -266,7 +258,7 @@ def _kind(error: BaseException, chain: list[BaseException], missing_keys: list[s
     names = {cls.__name__ for one in chain for cls in type(one).__mro__}
     text = " ".join(f"{one} {getattr(one, 'code', '')} {getattr(one, 'body', '')}" for one in chain)
     status = next((code for code in map(_status, chain) if code is not None), None)
-    if "ContextWindowExceededError" in names or (status in (None, 400, 413) and _CONTEXT.search(text)):
+    if "ContextWindowExceededError" in names or (status in (None, 400, 413) and OVERFLOW.search(text)):
         return "context_window"
     if "ContentPolicyViolationError" in names or (status == 400 and _FILTER.search(text)):
         return POLICY
@@ -275,7 +267,7 @@ def _kind(error: BaseException, chain: list[BaseException], missing_keys: list[s
     if status is not None:
         if status >= 500 and _OVERLOADED.search(text):
             return "overloaded"
-        return _BY_STATUS.get(status, "server_error" if status >= 500 else "bad_request")
+        return kind_of_status(status)
     if names & _REFUSED:
         return "unreachable"
     if names & _CUT:
@@ -320,12 +312,9 @@ def _status(error: BaseException) -> int | None:
 def _reset(error: BaseException, text: str) -> float | None:
     for one in _chain(error):
         for headers in (getattr(one, "litellm_response_headers", None), _headers_of(one)):
-            value = headers.get("retry-after") if headers is not None else None
-            if value is not None:
-                try:
-                    return max(0.0, float(value))
-                except ValueError:
-                    continue
+            seconds = retry_after(headers.get("retry-after")) if headers is not None else None
+            if seconds is not None:
+                return seconds
     return reset_in(text)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from chordesk.agents.answers import answer_in
+from chordesk.agents.completions import Apart, function_tool, is_object, sendable
 from chordesk.agents.pulse import Pulse
 from chordesk.models.tables.columns import new_id
 from chordesk.tools.registry import ToolAnswer, ToolSpec
@@ -108,7 +109,7 @@ def _of_the_model(item: ModelMessage, model: str) -> Message:
     message: Message = {"role": "assistant", "content": item.text or None}
     if item.calls:
         message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _sendable(call.arguments)}}
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": sendable(call.arguments)}}
             for call in item.calls
         ]
     elif not item.text:
@@ -116,14 +117,6 @@ def _of_the_model(item: ModelMessage, model: str) -> Message:
     if item.thinking and item.model == model:
         message["thinking_blocks"] = list(item.thinking)
     return message
-
-
-def _sendable(arguments: str) -> str:
-    """Return arguments as they may go back: some providers parse them, and refuse what is no JSON object."""
-    try:
-        return arguments if isinstance(orjson.loads(arguments), dict) else "{}"
-    except orjson.JSONDecodeError:
-        return "{}"
 
 
 def _results(item: ToolResults, images_in_results: bool) -> list[Message]:
@@ -148,18 +141,7 @@ def tool_list(specs: Sequence[ToolSpec], schema: Mapping[str, Any]) -> list[Mess
     """Return the tools of a turn: the role's, and the one that takes its answer."""
     described = [(spec.name, spec.description, spec.input_schema) for spec in specs]
     described.append((ANSWER, "Takes your final answer and ends the turn.", dict(schema)))
-    return [
-        {"type": "function", "function": {"name": name, "description": text, "parameters": parameters}}
-        for name, text, parameters in described
-    ]
-
-
-# Where a model writes its reasoning into its text: what it opens with, and what ends it.
-_THOUGHTS = {
-    "<think": "</think", "<thought": "</thought", "<reasoning": "</reasoning", "<seed:think": "</seed:think",
-    "[THINK]": "[/THINK]", "<|START_THINKING|>": "<|END_THINKING|>", "\u25c1think\u25b7": "\u25c1/think\u25b7",
-    "<|channel|>analysis": "<|channel|>final",
-}  # fmt: skip
+    return [function_tool(*one) for one in described]
 
 
 @dataclass(slots=True)
@@ -184,7 +166,7 @@ class Reply:
         self._text: list[str] = []
         self._refusal: list[str] = []
         self._calls: list[_Call] = []
-        self._thoughts = _Thoughts()
+        self._apart = Apart()
         self.thinking: list[Any] = []
         self.finish: str | None = None
 
@@ -197,7 +179,7 @@ class Reply:
             self._pulse.reasons(reasoning or "")
         if text := getattr(delta, "content", None):
             self._text.append(text)
-            (self._pulse.reasons if self._thoughts.go_on(text) else self._pulse.writes)(text)
+            self._apart.heard(text, self._pulse)
         for place, call in enumerate(getattr(delta, "tool_calls", None) or ()):
             self._take_call(call, getattr(call, "index", None) or place)
 
@@ -253,38 +235,11 @@ class Reply:
     @property
     def whole(self) -> bool:
         """Whether it is complete by what it says: some providers do not say why a stream ended."""
-        return all(map(_is_object, (call.arguments for call in self.calls))) if self._calls else _answers(self.text)
-
-
-class _Thoughts:
-    """Watches for reasoning at the beginning of a text that comes in pieces."""
-
-    def __init__(self) -> None:
-        self._end: str | None = None
-        self._tail: str | None = ""  # what may be a part of a mark; None once there is no reasoning any more
-
-    def go_on(self, piece: str) -> bool:
-        """Return whether this piece is reasoning."""
-        if self._tail is None:
-            return False
-        text = (self._tail + piece).lstrip() if self._end is None else self._tail + piece
-        if self._end is None:
-            return self._begin(text)
-        if self._end in text:
-            self._tail = None
-        else:
-            self._tail = text[-len(self._end) :]
-        return True
-
-    def _begin(self, text: str) -> bool:
-        self._tail = text
-        for begin, end in _THOUGHTS.items():
-            if text.startswith(begin):
-                self._end = end
-                return self.go_on("")
-        if not any(begin.startswith(text) for begin in _THOUGHTS):
-            self._tail = None
-        return False
+        return (
+            all(is_object(call.arguments) for call in self.calls)
+            if self._calls
+            else answer_in(self.text).problem is None
+        )
 
 
 async def refusals_to(reply: Reply, chunks: Any) -> AsyncIterator[Any]:
@@ -299,14 +254,3 @@ async def refusals_to(reply: Reply, chunks: Any) -> AsyncIterator[Any]:
         close = getattr(chunks, "aclose", None) or getattr(chunks, "close", None)
         if close is not None and (closing := close()) is not None:
             await closing
-
-
-def _is_object(arguments: str) -> bool:
-    try:
-        return isinstance(orjson.loads(arguments), dict)
-    except orjson.JSONDecodeError:
-        return False
-
-
-def _answers(text: str) -> bool:
-    return answer_in(text).problem is None

@@ -13,17 +13,15 @@ from chordesk.agents.litellm.client import AnswerWays, ModelClient
 from chordesk.agents.litellm.library import LitellmConfig, ModelError, close_clients, library
 from chordesk.agents.litellm.loop import ConversationEvents, Ended, ModelLimits, TurnLoop, is_policy
 from chordesk.agents.litellm.messages import ChatHistory, DeskMessage, tool_list
-from chordesk.agents.pulse import LIMITS, Progress, Pulse, failure
+from chordesk.agents.pulse import Progress, Pulse, interrupted, with_spent
 from chordesk.agents.runtime import (
-    ActiveConversations,
+    ActiveRuntime,
     ConversationSpec,
     Observer,
-    ProcessStatus,
     TurnResult,
     TurnStatus,
 )
 from chordesk.models.answers import Failure, Usage
-from chordesk.models.errors import ProcessDied
 from chordesk.models.tables.columns import new_id
 
 log = structlog.get_logger(__name__)
@@ -75,7 +73,7 @@ class LitellmConversation:
         """
         async with self._one_turn:
             if self._stop.done():
-                return self._result("", "interrupted", _interrupted())
+                return self._result("", "interrupted", interrupted())
             turn_id, result = new_id(), None
             forced, pulse = bool(self._history.items), Pulse(self._turn_limits)
             self._history.add(DeskMessage(text))
@@ -130,7 +128,7 @@ class LitellmConversation:
         if ended:
             return self._ended(turn_id, work, running)
         if self._stop.done():
-            return self._result(turn_id, "interrupted", _interrupted(), work)
+            return self._result(turn_id, "interrupted", interrupted(), work)
         return self._result(turn_id, "failed", work.pulse.timeout(had), work)
 
     def _ended(self, turn_id: str, work: TurnLoop, running: asyncio.Future[Ended]) -> TurnResult:
@@ -153,8 +151,7 @@ class LitellmConversation:
         text, refusal, way, cut = ended or Ended("")
         if work is None:
             return TurnResult(self.thread_id, turn_id, status, text, Usage(), why, refusal)
-        if why is not None and why.kind in LIMITS and work.usage.total_tokens:
-            why = why.model_copy(update={"message": f"{why.message}; {work.usage.total_tokens:,} tokens were spent"})
+        why = with_spent(why, work.usage.total_tokens)
         return TurnResult(
             *(self.thread_id, turn_id, status, text, work.usage, why, refusal),
             context_tokens=work.context_tokens,
@@ -165,14 +162,7 @@ class LitellmConversation:
         )
 
 
-def _interrupted() -> Failure:
-    return failure("interrupted", "the turn was interrupted by the desk")
-
-
-INTERRUPTED_SECONDS = 2.0
-
-
-class LitellmRuntime:
+class LitellmRuntime(ActiveRuntime):
     """Implements agents.runtime.Runtime, one a worker process; every method belongs to the loop it was started on.
 
     It keeps no thread and starts no process. observer records the conversations' events.
@@ -181,8 +171,7 @@ class LitellmRuntime:
     def __init__(self, config: LitellmConfig, *, observer: Observer | None = None) -> None:
         self._config, self._observer = config, observer
         self._client, self._limits, self._ways = ModelClient(config), ModelLimits(), AnswerWays()
-        self._active = ActiveConversations()
-        self._closing = False
+        super().__init__("LiteLLM runtime")
 
     async def start(self) -> None:
         """Load the library, in a thread of its own: it takes seconds."""
@@ -190,16 +179,8 @@ class LitellmRuntime:
 
     async def close(self, grace_seconds: float) -> None:
         """Let running turns end within the grace time, interrupt the rest, and close the connections."""
-        self._closing = True
-        await self._active.close(grace_seconds, INTERRUPTED_SECONDS)
+        await super().close(grace_seconds)
         await close_clients()
-
-    def status(self) -> list[ProcessStatus]:
-        return []
-
-    def interrupt(self, thread_id: str, turn_id: str) -> bool:
-        """End this turn as interrupted, and return True if it runs here."""
-        return self._active.interrupt(thread_id, turn_id)
 
     @asynccontextmanager
     async def conversation(self, spec: ConversationSpec, deadline: float) -> AsyncIterator[LitellmConversation]:
@@ -207,8 +188,7 @@ class LitellmRuntime:
 
         deadline: loop.time() by which everything in the block has to be over. Raises ProcessDied when closing.
         """
-        if self._closing:
-            raise ProcessDied("the LiteLLM runtime is closing")
+        self._require_open()
         conversation = LitellmConversation(
             spec, deadline, self._config, self._client, self._limits, self._ways, self._observer
         )  # fmt: skip

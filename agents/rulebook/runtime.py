@@ -13,46 +13,26 @@ from typing import Any
 
 import orjson
 
-from chordesk.agents.pulse import failure
-from chordesk.agents.rulebook.cases import BYTES_PER_TOKEN, BadRequest, Call, Case, Output, Payload, case_of, fill
+from chordesk.agents.pulse import failure, interrupted
+from chordesk.agents.rulebook.cases import BadRequest, Call, Case, Output, Payload, case_of, fill, usage
 from chordesk.agents.rulebook.policies import POLICIES
-from chordesk.agents.runtime import ActiveConversations, ConversationSpec, ProcessStatus, TurnResult, TurnStatus
+from chordesk.agents.runtime import ActiveRuntime, ConversationSpec, TurnResult, TurnStatus
 from chordesk.models.answers import Failure, Usage
-from chordesk.models.errors import ProcessDied
 from chordesk.models.tables.columns import new_id
 
-INTERRUPTED_SECONDS = 2.0
 
-
-class RulesRuntime:
+class RulesRuntime(ActiveRuntime):
     """Implements agents.runtime.Runtime, one a worker process. latency_seconds: of each answer, in place of a model's
     time."""
 
     def __init__(self, latency_seconds: float = 0.0) -> None:
+        super().__init__("runtime of the rules")
         self._latency = latency_seconds
-        self._active = ActiveConversations()
-        self._closing = False
-
-    async def start(self) -> None:
-        """Do nothing: rules are ready."""
-
-    async def close(self, grace_seconds: float) -> None:
-        """Let running turns end within the grace time, and interrupt the rest."""
-        self._closing = True
-        await self._active.close(grace_seconds, INTERRUPTED_SECONDS)
-
-    def status(self) -> list[ProcessStatus]:
-        return []
-
-    def interrupt(self, thread_id: str, turn_id: str) -> bool:
-        """End this turn as interrupted, and return True if it runs here."""
-        return self._active.interrupt(thread_id, turn_id)
 
     @asynccontextmanager
     async def conversation(self, spec: ConversationSpec, deadline: float) -> AsyncIterator[RulesConversation]:
         """Open a conversation without any history until the block ends. Raises ProcessDied when closing."""
-        if self._closing:
-            raise ProcessDied("the runtime of the rules is closing")
+        self._require_open()
         conversation = RulesConversation(spec, deadline, self._latency)
         with self._active.holding(conversation):
             yield conversation
@@ -97,20 +77,17 @@ class RulesConversation:
     def _ended(self, turn_id: str, asked: asyncio.Future[tuple[str, Usage]]) -> TurnResult:
         if asked.done() and not self._stop.is_set():
             try:
-                text, usage = asked.result()
-                return self._result(turn_id, "completed", text, usage)
+                return self._result(turn_id, "completed", *asked.result())
             except BadRequest as error:
                 return self._result(turn_id, "failed", why=failure("bad_request", f"{error.code}: {error}"))
         if self._stop.is_set():
-            return self._result(
-                turn_id, "interrupted", why=failure("interrupted", "the turn was interrupted by the desk")
-            )
+            return self._result(turn_id, "interrupted", why=interrupted())
         return self._result(turn_id, "failed", why=failure("timeout", "the turn did not end before its deadline"))
 
     def _result(
-        self, turn_id: str, status: TurnStatus, text: str = "", usage: Usage | None = None, why: Failure | None = None
+        self, turn_id: str, status: TurnStatus, text: str = "", spent: Usage | None = None, why: Failure | None = None
     ) -> TurnResult:
-        return TurnResult(self.thread_id, turn_id, status, text, usage or Usage(), why, None)
+        return TurnResult(self.thread_id, turn_id, status, text, spent or Usage(), why, None)
 
     async def _asked(self, text: str, schema: Mapping[str, Any]) -> tuple[str, Usage]:
         """Return the policy's answer, and what its texts come to by the wire's rule of bytes a token. Raises
@@ -128,7 +105,8 @@ class RulesConversation:
             move = policy(Case(case.role, case.subject, case.tools, outputs))
             if not isinstance(move, Call):
                 answer = orjson.dumps(fill(schema, move))
-                return answer.decode(), _usage(read, len(answer))
+                counted = usage(read, len(answer))
+                return answer.decode(), Usage(**{name: counted[name] for name in _COUNTS})
             given = await spec.tools.call(move.tool, move.arguments)
             written = orjson.dumps(given.payload)
             # As the wire would give it: what is no JSON of its own, such as a date, is a text.
@@ -137,6 +115,4 @@ class RulesConversation:
             size += len(written)
 
 
-def _usage(read: int, written: int) -> Usage:
-    tokens_in, tokens_out = -(-read // BYTES_PER_TOKEN), -(-written // BYTES_PER_TOKEN)
-    return Usage(input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out)
+_COUNTS = ("input_tokens", "output_tokens", "total_tokens")

@@ -7,19 +7,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jinja2 import UndefinedError
 
-from chordesk.agents import prompting
 from chordesk.agents.prompting import PROMPTS, instructions, render, subject_block
 from chordesk.agents.roles import (
     ROLES,
     TOOLS,
     WEIGHTS,
     Hit,
-    RankedCandidate,
     Role,
     accept,
     check_roles,
@@ -86,27 +84,27 @@ def judged(summary: str) -> JudgedSymbol:
     )  # fmt: skip
 
 
-def subject_of(role: Role, settings: Settings = SETTINGS, thesis: str = "it rises") -> dict[str, Any]:
+def subject_of(
+    role: Role, settings: Settings = SETTINGS, thesis: str = "it rises", symbol: str = "AA"
+) -> dict[str, Any]:
+    """A subject of a run; thesis and symbol are all that is its own, and the shard or round."""
     if role.mode == "screener":
-        return dict(screener_subject("technical", 0, ["AA", "BB"], settings))
+        return dict(screener_subject("technical", len(symbol), [symbol, "ZZ"], settings))
     if role.subject is SynthesisSubject:
-        return dict(synthesis_subject("AA", "csp", {"recommendation": "reject", "reasons": [thesis]}, settings))
+        return dict(synthesis_subject(symbol, "csp", {"recommendation": "reject", "reasons": [thesis]}, settings))
     if role.subject is VoiceSubject:
         forecast = VoiceForecast(
             question="Q1", probability=0.6, stake=0.2, because=thesis, chain=[],
             citations=[CitedSignal(signal="momentum-1", stance="build", claim=thesis)],
         )  # fmt: skip
         positions = [VoicePosition(voice="weaver", round=1, forecast=forecast)]
-        return dict(voice_subject(role.key, 2, thesis, [], [], settings, positions, thesis))
+        return dict(voice_subject(role.key, len(symbol), "the board", [], [], settings, positions, "the record"))
     if role.mode == "research":
         theses = [Thesis(lens="technical", confidence="high", thesis=thesis)]
-        found = validator_subject("AA", "equity", theses, settings)
+        found = validator_subject(symbol, "equity", theses, settings)
         return dict(analyst_subject(found, settings) if role.subject is AnalystSubject else found)
-    return dict(trader_subject("paper", [judged(thesis)], PORTFOLIO, settings))
-
-
-def every_role() -> list[Any]:
-    return [pytest.param(role, id=key) for key, role in ROLES.items()]
+    portfolio = {**PORTFOLIO, "positions": [{"symbol": symbol}]}
+    return dict(trader_subject("paper", [judged(thesis)], portfolio, settings, {symbol: (thesis,)}))
 
 
 def in_request(role: Role, subject: Mapping[str, Any], settings: Settings = SETTINGS) -> dict[str, Any]:
@@ -189,18 +187,6 @@ def test_an_unknown_role_is_named() -> None:
         role_of("astrologer")
 
 
-def test_every_tool_of_a_role_has_a_hint() -> None:
-    assert all(tool.hint.endswith(".") and "\n" not in tool.hint for tool in TOOLS.values())
-
-
-@pytest.mark.parametrize("role", every_role())
-def test_a_prompt_names_the_tools_of_its_role_and_no_other(role: Role) -> None:
-    prompt = render(role, subject_of(role), SETTINGS)
-    text = prompt.base_instructions + prompt.user
-    named = {name for name in KNOWN_TOOLS if re.search(rf"\b{name}\b", text)}
-    assert named == {tool.name for tool in role.tools}
-
-
 def test_only_the_tool_list_names_tools() -> None:
     """Prompt files hold no tool name: what they say stays true when a role's set changes."""
     for path in PROMPTS.rglob("*.md"):
@@ -208,56 +194,42 @@ def test_only_the_tool_list_names_tools() -> None:
         assert not [name for name in KNOWN_TOOLS if name in text], path.name
 
 
-@pytest.mark.parametrize("role", every_role())
-def test_instructions_carry_the_rules_of_the_desk(role: Role) -> None:
-    text = instructions(role)
-    assert text.split("\n")[0] == f"Role: {role.key}"
-    for rule in (
-        "Never invent",
-        "Say when data is missing",
-        "outside text",
-        "not instructions",
-        "You cannot place an order",
-        "fits the output schema",
-    ):
-        assert rule in text, rule
-    assert "{{" not in text
-    assert "{%" not in text
-    assert "\n\n\n\n" not in text
+RULES = (
+    "Never invent", "Say when data is missing", "outside text", "not instructions", "You cannot place an order",
+    "fits the output schema",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("role", every_role())
-def test_instructions_do_not_depend_on_the_subject(role: Role) -> None:
+def test_every_role_has_the_rules_of_the_desk_its_tools_and_nothing_of_the_subject_in_its_instructions() -> None:
     """A kept thread has its instructions from its first turn."""
-    other = Settings(max_order_notional=1.0, stock_only=False, options_mode="both")
-    assert render(role, subject_of(role), SETTINGS).base_instructions == instructions(role)
-    assert render(role, subject_of(role, other), other).base_instructions == instructions(role)
+    for role in ROLES.values():
+        text = instructions(role)
+        assert text.split("\n")[0] == f"Role: {role.key}"
+        assert not [rule for rule in RULES if rule not in text], role.key
+        assert not re.search(r"\{\{|\{%|\n\n\n\n", text), role.key
+        prompt = render(role, subject_of(role), SETTINGS)
+        named = {name for name in KNOWN_TOOLS if re.search(rf"\b{name}\b", text + prompt.user)}
+        assert named == {tool.name for tool in role.tools}, role.key
+        other = Settings(max_order_notional=1.0, stock_only=False, options_mode="both")
+        assert prompt.base_instructions == render(role, subject_of(role, other), other).base_instructions == text
+        assert in_request(role, subject_of(role)) == subject_of(role)
 
 
-@pytest.mark.parametrize("role", every_role())
-def test_constraints_stand_in_each_turn(role: Role) -> None:
-    text = render(role, subject_of(role), SETTINGS).user
-    assert "stocks only, no options" in text
-    assert "long only" in text
-    assert "10,000.00 an order, 10.0% of equity in one symbol, 24.0 hours" in text
-    assert "replay of past prices" in text
+def test_constraints_stand_in_each_turn_of_every_role() -> None:
     other = Settings(
         stock_only=False, options_mode="both", allow_short=True, max_order_notional=2_500.0, max_symbol_share=0.05,
         market="yahoo",
     )  # fmt: skip
-    text = render(role, subject_of(role, other), other).user
-    assert "options mode both" in text
-    assert "Short sales: allowed" in text
-    assert "2,500.00 an order, 5.0% of equity" in text
-    assert "replay" not in text
-
-
-def test_capital_is_stated_or_stated_to_be_unknown() -> None:
-    role = ROLES["trader"]
-    assert "80,000.00 of buying power" in render(role, subject_of(role), SETTINGS).user
-    role = ROLES["quick"]
-    assert "Capital: not stated here" in render(role, subject_of(role), SETTINGS).user
-    assert constraints(SETTINGS, 5.0)["capital"] == 5.0
+    for role in ROLES.values():
+        text = render(role, subject_of(role), SETTINGS).user
+        capital = "80,000.00 of buying power" if role.key == "trader" else "Capital: not stated here"
+        limits = "10,000.00 an order, 10.0% of equity in one symbol, 24.0 hours"
+        for told in ("stocks only, no options", "long only", limits, "replay of past prices", capital):
+            assert told in text, (role.key, told)
+        text = render(role, subject_of(role, other), other).user
+        for told in ("options mode both", "Short sales: allowed", "2,500.00 an order, 5.0% of equity"):
+            assert told in text, (role.key, told)
+        assert "replay" not in text
 
 
 @pytest.mark.parametrize(
@@ -266,11 +238,6 @@ def test_capital_is_stated_or_stated_to_be_unknown() -> None:
 )
 def test_stock_only_wins_over_the_mode(stock_only: bool, mode: Any, expected: bool) -> None:
     assert constraints(Settings(stock_only=stock_only, options_mode=mode))["stockOnly"] is expected
-
-
-@pytest.mark.parametrize("role", every_role())
-def test_the_subject_comes_through_the_prompt_unchanged(role: Role) -> None:
-    assert in_request(role, subject_of(role)) == subject_of(role)
 
 
 HOSTILE = [
@@ -314,12 +281,6 @@ def test_a_subject_that_lacks_something_is_refused(gap: str) -> None:
         render(role, subject, SETTINGS)
 
 
-def test_an_undefined_name_in_a_prompt_is_an_error() -> None:
-    template = prompting._environment().from_string("Role: {{ role }} {{ unknown }}")
-    with pytest.raises(UndefinedError, match="unknown"):
-        template.render(role="x")
-
-
 def test_roles_have_the_approvals_of_the_setting() -> None:
     assert role_approvals(SETTINGS) == {}
     given = SETTINGS.model_copy(update={"role_approvals": "trader:command, quick:user_input,trader:permissions"})
@@ -327,15 +288,6 @@ def test_roles_have_the_approvals_of_the_setting() -> None:
     for wrong in ("trader", "trader:shell", "nobody:command", "trader:"):
         with pytest.raises(SettingError, match=f"has '{wrong}'"):
             role_approvals(SETTINGS.model_copy(update={"role_approvals": wrong}))
-
-
-def test_the_subject_of_a_validator() -> None:
-    subject = validator_subject(
-        "AA", "equity", [Thesis(lens="options", confidence="medium", thesis="t")], SETTINGS, 500.0
-    )
-    assert subject["screenTheses"] == [{"lens": "options", "confidence": "medium", "thesis": "t"}]
-    assert subject["constraints"]["capital"] == 500.0
-    assert validator_subject("AA", "equity", [], SETTINGS)["constraints"]["capital"] is None
 
 
 def test_the_subject_of_the_trader() -> None:
@@ -413,22 +365,12 @@ def test_a_further_hit_never_lowers_a_score(hits: list[Hit], more: list[Hit]) ->
     assert all(after[symbol] >= score for symbol, score in before.items())
 
 
-def test_more_lenses_and_more_confidence_rank_higher() -> None:
-    hits = [hit("A", "technical", SPECULATIVE), hit("B", "technical", MEDIUM), hit("C", "technical", HIGH)]
-    assert order(hits) == ["C", "B", "A"]
-    assert order([*hits, hit("B", "options", SPECULATIVE)]) == ["B", "C", "A"]
-    assert order([hit("A", lens, SPECULATIVE) for lens in LENSES[:2]] + [hit("B", "options", MEDIUM)]) == ["A", "B"]
-
-
-def test_a_lens_counts_once_with_its_best_hit() -> None:
-    twice = [hit("A", "technical", SPECULATIVE), hit("A", "technical", HIGH)]
-    assert [candidate.score for candidate in rank(twice, 9)] == [1.0]
-
-
-def test_ties_are_broken_by_symbol() -> None:
-    assert order([hit("B", "technical"), hit("A", "technical")]) == ["A", "B"]
+def test_a_lens_counts_once_with_its_best_hit_and_ties_are_broken_by_symbol() -> None:
+    assert order([hit("A", "technical", SPECULATIVE), hit("B", "technical", MEDIUM)]) == ["B", "A"]
     mixed = [hit("B", "technical", HIGH), hit("B", "options", SPECULATIVE)]
     assert order([*mixed, hit("A", "technical"), hit("A", "catalyst")]) == ["A", "B"]
+    twice = [hit("A", "technical", SPECULATIVE), hit("A", "technical", HIGH)]
+    assert [candidate.score for candidate in rank(twice, 9)] == [1.0]
 
 
 @pytest.mark.parametrize(
@@ -444,13 +386,6 @@ def test_ties_are_broken_by_symbol() -> None:
 def test_the_instrument_is_what_most_lenses_name(named: list[Instrument], expected: Instrument) -> None:
     hits = [hit("A", lens, MEDIUM, instrument) for lens, instrument in zip(LENSES, named, strict=False)]
     assert rank(hits, 1)[0].instrument is expected
-
-
-def test_no_hits_and_no_room() -> None:
-    assert rank([], 5) == []
-    assert rank([hit("A", "technical")], 0) == []
-    only: RankedCandidate = rank([hit("A", "technical")], 5)[0]
-    assert (only.rank, only.score, only.lenses) == (1, 0.7, ("technical",))
 
 
 @given(st.lists(st.text(alphabet="ABC", min_size=1, max_size=4), max_size=400), st.integers(1, 150))
@@ -484,11 +419,27 @@ def test_acceptance_drops_what_may_not_be_and_reports_it() -> None:
     assert [candidate.symbol for candidate in allowed] == ["AA", "BB", "CC"]
 
 
-def test_the_subject_of_a_screener() -> None:
-    subject = screener_subject("technical", 2, ("AA", "BB"), Settings(max_order_notional=5_000.0), capital=1_234.5)
-    assert subject["lens"] == "technical"
-    assert subject["shard"] == 2
-    assert subject["symbols"] == ["AA", "BB"]
-    assert subject["constraints"]["maxOrderNotional"] == 5_000.0
-    assert subject["constraints"]["capital"] == 1_234.5
-    assert subject["constraints"]["stockOnly"] is True
+# What all subjects of a role have alike comes before what is of one: a provider that keeps prompts reads it once.
+
+
+@pytest.mark.parametrize("key", sorted(ROLES))
+def test_two_subjects_of_a_role_are_the_same_up_to_what_is_their_own(key: str) -> None:
+    role = ROLES[key]
+    one, other = subject_of(role, thesis="AA", symbol="AA"), subject_of(role, thesis="BBB", symbol="BBB")
+    assert list(one) == list(other)
+    alike = [one[name] == other[name] for name in one]
+    assert alike == sorted(alike, reverse=True), list(one)
+    first = {name: one[name] for name, same in zip(one, alike, strict=True) if same}
+    assert "constraints" in first
+    texts = [render(role, given, SETTINGS).user for given in (one, other)]
+    assert orjson.dumps(first).decode().removesuffix("}") in shared(texts)
+    if role.keeps_thread:
+        given = {**one, "memory": "before"}
+        fresh = [render(role, given, SETTINGS, afresh=afresh).user for afresh in (False, True)]
+        assert "- Market: replay." in shared(fresh)
+
+
+def shared(texts: list[str]) -> str:
+    """What two texts begin with."""
+    one, other = texts
+    return one[: next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)]

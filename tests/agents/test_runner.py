@@ -119,40 +119,32 @@ def test_a_role_may_ask_for_what_the_settings_let_it_and_is_known_by_its_step(
     assert {one.run_id for one in collected.envelopes} == {"run-1"}
 
 
-def test_requests_on_two_subjects_are_the_same_up_to_the_question(
+async def test_requests_on_two_subjects_are_the_same_up_to_the_question(
     model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str
 ) -> None:
     """The app-server puts nothing of its own before what a provider may have read already."""
     other = dataclasses.replace(
         job("quick", settings), subject="KO", brief=validator_subject("KO", "equity", [], settings, capital=100_000.0)
     )
-
-    async def work() -> None:
-        async with running(model, tmp_path, redis_server) as runtime:
-            for asked in (job("quick", settings), other):
-                await runner(runtime, settings, market)(asked)
-
-    run(work())
+    async with running(model, tmp_path, redis_server) as runtime:
+        for asked in (job("quick", settings), other):
+            await runner(runtime, settings, market)(asked)
     first, second = (model_call("quick", seen.body, "").parts for seen in model.calls())
     assert [kind for kind, _ in first] == ["tools", "schema", "instructions", "user"]
     assert first[:-1] == second[:-1]
     assert first[-1][1].replace("IBM", "KO") == second[-1][1]
 
 
-def test_the_chart_that_a_model_gets_is_the_one_on_record(
+async def test_the_chart_that_a_model_gets_is_the_one_on_record(
     model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str
 ) -> None:
     """The bytes in the model's call are those of the file that the artifact names, beside the figures drawn."""
     role = dataclasses.replace(ROLES["quick"], tools=(*ROLES["quick"].tools, TOOLS["chart_render"]))
     model.script(Call("chart_render", '{"symbols":["IBM"],"overlays":["levels","fib"]}'), reply(GOOD))
     found: list[RoleRun] = []
-
-    async def work() -> None:
-        async with running(model, tmp_path, redis_server) as runtime:
-            asked = dataclasses.replace(job("quick", settings), role=role)
-            found.append(await runner(runtime, settings, market)(asked))
-
-    run(work())
+    async with running(model, tmp_path, redis_server) as runtime:
+        asked = dataclasses.replace(job("quick", settings), role=role)
+        found.append(await runner(runtime, settings, market)(asked))
     (done,) = found
     (picture,), (call,), (turn,) = done.artifacts, done.calls, done.turns
     assert (picture.call_id, picture.turn_id, picture.run_id) == (call.id, turn.id, "run-1")
@@ -369,18 +361,14 @@ def test_a_provider_that_fails_after_tools_leaves_their_record(ask: Ask, model: 
     assert status_of(done)[0] is ReportStatus.FAILED
 
 
-def test_a_conversation_that_cannot_be_opened_leaves_a_turn(settings: Settings, market: MarketData) -> None:
+async def test_a_conversation_that_cannot_be_opened_leaves_a_turn(settings: Settings, market: MarketData) -> None:
     """The registry of kept threads is away: nothing was asked, and that is a row."""
     found: list[RoleRun] = []
-
-    async def work() -> None:
-        nowhere = "redis://127.0.0.1:1/0"
-        with FakeResponses() as model:
-            async with running(model, settings.home, nowhere) as runtime:
-                found.append(await runner(runtime, settings, market)(job("risk", settings)))
-            assert list(model.calls()) == []
-
-    run(work())
+    nowhere = "redis://127.0.0.1:1/0"
+    with FakeResponses() as model:
+        async with running(model, settings.home, nowhere) as runtime:
+            found.append(await runner(runtime, settings, market)(job("risk", settings)))
+        assert list(model.calls()) == []
     (done,) = found
     assert isinstance(done.outcome, Failed)
     assert (done.outcome.kind, done.outcome.retryable) == ("redis_down", True)
@@ -389,36 +377,28 @@ def test_a_conversation_that_cannot_be_opened_leaves_a_turn(settings: Settings, 
     assert (row.role, row.step_id, row.attempt) == ("risk", "step-1", 2)
 
 
-def test_a_subject_that_lacks_something_is_a_failure_and_not_an_exception(
+async def test_a_subject_that_lacks_something_is_a_failure_and_not_an_exception(
     settings: Settings, market: MarketData, tmp_path: Path, redis_server: str
 ) -> None:
     found: list[RoleRun] = []
-
-    async def work() -> None:
-        with FakeResponses() as model:
-            async with running(model, tmp_path, redis_server) as runtime:
-                wrong = Assignment("run-1", "step-1", 1, ROLES["quick"], "IBM", {})
-                found.append(await runner(runtime, settings, market)(wrong))
-
-    run(work())
+    with FakeResponses() as model:
+        async with running(model, tmp_path, redis_server) as runtime:
+            wrong = Assignment("run-1", "step-1", 1, ROLES["quick"], "IBM", {})
+            found.append(await runner(runtime, settings, market)(wrong))
     outcome = found[0].outcome
     assert isinstance(outcome, Failed)
     assert (outcome.kind, outcome.retryable) == ("usage_error", False)
     assert len(found[0].turns) == 1
 
 
-def test_many_roles_at_once_keep_their_records_apart(
+async def test_many_roles_at_once_keep_their_records_apart(
     model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str
 ) -> None:
     model.policy = lambda body: reply(GOOD) if answered(body) else OVERVIEW
     found: list[RoleRun] = []
-
-    async def work() -> None:
-        async with running(model, tmp_path, redis_server) as runtime:
-            ask = runner(runtime, settings, market)
-            found.extend(await asyncio.gather(*(ask(job("quick", settings)) for _ in range(12))))
-
-    run(work())
+    async with running(model, tmp_path, redis_server) as runtime:
+        ask = runner(runtime, settings, market)
+        found.extend(await asyncio.gather(*(ask(job("quick", settings)) for _ in range(12))))
     assert len({done.turns[0].thread_id for done in found}) == 12
     assert [(len(done.turns), len(done.calls)) for done in found] == [(1, 1)] * 12
     assert all(done.calls[0].turn_id == done.turns[0].id for done in found)

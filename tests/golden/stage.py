@@ -9,17 +9,15 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import codex_cli_bin
 
-from chordesk.agents.codex.conversation import CodexConversation
-from chordesk.agents.codex.events import ConversationListener
+from chordesk.agents.codex.conversation import Around, CodexConversation
 from chordesk.agents.codex.launch import RuntimeConfig, prepare
 from chordesk.agents.codex.servers import AppServer
-from chordesk.agents.codex.threads import OpenedThread, resume, unsubscribe
+from chordesk.agents.codex.threads import OpenedThread, unsubscribe
 from chordesk.agents.pulse import TurnLimits
 from chordesk.agents.runtime import (
     ApprovalDecision,
@@ -81,12 +79,12 @@ class Stage:
     @asynccontextmanager
     async def conversation(self, spec: ConversationSpec, opened: OpenedThread) -> AsyncIterator[CodexConversation]:
         """A conversation as the runtime makes one."""
-        listener = ConversationListener(self.observed, spec, opened, "w")
-        listener.opened()
         deadline = asyncio.get_running_loop().time() + 60
-        reopen = partial(resume, self.server, spec, opened.thread_id) if opened.reason == "resumed" else None
-        yield CodexConversation(self.server, spec, opened, deadline, self._config, listener, reopen, asker=self.person)
-        listener.closed()
+        around = Around(self._config, self.observed, self.person)
+        conversation = CodexConversation(self.server, spec, opened, deadline, around)
+        conversation.listener.opened()
+        yield conversation
+        conversation.listener.closed()
         unsubscribe(self.server, opened.thread_id)
 
     async def turn(self, conversation: CodexConversation, text: str = "What of ACME?") -> TurnResult:

@@ -24,7 +24,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.registry import ToolContext, Toolset
-from chordesk.tools.toolsets import toolset_for
+from chordesk.tools.toolsets import TurnTools
 
 
 class Bare:
@@ -32,7 +32,7 @@ class Bare:
         self.settings, self.role, self.folder = settings, ROLES[role], folder
         market = build_market(settings)
         context = ToolContext(market, market.clock, None, settings, "paper", None)
-        self.tools: Toolset = toolset_for(self.role.tools, context, 20, lambda arguments, answer: None)
+        self.tools: Toolset = TurnTools(self.role.tools, context, 20, lambda arguments, answer: None)
         self.ended: dict[str, asyncio.Future[Any]] = {}
 
     async def start(self) -> None:

@@ -19,7 +19,7 @@ from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.replay.market import PACKAGE, ReplayData, ReplayMarket, replay_data
 from chordesk.tools.registry import ToolAnswer, ToolContext
-from chordesk.tools.toolsets import Registry
+from chordesk.tools.toolsets import TurnTools
 
 Call = Callable[..., ToolAnswer]
 MakeContext = Callable[..., ToolContext]
@@ -89,9 +89,9 @@ def symbol_reasons(answer: ToolAnswer) -> dict[str, str]:
     return {gap["symbol"]: gap["reason"] for gap in answer.payload["missing"] if "symbol" in gap}
 
 
-def every_tool(context: ToolContext) -> Registry:
+def every_tool(context: ToolContext) -> TurnTools:
     """Return every role's tools bound to one context."""
-    return Registry(tuple(TOOLS.values()), context)
+    return TurnTools(tuple(TOOLS.values()), context)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from chordesk.agents.roles import ROLES
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.registry import Arguments, ToolAnswer, ToolContext, ToolImage, ToolSpec
 from chordesk.tools.shortening import IMAGE_TOKENS, LEFT_OUT, Room, text_of, tokens_of
-from chordesk.tools.toolsets import Registry, toolset_for
+from chordesk.tools.toolsets import TurnTools
 from tests.tools.conftest import MakeContext
 from tests.tools.market.far_market import FarMarket
 
@@ -19,7 +19,7 @@ SCREENER = ROLES["screener_technical"].tools
 
 def test_answers_are_shortened_to_half_of_what_is_left(make_context: MakeContext, market: ReplayMarket) -> None:
     room, answers = Room(4_000), list[ToolAnswer]()
-    tools = toolset_for(SCREENER, make_context(market), 30, lambda _, answer: answers.append(answer), room)
+    tools = TurnTools(SCREENER, make_context(market), 30, lambda _, answer: answers.append(answer), room=room)
     asked = {"symbols": ["AAPL", "IBM", "XOM", "GE", "JPM", "BAC", "WMT", "PG", "T", "KO", "MRK", "CVX"]}
     first = asyncio.run(tools.call("technicals_get", asked))
     assert first.has_data
@@ -35,8 +35,8 @@ def test_answers_are_shortened_to_half_of_what_is_left(make_context: MakeContext
 
 def test_a_short_answer_stays_as_it_is(make_context: MakeContext, market: ReplayMarket) -> None:
     room = Room(4_000)
-    fitted = asyncio.run(Registry(SCREENER, make_context(market), room).call("signals_get", {"symbols": ["IBM"]}))
-    whole = asyncio.run(Registry(SCREENER, make_context(market)).call("signals_get", {"symbols": ["IBM"]}))
+    fitted = asyncio.run(TurnTools(SCREENER, make_context(market), room=room).call("signals_get", {"symbols": ["IBM"]}))
+    whole = asyncio.run(TurnTools(SCREENER, make_context(market)).call("signals_get", {"symbols": ["IBM"]}))
     assert fitted.payload == whole.payload
     assert 4_000 - room.left == pytest.approx(tokens_of(whole.text()) + 30, abs=15)
 
@@ -44,7 +44,7 @@ def test_a_short_answer_stays_as_it_is(make_context: MakeContext, market: Replay
 def test_without_room_for_a_row_the_call_fails_and_says_what_to_do(
     make_context: MakeContext, market: ReplayMarket
 ) -> None:
-    tools = Registry(SCREENER, make_context(market), Room(150))
+    tools = TurnTools(SCREENER, make_context(market), room=Room(150))
     answer = asyncio.run(tools.call("technicals_get", {"symbols": ["IBM", "AAPL"]}))
     assert (answer.success, answer.has_data) == (False, False)
     assert "tokens, and the model's context has room for 55: ask for less, or answer now" in answer.payload["error"]
@@ -57,7 +57,7 @@ def test_a_picture_takes_room_too(make_context: MakeContext) -> None:
     spec = ToolSpec("chart", "", "", Arguments, chart)
     context = make_context(FarMarket())
     room = Room(2 * IMAGE_TOKENS + 200)
-    tools = Registry([spec], context, room)
+    tools = TurnTools([spec], context, room=room)
     assert asyncio.run(tools.call("chart", {})).image is not None
     assert room.left < IMAGE_TOKENS + 200
     assert asyncio.run(tools.call("chart", {})).image is None, "there is no room for a second"
@@ -65,7 +65,7 @@ def test_a_picture_takes_room_too(make_context: MakeContext) -> None:
 
 def test_calls_at_once_share_the_room(make_context: MakeContext, market: ReplayMarket) -> None:
     room = Room(6_000)
-    tools = Registry(SCREENER, make_context(market), room)
+    tools = TurnTools(SCREENER, make_context(market), room=room)
     asked = {"symbols": ["AAPL", "IBM", "XOM", "GE", "JPM", "BAC", "WMT", "PG", "T", "KO", "MRK", "CVX"]}
 
     async def at_once() -> list[ToolAnswer]:

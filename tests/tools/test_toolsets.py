@@ -19,7 +19,7 @@ from chordesk.models.errors import MarketUnavailable
 from chordesk.models.market import Headline
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.registry import Arguments, ToolAnswer, ToolImage, ToolSpec
-from chordesk.tools.toolsets import MAX_IMAGE_BYTES, Recorded, Registry, Timed, toolset_for
+from chordesk.tools.toolsets import MAX_IMAGE_BYTES, TurnTools
 from tests.patience import PATIENCE
 from tests.tools.conftest import Call, MakeContext, every_tool
 from tests.tools.market.far_market import FarMarket, daily, slow
@@ -29,7 +29,7 @@ QUICK = ROLES["quick"].tools
 
 def test_the_tools_of_roles(market: ReplayMarket, make_context: MakeContext) -> None:
     for role in ROLES.values():
-        toolset = toolset_for(role.tools, make_context(market), 5, lambda arguments, answer: None)
+        toolset = TurnTools(role.tools, make_context(market), 5, lambda arguments, answer: None)
         assert tuple(toolset.specs()) == role.tools
         names = [tool.name for tool in role.tools]
         assert not [name for name in names if "submit" in name or ("order" in name and name != "orders_preview")]
@@ -91,7 +91,7 @@ def test_symbols_are_put_in_order(market: ReplayMarket, call: Call) -> None:
 
 
 def test_a_role_can_call_nothing_outside_its_set(market: ReplayMarket, make_context: MakeContext) -> None:
-    tools = toolset_for(QUICK, make_context(market), 5, lambda arguments, answer: None)
+    tools = TurnTools(QUICK, make_context(market), 5, lambda arguments, answer: None)
     for name in ("portfolio_get", "orders_submit", "shell"):
         answer = asyncio.run(tools.call(name, {}))
         assert answer.payload == {
@@ -126,7 +126,7 @@ def test_a_picture_of_a_run_is_stored_before_the_model_gets_it(
 ) -> None:
     def shown(data: bytes, run: str | None = "run-1") -> ToolAnswer:
         context = dataclasses.replace(make_context(market, home=tmp_path), run_id=run)
-        return asyncio.run(Registry([a_picture(data)], context).call("chart", {}))
+        return asyncio.run(TurnTools([a_picture(data)], context).call("chart", {}))
 
     folder, most = tmp_path / "artifacts", b"x" * MAX_IMAGE_BYTES
     assert shown(most, None).image == ToolImage(most, "image/png")
@@ -161,7 +161,7 @@ def test_a_call_that_takes_too_long_is_given_up(make_context: MakeContext) -> No
     """It is answered while its source is still silent."""
     released = threading.Event()
     market = FarMarket({"A": daily("A", [1, 2])}, before=lambda _symbol: released.wait(PATIENCE))
-    tools = Timed(every_tool(make_context(market)), 0.1)
+    tools = TurnTools(tuple(TOOLS.values()), make_context(market), 0.1)
 
     async def timed() -> ToolAnswer:
         answer = await tools.call("signals_get", {"symbols": ["A"]})
@@ -188,7 +188,7 @@ def test_calls_of_many_turns_run_at_once(make_context: MakeContext) -> None:
 
 def test_every_call_is_recorded_in_order(market: ReplayMarket, make_context: MakeContext) -> None:
     seen: list[tuple[Mapping[str, Any], ToolAnswer]] = []
-    tools = toolset_for(QUICK, make_context(market), 5, lambda arguments, answer: seen.append((arguments, answer)))
+    tools = TurnTools(QUICK, make_context(market), 5, lambda arguments, answer: seen.append((arguments, answer)))
 
     async def calls() -> list[ToolAnswer]:
         return [
@@ -208,14 +208,14 @@ def test_a_call_that_cannot_be_recorded_is_not_answered(market: ReplayMarket, ma
     def sink(arguments: Mapping[str, Any], answer: ToolAnswer) -> None:
         raise OSError("disk full")
 
-    tools = Recorded(every_tool(make_context(market)), sink)
+    tools = TurnTools(tuple(TOOLS.values()), make_context(market), None, sink)
     answer = asyncio.run(tools.call("signals_get", {"symbols": ["AAPL"]}))
     assert answer.payload == {"error": "the answer of signals_get could not be recorded", "success": False}
 
 
 def test_a_cancelled_turn_cancels_its_call(make_context: MakeContext) -> None:
     market = FarMarket({"A": daily("A", [1])}, before=slow(0.3))
-    tools = toolset_for(QUICK, make_context(market), 5, lambda arguments, answer: None)
+    tools = TurnTools(QUICK, make_context(market), 5, lambda arguments, answer: None)
 
     async def cancel() -> None:
         task = asyncio.create_task(tools.call("signals_get", {"symbols": ["A"]}))

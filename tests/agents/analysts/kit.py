@@ -17,7 +17,7 @@ from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.settings import Settings
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.toolsets import Registry
+from chordesk.tools.toolsets import TurnTools
 
 AT = dt.datetime(2026, 11, 23, tzinfo=dt.UTC)
 
@@ -31,7 +31,7 @@ def subject(symbol: str = "AAPL", strategy: Any = "csp", earlier: Any = None, **
 def recorded(market: MarketData, home: Path, role: str, *calls: tuple[str, dict[str, Any]]) -> list[RecordedCall]:
     """The calls of a turn, answered by the role's own tools."""
     context = ToolContext(market, market.clock, None, Settings(home=home), "paper", None)
-    tools = Registry(ROLES[role].tools, context)
+    tools = TurnTools(ROLES[role].tools, context)
     return [RecordedCall(asked, asyncio.run(tools.call(name, asked)), AT) for name, asked in calls]
 
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 import redis
 
-from tests.agents.codex.kit import FINAL
+from tests.agents.codex.kit import FINAL, Codex, running
 from tests.fakes.responses import FakeResponses, Text
 
 
@@ -23,3 +25,9 @@ def registry(redis_server: str) -> str:
     client.flushall()
     client.close()
     return redis_server
+
+
+@pytest.fixture
+def codex(model: FakeResponses, tmp_path: Path, registry: str) -> Codex:
+    """Makes a runtime on the model, with its home in the test's folder."""
+    return partial(running, model, tmp_path, registry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,9 @@ async def echo(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Kit:
-    """A toolset made of plain async functions; keeps the calls it got."""
+    """A toolset made of plain async functions; keeps the calls it got. seconds: of each call."""
+
+    seconds = PATIENCE
 
     def __init__(self, **functions: Function) -> None:
         self.functions = functions or {"quotes_get": echo}
@@ -59,7 +61,10 @@ class Kit:
         self.calls.append((name, dict(arguments)))
         if name not in self.functions:
             return failed(name, f"no tool {name}")
-        payload = await self.functions[name](arguments)
+        try:
+            payload = await asyncio.wait_for(self.functions[name](arguments), self.seconds)
+        except TimeoutError:
+            return failed(name, f"{name} did not answer")
         return ToolAnswer(name, True, payload, True, True, 0.0)
 
 
@@ -115,6 +120,9 @@ async def running(
     finally:
         await runtime.close(grace)
         await client.aclose()
+
+
+Codex = Callable[..., AbstractAsyncContextManager[CodexRuntime]]
 
 
 async def turn(conversation: CodexConversation, text: str = "What of ACME?") -> TurnResult:

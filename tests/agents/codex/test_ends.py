@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
 from chordesk.agents.codex.turns import MOST_TOOL_CALLS
-from tests.agents.codex.kit import FINAL, Kit, deadline, echo, one_turn, run, running, spec, turn, until
+from tests.agents.codex.kit import FINAL, Codex, Kit, deadline, echo, one_turn, spec, turn, until
 from tests.fakes.responses import (
     Call,
     Dripping,
@@ -26,99 +25,73 @@ from tests.fakes.responses import (
 QUIET = 3.0  # seconds of silence after which a turn is given up: what an app-server needs on a busy machine
 
 
-def test_a_model_that_does_not_begin_is_given_up_once(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_a_model_that_does_not_begin_is_given_up_once(model: FakeResponses, codex: Codex) -> None:
     model.script(Silence(30))
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, first_token_seconds=QUIET) as runtime:
-            result = await one_turn(runtime, spec())
-            assert result.status == "failed"
-            assert result.failure is not None
-            assert (result.failure.kind, result.failure.retryable) == ("no_first_token", False)
-            assert "DESK_FIRST_TOKEN_SECONDS" in result.failure.message
-            assert (await one_turn(runtime, spec())).status == "completed"
-            assert len(runtime.status()) == 1, "the process went on"
-
-    run(work())
+    async with codex(first_token_seconds=QUIET) as runtime:
+        result = await one_turn(runtime, spec())
+        assert result.status == "failed"
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.retryable) == ("no_first_token", False)
+        assert "DESK_FIRST_TOKEN_SECONDS" in result.failure.message
+        assert (await one_turn(runtime, spec())).status == "completed"
+        assert len(runtime.status()) == 1, "the process went on"
 
 
 @pytest.mark.parametrize("provider", ["rulebook", "endpoint"])
-def test_a_model_that_writes_slowly_lives(model: FakeResponses, tmp_path: Path, registry: str, provider: str) -> None:
+async def test_a_model_that_writes_slowly_lives(model: FakeResponses, codex: Codex, provider: str) -> None:
     """Whether the gateway sees its stream, or the app-server alone."""
     model.script(Dripping(FINAL, pieces=8, gap=1.0))
-
-    async def work() -> None:
-        limits = {"first_token_seconds": 5.0, "silence_seconds": 5.0}
-        async with running(model, tmp_path, registry, provider=provider, **limits) as runtime:
-            result = await one_turn(runtime, spec())
-        assert (result.status, result.text, len(model.requests)) == ("completed", FINAL, 1)
-
-    run(work())
+    limits = {"first_token_seconds": 5.0, "silence_seconds": 5.0}
+    async with codex(provider=provider, **limits) as runtime:
+        result = await one_turn(runtime, spec())
+    assert (result.status, result.text, len(model.requests)) == ("completed", FINAL, 1)
 
 
 @pytest.mark.parametrize("provider", ["rulebook", "endpoint"])
-def test_a_model_that_falls_silent_is_given_up_with_what_came(
-    model: FakeResponses, tmp_path: Path, registry: str, provider: str
+async def test_a_model_that_falls_silent_is_given_up_with_what_came(
+    model: FakeResponses, codex: Codex, provider: str
 ) -> None:
     model.script(Dripping(FINAL, pieces=8, gap=0.1, stops=5))
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, provider=provider, silence_seconds=QUIET) as runtime:
-            result = await one_turn(runtime, spec())
-        assert result.failure is not None
-        assert (result.failure.kind, result.failure.retryable) == ("silent", False)
-        assert re.search(r"silent for 3 s after [1-9] tokens .*DESK_SILENCE_SECONDS", result.failure.message)
-        assert len(model.requests) == 1
-
-    run(work())
+    async with codex(provider=provider, silence_seconds=QUIET) as runtime:
+        result = await one_turn(runtime, spec())
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.retryable) == ("silent", False)
+    assert re.search(r"silent for 3 s after [1-9] tokens .*DESK_SILENCE_SECONDS", result.failure.message)
+    assert len(model.requests) == 1
 
 
 @pytest.mark.parametrize("heartbeat", ["comment", "event"])
-def test_heartbeats_keep_a_model_alive_that_reasons_out_of_sight(
-    model: FakeResponses, tmp_path: Path, registry: str, heartbeat: Any
+async def test_heartbeats_keep_a_model_alive_that_reasons_out_of_sight(
+    model: FakeResponses, codex: Codex, heartbeat: Any
 ) -> None:
     model.script(Dripping(FINAL, pieces=2, gap=0.1, reasons=12, heartbeat=heartbeat))
-
-    async def work() -> None:
-        limits = {"first_token_seconds": 5.0, "silence_seconds": 5.0}
-        async with running(model, tmp_path, registry, provider="endpoint", **limits) as runtime:
-            result = await one_turn(runtime, spec())
-        assert (result.status, result.text, len(model.requests)) == ("completed", FINAL, 1)
-
-    run(work())
+    limits = {"first_token_seconds": 5.0, "silence_seconds": 5.0}
+    async with codex(provider="endpoint", **limits) as runtime:
+        result = await one_turn(runtime, spec())
+    assert (result.status, result.text, len(model.requests)) == ("completed", FINAL, 1)
 
 
 @pytest.mark.parametrize("provider", ["rulebook", "endpoint"])
-def test_a_model_that_calls_tools_for_ever_is_ended(
-    model: FakeResponses, tmp_path: Path, registry: str, provider: str
-) -> None:
+async def test_a_model_that_calls_tools_for_ever_is_ended(model: FakeResponses, codex: Codex, provider: str) -> None:
     model.policy = lambda _body: Call("echo")
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, provider=provider) as runtime:
-            result = await one_turn(runtime, spec(Kit(echo=echo)))
-        assert result.failure is not None
-        assert (result.failure.kind, result.failure.retryable) == ("endless_calls", False)
-
-    run(work())
+    async with codex(provider=provider) as runtime:
+        result = await one_turn(runtime, spec(Kit(echo=echo)))
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.retryable) == ("endless_calls", False)
     assert len(model.requests) <= MOST_TOOL_CALLS + 2
 
 
-def test_a_slow_tool_is_progress(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_a_slow_tool_is_progress(model: FakeResponses, codex: Codex) -> None:
     async def slow(_arguments: Mapping[str, Any]) -> dict[str, Any]:
         await asyncio.sleep(QUIET + 1)
         return {}
 
     model.policy = tool_then_final("", "{}", FINAL)
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, first_token_seconds=QUIET) as runtime:
-            assert (await one_turn(runtime, spec(Kit(slow=slow)))).status == "completed"
-
-    run(work())
+    async with codex(first_token_seconds=QUIET) as runtime:
+        assert (await one_turn(runtime, spec(Kit(slow=slow)))).status == "completed"
 
 
-def test_a_turn_ends_at_the_deadline(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_a_turn_ends_at_the_deadline(model: FakeResponses, codex: Codex) -> None:
     """Though every tool call is progress."""
 
     async def slow(_arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,71 +99,53 @@ def test_a_turn_ends_at_the_deadline(model: FakeResponses, tmp_path: Path, regis
         return {}
 
     model.policy = lambda _body: Call("slow")
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            result = await one_turn(runtime, spec(Kit(slow=slow)), seconds=4)
-            assert result.failure is not None
-            assert (result.failure.kind, result.failure.retryable) == ("timeout", False)
-            calls = len(model.requests)
-            await asyncio.sleep(1)
-            assert len(model.requests) <= calls + 1, "the turn went on after its end"
-
-    run(work())
+    async with codex() as runtime:
+        result = await one_turn(runtime, spec(Kit(slow=slow)), seconds=4)
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.retryable) == ("timeout", False)
+        calls = len(model.requests)
+        await asyncio.sleep(1)
+        assert len(model.requests) <= calls + 1, "the turn went on after its end"
 
 
-def test_a_cancelled_caller_ends_the_turn(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_a_cancelled_caller_ends_the_turn(model: FakeResponses, codex: Codex) -> None:
     model.policy = lambda _body: Slow(0.2, Call("quotes_get"))
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            task = asyncio.create_task(one_turn(runtime, spec()))
-            await until(lambda: len(model.requests) >= 2)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            calls = len(model.requests)
-            await asyncio.sleep(1)
-            assert len(model.requests) <= calls + 1
-            assert runtime.status()[0].in_flight == 0
-
-    run(work())
+    async with codex() as runtime:
+        task = asyncio.create_task(one_turn(runtime, spec()))
+        await until(lambda: len(model.requests) >= 2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        calls = len(model.requests)
+        await asyncio.sleep(1)
+        assert len(model.requests) <= calls + 1
+        assert runtime.status()[0].in_flight == 0
 
 
-def test_an_interrupt_ends_the_turn(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_an_interrupt_ends_the_turn(model: FakeResponses, codex: Codex) -> None:
     model.script(Silence(30))
-
-    async def work() -> None:
-        async with (
-            running(model, tmp_path, registry) as runtime,
-            runtime.conversation(spec(), deadline()) as conversation,
-        ):
-            task = asyncio.create_task(turn(conversation))
-            await until(lambda: bool(model.requests))
-            conversation.interrupt()
-            result = await task
-            assert result.status == "interrupted"
-            assert result.failure is not None
-            assert result.failure.retryable
-
-    run(work())
+    async with (
+        codex() as runtime,
+        runtime.conversation(spec(), deadline()) as conversation,
+    ):
+        task = asyncio.create_task(turn(conversation))
+        await until(lambda: bool(model.requests))
+        conversation.interrupt()
+        result = await task
+        assert result.status == "interrupted"
+        assert result.failure is not None
+        assert result.failure.retryable
 
 
-def test_a_killed_process_fails_its_turns_at_once_and_the_next_works(
-    model: FakeResponses, tmp_path: Path, registry: str
-) -> None:
+async def test_a_killed_process_fails_its_turns_at_once_and_the_next_works(model: FakeResponses, codex: Codex) -> None:
     model.policy = lambda _body: Silence(30)
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            turns = [asyncio.create_task(one_turn(runtime, spec(subject=str(number)))) for number in range(5)]
-            await until(lambda: len(model.requests) == 5)
-            psutil.Process(runtime.status()[0].pid).kill()
-            results = await asyncio.gather(*turns)
-            for result in results:
-                assert result.failure is not None
-                assert (result.failure.kind, result.failure.retryable) == ("process_died", True)
-            model.policy = lambda _body: Text(FINAL)
-            assert (await one_turn(runtime, spec())).status == "completed"
-
-    run(work())
+    async with codex() as runtime:
+        turns = [asyncio.create_task(one_turn(runtime, spec(subject=str(number)))) for number in range(5)]
+        await until(lambda: len(model.requests) == 5)
+        psutil.Process(runtime.status()[0].pid).kill()
+        results = await asyncio.gather(*turns)
+        for result in results:
+            assert result.failure is not None
+            assert (result.failure.kind, result.failure.retryable) == ("process_died", True)
+        model.policy = lambda _body: Text(FINAL)
+        assert (await one_turn(runtime, spec())).status == "completed"

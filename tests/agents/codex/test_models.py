@@ -15,8 +15,8 @@ from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.models.errors import RedisDown
 from chordesk.models.settings import Settings
 from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec
-from chordesk.tools.toolsets import MAX_IMAGE_BYTES, toolset_for
-from tests.agents.codex.kit import Kit, config, deadline, one_turn, run, running, spec, turn
+from chordesk.tools.toolsets import MAX_IMAGE_BYTES, TurnTools
+from tests.agents.codex.kit import Codex, Kit, config, deadline, one_turn, spec, turn
 from tests.fakes.responses import Call, FakeResponses
 from tests.tools.market.far_market import FarMarket
 
@@ -32,54 +32,41 @@ class Charts(Kit):
         return replace(await super().call(name, arguments), image=ToolImage(PIXEL, "image/png"))
 
 
-def test_roles_of_one_runtime_have_models_and_efforts_of_their_own(
-    model: FakeResponses, tmp_path: Path, registry: str
-) -> None:
-    async def work() -> None:
-        changes = {"roles_models": ("gpt-5.6-sol", "local/llm:8b"), "summary": "concise", "verbosity": "high"}
-        async with running(model, tmp_path, registry, personality="friendly", **changes) as runtime:
-            await one_turn(runtime, replace(spec(), effort="high"))
-            await one_turn(runtime, replace(spec(model="gpt-5.6-sol"), effort="max"))
-            await one_turn(runtime, spec(model="local/llm:8b"))
-        first, second, third = model.calls()
-        assert [call.body["model"] for call in (first, second, third)] == ["gpt-5.5", "gpt-5.6-sol", "local/llm:8b"]
-        assert [call.tools for call in (first, second, third)] == [["quotes_get"]] * 3
-        assert first.body["reasoning"] == {"effort": "high", "summary": "concise"}
-        assert second.body["reasoning"]["effort"] == "max"
-        assert {call.body["text"]["verbosity"] for call in (first, second, third)} == {"high"}
-
-    run(work())
+async def test_roles_of_one_runtime_have_models_and_efforts_of_their_own(model: FakeResponses, codex: Codex) -> None:
+    changes = {"roles_models": ("gpt-5.6-sol", "local/llm:8b"), "summary": "concise", "verbosity": "high"}
+    async with codex(personality="friendly", **changes) as runtime:
+        await one_turn(runtime, replace(spec(), effort="high"))
+        await one_turn(runtime, replace(spec(model="gpt-5.6-sol"), effort="max"))
+        await one_turn(runtime, spec(model="local/llm:8b"))
+    first, second, third = model.calls()
+    assert [call.body["model"] for call in (first, second, third)] == ["gpt-5.5", "gpt-5.6-sol", "local/llm:8b"]
+    assert [call.tools for call in (first, second, third)] == [["quotes_get"]] * 3
+    assert first.body["reasoning"] == {"effort": "high", "summary": "concise"}
+    assert second.body["reasoning"]["effort"] == "max"
+    assert {call.body["text"]["verbosity"] for call in (first, second, third)} == {"high"}
 
 
-def test_a_kept_thread_of_another_model_starts_afresh(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    async def work() -> None:
-        async with running(model, tmp_path, registry, roles_models=("gpt-5.6-sol",)) as runtime:
-            reasons = []
-            for name in ("gpt-5.5", "gpt-5.5", "gpt-5.6-sol"):
-                async with runtime.conversation(spec(keep=True, model=name), deadline()) as conversation:
-                    await turn(conversation)
-                    reasons.append(conversation.reason)
-        assert reasons == ["initial", "resumed", "model_changed"]
-
-    run(work())
+async def test_a_kept_thread_of_another_model_starts_afresh(model: FakeResponses, codex: Codex) -> None:
+    async with codex(roles_models=("gpt-5.6-sol",)) as runtime:
+        reasons = []
+        for name in ("gpt-5.5", "gpt-5.5", "gpt-5.6-sol"):
+            async with runtime.conversation(spec(keep=True, model=name), deadline()) as conversation:
+                await turn(conversation)
+                reasons.append(conversation.reason)
+    assert reasons == ["initial", "resumed", "model_changed"]
 
 
-def test_an_image_of_a_tool_reaches_the_model_beside_its_json(
-    model: FakeResponses, tmp_path: Path, registry: str
-) -> None:
-    async def work() -> None:
-        model.script(Call("quotes_get", '{"symbols":["ACME"]}'))
-        async with running(model, tmp_path, registry) as runtime:
-            result = await one_turn(runtime, spec(Charts()))
-        assert result.status == "completed"
-        answer = next(item for item in model.calls()[-1].body["input"] if item["type"] == "function_call_output")
-        text, image = answer["output"]
-        assert text == {"type": "input_text", "text": '{"echo":{"symbols":["ACME"]}}'}
-        assert image["type"] == "input_image"
-        kind, data = image["image_url"].split(";base64,")
-        assert (kind, base64.b64decode(data)) == ("data:image/png", PIXEL)
-
-    run(work())
+async def test_an_image_of_a_tool_reaches_the_model_beside_its_json(model: FakeResponses, codex: Codex) -> None:
+    model.script(Call("quotes_get", '{"symbols":["ACME"]}'))
+    async with codex() as runtime:
+        result = await one_turn(runtime, spec(Charts()))
+    assert result.status == "completed"
+    answer = next(item for item in model.calls()[-1].body["input"] if item["type"] == "function_call_output")
+    text, image = answer["output"]
+    assert text == {"type": "input_text", "text": '{"echo":{"symbols":["ACME"]}}'}
+    assert image["type"] == "input_image"
+    kind, data = image["image_url"].split(";base64,")
+    assert (kind, base64.b64decode(data)) == ("data:image/png", PIXEL)
 
 
 class NoArguments(BaseModel):
@@ -94,21 +81,17 @@ def chart_tools(home: Path, data: bytes) -> Toolset:
     )  # fmt: skip
     market = FarMarket()
     context = ToolContext(market, market.clock, None, Settings(home=home), "paper", None)
-    return toolset_for([chart], context, 30, lambda arguments, answer: None)
+    return TurnTools([chart], context, 30, lambda arguments, answer: None)
 
 
 @pytest.mark.parametrize("size", [len(PIXEL), MAX_IMAGE_BYTES, MAX_IMAGE_BYTES + 1])
-def test_a_tool_of_the_desk_returns_an_image_up_to_its_limit(
-    model: FakeResponses, tmp_path: Path, registry: str, size: int
+async def test_a_tool_of_the_desk_returns_an_image_up_to_its_limit(
+    model: FakeResponses, codex: Codex, tmp_path: Path, size: int
 ) -> None:
     data = PIXEL.ljust(size, b"\0")
-
-    async def work() -> None:
-        model.script(Call("quotes_get", "{}"))
-        async with running(model, tmp_path, registry) as runtime:
-            assert (await one_turn(runtime, spec(chart_tools(tmp_path, data)))).status == "completed"
-
-    run(work())
+    model.script(Call("quotes_get", "{}"))
+    async with codex() as runtime:
+        assert (await one_turn(runtime, spec(chart_tools(tmp_path, data)))).status == "completed"
     output = next(item for item in model.calls()[-1].body["input"] if item["type"] == "function_call_output")["output"]
     if size > MAX_IMAGE_BYTES:
         assert "the image is 1024.0 KB, more than 1024 KB" in str(output)
@@ -119,15 +102,14 @@ def test_a_tool_of_the_desk_returns_an_image_up_to_its_limit(
         assert base64.b64decode(image["image_url"].split(";base64,")[1]) == data
 
 
-def test_a_runtime_without_redis_runs_turns_of_threads_that_are_not_kept(model: FakeResponses, tmp_path: Path) -> None:
-    async def work() -> None:
-        runtime = CodexRuntime(config(model, tmp_path))
-        await runtime.start()
-        try:
-            assert (await one_turn(runtime, spec())).status == "completed"
-            with pytest.raises(RedisDown, match="a kept thread needs a Redis"):
-                await one_turn(runtime, spec(keep=True))
-        finally:
-            await runtime.close(5)
-
-    run(work())
+async def test_a_runtime_without_redis_runs_turns_of_threads_that_are_not_kept(
+    model: FakeResponses, tmp_path: Path
+) -> None:
+    runtime = CodexRuntime(config(model, tmp_path))
+    await runtime.start()
+    try:
+        assert (await one_turn(runtime, spec())).status == "completed"
+        with pytest.raises(RedisDown, match="a kept thread needs a Redis"):
+            await one_turn(runtime, spec(keep=True))
+    finally:
+        await runtime.close(5)

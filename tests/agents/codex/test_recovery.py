@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ import redis
 
 from chordesk.agents.pulse import reset_in
 from chordesk.agents.runtime import Opening
-from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, deadline, one_turn, run, running, spec, turn
+from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Codex, deadline, one_turn, spec, turn
 from tests.fakes.responses import Cut, Failing, FakeResponses, Status, Text
 
 
@@ -44,67 +43,51 @@ def test_a_reset_time_given_as_text(text: str, seconds: float | None) -> None:
     assert reset_in(text) == (pytest.approx(seconds) if seconds is not None else None)
 
 
-def test_retry_after_is_what_the_app_server_waited(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_retry_after_is_what_the_app_server_waited(model: FakeResponses, codex: Codex) -> None:
     """The app-server does not pass the header on; it obeys it once, and that takes as long as the header asks."""
     model.policy = lambda _body: Status(429, {"error": {"message": "slow"}}, {"Retry-After": "2"})
     limited: list[tuple[float, float | None]] = []
-
-    async def work() -> None:
-        loop = asyncio.get_running_loop()
-        async with (
-            running(model, tmp_path, registry) as runtime,
-            runtime.conversation(spec(), deadline()) as conversation,
-        ):
-            began = loop.time()
-            result = await conversation.turn(
-                "?", SCHEMA, METADATA, on_limited=lambda reset: limited.append((loop.time() - began, reset))
-            )
-        assert result.failure is not None
-        assert result.failure.kind == "rate_limited"
-        assert result.failure.reset_seconds == pytest.approx(2, abs=0.5)
-
-    run(work())
+    loop = asyncio.get_running_loop()
+    async with (
+        codex() as runtime,
+        runtime.conversation(spec(), deadline()) as conversation,
+    ):
+        began = loop.time()
+        result = await conversation.turn(
+            "?", SCHEMA, METADATA, on_limited=lambda reset: limited.append((loop.time() - began, reset))
+        )
+    assert result.failure is not None
+    assert result.failure.kind == "rate_limited"
+    assert result.failure.reset_seconds == pytest.approx(2, abs=0.5)
     ((after, reset),) = limited
     assert after < 1, "the first refusal is reported at once"
     assert reset is None
 
 
-def test_a_429_without_retry_after_has_no_reset_time(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_a_429_without_retry_after_has_no_reset_time(model: FakeResponses, codex: Codex) -> None:
     model.policy = lambda _body: Status(429, {"error": {"message": "slow"}})
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            result = await one_turn(runtime, spec())
-        assert result.failure is not None
-        assert (result.failure.kind, result.failure.reset_seconds) == ("rate_limited", None)
-
-    run(work())
+    async with codex() as runtime:
+        result = await one_turn(runtime, spec())
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.reset_seconds) == ("rate_limited", None)
 
 
-def test_a_limit_inside_a_stream_names_its_reset_time(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_a_limit_inside_a_stream_names_its_reset_time(model: FakeResponses, codex: Codex) -> None:
     model.policy = lambda _body: Failing("rate_limit_exceeded", "Please try again in 1.5s.")
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            result = await one_turn(runtime, spec())
-        assert result.failure is not None
-        assert (result.failure.kind, result.failure.reset_seconds) == ("rate_limited", 1.5)
-
-    run(work())
+    async with codex() as runtime:
+        result = await one_turn(runtime, spec())
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.reset_seconds) == ("rate_limited", 1.5)
 
 
-def test_waiting_out_a_long_limit_is_no_silence(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_waiting_out_a_long_limit_is_no_silence(model: FakeResponses, codex: Codex) -> None:
     model.policy = lambda _body: Status(429, {"error": {"message": "slow"}}, {"Retry-After": "60"})
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, first_token_seconds=4.0) as runtime:
-            result = await one_turn(runtime, spec())
-        assert result.failure is not None
-        assert result.failure.kind == "rate_limited"
-        assert result.failure.reset_seconds is not None
-        assert result.failure.reset_seconds >= 1.4
-
-    run(work())
+    async with codex(first_token_seconds=4.0) as runtime:
+        result = await one_turn(runtime, spec())
+    assert result.failure is not None
+    assert result.failure.kind == "rate_limited"
+    assert result.failure.reset_seconds is not None
+    assert result.failure.reset_seconds >= 1.4
 
 
 def asked(model: FakeResponses) -> list[str]:
@@ -121,8 +104,8 @@ def asked(model: FakeResponses) -> list[str]:
         ("fresh", "retry", ["three"]),
     ],
 )
-def test_the_next_attempt_opens_a_kept_thread_as_its_policy_asks(
-    model: FakeResponses, tmp_path: Path, registry: str, opening: Opening, reason: str, remembered: list[str]
+async def test_the_next_attempt_opens_a_kept_thread_as_its_policy_asks(
+    model: FakeResponses, codex: Codex, opening: Opening, reason: str, remembered: list[str]
 ) -> None:
     kept = spec(keep=True)
 
@@ -131,50 +114,37 @@ def test_the_next_attempt_opens_a_kept_thread_as_its_policy_asks(
             result = await conversation.turn(text, SCHEMA, METADATA)
             return conversation.reason, conversation.thread_id, result.status
 
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            _, first, _ = await ask_once(runtime, "one")
-            model.script(*[Cut()] * 4)
-            assert (await ask_once(runtime, "two"))[2] == "failed"
-            model._replies.clear()
-            why, thread, status = await ask_once(runtime, "three", opening)
-            assert (why, status) == (reason, "completed")
-            assert asked(model) == remembered
-            assert (thread == first) is (opening == "same")
-            why, later, _ = await ask_once(runtime, "four")
-            assert (why, later) == ("resumed", thread), "the new thread has taken the old one's place"
-
-    run(work())
+    async with codex() as runtime:
+        _, first, _ = await ask_once(runtime, "one")
+        model.script(*[Cut()] * 4)
+        assert (await ask_once(runtime, "two"))[2] == "failed"
+        model._replies.clear()
+        why, thread, status = await ask_once(runtime, "three", opening)
+        assert (why, status) == (reason, "completed")
+        assert asked(model) == remembered
+        assert (thread == first) is (opening == "same")
+        why, later, _ = await ask_once(runtime, "four")
+        assert (why, later) == ("resumed", thread), "the new thread has taken the old one's place"
 
 
-def test_a_fork_is_as_old_as_its_thread(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_a_fork_is_as_old_as_its_thread(codex: Codex) -> None:
     """Else a thread that is forked often would never grow too old."""
     kept = replace(spec(keep=True), opening="fork")
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, max_thread_turns=3) as runtime:
-            reasons = []
-            for _ in range(4):
-                async with runtime.conversation(kept, deadline()) as conversation:
-                    await turn(conversation)
-                    reasons.append(conversation.reason)
-        assert reasons == ["retry", "forked:retry", "forked:retry", "rollover:turns"]
-
-    run(work())
+    async with codex(max_thread_turns=3) as runtime:
+        reasons = []
+        for _ in range(4):
+            async with runtime.conversation(kept, deadline()) as conversation:
+                await turn(conversation)
+                reasons.append(conversation.reason)
+    assert reasons == ["retry", "forked:retry", "forked:retry", "rollover:turns"]
 
 
-def test_a_thread_asked_for_while_it_is_being_unloaded_goes_on(
-    model: FakeResponses, tmp_path: Path, registry: str
-) -> None:
+async def test_a_thread_asked_for_while_it_is_being_unloaded_goes_on(codex: Codex) -> None:
     """Its resume may be answered before the unloading takes effect: then the turn finds no thread."""
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            for number in range(30):
-                kept = spec(keep=True, subject=f"S{number}")
-                first = await one_turn(runtime, kept)
-                second = await one_turn(runtime, kept)
-                assert second.failure is None
-                assert second.thread_id == first.thread_id
-
-    run(work())
+    async with codex() as runtime:
+        for number in range(30):
+            kept = spec(keep=True, subject=f"S{number}")
+            first = await one_turn(runtime, kept)
+            second = await one_turn(runtime, kept)
+            assert second.failure is None
+            assert second.thread_id == first.thread_id

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chordesk.agents.roles import ROLES
 from chordesk.tools.registry import ToolAnswer, ToolSpec, failed
-from tests.agents.codex.kit import one_turn, run, running, spec
+from tests.agents.codex.kit import Codex, one_turn, spec
 from tests.fakes.responses import FakeResponses
 
 
@@ -29,18 +28,14 @@ class Offered:
 
 
 @pytest.mark.parametrize("role", sorted(ROLES))
-def test_a_roles_tools_on_the_wire(model: FakeResponses, tmp_path: Path, registry: str, role: str) -> None:
+async def test_a_roles_tools_on_the_wire(model: FakeResponses, codex: Codex, role: str) -> None:
     offered = Offered(role)
     wanted = replace(spec(keep=ROLES[role].keeps_thread), role=role, tools=offered)
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            await one_turn(runtime, wanted)
-        (seen,) = model.calls()
-        assert seen.tools == [tool.name for tool in offered.tools]
-        assert "orders_submit" not in seen.tools
-        for sent, tool in zip(seen.body["tools"], offered.specs(), strict=True):
-            assert sent["description"] == tool.description
-            assert set(sent["parameters"].get("properties", {})) == set(tool.input_schema.get("properties", {}))
-
-    run(work())
+    async with codex() as runtime:
+        await one_turn(runtime, wanted)
+    (seen,) = model.calls()
+    assert seen.tools == [tool.name for tool in offered.tools]
+    assert "orders_submit" not in seen.tools
+    for sent, tool in zip(seen.body["tools"], offered.specs(), strict=True):
+        assert sent["description"] == tool.description
+        assert set(sent["parameters"].get("properties", {})) == set(tool.input_schema.get("properties", {}))

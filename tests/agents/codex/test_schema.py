@@ -13,7 +13,7 @@ import pytest
 from chordesk.agents.codex.protocol import DECLINED, KINDS, ApprovalRouter, answer_to, read_request
 from chordesk.agents.codex.servers import DELTAS, OPT_OUT
 from chordesk.agents.runtime import ApprovalDecision
-from tests.agents.codex.kit import ignore, run, until
+from tests.agents.codex.kit import ignore, until
 from tests.golden import schema, wire
 from tests.golden.record import stream_of
 from tests.golden.scenes import SCENES
@@ -90,7 +90,7 @@ def test_a_refusal_fits_the_schema(method: str, definitions: dict[str, Any]) -> 
     assert _problems(definitions, ANSWERS[method], {"unknown": 1}) != []
 
 
-def test_approvals_of_one_item_are_distinguished_by_their_ids(definitions: dict[str, Any]) -> None:
+async def test_approvals_of_one_item_are_distinguished_by_their_ids(definitions: dict[str, Any]) -> None:
     """Two commands within one, each with an id of its own: both are asked at once and get their own answers. The same
     one again joins the question that is open."""
     method = "item/commandExecution/requestApproval"
@@ -102,20 +102,16 @@ def test_approvals_of_one_item_are_distinguished_by_their_ids(definitions: dict[
             assert _problems(definitions, ANSWERS[method], answer) == []
     assert read_request(method, first, None).key == first["approvalId"]
     assert read_request(method, {**first, "approvalId": None}, None).key == ("id-1", "id-2", "call-1")
-
-    async def work() -> None:
-        person = Slowly()
-        router = ApprovalRouter(SCOPE, frozenset({KINDS[method]}), person, ignore)
-        asking = [asyncio.create_task(router.route(method, params, None, 30)) for params in (first, second, first)]
-        await until(lambda: len(person.asked) == 2)
-        person.answers["rm notes.txt"].set_result(ApprovalDecision(approved=False))
-        person.answers["touch notes.txt"].set_result(ApprovalDecision(approved=True))
-        assert await asyncio.gather(*asking) == [
-            {"decision": "accept"}, {"decision": "decline"}, {"decision": "accept"},
-        ]  # fmt: skip
-        assert len(person.asked) == 2
-
-    run(work())
+    person = Slowly()
+    router = ApprovalRouter(SCOPE, frozenset({KINDS[method]}), person, ignore)
+    asking = [asyncio.create_task(router.route(method, params, None, 30)) for params in (first, second, first)]
+    await until(lambda: len(person.asked) == 2)
+    person.answers["rm notes.txt"].set_result(ApprovalDecision(approved=False))
+    person.answers["touch notes.txt"].set_result(ApprovalDecision(approved=True))
+    assert await asyncio.gather(*asking) == [
+        {"decision": "accept"}, {"decision": "decline"}, {"decision": "accept"},
+    ]  # fmt: skip
+    assert len(person.asked) == 2
 
 
 class Slowly(Person):

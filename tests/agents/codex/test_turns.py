@@ -13,8 +13,7 @@ import structlog
 
 from chordesk.models.answers import Usage
 from chordesk.models.errors import RpcError
-from chordesk.tools.toolsets import Timed
-from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, run, running, spec, turn
+from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Codex, Kit, deadline, one_turn, run, running, spec, turn
 from tests.fakes.responses import (
     Call,
     Cut,
@@ -31,71 +30,58 @@ from tests.fakes.responses import (
 QUIET = 3.0  # seconds of silence after which a turn is given up: what an app-server needs on a busy machine
 
 
-def test_a_turn_answers_with_its_usage_and_carries_its_metadata(
-    model: FakeResponses, tmp_path: Path, registry: str
-) -> None:
-    async def work() -> None:
-        started: list[str] = []
-        async with (
-            running(model, tmp_path, registry) as runtime,
-            runtime.conversation(spec(), deadline()) as conversation,
-        ):
-            result = await conversation.turn("What of ACME?", SCHEMA, METADATA, started.append)
-            assert conversation.reason == "initial"
-        assert (result.status, result.text, result.failure, result.refusal) == ("completed", FINAL, None, None)
-        assert result.usage == Usage(input_tokens=100, output_tokens=20, total_tokens=120)
-        assert started == [result.turn_id]
-        (seen,) = model.calls()
-        assert seen.metadata.items() >= METADATA.items()
-        assert seen.metadata["thread_id"] == result.thread_id
-        assert seen.body["text"]["format"]["schema"] == SCHEMA
-        texts = [(item["role"], item["content"][0]["text"]) for item in seen.body["input"]]
-        assert texts == [("developer", "Role: quick\nBe brief."), ("user", "What of ACME?")]
-
-    run(work())
+async def test_a_turn_answers_with_its_usage_and_carries_its_metadata(model: FakeResponses, codex: Codex) -> None:
+    started: list[str] = []
+    async with (
+        codex() as runtime,
+        runtime.conversation(spec(), deadline()) as conversation,
+    ):
+        result = await conversation.turn("What of ACME?", SCHEMA, METADATA, started.append)
+        assert conversation.reason == "initial"
+    assert (result.status, result.text, result.failure, result.refusal) == ("completed", FINAL, None, None)
+    assert result.usage == Usage(input_tokens=100, output_tokens=20, total_tokens=120)
+    assert started == [result.turn_id]
+    (seen,) = model.calls()
+    assert seen.metadata.items() >= METADATA.items()
+    assert seen.metadata["thread_id"] == result.thread_id
+    assert seen.body["text"]["format"]["schema"] == SCHEMA
+    texts = [(item["role"], item["content"][0]["text"]) for item in seen.body["input"]]
+    assert texts == [("developer", "Role: quick\nBe brief."), ("user", "What of ACME?")]
 
 
-def test_tools_round_trip(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_tools_round_trip(model: FakeResponses, codex: Codex) -> None:
     """The model sees the toolset's names and no other, its call reaches the toolset, the answer reaches the model."""
     kit = Kit(quotes_get=_quotes, news_list=_quotes, portfolio_get=_quotes)
     model.policy = tool_then_final("news_list", '{"symbols":["ACME","IBM"]}', FINAL)
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            result = await one_turn(runtime, spec(kit))
-        assert result.text == FINAL
-        assert result.usage.total_tokens == 240
-        assert kit.calls == [("news_list", {"symbols": ["ACME", "IBM"]})]
-        first, second = model.calls()
-        assert first.tools == second.tools == ["quotes_get", "news_list", "portfolio_get"]
-        assert first.body["tools"][0]["parameters"]["properties"]["symbols"]["items"] == {"type": "string"}
-        assert json.loads(second.body["input"][-1]["output"]) == {"price": 1.25}
-        assert second.metadata.items() >= METADATA.items()
-
-    run(work())
+    async with codex() as runtime:
+        result = await one_turn(runtime, spec(kit))
+    assert result.text == FINAL
+    assert result.usage.total_tokens == 240
+    assert kit.calls == [("news_list", {"symbols": ["ACME", "IBM"]})]
+    first, second = model.calls()
+    assert first.tools == second.tools == ["quotes_get", "news_list", "portfolio_get"]
+    assert first.body["tools"][0]["parameters"]["properties"]["symbols"]["items"] == {"type": "string"}
+    assert json.loads(second.body["input"][-1]["output"]) == {"price": 1.25}
+    assert second.metadata.items() >= METADATA.items()
 
 
 async def _quotes(_arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"price": 1.25}
 
 
-def test_a_large_tool_answer_arrives_whole(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_a_large_tool_answer_arrives_whole(model: FakeResponses, codex: Codex) -> None:
     async def big(_arguments: Mapping[str, Any]) -> dict[str, Any]:
         return {"rows": [{"symbol": f"S{number}", "value": number * 1.5} for number in range(4000)]}
 
     model.policy = tool_then_final("", '{"symbols":[]}', FINAL)
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            await one_turn(runtime, spec(Kit(big=big)))
-        output = model.requests[-1].body["input"][-1]["output"]
-        assert len(output) > 100_000
-        assert len(json.loads(output)["rows"]) == 4000
-
-    run(work())
+    async with codex() as runtime:
+        await one_turn(runtime, spec(Kit(big=big)))
+    output = model.requests[-1].body["input"][-1]["output"]
+    assert len(output) > 100_000
+    assert len(json.loads(output)["rows"]) == 4000
 
 
-def test_tool_trouble_is_an_answer_and_the_turn_goes_on(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_tool_trouble_is_an_answer_and_the_turn_goes_on(model: FakeResponses, codex: Codex) -> None:
     """A hallucinated name, broken arguments, a tool that raises and one that hangs."""
 
     async def raising(_arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,23 +96,17 @@ def test_tool_trouble_is_an_answer_and_the_turn_goes_on(model: FakeResponses, tm
     )
     model.script(Text(FINAL))
     kit = Kit(raising=raising, hanging=hanging)
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            result = await one_turn(runtime, spec(Timed(kit, 0.3)))
-        assert result.text == FINAL
-        outputs = [seen.body["input"][-1]["output"] for seen in model.calls()[1:]]
-        assert outputs[0] == "unsupported call: orders_submit"
-        assert "failed to parse function arguments" in outputs[1]
-        assert json.loads(outputs[2]) == {"error": "raising failed: the feed is broken", "success": False}
-        assert json.loads(outputs[3]) == {
-            "error": "hanging did not answer within 0.3 s: ask for fewer symbols, or ask again",
-            "success": False,
-        }
-        assert json.loads(outputs[4]) == {"error": "the arguments of raising are not a JSON object", "success": False}
-        assert [name for name, _ in kit.calls] == ["raising", "hanging"]
-
-    run(work())
+    kit.seconds = 0.3
+    async with codex() as runtime:
+        result = await one_turn(runtime, spec(kit))
+    assert result.text == FINAL
+    outputs = [seen.body["input"][-1]["output"] for seen in model.calls()[1:]]
+    assert outputs[0] == "unsupported call: orders_submit"
+    assert "failed to parse function arguments" in outputs[1]
+    assert json.loads(outputs[2]) == {"error": "raising failed: the feed is broken", "success": False}
+    assert json.loads(outputs[3]) == {"error": "hanging did not answer", "success": False}
+    assert json.loads(outputs[4]) == {"error": "the arguments of raising are not a JSON object", "success": False}
+    assert [name for name, _ in kit.calls] == ["raising", "hanging"]
 
 
 OVERLOADED = {"error": {"code": "server_is_overloaded", "message": "busy"}}
@@ -153,43 +133,30 @@ LIMIT = {"error": {"type": "usage_limit_reached", "message": "limit", "plan_type
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_provider_faults(
-    model: FakeResponses, tmp_path: Path, registry: str, reply: Reply, kind: str, retryable: bool
-) -> None:
+async def test_provider_faults(model: FakeResponses, codex: Codex, reply: Reply, kind: str, retryable: bool) -> None:
     model.policy = lambda _body: reply
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            result = await one_turn(runtime, spec())
-            assert result.status == "failed"
-            assert result.failure is not None
-            assert (result.failure.kind, result.failure.retryable) == (kind, retryable)
-            assert result.failure.message
-            model.policy = lambda _body: Text(FINAL)
-            assert (await one_turn(runtime, spec())).status == "completed"
-
-    run(work())
-
-
-def test_a_provider_that_is_not_there(tmp_path: Path, registry: str) -> None:
-    async def work() -> None:
-        async with running("http://127.0.0.1:9/v1", tmp_path, registry) as runtime:
-            result = await one_turn(runtime, spec())
+    async with codex() as runtime:
+        result = await one_turn(runtime, spec())
+        assert result.status == "failed"
         assert result.failure is not None
-        assert (result.failure.kind, result.failure.retryable) == ("unreachable", True)
+        assert (result.failure.kind, result.failure.retryable) == (kind, retryable)
+        assert result.failure.message
+        model.policy = lambda _body: Text(FINAL)
+        assert (await one_turn(runtime, spec())).status == "completed"
 
-    run(work())
+
+async def test_a_provider_that_is_not_there(tmp_path: Path, registry: str) -> None:
+    async with running("http://127.0.0.1:9/v1", tmp_path, registry) as runtime:
+        result = await one_turn(runtime, spec())
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.retryable) == ("unreachable", True)
 
 
-def test_a_fault_that_passes_is_not_seen(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_a_fault_that_passes_is_not_seen(model: FakeResponses, codex: Codex) -> None:
     model.script(Status(500), Text(FINAL))
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            result = await one_turn(runtime, spec())
-        assert (result.status, result.failure) == ("completed", None)
-
-    run(work())
+    async with codex() as runtime:
+        result = await one_turn(runtime, spec())
+    assert (result.status, result.failure) == ("completed", None)
 
 
 @pytest.mark.parametrize(
@@ -201,37 +168,29 @@ def test_a_fault_that_passes_is_not_seen(model: FakeResponses, tmp_path: Path, r
         (Failing("cyber_policy", "blocked by policy"), "failed", "blocked by policy"),
     ],
 )
-def test_refusals(model: FakeResponses, tmp_path: Path, registry: str, reply: Reply, status: str, phrase: str) -> None:
+async def test_refusals(model: FakeResponses, codex: Codex, reply: Reply, status: str, phrase: str) -> None:
     """The app-server drops a refusal part: a turn that ends without a message is one."""
     model.policy = lambda _body: reply
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            result = await one_turn(runtime, spec())
-        assert (result.status, result.failure) == (status, None)
-        assert result.refusal is not None
-        assert phrase in result.refusal
-
-    run(work())
+    async with codex() as runtime:
+        result = await one_turn(runtime, spec())
+    assert (result.status, result.failure) == (status, None)
+    assert result.refusal is not None
+    assert phrase in result.refusal
 
 
-def test_a_refusal_after_a_tool_call_is_one(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_a_refusal_after_a_tool_call_is_one(model: FakeResponses, codex: Codex) -> None:
     model.script(Call("quotes_get"), Refusal("no"))
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            result = await one_turn(runtime, spec())
-        assert result.refusal is not None
-
-    run(work())
+    async with codex() as runtime:
+        result = await one_turn(runtime, spec())
+    assert result.refusal is not None
 
 
-def test_an_invalid_figure_is_missing_and_ends_no_turn(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+def test_an_invalid_figure_is_missing_and_ends_no_turn(model: FakeResponses, codex: Codex) -> None:
     odd = {"input_tokens": -5, "output_tokens": 7, "total_tokens": -1}
     model.script(Call("quotes_get", usage=odd), Text(FINAL))
 
     async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
+        async with codex() as runtime:
             result = await one_turn(runtime, spec())
         assert (result.status, result.text) == ("completed", FINAL)
         # The second call's 100 would pass for the input of both.
@@ -249,38 +208,31 @@ def test_an_invalid_figure_is_missing_and_ends_no_turn(model: FakeResponses, tmp
     "replies",
     [[Text(FINAL, usage=None)], [Call("quotes_get", usage=None), Text(FINAL)], [Call("quotes_get"), Text(FINAL, None)]],
 )
-def test_a_call_without_figures_leaves_the_turn_without_them(
-    model: FakeResponses, tmp_path: Path, registry: str, replies: list[Reply]
+async def test_a_call_without_figures_leaves_the_turn_without_them(
+    model: FakeResponses, codex: Codex, replies: list[Reply]
 ) -> None:
     model.script(*replies)
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            result = await one_turn(runtime, spec())
-        assert (result.status, result.text) == ("completed", FINAL)
-        assert result.usage == Usage.unknown()
-
-    run(work())
+    async with codex() as runtime:
+        result = await one_turn(runtime, spec())
+    assert (result.status, result.text) == ("completed", FINAL)
+    assert result.usage == Usage.unknown()
 
 
-def test_two_turns_in_one_conversation_share_the_thread(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    async def work() -> None:
-        async with (
-            running(model, tmp_path, registry) as runtime,
-            runtime.conversation(spec(), deadline()) as conversation,
-        ):
-            first, second = await asyncio.gather(turn(conversation, "one"), turn(conversation, "two"))
-            assert first.thread_id == second.thread_id
-            assert first.turn_id != second.turn_id
-            assert first.usage == second.usage
-            last = [item["content"][0]["text"] for item in model.requests[-1].body["input"]]
-            assert last[-1] == "two"
-            assert "one" in last
-
-    run(work())
+async def test_two_turns_in_one_conversation_share_the_thread(model: FakeResponses, codex: Codex) -> None:
+    async with (
+        codex() as runtime,
+        runtime.conversation(spec(), deadline()) as conversation,
+    ):
+        first, second = await asyncio.gather(turn(conversation, "one"), turn(conversation, "two"))
+        assert first.thread_id == second.thread_id
+        assert first.turn_id != second.turn_id
+        assert first.usage == second.usage
+        last = [item["content"][0]["text"] for item in model.requests[-1].body["input"]]
+        assert last[-1] == "two"
+        assert "one" in last
 
 
-def test_sixty_four_turns_at_once(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+def test_sixty_four_turns_at_once(model: FakeResponses, codex: Codex) -> None:
     """Each waits in its tool for all others: one that had to wait for another's end would never come."""
     model.policy = tool_then_final("", '{"symbols":["ACME"]}', FINAL)
 
@@ -291,7 +243,7 @@ def test_sixty_four_turns_at_once(model: FakeResponses, tmp_path: Path, registry
             await together.wait()
             return {}
 
-        async with running(model, tmp_path, registry) as runtime:
+        async with codex() as runtime:
             turns = (one_turn(runtime, spec(Kit(meet=meet), subject=str(number))) for number in range(64))
             results = await asyncio.gather(*turns)
             assert [result.status for result in results] == ["completed"] * 64
@@ -300,13 +252,10 @@ def test_sixty_four_turns_at_once(model: FakeResponses, tmp_path: Path, registry
     run(work())
 
 
-def test_a_method_the_binary_does_not_have(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    async def work() -> None:
-        async with (
-            running(model, tmp_path, registry) as runtime,
-            runtime.conversation(spec(), deadline()) as conversation,
-        ):
-            with pytest.raises(RpcError, match="no/such/method failed with -32600"):
-                await conversation._server.client.request("no/such/method", {})
-
-    run(work())
+async def test_a_method_the_binary_does_not_have(codex: Codex) -> None:
+    async with (
+        codex() as runtime,
+        runtime.conversation(spec(), deadline()) as conversation,
+    ):
+        with pytest.raises(RpcError, match="no/such/method failed with -32600"):
+            await conversation._server.client.request("no/such/method", {})

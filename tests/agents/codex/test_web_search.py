@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from chordesk.agents.runner import toolset_hash
 from chordesk.agents.runtime import TurnResult
 from chordesk.models.events import EventType
-from tests.agents.codex.kit import FINAL, one_turn, run, running, spec
+from tests.agents.codex.kit import FINAL, Codex, one_turn, spec
 from tests.fakes.responses import FakeResponses, Searched, Seen
 from tests.golden.stage import Collected
 
@@ -27,19 +26,15 @@ def offered(seen: Seen) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_the_search_is_offered_to_its_role_alone_in_a_process_of_both(
-    model: FakeResponses, tmp_path: Path, registry: str, keep: bool
+async def test_the_search_is_offered_to_its_role_alone_in_a_process_of_both(
+    model: FakeResponses, codex: Codex, keep: bool
 ) -> None:
     roles = (("research", ("sec.gov", "nasdaq.com")), ("risk", None), ("chart", ()), ("quick", None))
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, kept_processes=1) as runtime:
-            for role, hosts in roles:
-                wanted = replace(spec(keep=keep), role=role, web_search=hosts)
-                assert (await one_turn(runtime, wanted)).status == "completed"
-            assert len(runtime.status()) == 1
-
-    run(work())
+    async with codex(kept_processes=1) as runtime:
+        for role, hosts in roles:
+            wanted = replace(spec(keep=keep), role=role, web_search=hosts)
+            assert (await one_turn(runtime, wanted)).status == "completed"
+        assert len(runtime.status()) == 1
     research, risk, chart, quick = (offered(seen) for seen in model.calls())
     assert [tool["type"] for tool in (*research, *chart)] == ["web_search", "web_search"]
     assert research[0]["filters"] == {"allowed_domains": ["sec.gov", "nasdaq.com"]}
@@ -48,35 +43,27 @@ def test_the_search_is_offered_to_its_role_alone_in_a_process_of_both(
     assert (risk, quick) == ([], [])
 
 
-def test_a_kept_thread_goes_on_with_its_search_and_starts_afresh_when_that_changes(
-    model: FakeResponses, tmp_path: Path, registry: str
+async def test_a_kept_thread_goes_on_with_its_search_and_starts_afresh_when_that_changes(
+    model: FakeResponses, codex: Codex
 ) -> None:
     reasons: list[str] = []
     steps: Sequence[tuple[str, ...] | None] = (None, ("sec.gov",), ("sec.gov",), ("nasdaq.com",), None)
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            for hosts in steps:
-                wanted = replace(spec(keep=True), web_search=hosts, toolset_hash=toolset_hash([], web_search=hosts))
-                async with runtime.conversation(wanted, 1e9) as conversation:
-                    reasons.append(conversation.reason)
-                    await conversation.turn("And now?", {"type": "object"}, {})
-
-    run(work())
+    async with codex() as runtime:
+        for hosts in steps:
+            wanted = replace(spec(keep=True), web_search=hosts, toolset_hash=toolset_hash([], web_search=hosts))
+            async with runtime.conversation(wanted, 1e9) as conversation:
+                reasons.append(conversation.reason)
+                await conversation.turn("And now?", {"type": "object"}, {})
     assert reasons == ["initial", "toolset_changed", "resumed", "toolset_changed", "toolset_changed"]
     domains = [[tool["filters"]["allowed_domains"] for tool in offered(seen)] for seen in model.calls()]
     assert domains == [[], [["sec.gov"]], [["sec.gov"]], [["nasdaq.com"]], []]
 
 
-def test_each_query_and_each_page_opened_is_on_record(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_each_query_and_each_page_opened_is_on_record(model: FakeResponses, codex: Codex) -> None:
     model.script(Searched((SEARCH, OPEN, FIND), FINAL))
     collected, results = Collected(), list[TurnResult]()
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, observer=collected) as runtime:
-            results.append(await one_turn(runtime, replace(spec(), web_search=("sec.gov",))))
-
-    run(work())
+    async with codex(observer=collected) as runtime:
+        results.append(await one_turn(runtime, replace(spec(), web_search=("sec.gov",))))
     (result,) = results
     assert (result.status, result.text) == ("completed", FINAL)
     assert [(one.action, one.queries, one.url) for one in result.searches] == [

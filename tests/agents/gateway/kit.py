@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.agents.gateway.facts import ServerFacts
-from chordesk.agents.runtime import ConversationSpec
-from tests.agents.codex.kit import Kit, running, spec
-from tests.fakes.local_server import LocalServer
+from chordesk.agents.runtime import ConversationSpec, TurnResult
+from tests.agents.codex.kit import Kit, deadline, run, running, spec, turn
+from tests.fakes.local_server import LocalServer, Reply
 from tests.fakes.responses import FakeResponses
 
 
@@ -51,3 +51,30 @@ async def endpoint(
 
 def asks(model: str = "small", tools: Kit | None = None, **changes: Any) -> ConversationSpec:
     return spec(tools, model=model, **changes)
+
+
+class NoTools(Kit):
+    def __init__(self) -> None:
+        super().__init__()
+        self.functions = {}
+
+
+def asked(
+    server: LocalServer, home: Path, registry: str, *replies: Reply, tools: Kit | None = None, **facts: Any
+) -> TurnResult:
+    """The end of one turn on a server that replies so."""
+    found: list[TurnResult] = []
+    server.script(*replies)
+
+    async def work() -> None:
+        async with (
+            local(server, home, registry, facts=facts) as runtime,
+            runtime.conversation(asks(tools=tools), deadline()) as conversation,
+        ):
+            found.append(await turn(conversation))
+
+    run(work())
+    return found[0]
+
+
+Asked = Callable[..., TurnResult]

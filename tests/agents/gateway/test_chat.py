@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from chordesk.agents.runtime import TurnResult
 from chordesk.models.answers import Usage
 from chordesk.tools.registry import ToolAnswer, ToolImage
-from tests.agents.codex.kit import FINAL, SCHEMA, Kit, deadline, run, turn
-from tests.agents.gateway.kit import asks, local
+from tests.agents.codex.kit import FINAL, SCHEMA, Kit
+from tests.agents.gateway import kit
+from tests.agents.gateway.kit import Asked, NoTools
 from tests.fakes.local_server import Abilities, Call, LocalServer, Pace, Reply, Says
 
 ANSWER = Says(FINAL)
@@ -26,32 +26,8 @@ QUOTES = Call("quotes_get", '{"symbols":["ACME"]}')
 SCHEMA_ASKED = {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEMA, "strict": True}}
 
 
-class NoTools(Kit):
-    def __init__(self) -> None:
-        super().__init__()
-        self.functions = {}
-
-
-def asked(
-    server: LocalServer, home: Path, registry: str, *replies: Reply, tools: Kit | None = None, **facts: Any
-) -> TurnResult:
-    """The end of one turn on a server that replies so."""
-    found: list[TurnResult] = []
-    server.script(*replies)
-
-    async def work() -> None:
-        async with (
-            local(server, home, registry, facts=facts) as runtime,
-            runtime.conversation(asks(tools=tools), deadline()) as conversation,
-        ):
-            found.append(await turn(conversation))
-
-    run(work())
-    return found[0]
-
-
-def test_a_turn_without_tools_asks_for_the_schema_at_once(server: LocalServer, tmp_path: Path, registry: str) -> None:
-    result = asked(server, tmp_path, registry, ANSWER, tools=NoTools())
+def test_a_turn_without_tools_asks_for_the_schema_at_once(server: LocalServer, asked: Asked) -> None:
+    result = asked(ANSWER, tools=NoTools())
     assert (result.status, result.text, result.failure, result.cut) == ("completed", FINAL, None, False)
     assert result.way == "chat completions; answer by json_schema; tools by native"
     (seen,) = server.chats()
@@ -70,14 +46,10 @@ def test_a_turn_without_tools_asks_for_the_schema_at_once(server: LocalServer, t
     )
 
 
-def test_tools_are_called_and_an_answer_that_fits_is_asked_for_once(
-    server: LocalServer, tmp_path: Path, registry: str
-) -> None:
-    kit = Kit()
-    result = asked(
-        server, tmp_path, registry, Says(calls=(QUOTES,)), Says(f"So it is:\n```json\n{FINAL}\n```"), tools=kit
-    )
-    assert (result.text, kit.calls) == (FINAL, [("quotes_get", {"symbols": ["ACME"]})])
+def test_tools_are_called_and_an_answer_that_fits_is_asked_for_once(server: LocalServer, asked: Asked) -> None:
+    tools = Kit()
+    result = asked(Says(calls=(QUOTES,)), Says(f"So it is:\n```json\n{FINAL}\n```"), tools=tools)
+    assert (result.text, tools.calls) == (FINAL, [("quotes_get", {"symbols": ["ACME"]})])
     assert str(result.way).endswith("; the answer was taken out of a text")
     first, second = server.chats()
     assert [tool["function"]["name"] for tool in first.body["tools"]] == ["quotes_get"]
@@ -89,10 +61,8 @@ def test_tools_are_called_and_an_answer_that_fits_is_asked_for_once(
     assert second.body["messages"][:2] == first.body["messages"]
 
 
-def test_a_text_that_does_not_fit_is_asked_for_again_with_the_same_beginning(
-    server: LocalServer, tmp_path: Path, registry: str
-) -> None:
-    result = asked(server, tmp_path, registry, Says("It is fine, I think."), ANSWER)
+def test_a_text_that_does_not_fit_is_asked_for_again_with_the_same_beginning(server: LocalServer, asked: Asked) -> None:
+    result = asked(Says("It is fine, I think."), ANSWER)
     assert (result.status, result.text) == ("completed", FINAL)
     assert result.way is not None
     assert result.way.endswith("; asked again for the schema")
@@ -105,10 +75,10 @@ def test_a_text_that_does_not_fit_is_asked_for_again_with_the_same_beginning(
 
 @pytest.mark.parametrize(("reply", "left"), [(Says("word ", end="endless", bounded=False), 1), (Says("x " * 200), 0)])
 def test_a_prose_without_end_is_asked_for_again_in_time(
-    reply: Says, left: int, server: LocalServer, tmp_path: Path, registry: str
+    reply: Says, left: int, server: LocalServer, asked: Asked
 ) -> None:
     """The server is stopped long before its answer is as long as it may be, and the schema is asked for."""
-    result = asked(server, tmp_path, registry, reply, ANSWER)
+    result = asked(reply, ANSWER)
     assert (result.status, result.text, result.cut) == ("completed", FINAL, False)
     assert (len(server.chats()), server.left) == (2, left)
     assert (result.usage == Usage.unknown()) is bool(left)
@@ -116,30 +86,28 @@ def test_a_prose_without_end_is_asked_for_again_in_time(
 
 
 def test_a_prose_that_was_cut_off_is_asked_for_again_and_half_an_answer_by_bounds(
-    server: LocalServer, tmp_path: Path, registry: str
+    server: LocalServer, asked: Asked
 ) -> None:
-    result = asked(server, tmp_path, registry, Says("It is", finish="length"), ANSWER)
+    result = asked(Says("It is", finish="length"), ANSWER)
     assert (result.text, result.cut, len(server.chats())) == (FINAL, False, 2)
     half = Says('{"ok":tr', finish="length")
-    result = asked(server, tmp_path, registry, half, ANSWER)
+    result = asked(half, ANSWER)
     assert (result.text, result.cut, len(server.chats())) == (FINAL, False, 4)
     # Where no schema is kept to, its reader goes on with it.
-    result = asked(server, tmp_path, registry, half, ANSWER, schema_way="json_object")
+    result = asked(half, ANSWER, schema_way="json_object")
     assert (result.text, result.cut, len(server.chats())) == ('{"ok":tr', True, 5)
 
 
-def test_where_tools_and_a_schema_go_together_both_are_asked_for(
-    server: LocalServer, tmp_path: Path, registry: str
-) -> None:
-    result = asked(server, tmp_path, registry, Says(calls=(QUOTES,)), ANSWER, beside=True)
+def test_where_tools_and_a_schema_go_together_both_are_asked_for(server: LocalServer, asked: Asked) -> None:
+    result = asked(Says(calls=(QUOTES,)), ANSWER, beside=True)
     assert result.text == FINAL
     assert all(seen.body["response_format"] == SCHEMA_ASKED and seen.body["tools"] for seen in server.chats())
 
 
 @pytest.mark.parametrize("way", ["forced_tool", "json_object", "words"])
-def test_ways_of_a_schema_that_is_not_enforced(way: str, server: LocalServer, tmp_path: Path, registry: str) -> None:
+def test_ways_of_a_schema_that_is_not_enforced(way: str, server: LocalServer, asked: Asked) -> None:
     said = Says(calls=(Call("answer", FINAL),)) if way == "forced_tool" else ANSWER
-    result = asked(server, tmp_path, registry, said, tools=NoTools(), schema_way=way)
+    result = asked(said, tools=NoTools(), schema_way=way)
     assert (result.status, result.text) == ("completed", FINAL)
     (body,) = (seen.body for seen in server.chats())
     forced = {"type": "function", "function": {"name": "answer"}}
@@ -148,28 +116,24 @@ def test_ways_of_a_schema_that_is_not_enforced(way: str, server: LocalServer, tm
     assert ('"additionalProperties":false' in body["messages"][0]["content"]) == (way != "forced_tool")
 
 
-def test_the_answer_tool_stands_beside_the_others_and_is_forced_at_last(
-    server: LocalServer, tmp_path: Path, registry: str
-) -> None:
-    kit = Kit()
+def test_the_answer_tool_stands_beside_the_others_and_is_forced_at_last(server: LocalServer, asked: Asked) -> None:
+    tools = Kit()
     replies = (Says(calls=(QUOTES,)), Says("Well."), Says(calls=(Call("answer", FINAL),)))
-    result = asked(server, tmp_path, registry, *replies, tools=kit, schema_way="forced_tool")
-    assert (result.text, len(kit.calls)) == (FINAL, 1)
+    result = asked(*replies, tools=tools, schema_way="forced_tool")
+    assert (result.text, len(tools.calls)) == (FINAL, 1)
     bodies = [seen.body for seen in server.chats()]
     assert all([tool["function"]["name"] for tool in body["tools"]] == ["quotes_get", "answer"] for body in bodies)
     assert [body.get("tool_choice", "auto") for body in bodies[:2]] == ["auto", "auto"]
     assert bodies[2]["tool_choice"]["function"]["name"] == "answer"
 
 
-def test_tools_of_a_template_without_words_for_them_are_a_part_of_the_schema(
-    server: LocalServer, tmp_path: Path, registry: str
-) -> None:
-    kit = Kit()
+def test_tools_of_a_template_without_words_for_them_are_a_part_of_the_schema(server: LocalServer, asked: Asked) -> None:
+    tools = Kit()
     call = {"reply": {"tool_calls": [{"name": "quotes_get", "arguments": {"symbols": ["ACME"]}}]}}
     answer = {"reply": {"answer": {"ok": True}}}
     replies = (Says(json.dumps(call)), Says(json.dumps(answer)))
-    result = asked(server, tmp_path, registry, *replies, tools=kit, tool_way="schema")
-    assert (result.text, kit.calls) == (FINAL, [("quotes_get", {"symbols": ["ACME"]})])
+    result = asked(*replies, tools=tools, tool_way="schema")
+    assert (result.text, tools.calls) == (FINAL, [("quotes_get", {"symbols": ["ACME"]})])
     first, second = (seen.body for seen in server.chats())
     assert "tools" not in first
     form = first["response_format"]["json_schema"]["schema"]["properties"]["reply"]["anyOf"]
@@ -183,8 +147,7 @@ def test_tools_of_a_template_without_words_for_them_are_a_part_of_the_schema(
 def test_a_server_with_the_ways_of_its_abilities_answers_by_itself(tmp_path: Path, registry: str) -> None:
     """The server says what its grammar makes it say, without a script."""
     with LocalServer(abilities=Abilities(tools=False)) as server:
-        kit = Kit()
-        result = asked(server, tmp_path, registry, tools=kit, tool_way="schema")
+        result = kit.asked(server, tmp_path, registry, tools=Kit(), tool_way="schema")
     assert result.status == "completed"
     assert json.loads(result.text)["ok"] in (True, False)
 
@@ -200,8 +163,8 @@ REASONED = {
 
 
 @pytest.mark.parametrize("name", REASONED)
-def test_reasoning_is_kept_apart_from_the_answer(name: str, server: LocalServer, tmp_path: Path, registry: str) -> None:
-    result = asked(server, tmp_path, registry, REASONED[name], tools=NoTools(), reasoning=True)
+def test_reasoning_is_kept_apart_from_the_answer(name: str, server: LocalServer, asked: Asked) -> None:
+    result = asked(REASONED[name], tools=NoTools(), reasoning=True)
     assert (result.status, result.text) == ("completed", FINAL)
     (seen,) = server.chats()
     assert seen.body["max_tokens"] > 8000
@@ -231,9 +194,9 @@ ODD: Mapping[str, tuple[Says, ...]] = {
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_answers_are_read(name: str, server: LocalServer, tmp_path: Path, registry: str) -> None:
-    kit = Kit()
-    result = asked(server, tmp_path, registry, *ODD[name], tools=kit)
+def test_odd_answers_are_read(name: str, server: LocalServer, asked: Asked) -> None:
+    tools = Kit()
+    result = asked(*ODD[name], tools=tools)
     assert (result.status, result.text, result.failure) == ("completed", FINAL, None)
     bodies = [seen.body for seen in server.chats()]
     assert len(bodies) == len(ODD[name])
@@ -256,21 +219,19 @@ def test_odd_answers_are_read(name: str, server: LocalServer, tmp_path: Path, re
         {"prompt_tokens": True, "completion_tokens": 3},
     ],
 )
-def test_usage_that_cannot_be_true_is_missing(
-    usage: Mapping[str, Any] | None, server: LocalServer, tmp_path: Path, registry: str
-) -> None:
-    result = asked(server, tmp_path, registry, Says(FINAL, usage=usage), tools=NoTools())
+def test_usage_that_cannot_be_true_is_missing(usage: Mapping[str, Any] | None, asked: Asked) -> None:
+    result = asked(Says(FINAL, usage=usage), tools=NoTools())
     assert (result.status, result.text) == ("completed", FINAL)
     assert result.usage == Usage.unknown()
 
 
-def test_a_server_that_cannot_stream_is_not_asked_to(server: LocalServer, tmp_path: Path, registry: str) -> None:
-    result = asked(server, tmp_path, registry, ANSWER, streaming=False)
+def test_a_server_that_cannot_stream_is_not_asked_to(server: LocalServer, asked: Asked) -> None:
+    result = asked(ANSWER, streaming=False)
     assert result.text == FINAL
     assert "stream" not in server.chats()[0].body
 
 
-def test_a_model_that_calls_tools_for_ever_has_to_answer(server: LocalServer, tmp_path: Path, registry: str) -> None:
+def test_a_model_that_calls_tools_for_ever_has_to_answer(server: LocalServer, asked: Asked) -> None:
     """Each time with other arguments."""
 
     def another(body: Mapping[str, Any]) -> Reply:
@@ -278,22 +239,20 @@ def test_a_model_that_calls_tools_for_ever_has_to_answer(server: LocalServer, tm
         return Says(FINAL) if body.get("tool_choice") == "none" else Says(calls=(call,))
 
     server.policy = another
-    kit = Kit()
-    result = asked(server, tmp_path, registry, tools=kit)
-    assert (result.status, result.text, len(kit.calls)) == ("completed", FINAL, 12)
+    tools = Kit()
+    result = asked(tools=tools)
+    assert (result.status, result.text, len(tools.calls)) == ("completed", FINAL, 12)
 
 
-def test_the_effort_and_parallel_calls_go_to_models_that_have_them(
-    server: LocalServer, tmp_path: Path, registry: str
-) -> None:
-    asked(server, tmp_path, registry, ANSWER, reasoning=True, parallel_tools=False)
+def test_the_effort_and_parallel_calls_go_to_models_that_have_them(server: LocalServer, asked: Asked) -> None:
+    asked(ANSWER, reasoning=True, parallel_tools=False)
     (seen,) = server.chats()
     assert seen.body["parallel_tool_calls"] is False
     assert seen.body["max_tokens"] < server.context
 
 
-def test_a_prompt_that_can_not_fit_is_not_sent(server: LocalServer, tmp_path: Path, registry: str) -> None:
-    result = asked(server, tmp_path, registry, ANSWER, context=8)
+def test_a_prompt_that_can_not_fit_is_not_sent(server: LocalServer, asked: Asked) -> None:
+    result = asked(ANSWER, context=8)
     assert result.failure is not None
     assert result.failure.kind == "context_window"
     assert "does not fit the context of small" in result.failure.message
@@ -301,19 +260,17 @@ def test_a_prompt_that_can_not_fit_is_not_sent(server: LocalServer, tmp_path: Pa
 
 
 @pytest.mark.parametrize("read", [1900, 2100])
-def test_a_full_context_is_not_summed_up_by_the_model(
-    read: int, server: LocalServer, tmp_path: Path, registry: str
-) -> None:
+def test_a_full_context_is_not_summed_up_by_the_model(read: int, server: LocalServer, asked: Asked) -> None:
     """The answers of tools would be lost in its summary, in the middle of the turn."""
     told = {"prompt_tokens": read, "completion_tokens": 5}
     replies = (Says(calls=(QUOTES,), usage=told), Says(FINAL, usage=told))
-    result = asked(server, tmp_path, registry, *replies, context=2000)
+    result = asked(*replies, context=2000)
     assert (result.status, result.text) == ("completed", FINAL)
     assert [seen.body["messages"][0]["role"] for seen in server.chats()] == ["system", "system"]
 
 
-def test_a_slow_answer_comes_piece_by_piece(server: LocalServer, tmp_path: Path, registry: str) -> None:
-    result = asked(server, tmp_path, registry, Says(FINAL, pace=Pace(first=0.2, rate=50)), tools=NoTools())
+def test_a_slow_answer_comes_piece_by_piece(asked: Asked) -> None:
+    result = asked(Says(FINAL, pace=Pace(first=0.2, rate=50)), tools=NoTools())
     assert result.text == FINAL
 
 
@@ -333,9 +290,9 @@ def _picture() -> bytes:
 
 
 @pytest.mark.parametrize("images", [True, False])
-def test_pictures_go_to_models_that_see_them(images: bool, server: LocalServer, tmp_path: Path, registry: str) -> None:
+def test_pictures_go_to_models_that_see_them(images: bool, server: LocalServer, asked: Asked) -> None:
     replies = (Says(calls=(QUOTES, QUOTES, QUOTES)), ANSWER)
-    result = asked(server, tmp_path, registry, *replies, tools=Pictures(), images=images)
+    result = asked(*replies, tools=Pictures(), images=images)
     assert (result.status, result.text) == ("completed", FINAL)
     last = server.chats()[1].body["messages"][-1]
     contents = [part for part in last["content"] if isinstance(part, dict)]

@@ -23,8 +23,8 @@ from chordesk.agents.runtime import TurnResult
 from chordesk.models.answers import Usage
 from chordesk.models.errors import ModelMissing
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, echo, one_turn, run, turn, until
-from tests.agents.gateway.kit import asks, facts_of, local
-from tests.agents.gateway.test_chat import NoTools, asked
+from tests.agents.gateway import kit
+from tests.agents.gateway.kit import Asked, NoTools, asks, facts_of, local
 from tests.fakes.local_server import HTML, Call, FailsMidway, LocalServer, Pace, Raw, Reply, Says
 from tests.fakes.responses import Status
 
@@ -47,8 +47,8 @@ OVERFLOW: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", OVERFLOW)
-def test_an_overflow_has_both_numbers(kind: str, server: LocalServer, tmp_path: Path, registry: str) -> None:
-    result = asked(server, tmp_path, registry, Status(400, {"error": OVERFLOW[kind]}))
+def test_an_overflow_has_both_numbers(kind: str, server: LocalServer, asked: Asked) -> None:
+    result = asked(Status(400, {"error": OVERFLOW[kind]}))
     assert result.failure is not None
     assert (result.status, result.failure.kind) == ("failed", "context_window")
     assert "9,000 tokens does not fit the context of small on http://127.0.0.1:" in result.failure.message
@@ -85,10 +85,10 @@ BAD: dict[str, tuple[Reply, str, bool, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_went_wrong_is_named_and_asked_once(name: str, server: LocalServer, tmp_path: Path, registry: str) -> None:
+def test_what_went_wrong_is_named_and_asked_once(name: str, server: LocalServer, asked: Asked) -> None:
     reply, kind, retryable, said = BAD[name]
     server.models.append("other")
-    result = asked(server, tmp_path, registry, reply, tools=NoTools())
+    result = asked(reply, tools=NoTools())
     assert result.failure is not None
     assert (result.status, result.failure.kind, result.failure.retryable) == ("failed", kind, retryable)
     assert said in result.failure.message
@@ -98,17 +98,17 @@ def test_what_went_wrong_is_named_and_asked_once(name: str, server: LocalServer,
     assert result.failure.reset_seconds == (7.0 if name == "a limit" else None)
 
 
-def test_an_overflow_of_absurd_numbers_is_one_all_the_same(server: LocalServer, tmp_path: Path, registry: str) -> None:
+def test_an_overflow_of_absurd_numbers_is_one_all_the_same(asked: Asked) -> None:
     message = f"context length exceeded: {'9' * 5_000} tokens"
-    result = asked(server, tmp_path, registry, Status(400, {"error": {"message": message}}))
+    result = asked(Status(400, {"error": {"message": message}}))
     assert result.failure is not None
     assert result.failure.kind == "context_window"
 
 
-def test_the_time_of_a_limit_may_be_a_date(server: LocalServer, tmp_path: Path, registry: str) -> None:
+def test_the_time_of_a_limit_may_be_a_date(asked: Asked) -> None:
     until = formatdate(time.time() + 90, usegmt=True)
     reply = Status(429, {"error": {"message": "slow down"}}, {"retry-after": until})
-    result = asked(server, tmp_path, registry, reply)
+    result = asked(reply)
     assert result.failure is not None
     assert result.failure.reset_seconds == pytest.approx(90, abs=30)
 
@@ -116,7 +116,7 @@ def test_the_time_of_a_limit_may_be_a_date(server: LocalServer, tmp_path: Path, 
 def test_a_server_that_is_away_is_named(tmp_path: Path, registry: str) -> None:
     with LocalServer() as server:
         facts = facts_of(server).model_dump()
-    result = asked(server, tmp_path, registry, url=facts["url"])
+    result = kit.asked(server, tmp_path, registry, url=facts["url"])
     assert result.failure is not None
     assert (result.failure.kind, result.failure.retryable) == ("unreachable", True)
     assert f"no model server answers at {server.url}: Connection refused; start it" in result.failure.message
@@ -137,9 +137,10 @@ def test_a_model_that_the_server_lists_no_more_is_not_asked(server: LocalServer,
             local(server, tmp_path, registry) as runtime,
             runtime.conversation(asks(), deadline()) as conversation,
         ):
-            assert runtime._gateway is not None
-            assert runtime._gateway._chat is not None
-            runtime._gateway._chat._facts = facts
+            gateway = runtime._around.gateway
+            assert gateway is not None
+            assert gateway._chat is not None
+            gateway._chat._facts = facts
             missing = True
             result = await turn(conversation)
         assert result.failure is not None
@@ -151,20 +152,16 @@ def test_a_model_that_the_server_lists_no_more_is_not_asked(server: LocalServer,
 
 
 @pytest.mark.parametrize("bounded", [True, False])
-def test_an_answer_that_is_too_long_is_cut_and_kept(
+async def test_an_answer_that_is_too_long_is_cut_and_kept(
     bounded: bool, server: LocalServer, tmp_path: Path, registry: str
 ) -> None:
     """With a server that keeps to max_tokens, and with one that writes for ever."""
     found: list[TurnResult] = []
     server.script(Says('{"ok":true,"why":"so it is. ', end="endless", bounded=bounded))
-
-    async def work() -> None:
-        facts = {"schema_way": "json_object"}
-        async with local(server, tmp_path, registry, facts=facts, output_tokens=100) as runtime:
-            found.append(await one_turn(runtime, asks(tools=NoTools())))
-            await until(lambda: server.open == 0)
-
-    run(work())
+    facts = {"schema_way": "json_object"}
+    async with local(server, tmp_path, registry, facts=facts, output_tokens=100) as runtime:
+        found.append(await one_turn(runtime, asks(tools=NoTools())))
+        await until(lambda: server.open == 0)
     (result,) = found
     assert (result.status, result.cut, result.failure) == ("completed", True, None)
     assert result.text.startswith('{"ok":true,"why":"so it is. ')
@@ -173,49 +170,43 @@ def test_an_answer_that_is_too_long_is_cut_and_kept(
     assert len(server.chats()) == 1
 
 
-def test_a_call_that_was_cut_off_is_not_answered(server: LocalServer, tmp_path: Path, registry: str) -> None:
+def test_a_call_that_was_cut_off_is_not_answered(server: LocalServer, asked: Asked) -> None:
     """The model would write it again, as long as before; where the server keeps to a schema it has to answer."""
-    kit = Kit()
+    tools = Kit()
     cut = Says(calls=(Call("quotes_get", '{"symbols":["' + "A" * 200, id="c"),), finish="length")
-    result = asked(server, tmp_path, registry, cut, Says(FINAL), tools=kit)
-    assert (result.text, kit.calls, len(server.chats())) == (FINAL, [], 2)
+    result = asked(cut, Says(FINAL), tools=tools)
+    assert (result.text, tools.calls, len(server.chats())) == (FINAL, [], 2)
     server.requests.clear()
-    result = asked(server, tmp_path, registry, cut, tools=kit, schema_way="json_object")
+    result = asked(cut, tools=tools, schema_way="json_object")
     assert result.failure is not None
-    assert (result.failure.kind, kit.calls, len(server.chats())) == ("length", [], 1)
+    assert (result.failure.kind, tools.calls, len(server.chats())) == ("length", [], 1)
     assert "cut off in a call of quotes_get" in result.failure.message
 
 
-def test_a_cut_call_is_no_cut_answer(server: LocalServer, tmp_path: Path, registry: str) -> None:
+def test_a_cut_call_is_no_cut_answer(asked: Asked) -> None:
     """Its arguments were whole, and the answer after it is."""
     call = Call("quotes_get", '{"symbols":["ACME"]}')
-    result = asked(server, tmp_path, registry, Says(calls=(call,), finish="length"), Says(FINAL))
+    result = asked(Says(calls=(call,), finish="length"), Says(FINAL))
     assert (result.status, result.text, result.cut) == ("completed", FINAL, False)
 
 
-def test_a_server_that_refuses_the_second_request_is_left_with_the_first(
-    server: LocalServer, tmp_path: Path, registry: str
-) -> None:
+def test_a_server_that_refuses_the_second_request_is_left_with_the_first(asked: Asked) -> None:
     refused = Status(400, {"error": {"message": "response_format is not supported"}})
-    result = asked(server, tmp_path, registry, Says("It is fine."), refused)
+    result = asked(Says("It is fine."), refused)
     assert (result.status, result.text, result.failure) == ("completed", "It is fine.", None)
 
 
 @pytest.mark.parametrize("beat", ["comment", "empty"])
-def test_a_slow_start_with_signs_of_life_is_waited_for(
+async def test_a_slow_start_with_signs_of_life_is_waited_for(
     beat: Any, server: LocalServer, tmp_path: Path, registry: str
 ) -> None:
     """Longer than the first token may take, in silence but for heartbeats; then a token a second or so."""
     server.script(Says(FINAL, pace=Pace(first=6.5, rate=3.0, heartbeat=0.5, beat=beat)))
-
-    async def work() -> None:
-        async with local(server, tmp_path, registry, first_token_seconds=4.5, silence_seconds=4.5) as runtime:
-            result = await one_turn(runtime, asks(tools=NoTools()))
-        assert (result.status, result.text) == ("completed", FINAL)
-        assert result.usage.output_tokens == 3
-        assert len(server.chats()) == 1
-
-    run(work())
+    async with local(server, tmp_path, registry, first_token_seconds=4.5, silence_seconds=4.5) as runtime:
+        result = await one_turn(runtime, asks(tools=NoTools()))
+    assert (result.status, result.text) == ("completed", FINAL)
+    assert result.usage.output_tokens == 3
+    assert len(server.chats()) == 1
 
 
 @pytest.mark.parametrize(
@@ -227,39 +218,31 @@ def test_a_slow_start_with_signs_of_life_is_waited_for(
         (Says("", reasoning="half of it", end="open"), "silent"),
     ],
 )
-def test_silence_ends_the_turn_and_the_servers_work(
+async def test_silence_ends_the_turn_and_the_servers_work(
     reply: Says, kind: str, server: LocalServer, tmp_path: Path, registry: str
 ) -> None:
     server.script(reply)
-
-    async def work() -> None:
-        async with local(server, tmp_path, registry, first_token_seconds=2.0, silence_seconds=2.0) as runtime:
-            result = await one_turn(runtime, asks(tools=NoTools()))
-            await until(lambda: server.open == 0)
-        assert result.failure is not None
-        assert (result.failure.kind, result.failure.retryable) == (kind, False)
-        assert (server.left, len(server.chats())) == (1, 1)
-
-    run(work())
+    async with local(server, tmp_path, registry, first_token_seconds=2.0, silence_seconds=2.0) as runtime:
+        result = await one_turn(runtime, asks(tools=NoTools()))
+        await until(lambda: server.open == 0)
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.retryable) == (kind, False)
+    assert (server.left, len(server.chats())) == (1, 1)
 
 
-def test_an_interrupt_stops_the_server(server: LocalServer, tmp_path: Path, registry: str) -> None:
+async def test_an_interrupt_stops_the_server(server: LocalServer, tmp_path: Path, registry: str) -> None:
     server.script(Says("word ", end="endless", bounded=False, pace=Pace(rate=100.0)))
-
-    async def work() -> None:
-        async with (
-            local(server, tmp_path, registry) as runtime,
-            runtime.conversation(asks(tools=NoTools()), deadline()) as conversation,
-        ):
-            turning = asyncio.create_task(turn(conversation))
-            await until(lambda: server.tokens > 10)
-            conversation.interrupt()
-            result = await turning
-            await until(lambda: server.open == 0)
-        assert result.status == "interrupted"
-        assert (server.left, len(server.chats())) == (1, 1)
-
-    run(work())
+    async with (
+        local(server, tmp_path, registry) as runtime,
+        runtime.conversation(asks(tools=NoTools()), deadline()) as conversation,
+    ):
+        turning = asyncio.create_task(turn(conversation))
+        await until(lambda: server.tokens > 10)
+        conversation.interrupt()
+        result = await turning
+        await until(lambda: server.open == 0)
+    assert result.status == "interrupted"
+    assert (server.left, len(server.chats())) == (1, 1)
 
 
 def test_many_turns_at_once_wait_for_the_servers_slots(tmp_path: Path, registry: str) -> None:
@@ -282,27 +265,23 @@ def test_many_turns_at_once_wait_for_the_servers_slots(tmp_path: Path, registry:
         assert (server.most_open, len(server.chats())) == (2, 24)
 
 
-def test_threads_of_every_kind_are_told_apart(server: LocalServer, tmp_path: Path, registry: str) -> None:
+async def test_threads_of_every_kind_are_told_apart(server: LocalServer, tmp_path: Path, registry: str) -> None:
     """Fresh, resumed, forked and ephemeral threads are answered, each by its own pulse."""
     server.policy = lambda _body: Says(FINAL)
-
-    async def work() -> None:
-        async with local(server, tmp_path, registry) as runtime:
-            results = [
-                await one_turn(runtime, asks(tools=NoTools(), keep=True)),
-                await one_turn(runtime, asks(tools=NoTools(), keep=True)),
-                await one_turn(runtime, asks(tools=NoTools(), keep=True, opening="fork")),
-                await one_turn(runtime, asks(tools=NoTools())),
-            ]
-        assert [result.status for result in results] == ["completed"] * 4
-        assert all(result.way for result in results)
-        assert len({result.thread_id for result in results}) == 3
-        roles = [[message["role"] for message in seen.body["messages"]] for seen in server.chats()]
-        once = ["system", "user"]
-        assert roles[0] == roles[3] == once
-        assert roles[1] == roles[2][:4] == [*once, "assistant", "user"]
-
-    run(work())
+    async with local(server, tmp_path, registry) as runtime:
+        results = [
+            await one_turn(runtime, asks(tools=NoTools(), keep=True)),
+            await one_turn(runtime, asks(tools=NoTools(), keep=True)),
+            await one_turn(runtime, asks(tools=NoTools(), keep=True, opening="fork")),
+            await one_turn(runtime, asks(tools=NoTools())),
+        ]
+    assert [result.status for result in results] == ["completed"] * 4
+    assert all(result.way for result in results)
+    assert len({result.thread_id for result in results}) == 3
+    roles = [[message["role"] for message in seen.body["messages"]] for seen in server.chats()]
+    once = ["system", "user"]
+    assert roles[0] == roles[3] == once
+    assert roles[1] == roles[2][:4] == [*once, "assistant", "user"]
 
 
 def test_logs_of_a_call_name_the_run_whose_turn_it_is(server: LocalServer, tmp_path: Path, registry: str) -> None:
@@ -371,36 +350,33 @@ def test_a_failure_never_tells_the_key(server: LocalServer) -> None:
     run(work())
 
 
-def test_a_server_may_call_its_model_by_another_name_as_long_as_it_is_the_same(
+async def test_a_server_may_call_its_model_by_another_name_as_long_as_it_is_the_same(
     server: LocalServer, tmp_path: Path, registry: str
 ) -> None:
-    async def work() -> None:
-        async with local(server, tmp_path, registry) as runtime:
-            ends = []
-            for name in ("small-v2", "small-v2", "large-v1"):
-                server.policy = lambda _body, name=name: Says(FINAL, model=f"maker-{name}")
-                ends.append(await one_turn(runtime, asks()))
-        assert [one.status for one in ends] == ["completed", "completed", "failed"]
-        assert ends[2].failure is not None
-        assert "maker-large-v1 answers on" in ends[2].failure.message
-
-    run(work())
+    async with local(server, tmp_path, registry) as runtime:
+        ends = []
+        for name in ("small-v2", "small-v2", "large-v1"):
+            server.policy = lambda _body, name=name: Says(FINAL, model=f"maker-{name}")
+            ends.append(await one_turn(runtime, asks()))
+    assert [one.status for one in ends] == ["completed", "completed", "failed"]
+    assert ends[2].failure is not None
+    assert "maker-large-v1 answers on" in ends[2].failure.message
 
 
-def test_usage_that_cannot_be_true_is_not_believed(server: LocalServer, tmp_path: Path, registry: str) -> None:
+def test_usage_that_cannot_be_true_is_not_believed(asked: Asked) -> None:
     """Neither more read than was sent, nor more written than came: a budget would be gone by one lie."""
     for read, written in ((9_000_000, 20), (200, 900_000)):
         told = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
-        result = asked(server, tmp_path, registry, Says(FINAL, usage=told))
+        result = asked(Says(FINAL, usage=told))
         assert result.status == "completed"
         assert result.usage.total_tokens is None
 
 
-def test_tokens_that_nobody_counted_are_in_no_sum(server: LocalServer, tmp_path: Path, registry: str) -> None:
+def test_tokens_that_nobody_counted_are_in_no_sum(server: LocalServer, asked: Asked) -> None:
     """The app-server has estimates of its own."""
     for reply in (Status(500, {"error": {"message": "slot died"}}), Says("half of", end="dropped", usage=None)):
-        assert asked(server, tmp_path, registry, reply).usage.total_tokens in (0, None)
-    assert asked(server, tmp_path, registry, Says(FINAL, usage=None)).usage.total_tokens is None
+        assert asked(reply).usage.total_tokens in (0, None)
+    assert asked(Says(FINAL, usage=None)).usage.total_tokens is None
 
 
 SIGNS = {
@@ -432,21 +408,17 @@ async def test_whatever_a_server_sends_is_a_sign_of_life(name: str) -> None:
     assert heard == len(SIGNS[name])
 
 
-def test_text_that_is_held_back_has_a_bound(server: LocalServer, tmp_path: Path, registry: str) -> None:
+async def test_text_that_is_held_back_has_a_bound(server: LocalServer, tmp_path: Path, registry: str) -> None:
     """Of a model that reasons, until it is known whether it is an answer."""
     server.policy = lambda _body: Says("word " * 50, end="endless", bounded=False, pace=Pace(rate=2000))
-
-    async def work() -> None:
-        limits = TurnLimits(120, 60, 60, output_tokens=100)
-        async with local(server, tmp_path, registry, {"reasoning": True}, limits=limits) as runtime:
-            result = await one_turn(runtime, asks())
-        assert result.cut or (result.failure is not None and result.failure.kind == "length")
-
-    run(work())
+    limits = TurnLimits(120, 60, 60, output_tokens=100)
+    async with local(server, tmp_path, registry, {"reasoning": True}, limits=limits) as runtime:
+        result = await one_turn(runtime, asks())
+    assert result.cut or (result.failure is not None and result.failure.kind == "length")
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_a_model_that_calls_tools_for_ever_is_ended(
+async def test_a_model_that_calls_tools_for_ever_is_ended(
     server: LocalServer, tmp_path: Path, registry: str, native: bool
 ) -> None:
     """Whatever it is told: each further call would send all before it again."""
@@ -460,13 +432,9 @@ def test_a_model_that_calls_tools_for_ever_is_ended(
 
     server.policy = calls
     way = {"tool_way": "native" if native else "schema", "context": None}
-
-    async def work() -> None:
-        async with local(server, tmp_path, registry, way) as runtime:
-            result = await one_turn(runtime, asks(tools=Kit(quotes_get=echo)))
-        assert result.failure is not None
-        assert (result.failure.kind, result.failure.retryable) == ("endless_calls", False)
-        assert "goes on calling tools (quotes_get)" in result.failure.message
-
-    run(work())
+    async with local(server, tmp_path, registry, way) as runtime:
+        result = await one_turn(runtime, asks(tools=Kit(quotes_get=echo)))
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.retryable) == ("endless_calls", False)
+    assert "goes on calling tools (quotes_get)" in result.failure.message
     assert len(server.chats()) <= 15

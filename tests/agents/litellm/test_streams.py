@@ -56,21 +56,17 @@ def local_turn(server: LocalServer, *replies: local_server.Reply, kit: Kit | Non
     return found[0]
 
 
-def test_a_turn_lives_while_its_provider_sends_anything(model: FakeChat) -> None:
+async def test_a_turn_lives_while_its_provider_sends_anything(model: FakeChat) -> None:
     """Twice as long as each limit, with comments before the first token and slow tokens after it: each dialect is asked
     once, and its tokens are counted once. What it does is reported meanwhile."""
     seen = Seen()
     model.policy = lambda _body: Paced(Reasoned("It is up.", answer(GOOD)), first=7.0, heartbeat=0.3, every=0.2)
-
-    async def work() -> None:
-        async with running(seen, first_token_seconds=4.0, silence_seconds=4.0) as runtime:
-            wanted = (spec(), spec(model=ANTHROPIC), spec(effort="high"))
-            for result in await asyncio.gather(*(one_turn(runtime, one) for one in wanted)):
-                assert (result.status, result.failure) == ("completed", None)
-                assert json.loads(result.text) == GOOD
-                assert result.usage.total_tokens == 120
-
-    run(work())
+    async with running(seen, first_token_seconds=4.0, silence_seconds=4.0) as runtime:
+        wanted = (spec(), spec(model=ANTHROPIC), spec(effort="high"))
+        for result in await asyncio.gather(*(one_turn(runtime, one) for one in wanted)):
+            assert (result.status, result.failure) == ("completed", None)
+            assert json.loads(result.text) == GOOD
+            assert result.usage.total_tokens == 120
     assert sorted(one.path for one in model.requests) == ["/v1/chat/completions", "/v1/messages", "/v1/responses"]
     assert all(one.body["stream"] for one in model.requests)
     progress = seen.payloads("turn.progress")
@@ -89,19 +85,15 @@ def test_a_stream_that_falls_silent_ends_the_turn_and_the_connection(model: Fake
     run(until(lambda: model.left == 1))
 
 
-def test_another_model_answers_in_place_of_a_silent_one(model: FakeChat) -> None:
+async def test_another_model_answers_in_place_of_a_silent_one(model: FakeChat) -> None:
     """What the silent one wrote is paid for and was never counted."""
     silent, late = Paced(Text("It is up."), end="open"), Silence(60)
-
-    async def work() -> None:
-        async with running(silence_seconds=2.0, first_token_seconds=2.0) as runtime:
-            for reply, total in ((silent, None), (late, 120)):
-                model.script(reply, answer(GOOD))
-                result = await one_turn(runtime, spec(fallbacks=(ANTHROPIC,)))
-                assert (result.status, result.model) == ("completed", ANTHROPIC)
-                assert result.usage.total_tokens == total
-
-    run(work())
+    async with running(silence_seconds=2.0, first_token_seconds=2.0) as runtime:
+        for reply, total in ((silent, None), (late, 120)):
+            model.script(reply, answer(GOOD))
+            result = await one_turn(runtime, spec(fallbacks=(ANTHROPIC,)))
+            assert (result.status, result.model) == ("completed", ANTHROPIC)
+            assert result.usage.total_tokens == total
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -139,19 +131,15 @@ def test_a_local_servers_error_inside_a_stream_is_named(server: LocalServer) -> 
     assert (result.failure.kind, "Compute error" in result.failure.message) == ("server_error", True)
 
 
-def test_a_server_that_does_not_stream_is_asked_for_the_whole_answer(server: LocalServer) -> None:
+async def test_a_server_that_does_not_stream_is_asked_for_the_whole_answer(server: LocalServer) -> None:
     """At the first call of a worker both answers are paid for; then it is asked so at once."""
     server.policy = lambda _body: Says(WHOLE, stream=False)
-
-    async def work() -> None:
-        async with running() as runtime:
-            first = await one_turn(runtime, spec(model=LOCAL))
-            assert (first.text, first.usage) == (WHOLE, Usage.unknown())
-            second = await one_turn(runtime, spec(model=LOCAL))
-            assert second.text == WHOLE
-            assert second.usage.total_tokens
-
-    run(work())
+    async with running() as runtime:
+        first = await one_turn(runtime, spec(model=LOCAL))
+        assert (first.text, first.usage) == (WHOLE, Usage.unknown())
+        second = await one_turn(runtime, spec(model=LOCAL))
+        assert second.text == WHOLE
+        assert second.usage.total_tokens
     assert [bool(one.body.get("stream")) for one in server.requests] == [True, False, False]
 
 
@@ -222,15 +210,11 @@ def test_reasoning_is_no_answer_wherever_it_stands(server: LocalServer) -> None:
 
 
 @pytest.mark.parametrize("name", [OPENAI, ANTHROPIC])
-def test_reasoning_goes_back_to_the_model_that_signed_it(model: FakeChat, name: str) -> None:
+async def test_reasoning_goes_back_to_the_model_that_signed_it(model: FakeChat, name: str) -> None:
     thought = Reasoned("The price matters.", Call("quotes_get", '{"symbols":["A"]}'), "c2lnbmF0dXJl")
     model.script(thought, answer(GOOD))
-
-    async def work() -> None:
-        async with running() as runtime:
-            assert (await one_turn(runtime, spec(model=name))).status == "completed"
-
-    run(work())
+    async with running() as runtime:
+        assert (await one_turn(runtime, spec(model=name))).status == "completed"
     (said,) = [one for one in model.requests[1].body["messages"] if one["role"] == "assistant"]
     blocks = [one for one in said.get("content") or () if one["type"] == "thinking"]
     signed = {"type": "thinking", "thinking": "The price matters.", "signature": "c2lnbmF0dXJl"}
@@ -244,18 +228,14 @@ def test_a_refusal_in_pieces_is_whole(model: FakeChat) -> None:
     )
 
 
-def test_an_interrupt_in_the_middle_of_an_answer_closes_its_connection(model: FakeChat) -> None:
+async def test_an_interrupt_in_the_middle_of_an_answer_closes_its_connection(model: FakeChat) -> None:
     model.script(Paced(Text("on and on "), every=0.05, end="endless"))
     seen = Seen()
-
-    async def work() -> None:
-        async with running(seen) as runtime, runtime.conversation(spec(), deadline()) as conversation:
-            turn = asyncio.ensure_future(conversation.turn("What of ACME?", SCHEMA, METADATA))
-            await until(lambda: len(model.requests) == 1)
-            await asyncio.sleep(0.2)
-            conversation.interrupt()
-            assert (await turn).status == "interrupted"
-            await until(lambda: model.left == 1)
-
-    run(work())
+    async with running(seen) as runtime, runtime.conversation(spec(), deadline()) as conversation:
+        turn = asyncio.ensure_future(conversation.turn("What of ACME?", SCHEMA, METADATA))
+        await until(lambda: len(model.requests) == 1)
+        await asyncio.sleep(0.2)
+        conversation.interrupt()
+        assert (await turn).status == "interrupted"
+        await until(lambda: model.left == 1)
     assert seen.types[-2:] == ["turn.interrupted", "thread.closed"]

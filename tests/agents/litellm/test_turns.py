@@ -13,7 +13,7 @@ import pytest
 from chordesk.agents.litellm.client import METADATA_HEADER
 from chordesk.models.answers import Usage
 from chordesk.tools.registry import ToolAnswer, ToolImage
-from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline, run, until
+from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline, until
 from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, OPENAI, Seen, one_turn, running, spec
 from tests.fakes.chat import Calls, FakeChat, answer, outputs
 from tests.fakes.responses import Call, Silence, Text
@@ -30,24 +30,20 @@ async def _quotes(_arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_a_turn_calls_tools_and_answers_through_the_answer_tool(model: FakeChat, name: str) -> None:
+async def test_a_turn_calls_tools_and_answers_through_the_answer_tool(model: FakeChat, name: str) -> None:
     kit, seen = Kit(quotes_get=_quotes, news_list=_quotes), Seen()
     model.script(Call("news_list", '{"symbols":["ACME","IBM"]}'), answer(GOOD))
     started: list[str] = []
-
-    async def work() -> None:
-        async with running(seen) as runtime, runtime.conversation(spec(kit, name), deadline()) as conversation:
-            result = await conversation.turn("What of ACME?", SCHEMA, METADATA, started.append)
-            assert conversation.reason == "initial"
-        assert (result.status, result.failure, result.refusal) == ("completed", None, None)
-        assert json.loads(result.text) == GOOD
-        assert result.usage == Usage(input_tokens=200, output_tokens=40, total_tokens=240)
-        assert (result.context_tokens, result.model) == (100, name)
-        assert result.cost_usd is not None
-        assert 0 < result.cost_usd < 0.01
-        assert started == [result.turn_id]
-
-    run(work())
+    async with running(seen) as runtime, runtime.conversation(spec(kit, name), deadline()) as conversation:
+        result = await conversation.turn("What of ACME?", SCHEMA, METADATA, started.append)
+        assert conversation.reason == "initial"
+    assert (result.status, result.failure, result.refusal) == ("completed", None, None)
+    assert json.loads(result.text) == GOOD
+    assert result.usage == Usage(input_tokens=200, output_tokens=40, total_tokens=240)
+    assert (result.context_tokens, result.model) == (100, name)
+    assert result.cost_usd is not None
+    assert 0 < result.cost_usd < 0.01
+    assert started == [result.turn_id]
     assert kit.calls == [("news_list", {"symbols": ["ACME", "IBM"]})]
     first, second = model.requests
     functions = [tool.get("function", tool) for tool in first.body["tools"]]
@@ -64,20 +60,16 @@ def test_a_turn_calls_tools_and_answers_through_the_answer_tool(model: FakeChat,
     assert all(one.thread_id for one in seen.events)
 
 
-def test_a_model_that_reasons_with_tools_is_asked_through_the_responses_api(model: FakeChat) -> None:
+async def test_a_model_that_reasons_with_tools_is_asked_through_the_responses_api(model: FakeChat) -> None:
     """The library chooses that wire by itself: OpenAI refuses tools beside an effort in chat completions."""
     kit = Kit(quotes_get=_quotes)
     model.script(Call("quotes_get", '{"symbols":["A"]}'), Call("answer", '{"ok":"maybe"}'), answer(GOOD))
-
-    async def work() -> None:
-        async with running() as runtime, runtime.conversation(spec(kit, effort="high"), deadline()) as conversation:
-            first = await conversation.turn("What of ACME?", SCHEMA, METADATA)
-            assert (first.status, json.loads(first.text)) == ("completed", {"ok": "maybe"})
-            assert first.usage == Usage(input_tokens=200, output_tokens=40, reasoning_tokens=10, total_tokens=240)
-            second = await conversation.turn("It does not fit: answer again.", SCHEMA, METADATA)
-            assert json.loads(second.text) == GOOD
-
-    run(work())
+    async with running() as runtime, runtime.conversation(spec(kit, effort="high"), deadline()) as conversation:
+        first = await conversation.turn("What of ACME?", SCHEMA, METADATA)
+        assert (first.status, json.loads(first.text)) == ("completed", {"ok": "maybe"})
+        assert first.usage == Usage(input_tokens=200, output_tokens=40, reasoning_tokens=10, total_tokens=240)
+        second = await conversation.turn("It does not fit: answer again.", SCHEMA, METADATA)
+        assert json.loads(second.text) == GOOD
     assert [one.path for one in model.requests] == ["/v1/responses", "/v1/responses", "/v1/chat/completions"]
     assert model.requests[0].body["reasoning"]["effort"] == "high"
     assert json.loads(outputs(model.requests[1].body)[0]) == {"price": 1.25}
@@ -87,23 +79,19 @@ def test_a_model_that_reasons_with_tools_is_asked_through_the_responses_api(mode
 @pytest.mark.parametrize(
     ("name", "effort", "field"), [(OPENAI, None, "verbosity"), (OPENAI, "high", "text"), (ANTHROPIC, None, None)]
 )
-def test_the_verbosity_reaches_a_model_that_knows_it(
+async def test_the_verbosity_reaches_a_model_that_knows_it(
     model: FakeChat, name: str, effort: str | None, field: str | None
 ) -> None:
     model.script(answer(GOOD))
-
-    async def work() -> None:
-        async with running(verbosity="low") as runtime:
-            assert (await one_turn(runtime, spec(model=name, effort=effort))).status == "completed"
-
-    run(work())
+    async with running(verbosity="low") as runtime:
+        assert (await one_turn(runtime, spec(model=name, effort=effort))).status == "completed"
     (seen,) = model.requests
     sent = {key: value for key, value in seen.body.items() if "verbosity" in str((key, value))}
     assert sent == ({field: "low" if field == "verbosity" else {"verbosity": "low"}} if field else {})
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_parallel_calls_run_beside_each_other_and_are_answered_in_their_order(model: FakeChat, name: str) -> None:
+async def test_parallel_calls_run_beside_each_other_and_are_answered_in_their_order(model: FakeChat, name: str) -> None:
     both = asyncio.Event()
     waiting: list[str] = []
 
@@ -117,29 +105,21 @@ def test_parallel_calls_run_beside_each_other_and_are_answered_in_their_order(mo
     calls = (Call("meeting", '{"symbols":["A"]}'), Call("meeting", '{"symbols":["B"]}'))
     model.script(Calls(calls, "Both at once."), answer(GOOD))
     seen = Seen()
-
-    async def work() -> None:
-        async with running(seen) as runtime:
-            assert (await one_turn(runtime, spec(Kit(meeting=meeting), name))).status == "completed"
-
-    run(work())
+    async with running(seen) as runtime:
+        assert (await one_turn(runtime, spec(Kit(meeting=meeting), name))).status == "completed"
     assert [json.loads(text) for text in outputs(model.requests[1].body)] == [{"of": "A"}, {"of": "B"}]
     assert {"type": "agentMessage", "text": "Both at once."} in seen.payloads("item.completed")
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_a_tools_image_reaches_the_model(model: FakeChat, name: str) -> None:
+async def test_a_tools_image_reaches_the_model(model: FakeChat, name: str) -> None:
     class Drawing(Kit):
         async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
             return ToolAnswer(name, True, {"drawn": 1}, True, True, 0.0, ToolImage(PNG, "image/png"))
 
     model.script(Call("chart", "{}"), answer(GOOD))
-
-    async def work() -> None:
-        async with running() as runtime:
-            await one_turn(runtime, spec(Drawing(chart=_quotes), name))
-
-    run(work())
+    async with running() as runtime:
+        await one_turn(runtime, spec(Drawing(chart=_quotes), name))
     messages = model.requests[1].body["messages"]
     assert json.loads(outputs(model.requests[1].body)[0]) == {"drawn": 1}
     data = ToolImage(PNG, "image/png").data_url()
@@ -154,7 +134,7 @@ def test_a_tools_image_reaches_the_model(model: FakeChat, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_tool_trouble_is_an_answer_and_the_turn_goes_on(model: FakeChat, name: str) -> None:
+async def test_tool_trouble_is_an_answer_and_the_turn_goes_on(model: FakeChat, name: str) -> None:
     async def raising(_arguments: Mapping[str, Any]) -> dict[str, Any]:
         raise RuntimeError("the feed is broken")
 
@@ -162,12 +142,8 @@ def test_tool_trouble_is_an_answer_and_the_turn_goes_on(model: FakeChat, name: s
     model.script(
         Call("orders_submit"), Call("raising", "[1]"), Call("raising", '{"symbols":'), Call("raising"), answer(GOOD)
     )
-
-    async def work() -> None:
-        async with running() as runtime:
-            assert (await one_turn(runtime, spec(kit, name))).status == "completed"
-
-    run(work())
+    async with running() as runtime:
+        assert (await one_turn(runtime, spec(kit, name))).status == "completed"
     found = [json.loads(text)["error"] for text in outputs(model.requests[-1].body)]
     assert found[0] == "no tool orders_submit"
     assert found[1] == "the arguments of raising are not a JSON object"
@@ -177,15 +153,11 @@ def test_tool_trouble_is_an_answer_and_the_turn_goes_on(model: FakeChat, name: s
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_the_last_call_has_to_answer(model: FakeChat, name: str) -> None:
+async def test_the_last_call_has_to_answer(model: FakeChat, name: str) -> None:
     model.policy = lambda body: answer(GOOD) if _forced(body) else Call("quotes_get", '{"symbols":["A"]}')
-
-    async def work() -> None:
-        async with running() as runtime:
-            result = await one_turn(runtime, spec(Kit(quotes_get=_quotes), name, model_calls=4))
-        assert json.loads(result.text) == GOOD
-
-    run(work())
+    async with running() as runtime:
+        result = await one_turn(runtime, spec(Kit(quotes_get=_quotes), name, model_calls=4))
+    assert json.loads(result.text) == GOOD
     assert [_forced(one.body) for one in model.requests] == [False, False, False, True]
 
 
@@ -194,108 +166,81 @@ def _forced(body: Mapping[str, Any]) -> bool:
     return isinstance(choice, dict) and "answer" in (choice.get("name"), choice.get("function", {}).get("name"))
 
 
-def test_a_model_that_never_answers_ends_with_its_last_call(model: FakeChat) -> None:
+async def test_a_model_that_never_answers_ends_with_its_last_call(model: FakeChat) -> None:
     model.policy = lambda _body: Call("quotes_get", '{"symbols":["A"]}')
     kit = Kit(quotes_get=_quotes)
-
-    async def work() -> None:
-        async with running() as runtime:
-            result = await one_turn(runtime, spec(kit, model_calls=3))
-        assert (result.status, result.text) == ("completed", "")
-
-    run(work())
+    async with running() as runtime:
+        result = await one_turn(runtime, spec(kit, model_calls=3))
+    assert (result.status, result.text) == ("completed", "")
     assert len(model.requests) == 3
     assert len(kit.calls) == 2
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_a_later_turn_of_the_conversation_has_to_answer_at_once(model: FakeChat, name: str) -> None:
+async def test_a_later_turn_of_the_conversation_has_to_answer_at_once(model: FakeChat, name: str) -> None:
     model.script(Call("answer", '{"ok":"maybe"}'), answer(GOOD))
-
-    async def work() -> None:
-        async with running() as runtime, runtime.conversation(spec(Kit(), name), deadline()) as conversation:
-            first = await conversation.turn("What of ACME?", SCHEMA, METADATA)
-            assert json.loads(first.text) == {"ok": "maybe"}
-            second = await conversation.turn("It does not fit: answer again.", SCHEMA, METADATA)
-            assert json.loads(second.text) == GOOD
-            assert second.thread_id == first.thread_id
-
-    run(work())
+    async with running() as runtime, runtime.conversation(spec(Kit(), name), deadline()) as conversation:
+        first = await conversation.turn("What of ACME?", SCHEMA, METADATA)
+        assert json.loads(first.text) == {"ok": "maybe"}
+        second = await conversation.turn("It does not fit: answer again.", SCHEMA, METADATA)
+        assert json.loads(second.text) == GOOD
+        assert second.thread_id == first.thread_id
     assert _forced(model.requests[1].body)
     assert "answer again" in json.dumps(model.requests[1].body["messages"][-1])
 
 
-def test_an_answer_beside_other_calls_is_not_taken_before_their_answers(model: FakeChat) -> None:
+async def test_an_answer_beside_other_calls_is_not_taken_before_their_answers(model: FakeChat) -> None:
     kit = Kit(quotes_get=_quotes)
     model.script(Calls((Call("quotes_get", '{"symbols":["A"]}'), answer({"ok": False}))), answer(GOOD))
-
-    async def work() -> None:
-        async with running() as runtime:
-            result = await one_turn(runtime, spec(kit))
-        assert json.loads(result.text) == GOOD
-
-    run(work())
+    async with running() as runtime:
+        result = await one_turn(runtime, spec(kit))
+    assert json.loads(result.text) == GOOD
     assert len(kit.calls) == 1
     assert "not taken" in outputs(model.requests[1].body)[1]
 
 
 @pytest.mark.parametrize("text", ['{"ok":true}', '```json\n{"ok":true}\n```', '```\n{"ok":true}\n```\n'])
-def test_an_answer_as_text_is_tolerated(model: FakeChat, text: str) -> None:
+async def test_an_answer_as_text_is_tolerated(model: FakeChat, text: str) -> None:
     model.script(Text(text))
-
-    async def work() -> None:
-        async with running() as runtime:
-            assert json.loads((await one_turn(runtime, spec())).text) == GOOD
-
-    run(work())
+    async with running() as runtime:
+        assert json.loads((await one_turn(runtime, spec())).text) == GOOD
 
 
-def test_tokens_that_the_provider_does_not_count_are_missing(model: FakeChat) -> None:
+async def test_tokens_that_the_provider_does_not_count_are_missing(model: FakeChat) -> None:
     model.script(Call("answer", '{"ok":true}', None))
-
-    async def work() -> None:
-        async with running() as runtime:
-            result = await one_turn(runtime, spec())
-        assert result.usage == Usage.unknown()
-        assert result.cost_usd is None
-
-    run(work())
+    async with running() as runtime:
+        result = await one_turn(runtime, spec())
+    assert result.usage == Usage.unknown()
+    assert result.cost_usd is None
 
 
-def test_a_model_without_a_known_price_has_no_cost(model: FakeChat) -> None:
-    async def work() -> None:
-        async with running() as runtime:
-            for name in ("openai/no-such-model-1", "anthropic/claude-nosuch-1"):
-                result = await one_turn(runtime, spec(model=name))
-                assert result.usage.total_tokens == 120
-                assert result.cost_usd is None
-
-    run(work())
+async def test_a_model_without_a_known_price_has_no_cost(model: FakeChat) -> None:
+    async with running() as runtime:
+        for name in ("openai/no-such-model-1", "anthropic/claude-nosuch-1"):
+            result = await one_turn(runtime, spec(model=name))
+            assert result.usage.total_tokens == 120
+            assert result.cost_usd is None
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_an_interrupt_ends_a_model_call_within_a_second(model: FakeChat, name: str) -> None:
+async def test_an_interrupt_ends_a_model_call_within_a_second(model: FakeChat, name: str) -> None:
     seen = Seen()
     model.script(Silence(60))
-
-    async def work() -> None:
-        async with running(seen) as runtime, runtime.conversation(spec(model=name), deadline()) as conversation:
-            turn = asyncio.ensure_future(conversation.turn("What of ACME?", SCHEMA, METADATA))
-            await until(lambda: len(model.requests) == 1)
-            assert not runtime.interrupt("another", "turn")
-            assert runtime.interrupt(conversation.thread_id, conversation.running_turn_id or "")
-            began = time.monotonic()
-            result = await turn
-            assert time.monotonic() - began < 1.0
-            assert result.status == "interrupted"
-            assert (await conversation.turn("And now?", SCHEMA, METADATA)).status == "interrupted"
-
-    run(work())
+    async with running(seen) as runtime, runtime.conversation(spec(model=name), deadline()) as conversation:
+        turn = asyncio.ensure_future(conversation.turn("What of ACME?", SCHEMA, METADATA))
+        await until(lambda: len(model.requests) == 1)
+        assert not runtime.interrupt("another", "turn")
+        assert runtime.interrupt(conversation.thread_id, conversation.running_turn_id or "")
+        began = time.monotonic()
+        result = await turn
+        assert time.monotonic() - began < 1.0
+        assert result.status == "interrupted"
+        assert (await conversation.turn("And now?", SCHEMA, METADATA)).status == "interrupted"
     assert seen.types[-2:] == ["turn.interrupted", "thread.closed"]
     assert len(model.requests) == 1
 
 
-def test_an_interrupt_does_not_wait_for_a_tool(model: FakeChat) -> None:
+async def test_an_interrupt_does_not_wait_for_a_tool(model: FakeChat) -> None:
     seen, running_tool = Seen(), asyncio.Event()
 
     async def hanging(_arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -304,77 +249,58 @@ def test_an_interrupt_does_not_wait_for_a_tool(model: FakeChat) -> None:
         return {}
 
     model.script(Call("hanging"))
-
-    async def work() -> None:
-        async with (
-            running(seen) as runtime,
-            runtime.conversation(spec(Kit(hanging=hanging)), deadline()) as conversation,
-        ):
-            turn = asyncio.ensure_future(conversation.turn("What of ACME?", SCHEMA, METADATA))
-            await running_tool.wait()
-            conversation.interrupt()
-            assert (await turn).status == "interrupted"
-
-    run(work())
+    async with (
+        running(seen) as runtime,
+        runtime.conversation(spec(Kit(hanging=hanging)), deadline()) as conversation,
+    ):
+        turn = asyncio.ensure_future(conversation.turn("What of ACME?", SCHEMA, METADATA))
+        await running_tool.wait()
+        conversation.interrupt()
+        assert (await turn).status == "interrupted"
     last = {one.item_id: one for one in seen.lifecycles if hasattr(one, "item_id")}
     assert [str(one.status) for one in last.values()] == ["interrupted"]
 
 
-def test_a_turn_ends_at_its_limit_and_a_silent_call_before_it(model: FakeChat) -> None:
+async def test_a_turn_ends_at_its_limit_and_a_silent_call_before_it(model: FakeChat) -> None:
     model.script(Silence(60), Silence(60))
-
-    async def work() -> None:
-        async with running(turn_seconds=0.5) as runtime:
-            result = await one_turn(runtime, spec())
-            assert result.failure is not None
-            assert (result.status, result.failure.kind, result.failure.retryable) == ("failed", "timeout", False)
-            assert "DESK_TURN_SECONDS" in result.failure.message
-        async with running(first_token_seconds=0.5) as runtime:
-            result = await one_turn(runtime, spec())
-            assert result.failure is not None
-            assert (result.status, result.failure.kind) == ("failed", "no_first_token")
-            assert "no first token for 0.5 s" in result.failure.message
-
-    run(work())
+    async with running(turn_seconds=0.5) as runtime:
+        result = await one_turn(runtime, spec())
+        assert result.failure is not None
+        assert (result.status, result.failure.kind, result.failure.retryable) == ("failed", "timeout", False)
+        assert "DESK_TURN_SECONDS" in result.failure.message
+    async with running(first_token_seconds=0.5) as runtime:
+        result = await one_turn(runtime, spec())
+        assert result.failure is not None
+        assert (result.status, result.failure.kind) == ("failed", "no_first_token")
+        assert "no first token for 0.5 s" in result.failure.message
 
 
-def test_a_cancelled_turn_leaves_no_call_behind_and_its_record_ends(model: FakeChat) -> None:
+async def test_a_cancelled_turn_leaves_no_call_behind_and_its_record_ends(model: FakeChat) -> None:
     seen = Seen()
     model.script(Silence(60))
-
-    async def work() -> None:
-        async with running(seen) as runtime:
-            turn = asyncio.ensure_future(one_turn(runtime, spec()))
-            await until(lambda: len(model.requests) == 1)
-            turn.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await turn
-            left = [one for one in asyncio.all_tasks() if "acompletion" in repr(one)]
-            assert left == []
-
-    run(work())
+    async with running(seen) as runtime:
+        turn = asyncio.ensure_future(one_turn(runtime, spec()))
+        await until(lambda: len(model.requests) == 1)
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        left = [one for one in asyncio.all_tasks() if "acompletion" in repr(one)]
+        assert left == []
     assert seen.types[-2:] == ["turn.interrupted", "thread.closed"]
 
 
-def test_a_role_that_keeps_threads_gets_one_without_a_history(model: FakeChat) -> None:
-    async def work() -> None:
-        async with running() as runtime:
-            for _ in range(2):
-                async with runtime.conversation(spec(keep=True, model=ANTHROPIC), deadline()) as conversation:
-                    assert conversation.reason == "stateless"
-                    await conversation.turn("What of ACME?", SCHEMA, METADATA)
-
-    run(work())
+async def test_a_role_that_keeps_threads_gets_one_without_a_history(model: FakeChat) -> None:
+    async with running() as runtime:
+        for _ in range(2):
+            async with runtime.conversation(spec(keep=True, model=ANTHROPIC), deadline()) as conversation:
+                assert conversation.reason == "stateless"
+                await conversation.turn("What of ACME?", SCHEMA, METADATA)
     assert [len(one.body["messages"]) for one in model.requests] == [1, 1]
 
 
-def test_closing_ends_what_runs(model: FakeChat) -> None:
+async def test_closing_ends_what_runs(model: FakeChat) -> None:
     model.script(Silence(60))
-
-    async def work() -> None:
-        async with running(grace=0.0) as runtime:
-            turn = asyncio.ensure_future(one_turn(runtime, spec()))
-            await until(lambda: len(model.requests) == 1)
-        assert (await turn).status == "interrupted"
-
-    run(work())
+    async with running(grace=0.0) as runtime:
+        turn = asyncio.ensure_future(one_turn(runtime, spec()))
+        await until(lambda: len(model.requests) == 1)
+    assert (await turn).status == "interrupted"

@@ -57,17 +57,14 @@ def in_words(body: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_an_answer_by_the_tool_says_whether_it_was_forced(model: FakeChat, name: str) -> None:
-    async def work() -> None:
-        async with running() as runtime, runtime.conversation(spec(model=name), deadline()) as conversation:
-            model.script(Text("Up, I think."), answer({"ok": True}))
-            first = await conversation.turn("What of ACME?", SCHEMA, METADATA)
-            assert (json.loads(first.text), first.way) == ({"ok": True}, "answer by forced_tool")
-            assert (await conversation.turn("Answer again.", SCHEMA, METADATA)).way == "answer by forced_tool"
-            result = await one_turn(runtime, spec(model=name))
-            assert result.way == "answer by tool"
-
-    run(work())
+async def test_an_answer_by_the_tool_says_whether_it_was_forced(model: FakeChat, name: str) -> None:
+    async with running() as runtime, runtime.conversation(spec(model=name), deadline()) as conversation:
+        model.script(Text("Up, I think."), answer({"ok": True}))
+        first = await conversation.turn("What of ACME?", SCHEMA, METADATA)
+        assert (json.loads(first.text), first.way) == ({"ok": True}, "answer by forced_tool")
+        assert (await conversation.turn("Answer again.", SCHEMA, METADATA)).way == "answer by forced_tool"
+        result = await one_turn(runtime, spec(model=name))
+        assert result.way == "answer by tool"
 
 
 def test_a_server_whose_template_has_no_tools_is_asked_by_its_schema(server: LocalServer) -> None:
@@ -150,23 +147,19 @@ def test_a_server_that_refuses_tools_is_named_with_a_remedy(server: LocalServer)
     assert len(server.chats()) == 1
 
 
-def test_the_last_call_must_answer_and_prose_there_ends_the_turn(server: LocalServer) -> None:
+async def test_the_last_call_must_answer_and_prose_there_ends_the_turn(server: LocalServer) -> None:
     """The next turn, which asks for a repair, then begins with the next way."""
     server.policy = lambda body: Says(calls=(local_server.Call("quotes_get", '{"symbols":["A"]}'),)) if (
         body["tool_choice"] == "auto"
     ) else server.able(body)  # fmt: skip
-
-    async def work() -> None:
-        async with (
-            running() as runtime,
-            runtime.conversation(spec(Kit(), LOCAL, model_calls=3), deadline()) as conversation,
-        ):
-            first = await conversation.turn("What of ACME?", SCHEMA, METADATA)
-            assert (first.status, first.text) == ("completed", PROSE)
-            second = await conversation.turn("It does not fit: answer again.", SCHEMA, METADATA)
-            assert (set(json.loads(second.text)), second.way) == ({"ok"}, "answer by json_schema")
-
-    run(work())
+    async with (
+        running() as runtime,
+        runtime.conversation(spec(Kit(), LOCAL, model_calls=3), deadline()) as conversation,
+    ):
+        first = await conversation.turn("What of ACME?", SCHEMA, METADATA)
+        assert (first.status, first.text) == ("completed", PROSE)
+        second = await conversation.turn("It does not fit: answer again.", SCHEMA, METADATA)
+        assert (set(json.loads(second.text)), second.way) == ({"ok"}, "answer by json_schema")
     assert asked(server) == ["auto", "auto", "forced_tool", "json_schema"]
 
 
@@ -177,12 +170,8 @@ def test_prose_that_declines_is_a_refusal_in_any_way(server: LocalServer) -> Non
     assert len(server.chats()) == 1
 
 
-def test_nothing_written_is_no_answer(model: FakeChat) -> None:
+async def test_nothing_written_is_no_answer(model: FakeChat) -> None:
     model.script(Text(""), Call("answer", WHOLE))
-
-    async def work() -> None:
-        async with running() as runtime:
-            assert (await one_turn(runtime, spec(model=OPENAI))).text == WHOLE
-
-    run(work())
+    async with running() as runtime:
+        assert (await one_turn(runtime, spec(model=OPENAI))).text == WHOLE
     assert [one.body["tool_choice"] == "auto" for one in model.requests] == [True, False]

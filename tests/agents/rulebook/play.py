@@ -19,7 +19,7 @@ from chordesk.models.answers import output_schema
 from chordesk.models.settings import Settings
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.toolsets import toolset_for
+from chordesk.tools.toolsets import TurnTools
 
 Tools = Mapping[str, Callable[[Payload], Payload]]
 
@@ -71,7 +71,7 @@ class RealDesk:
     def turn(self, key: str, subject: Mapping[str, Any]) -> tuple[Played, list[RecordedCall]]:
         """One turn, whose subject comes through the role's prompt, and its calls as a turn records them."""
         role, seen, now = ROLES[key], list[RecordedCall](), self.context.clock.now()
-        tools = toolset_for(role.tools, self.context, 20.0, lambda sent, got: seen.append(RecordedCall(sent, got, now)))
+        tools = TurnTools(role.tools, self.context, 20.0, lambda sent, got: seen.append(RecordedCall(sent, got, now)))
 
         def caller(name: str) -> Callable[[Payload], Payload]:
             return lambda arguments: asyncio.run(tools.call(name, arguments)).payload

@@ -27,8 +27,7 @@ from chordesk.models.answers import output_schema
 from chordesk.models.settings import LENSES, Settings
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.registry import ToolAnswer, ToolContext
-from chordesk.tools.toolsets import toolset_for
-from tests.patience import PATIENCE
+from chordesk.tools.toolsets import TurnTools
 
 SYMBOLS = ["AAPL", "IBM", "MMM", "WMT"]
 PORTFOLIO = {"cash": 1_000.0, "equity": 1_000.0, "buyingPower": 1_000.0, "positions": []}
@@ -55,7 +54,7 @@ class Bench:
     async def turns(self, key: str, texts: int = 1, repair: str | None = None) -> tuple[list[Any], list[ToolAnswer]]:
         """So many turns of a role on one thread, the last one with another text if given."""
         role, seen = ROLES[key], list[ToolAnswer]()
-        tools = toolset_for(role.tools, self.context, 20.0, lambda _arguments, answer: seen.append(answer))
+        tools = TurnTools(role.tools, self.context, 20.0, lambda _arguments, answer: seen.append(answer))
         prompt = render(role, brief(key, self.settings), self.settings)
         spec = ConversationSpec(key, "s", role.keeps_thread, prompt.base_instructions, tools, "gpt-5.5", "h")
         asked = [prompt.user] * texts + ([repair] if repair else [])
@@ -66,30 +65,28 @@ class Bench:
         return results, seen
 
 
-def test_every_role_ends_its_turn_through_the_app_server(rulebook: str, redis_server: str, tmp_path: Path) -> None:
+async def test_every_role_ends_its_turn_through_the_app_server(
+    rulebook: str, redis_server: str, tmp_path: Path
+) -> None:
     settings = Settings(home=tmp_path, rulebook_url=rulebook, replay_date=dt.date(2010, 8, 12))
-
-    async def work() -> None:
-        client = redis.asyncio.Redis.from_url(redis_server)
-        await client.flushall()
-        runtime = CodexRuntime(runtime_config(settings, "w"), client)
-        await runtime.start()
-        try:
-            bench = Bench(runtime, settings)
-            turns = [key for key in validators() if key not in GRAPH_ROLES]  # a graph's turns have roles of its own
-            keys = [*(f"screener_{lens}" for lens in LENSES), *turns, "synthesis", "trader"]
-            ended = await asyncio.gather(*(bench.turns(key) for key in keys))
-            for key, (results, seen) in zip(keys, ended, strict=True):
-                assert [result.failure for result in results] == [None], key
-                ROLES[key].schema.model_validate_json(results[0].text)
-                assert bool(ROLES[key].tools) <= len(seen) <= MAX_CALLS, key
-                assert results[0].usage.total_tokens > 0
-            await check_kept_thread(bench)
-        finally:
-            await runtime.close(5)
-            await client.aclose()
-
-    asyncio.run(asyncio.wait_for(work(), PATIENCE))
+    client = redis.asyncio.Redis.from_url(redis_server)
+    await client.flushall()
+    runtime = CodexRuntime(runtime_config(settings, "w"), client)
+    await runtime.start()
+    try:
+        bench = Bench(runtime, settings)
+        turns = [key for key in validators() if key not in GRAPH_ROLES]  # a graph's turns have roles of its own
+        keys = [*(f"screener_{lens}" for lens in LENSES), *turns, "synthesis", "trader"]
+        ended = await asyncio.gather(*(bench.turns(key) for key in keys))
+        for key, (results, seen) in zip(keys, ended, strict=True):
+            assert [result.failure for result in results] == [None], key
+            ROLES[key].schema.model_validate_json(results[0].text)
+            assert bool(ROLES[key].tools) <= len(seen) <= MAX_CALLS, key
+            assert results[0].usage.total_tokens > 0
+        await check_kept_thread(bench)
+    finally:
+        await runtime.close(5)
+        await client.aclose()
 
 
 async def check_kept_thread(bench: Bench) -> None:

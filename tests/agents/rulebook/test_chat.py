@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from chordesk.models.answers import ValidatorOutput, output_schema
-from tests.agents.codex.kit import METADATA, Kit, deadline, run
+from tests.agents.codex.kit import METADATA, Kit, deadline
 from tests.agents.litellm.kit import running, spec
 from tests.agents.rulebook.market import CALM, Desk
 from tests.agents.rulebook.test_server import SUBJECT
@@ -121,7 +121,7 @@ def test_a_request_that_cannot_be_answered_is_named(http: httpx.Client, changes:
     assert answer.json()["error"]["code"] == code
 
 
-def test_a_turn_of_the_litellm_runtime_is_answered_by_the_rules(http: httpx.Client) -> None:
+async def test_a_turn_of_the_litellm_runtime_is_answered_by_the_rules(http: httpx.Client) -> None:
     desk = Desk()
     desk.signals["AA"] = CALM
 
@@ -129,18 +129,14 @@ def test_a_turn_of_the_litellm_runtime_is_answered_by_the_rules(http: httpx.Clie
         return desk.tools()["signals_get"](dict(arguments))
 
     kit = Kit(signals_get=signals)
-
-    async def work() -> None:
-        async with (
-            running(rulebook_url=str(http.base_url).rstrip("/")) as runtime,
-            runtime.conversation(spec(kit, "rulebook", base_instructions="Role: quick\nx"), deadline()) as conversation,
-        ):
-            result = await conversation.turn(QUESTION, SCHEMA, METADATA)
-            assert result.status == "completed", result
-            ValidatorOutput.model_validate_json(result.text)
-            assert (result.model, result.cost_usd) == ("rulebook", None)
-            repaired = await conversation.turn("Your last answer does not fit.", SCHEMA, METADATA)
-            assert json.loads(repaired.text) == json.loads(result.text)
-
-    run(work())
+    async with (
+        running(rulebook_url=str(http.base_url).rstrip("/")) as runtime,
+        runtime.conversation(spec(kit, "rulebook", base_instructions="Role: quick\nx"), deadline()) as conversation,
+    ):
+        result = await conversation.turn(QUESTION, SCHEMA, METADATA)
+        assert result.status == "completed", result
+        ValidatorOutput.model_validate_json(result.text)
+        assert (result.model, result.cost_usd) == ("rulebook", None)
+        repaired = await conversation.turn("Your last answer does not fit.", SCHEMA, METADATA)
+        assert json.loads(repaired.text) == json.loads(result.text)
     assert kit.calls == [("signals_get", {"symbols": ["AA"]})]

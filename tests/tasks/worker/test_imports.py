@@ -19,7 +19,7 @@ from chordesk.models.settings.sources import load
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.toolsets import toolset_for
+from chordesk.tools.toolsets import TurnTools
 
 app = create_app(load(dict(os.environ), Path.cwd()).settings, "imports")
 app.loader.import_default_modules()
@@ -28,7 +28,7 @@ desk.warm(turns=True)
 market = desk.market
 context = ToolContext(market, market.clock, None, desk.settings, "paper", None)
 for role in (*default_roles(), "trader", "screener_technical"):
-    tools = toolset_for(ROLES[role].tools, context, 60.0, lambda arguments, answer: None)
+    tools = TurnTools(ROLES[role].tools, context, 60.0, lambda arguments, answer: None)
     for spec in tools.specs():
         named = {"symbols": ["IBM"]} if "symbols" in spec.input_schema["properties"] else {}
         answer = asyncio.run(tools.call(spec.name, named))

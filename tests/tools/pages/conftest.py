@@ -13,7 +13,7 @@ import pytest
 from chordesk.tools.market.clock import LiveClock
 from chordesk.tools.model_tools.pages import PAGE_READ
 from chordesk.tools.registry import ToolAnswer
-from chordesk.tools.toolsets import Registry
+from chordesk.tools.toolsets import TurnTools
 from tests.fakes.pages import FakePages
 from tests.patience import PATIENCE
 from tests.tools.conftest import MakeContext
@@ -38,7 +38,7 @@ def read(make_context: MakeContext) -> Read:
         context = make_context(FarMarket(clock=LiveClock()), **settings)
         context = dataclasses.replace(context, run_id=run or f"run-{next(_runs)}")
         arguments = {"url": url, "start": start} if start else {"url": url}
-        return asyncio.run(Registry((PAGE_READ,), context).call("page_read", arguments))
+        return asyncio.run(TurnTools((PAGE_READ,), context).call("page_read", arguments))
 
     return read
 

@@ -24,7 +24,7 @@ from chordesk.agents.codex.launch import (
 )
 from chordesk.models.errors import BinaryMissing, CodexError, LoginMissing, SettingError
 from chordesk.models.settings import Settings
-from tests.agents.codex.kit import FINAL, Kit, config, one_turn, run, running, spec
+from tests.agents.codex.kit import FINAL, Codex, Kit, config, one_turn, running, spec
 from tests.fakes.responses import FakeResponses, tool_then_final
 
 NOWHERE = "http://127.0.0.1:9/v1"
@@ -42,67 +42,53 @@ def test_the_catalog_has_one_model_without_what_hides_tools() -> None:
         slim_catalog({"models": bundled["models"][1:]}, ["local-llm"])
 
 
-def test_the_catalog_is_cached_by_version_and_model(tmp_path: Path) -> None:
-    async def work() -> None:
-        launch = await prepare(config(NOWHERE, tmp_path, model="qwen/3:8b"))
-        (path,) = (tmp_path / "codex" / "catalog").glob(f"{launch.version}-qwen_3_8b-*.json")
-        assert [entry["slug"] for entry in json.loads(path.read_text())["models"]] == ["qwen/3:8b"]
-        path.write_text("{}")
-        await prepare(config(NOWHERE, tmp_path, model="qwen/3:8b"))
-        assert path.read_text() == "{}"
-
-    run(work())
+async def test_the_catalog_is_cached_by_version_and_model(tmp_path: Path) -> None:
+    launch = await prepare(config(NOWHERE, tmp_path, model="qwen/3:8b"))
+    (path,) = (tmp_path / "codex" / "catalog").glob(f"{launch.version}-qwen_3_8b-*.json")
+    assert [entry["slug"] for entry in json.loads(path.read_text())["models"]] == ["qwen/3:8b"]
+    path.write_text("{}")
+    await prepare(config(NOWHERE, tmp_path, model="qwen/3:8b"))
+    assert path.read_text() == "{}"
 
 
 @pytest.mark.parametrize("name", ["gpt-5.5", "gpt-6-sol", "some-local-model"])
-def test_any_model_sees_exactly_our_tools(model: FakeResponses, tmp_path: Path, registry: str, name: str) -> None:
+async def test_any_model_sees_exactly_our_tools(model: FakeResponses, codex: Codex, name: str) -> None:
     """Most bundled entries would hide them behind a script tool."""
     kit = Kit()
     model.policy = tool_then_final("quotes_get", '{"symbols":["ACME"]}', FINAL)
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, model=name) as runtime:
-            result = await one_turn(runtime, spec(kit, model=name))
-        assert result.text == FINAL
-        assert len(kit.calls) == 1
-        assert [seen.tools for seen in model.calls()] == [["quotes_get"], ["quotes_get"]]
-        assert {seen.body["model"] for seen in model.calls()} == {name}
-
-    run(work())
+    async with codex(model=name) as runtime:
+        result = await one_turn(runtime, spec(kit, model=name))
+    assert result.text == FINAL
+    assert len(kit.calls) == 1
+    assert [seen.tools for seen in model.calls()] == [["quotes_get"], ["quotes_get"]]
+    assert {seen.body["model"] for seen in model.calls()} == {name}
 
 
-def test_a_key_goes_out_as_a_bearer_token_and_nowhere_else(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    async def work() -> None:
-        changes: dict[str, Any] = {"provider": "endpoint", "provider_key": "sk-secret"}
-        async with running(model, tmp_path, registry, **changes) as runtime:
-            await one_turn(runtime, spec())
-            assert model.requests[-1].headers["authorization"] == "Bearer sk-secret"
-            assert "sk-secret" not in " ".join(psutil.Process(runtime.status()[0].pid).cmdline())
-            assert "sk-secret" not in str(psutil.Process(runtime.status()[0].pid).environ())
-        assert "sk-secret" not in repr(config(model, tmp_path, **changes))
-
-    run(work())
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"sk-secret" in path.read_bytes()]
-
-
-def test_the_environment_is_minimal(
-    model: FakeResponses, tmp_path: Path, registry: str, monkeypatch: pytest.MonkeyPatch
+async def test_a_key_goes_out_as_a_bearer_token_and_nowhere_else(
+    model: FakeResponses, codex: Codex, tmp_path: Path
 ) -> None:
+    changes: dict[str, Any] = {"provider": "endpoint", "provider_key": "sk-secret"}
+    async with codex(**changes) as runtime:
+        await one_turn(runtime, spec())
+        assert model.requests[-1].headers["authorization"] == "Bearer sk-secret"
+        assert "sk-secret" not in " ".join(psutil.Process(runtime.status()[0].pid).cmdline())
+        assert "sk-secret" not in str(psutil.Process(runtime.status()[0].pid).environ())
+    assert "sk-secret" not in repr(config(model, tmp_path, **changes))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"sk-secret" in path.read_bytes()]  # noqa: ASYNC240
+
+
+async def test_the_environment_is_minimal(codex: Codex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BROKER_SECRET", "x")
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, environ={"HTTPS_PROXY": "http://proxy:1"}) as runtime:
-            await one_turn(runtime, spec())
-            environ = psutil.Process(runtime.status()[0].pid).environ()
-        home = str(tmp_path / "codex" / "w" / "ephemeral")
-        pem = tmp_path / "codex" / "catalog" / "loopback.pem"
-        assert environ == {
-            "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HTTPS_PROXY": "http://proxy:1",
-            "SSL_CERT_FILE": str(pem), "HOME": home, "CODEX_HOME": home, ALLOCATOR: LEAN,
-        }  # fmt: skip
-        assert pem.read_text() == LOOPBACK_PEM
-
-    run(work())
+    async with codex(environ={"HTTPS_PROXY": "http://proxy:1"}) as runtime:
+        await one_turn(runtime, spec())
+        environ = psutil.Process(runtime.status()[0].pid).environ()
+    home = str(tmp_path / "codex" / "w" / "ephemeral")
+    pem = tmp_path / "codex" / "catalog" / "loopback.pem"
+    assert environ == {
+        "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HTTPS_PROXY": "http://proxy:1",
+        "SSL_CERT_FILE": str(pem), "HOME": home, "CODEX_HOME": home, ALLOCATOR: LEAN,
+    }  # fmt: skip
+    assert pem.read_text() == LOOPBACK_PEM
 
 
 @pytest.mark.parametrize(
@@ -115,33 +101,25 @@ def test_the_environment_is_minimal(
         ("codex", Path("/etc/roots.pem"), "roots.pem"),
     ],
 )
-def test_an_app_server_trusts_roots_of_the_login_alone(
+async def test_an_app_server_trusts_roots_of_the_login_alone(
     tmp_path: Path, provider: str, ca_file: Path | None, expected: str | None
 ) -> None:
     """Any other model is on loopback for it, where loading roots would be most of a turn's cost."""
-
-    async def work() -> None:
-        launch = await prepare(_hosted(tmp_path, provider, ca_file))
-        found = launch.env.get("SSL_CERT_FILE")
-        assert (Path(found).name if found else None) == expected
-
-    run(work())
+    launch = await prepare(_hosted(tmp_path, provider, ca_file))
+    found = launch.env.get("SSL_CERT_FILE")
+    assert (Path(found).name if found else None) == expected
 
 
 @pytest.mark.parametrize(("provider", "passed"), [("codex", True), ("endpoint", False), ("rulebook", False)])
-def test_proxies_reach_the_login_alone(
+async def test_proxies_reach_the_login_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider: str, passed: bool
 ) -> None:
     proxies = {"HTTPS_PROXY": "http://proxy:1", "no_proxy": "example.org"}
     for name, value in proxies.items():
         monkeypatch.setenv(name, value)
-
-    async def work() -> None:
-        launch = await prepare(_hosted(tmp_path, provider))
-        found = {name: launch.env.get(name) for name in proxies}
-        assert found == (proxies if passed else dict.fromkeys(proxies))
-
-    run(work())
+    launch = await prepare(_hosted(tmp_path, provider))
+    found = {name: launch.env.get(name) for name in proxies}
+    assert found == (proxies if passed else dict.fromkeys(proxies))
 
 
 def _hosted(tmp_path: Path, provider: str, ca_file: Path | None = None) -> RuntimeConfig:
@@ -150,34 +128,27 @@ def _hosted(tmp_path: Path, provider: str, ca_file: Path | None = None) -> Runti
     return config(url, tmp_path, provider=provider, ca_file=ca_file, login_home=tmp_path)
 
 
-def test_every_strip_flag_is_on_the_command_line(tmp_path: Path) -> None:
-    async def work() -> None:
-        launch = await prepare(config(NOWHERE, tmp_path))
-        line = launch.argv(tmp_path)
-        given = {line[at + 1].split("=", 1)[0] for at, argument in enumerate(line) if argument == "-c"}
-        assert set(STRIP) <= given
-        assert line[-1] == "--strict-config"
-
-    run(work())
+async def test_every_strip_flag_is_on_the_command_line(tmp_path: Path) -> None:
+    launch = await prepare(config(NOWHERE, tmp_path))
+    line = launch.argv(tmp_path)
+    given = {line[at + 1].split("=", 1)[0] for at, argument in enumerate(line) if argument == "-c"}
+    assert set(STRIP) <= given
+    assert line[-1] == "--strict-config"
 
 
-def test_the_codex_login_is_linked_and_used(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_the_codex_login_is_linked_and_used(model: FakeResponses, tmp_path: Path, registry: str) -> None:
     login = tmp_path / "login"
     login.mkdir()
     (login / "auth.json").write_text('{"auth_mode":"apikey","OPENAI_API_KEY":"sk-login"}')
-
-    async def work() -> None:
-        flags = {"openai_base_url": model.url}
-        changes: dict[str, Any] = {"provider": "codex", "provider_url": None, "login_home": login, "flags": flags}
-        async with running(model, tmp_path / "home", registry, **changes) as runtime:
-            result = await one_turn(runtime, spec())
-        assert result.status == "completed"
-        assert model.requests[-1].headers["authorization"] == "Bearer sk-login"
-        assert model.requests[-1].tools == ["quotes_get"]
-        link = tmp_path / "home" / "codex" / "w" / "ephemeral" / "auth.json"
-        assert link.resolve() == login / "auth.json"
-
-    run(work())
+    flags = {"openai_base_url": model.url}
+    changes: dict[str, Any] = {"provider": "codex", "provider_url": None, "login_home": login, "flags": flags}
+    async with running(model, tmp_path / "home", registry, **changes) as runtime:
+        result = await one_turn(runtime, spec())
+    assert result.status == "completed"
+    assert model.requests[-1].headers["authorization"] == "Bearer sk-login"
+    assert model.requests[-1].tools == ["quotes_get"]
+    link = tmp_path / "home" / "codex" / "w" / "ephemeral" / "auth.json"
+    assert link.resolve() == login / "auth.json"
 
 
 def test_no_login_is_an_error_with_a_remedy(tmp_path: Path) -> None:
@@ -186,24 +157,17 @@ def test_no_login_is_an_error_with_a_remedy(tmp_path: Path) -> None:
         link_login(wanted, tmp_path)
 
 
-def test_no_binary_is_an_error_with_a_remedy(tmp_path: Path) -> None:
-    async def work() -> None:
-        with pytest.raises(BinaryMissing, match="DESK_CODEX_BINARY"):
-            await prepare(config(NOWHERE, tmp_path, binary=tmp_path / "codex"))
-
-    run(work())
+async def test_no_binary_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(BinaryMissing, match="DESK_CODEX_BINARY"):
+        await prepare(config(NOWHERE, tmp_path, binary=tmp_path / "codex"))
 
 
-def test_a_binary_that_fails_is_an_error(tmp_path: Path) -> None:
+async def test_a_binary_that_fails_is_an_error(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho no luck >&2\nexit 7\n")
     broken.chmod(0o755)
-
-    async def work() -> None:
-        with pytest.raises(CodexError, match=r"ended with 7: no luck"):
-            await prepare(config(NOWHERE, tmp_path, binary=broken))
-
-    run(work())
+    with pytest.raises(CodexError, match=r"ended with 7: no luck"):
+        await prepare(config(NOWHERE, tmp_path, binary=broken))
 
 
 def test_the_settings_become_a_config(tmp_path: Path) -> None:
@@ -221,14 +185,11 @@ def test_the_settings_become_a_config(tmp_path: Path) -> None:
         runtime_config(Settings(home=tmp_path, provider="rulebook"), "w")
 
 
-def test_runtimes_that_start_at_once_in_one_home_share_the_files(tmp_path: Path) -> None:
-    async def work() -> None:
-        settings = config("http://127.0.0.1:9/v1", tmp_path)
-        found = await asyncio.gather(*(prepare(settings) for _ in range(6)))
-        assert len({launch.flags for launch in found}) == 1
-        assert not list((tmp_path / "codex" / "catalog").glob(".aside-*"))
-
-    run(work())
+async def test_runtimes_that_start_at_once_in_one_home_share_the_files(tmp_path: Path) -> None:
+    settings = config("http://127.0.0.1:9/v1", tmp_path)
+    found = await asyncio.gather(*(prepare(settings) for _ in range(6)))
+    assert len({launch.flags for launch in found}) == 1
+    assert not list((tmp_path / "codex" / "catalog").glob(".aside-*"))
 
 
 def test_another_login_has_another_digest(tmp_path: Path) -> None:

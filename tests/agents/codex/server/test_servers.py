@@ -19,7 +19,7 @@ import pytest
 from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.agents.codex.servers import set_aside
 from chordesk.models.errors import ProcessDied, RpcTimeout
-from tests.agents.codex.kit import FINAL, deadline, one_turn, run, running, spec, turn, until
+from tests.agents.codex.kit import FINAL, Codex, deadline, one_turn, run, spec, turn, until
 from tests.fakes.responses import FakeResponses, Silence, Text
 from tests.patience import PATIENCE
 
@@ -30,221 +30,166 @@ def pids(runtime: CodexRuntime) -> list[int]:
     return [one.pid for one in runtime.status()]
 
 
-def test_one_process_a_kind_and_none_before_the_first_lease(
-    model: FakeResponses, tmp_path: Path, registry: str
-) -> None:
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            assert runtime.status() == []
-            await asyncio.gather(*(one_turn(runtime, spec(subject=str(number))) for number in range(8)))
-            assert [one.kind for one in runtime.status()] == ["ephemeral"]
-            await one_turn(runtime, spec(keep=True))
-            kept, ephemeral = runtime.status()
-            assert (kept.kind, kept.turns, ephemeral.kind, ephemeral.turns) == ("kept", 1, "ephemeral", 8)
-            assert kept.rss_mb > 20
-            assert ephemeral.in_flight == 0
-            assert ephemeral.age > 0
-            ids = pids(runtime)
-        assert not any(psutil.pid_exists(pid) for pid in ids)
-
-    run(work())
+async def test_one_process_a_kind_and_none_before_the_first_lease(codex: Codex) -> None:
+    async with codex() as runtime:
+        assert runtime.status() == []
+        await asyncio.gather(*(one_turn(runtime, spec(subject=str(number))) for number in range(8)))
+        assert [one.kind for one in runtime.status()] == ["ephemeral"]
+        await one_turn(runtime, spec(keep=True))
+        kept, ephemeral = runtime.status()
+        assert (kept.kind, kept.turns, ephemeral.kind, ephemeral.turns) == ("kept", 1, "ephemeral", 8)
+        assert kept.rss_mb > 20
+        assert ephemeral.in_flight == 0
+        assert ephemeral.age > 0
+        ids = pids(runtime)
+    assert not any(psutil.pid_exists(pid) for pid in ids)
 
 
-def test_kept_threads_are_shared_by_two_processes_when_one_is_busy(
-    model: FakeResponses, tmp_path: Path, registry: str
-) -> None:
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            model.latency = 0.3
-            crowd = [str(number) for number in range(24)]
+async def test_kept_threads_are_shared_by_two_processes_when_one_is_busy(model: FakeResponses, codex: Codex) -> None:
+    async with codex() as runtime:
+        model.latency = 0.3
+        crowd = [str(number) for number in range(24)]
+        first = await asyncio.gather(*(one_turn(runtime, spec(keep=True, subject=name)) for name in crowd))
+        await until(lambda: len(runtime.status()) == 2)
+        again = await asyncio.gather(*(one_turn(runtime, spec(keep=True, subject=name)) for name in crowd))
+        assert [turn.thread_id for turn in again] == [turn.thread_id for turn in first]
+        kinds = {one.kind for one in runtime.status()}
+        shares = sorted(one.turns for one in runtime.status())
+        assert (kinds, len(shares), sum(shares)) == ({"kept"}, 2, 48)
+        assert shares[0] >= 8, "the second process took its share of the second round"
+
+
+async def test_a_killed_process_leaves_its_kept_threads_to_the_other(model: FakeResponses, codex: Codex) -> None:
+    async with codex() as runtime:
+        model.latency = 0.3
+        crowd = [str(number) for number in range(16)]
+        for _ in range(2):
             first = await asyncio.gather(*(one_turn(runtime, spec(keep=True, subject=name)) for name in crowd))
-            await until(lambda: len(runtime.status()) == 2)
-            again = await asyncio.gather(*(one_turn(runtime, spec(keep=True, subject=name)) for name in crowd))
-            assert [turn.thread_id for turn in again] == [turn.thread_id for turn in first]
-            kinds = {one.kind for one in runtime.status()}
-            shares = sorted(one.turns for one in runtime.status())
-            assert (kinds, len(shares), sum(shares)) == ({"kept"}, 2, 48)
-            assert shares[0] >= 8, "the second process took its share of the second round"
-
-    run(work())
-
-
-def test_a_killed_process_leaves_its_kept_threads_to_the_other(
-    model: FakeResponses, tmp_path: Path, registry: str
-) -> None:
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            model.latency = 0.3
-            crowd = [str(number) for number in range(16)]
-            for _ in range(2):
-                first = await asyncio.gather(*(one_turn(runtime, spec(keep=True, subject=name)) for name in crowd))
-            killed, alive = pids(runtime)
-            os.kill(killed, signal.SIGKILL)
-            with contextlib.suppress(ProcessDied):  # a turn that comes before the death is noticed
-                await one_turn(runtime, spec(keep=True, subject="unlucky"))
-            again = [await one_turn(runtime, spec(keep=True, subject=name)) for name in crowd[:4]]
-            assert [turn.thread_id for turn in again] == [turn.thread_id for turn in first[:4]]
-            assert pids(runtime) == [alive]
-
-    run(work())
+        killed, alive = pids(runtime)
+        os.kill(killed, signal.SIGKILL)
+        with contextlib.suppress(ProcessDied):  # a turn that comes before the death is noticed
+            await one_turn(runtime, spec(keep=True, subject="unlucky"))
+        again = [await one_turn(runtime, spec(keep=True, subject=name)) for name in crowd[:4]]
+        assert [turn.thread_id for turn in again] == [turn.thread_id for turn in first[:4]]
+        assert pids(runtime) == [alive]
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_a_worn_process_drains_while_its_successor_serves(
-    model: FakeResponses, tmp_path: Path, registry: str, keep: bool
-) -> None:
+async def test_a_worn_process_drains_while_its_successor_serves(model: FakeResponses, codex: Codex, keep: bool) -> None:
     model.script(Text(FINAL), Silence(2))
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, recycle_turns=2) as runtime:
-            first = await one_turn(runtime, spec(keep=keep))
-            (old,) = pids(runtime)
-            long = asyncio.create_task(one_turn(runtime, spec(keep=keep, subject="SLOW")))
-            await until(lambda: len(model.requests) == 2)
-            await one_turn(runtime, spec(keep=keep, subject="IBM"))
-            again = await one_turn(runtime, spec(keep=keep))
-            assert (again.thread_id == first.thread_id) is keep
-            assert old in pids(runtime), "the old process serves its turn to the end"
-            assert len(pids(runtime)) == 2
-            assert (await long).status == "completed"
-            await until(lambda: not psutil.pid_exists(old))
-            assert old not in pids(runtime)
-
-    run(work())
+    async with codex(recycle_turns=2) as runtime:
+        first = await one_turn(runtime, spec(keep=keep))
+        (old,) = pids(runtime)
+        long = asyncio.create_task(one_turn(runtime, spec(keep=keep, subject="SLOW")))
+        await until(lambda: len(model.requests) == 2)
+        await one_turn(runtime, spec(keep=keep, subject="IBM"))
+        again = await one_turn(runtime, spec(keep=keep))
+        assert (again.thread_id == first.thread_id) is keep
+        assert old in pids(runtime), "the old process serves its turn to the end"
+        assert len(pids(runtime)) == 2
+        assert (await long).status == "completed"
+        await until(lambda: not psutil.pid_exists(old))
+        assert old not in pids(runtime)
 
 
-def test_a_fat_process_is_replaced(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    async def work() -> None:
-        async with running(model, tmp_path, registry, recycle_rss_mb=1, health_seconds=0.1) as runtime:
-            await one_turn(runtime, spec())
-            await until(lambda: runtime.status() == [])
-            assert (await one_turn(runtime, spec())).status == "completed"
-
-    run(work())
+async def test_a_fat_process_is_replaced(codex: Codex) -> None:
+    async with codex(recycle_rss_mb=1, health_seconds=0.1) as runtime:
+        await one_turn(runtime, spec())
+        await until(lambda: runtime.status() == [])
+        assert (await one_turn(runtime, spec())).status == "completed"
 
 
-def test_a_hung_process_is_killed_and_its_turns_fail_retryable(
-    model: FakeResponses, tmp_path: Path, registry: str
-) -> None:
+async def test_a_hung_process_is_killed_and_its_turns_fail_retryable(model: FakeResponses, codex: Codex) -> None:
     model.script(Text(FINAL), Silence(60))
+    async with codex(health_seconds=0.2, rpc_seconds=4.0) as runtime:
+        await one_turn(runtime, spec())
+        (old,) = pids(runtime)
+        held = asyncio.create_task(one_turn(runtime, spec()))
+        await until(lambda: len(model.requests) == 2)
+        os.kill(old, signal.SIGSTOP)
+        result = await held
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.retryable) == ("process_died", True)
+        assert not psutil.pid_exists(old)
+        assert (await one_turn(runtime, spec())).status == "completed"
 
-    async def work() -> None:
-        async with running(model, tmp_path, registry, health_seconds=0.2, rpc_seconds=4.0) as runtime:
+
+async def test_a_request_that_times_out_gets_the_process_replaced(codex: Codex) -> None:
+    async with codex(health_seconds=60, rpc_seconds=4.0) as runtime:
+        await one_turn(runtime, spec())
+        (old,) = pids(runtime)
+        os.kill(old, signal.SIGSTOP)
+        with pytest.raises(RpcTimeout, match="thread/start"):
             await one_turn(runtime, spec())
-            (old,) = pids(runtime)
-            held = asyncio.create_task(one_turn(runtime, spec()))
-            await until(lambda: len(model.requests) == 2)
-            os.kill(old, signal.SIGSTOP)
-            result = await held
-            assert result.failure is not None
-            assert (result.failure.kind, result.failure.retryable) == ("process_died", True)
-            assert not psutil.pid_exists(old)
-            assert (await one_turn(runtime, spec())).status == "completed"
-
-    run(work())
+        assert (await one_turn(runtime, spec())).status == "completed"
+        await until(lambda: not psutil.pid_exists(old))
 
 
-def test_a_request_that_times_out_gets_the_process_replaced(
-    model: FakeResponses, tmp_path: Path, registry: str
-) -> None:
-    async def work() -> None:
-        async with running(model, tmp_path, registry, health_seconds=60, rpc_seconds=4.0) as runtime:
-            await one_turn(runtime, spec())
-            (old,) = pids(runtime)
-            os.kill(old, signal.SIGSTOP)
-            with pytest.raises(RpcTimeout, match="thread/start"):
-                await one_turn(runtime, spec())
-            assert (await one_turn(runtime, spec())).status == "completed"
-            await until(lambda: not psutil.pid_exists(old))
-
-    run(work())
-
-
-def test_slots_bound_the_turns_and_a_deadline_bounds_the_wait(
-    model: FakeResponses, tmp_path: Path, registry: str
-) -> None:
+async def test_slots_bound_the_turns_and_a_deadline_bounds_the_wait(model: FakeResponses, codex: Codex) -> None:
     model.latency = 0.3
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, turns=2) as runtime:
-            turns = [asyncio.create_task(one_turn(runtime, spec(subject=str(number)))) for number in range(6)]
-            await until(lambda: len(model.requests) >= 2)
-            with pytest.raises(RpcTimeout, match="no free turn"):
-                await one_turn(runtime, spec(), seconds=0.05)
-            most = 0
-            while not all(each.done() for each in turns):
-                most = max(most, runtime.status()[0].in_flight)
-                await asyncio.sleep(0.02)
-            assert most == 2
-
-    run(work())
+    async with codex(turns=2) as runtime:
+        turns = [asyncio.create_task(one_turn(runtime, spec(subject=str(number)))) for number in range(6)]
+        await until(lambda: len(model.requests) >= 2)
+        with pytest.raises(RpcTimeout, match="no free turn"):
+            await one_turn(runtime, spec(), seconds=0.05)
+        most = 0
+        while not all(each.done() for each in turns):
+            most = max(most, runtime.status()[0].in_flight)
+            await asyncio.sleep(0.02)
+        assert most == 2
 
 
-def test_close_lets_turns_end_within_the_grace_time(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_close_lets_turns_end_within_the_grace_time(model: FakeResponses, codex: Codex) -> None:
     model.script(Silence(1))
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            held = asyncio.create_task(one_turn(runtime, spec()))
-            await until(lambda: bool(model.requests))
-            ids = pids(runtime)
-            await runtime.close(PATIENCE)
-            assert (await held).status == "completed"
-            assert not any(psutil.pid_exists(pid) for pid in ids)
-            with pytest.raises(ProcessDied, match="closing"):
-                await one_turn(runtime, spec())
-
-    run(work())
+    async with codex() as runtime:
+        held = asyncio.create_task(one_turn(runtime, spec()))
+        await until(lambda: bool(model.requests))
+        ids = pids(runtime)
+        await runtime.close(PATIENCE)
+        assert (await held).status == "completed"
+        assert not any(psutil.pid_exists(pid) for pid in ids)
+        with pytest.raises(ProcessDied, match="closing"):
+            await one_turn(runtime, spec())
 
 
-def test_close_interrupts_what_goes_on_too_long(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_close_interrupts_what_goes_on_too_long(model: FakeResponses, codex: Codex) -> None:
     model.policy = lambda _body: Silence(60)
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            held = [asyncio.create_task(one_turn(runtime, spec(keep=keep))) for keep in (True, False)]
-            await until(lambda: len(model.requests) == 2)
-            ids = pids(runtime)
-            await runtime.close(0.3)
-            assert [(await each).status for each in held] == ["interrupted", "interrupted"]
-            assert not any(psutil.pid_exists(pid) for pid in ids)
-
-    run(work())
+    async with codex() as runtime:
+        held = [asyncio.create_task(one_turn(runtime, spec(keep=keep))) for keep in (True, False)]
+        await until(lambda: len(model.requests) == 2)
+        ids = pids(runtime)
+        await runtime.close(0.3)
+        assert [(await each).status for each in held] == ["interrupted", "interrupted"]
+        assert not any(psutil.pid_exists(pid) for pid in ids)
 
 
-def test_two_workers_of_one_name_take_two_homes(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as one, running(model, tmp_path, registry) as two:
-            first = await one_turn(one, spec(keep=True))
-            async with two.conversation(spec(keep=True), deadline()) as conversation:
-                assert conversation.reason == "lost"
-                assert (await turn(conversation)).thread_id != first.thread_id
-            assert sorted(path.name for path in (tmp_path / "codex").iterdir()) == ["catalog", "w", "w-2"]
-        async with running(model, tmp_path, registry) as third:
-            await one_turn(third, spec(keep=True))
+async def test_two_workers_of_one_name_take_two_homes(codex: Codex, tmp_path: Path) -> None:
+    async with codex() as one, codex() as two:
+        first = await one_turn(one, spec(keep=True))
+        async with two.conversation(spec(keep=True), deadline()) as conversation:
+            assert conversation.reason == "lost"
+            assert (await turn(conversation)).thread_id != first.thread_id
         assert sorted(path.name for path in (tmp_path / "codex").iterdir()) == ["catalog", "w", "w-2"]
-
-    run(work())
-
-
-def test_logs_are_wiped_and_sessions_stay(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            await one_turn(runtime, spec(keep=True))
-            kept = tmp_path / "codex" / "w" / "kept"
-            assert list(kept.glob("sqlite/*/*.sqlite"))
-        assert not list(kept.glob("sqlite/*"))
-        assert list(kept.glob("sessions/**/rollout-*.jsonl"))
-
-    run(work())
+    async with codex() as third:
+        await one_turn(third, spec(keep=True))
+    assert sorted(path.name for path in (tmp_path / "codex").iterdir()) == ["catalog", "w", "w-2"]
 
 
-def test_a_loop_in_a_thread_of_its_own(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_logs_are_wiped_and_sessions_stay(codex: Codex, tmp_path: Path) -> None:
+    async with codex() as runtime:
+        await one_turn(runtime, spec(keep=True))
+        kept = tmp_path / "codex" / "w" / "kept"
+        assert list(kept.glob("sqlite/*/*.sqlite"))
+    assert not list(kept.glob("sqlite/*"))
+    assert list(kept.glob("sessions/**/rollout-*.jsonl"))
+
+
+def test_a_loop_in_a_thread_of_its_own(codex: Codex) -> None:
     """As under the threads pool: the loop's thread is not the main one."""
     statuses: list[str] = []
 
     async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
+        async with codex() as runtime:
             statuses.append((await one_turn(runtime, spec())).status)
 
     thread = threading.Thread(target=lambda: run(work()))
@@ -362,16 +307,12 @@ def test_locks_of_old_threads_go(tmp_path: Path) -> None:
     assert sorted(path.name for path in locks.iterdir()) == [".coordination.lock", "new.lock"]
 
 
-def test_a_process_sets_aside_when_it_starts(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_a_process_sets_aside_when_it_starts(codex: Codex, tmp_path: Path) -> None:
     worker = tmp_path / "codex" / "w"
     old = dt.date.today() - dt.timedelta(days=8)
     a_rollout(worker / "kept", f"{old:%Y/%m/%d}")
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            assert (await one_turn(runtime, spec(keep=True))).status == "completed"
-
-    asyncio.run(asyncio.wait_for(work(), PATIENCE))
+    async with codex() as runtime:
+        assert (await one_turn(runtime, spec(keep=True))).status == "completed"
     assert rollouts(worker / "aged") == [f"sessions/{old:%Y/%m/%d}/rollout-x.jsonl"]
     # The count of rollouts on disk, which a demo rests on, sees both.
-    assert len(list(tmp_path.glob("codex/*/*/sessions/**/rollout-*.jsonl"))) == 2
+    assert len(list(tmp_path.glob("codex/*/*/sessions/**/rollout-*.jsonl"))) == 2  # noqa: ASYNC240

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ import redis
 from chordesk.agents.codex.rollouts import digest_of
 from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.agents.runtime import ThreadRecord
-from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, run, running, spec, turn, until
+from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, spec, turn, until
 from tests.agents.codex.threads.test_threads import KEY, LEASE, change, message_texts, record_in
-from tests.agents.codex.threads.vaults import copies, database_in, kept_threads, vault_over
+from tests.agents.codex.threads.vaults import Fleet, copies, database_in, kept_threads
 from tests.fakes.responses import Call, FakeResponses, Silence, Text
 
 KEPT = spec(keep=True)
@@ -25,20 +24,6 @@ KEPT = spec(keep=True)
 @pytest.fixture(autouse=True)
 def database(tmp_path: Path) -> str:
     return database_in(tmp_path)
-
-
-@asynccontextmanager
-async def workers(
-    model: FakeResponses, tmp_path: Path, registry: str, *names: str, blob_url: str | None = None, **changes: Any
-) -> AsyncIterator[list[CodexRuntime]]:
-    """Runtimes with homes, database connections and Redis connections of their own."""
-    async with AsyncExitStack() as stack:
-        runtimes = []
-        for name in names:
-            vault = stack.enter_context(vault_over(f"sqlite:///{tmp_path / 'vault.db'}", blob_url))
-            opened = running(model, tmp_path / name, registry, vault=vault, worker=name, **changes)
-            runtimes.append(await stack.enter_async_context(opened))
-        yield runtimes
 
 
 async def ask(runtime: CodexRuntime, text: str, **wanted: Any) -> tuple[str, str]:
@@ -77,117 +62,98 @@ def numbered(model: FakeResponses) -> None:
     model.policy = lambda _body: Text(f"answer {len(model.requests)}")
 
 
-def test_turns_that_alternate_without_a_pause(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_turns_that_alternate_without_a_pause(model: FakeResponses, fleet: Fleet) -> None:
     numbered(model)
-
-    async def work() -> None:
-        async with workers(model, tmp_path, registry, "a", "b") as runtimes:
-            threads = set()
-            for number in range(1, 11):
-                threads.add((await ask(runtimes[number % 2], f"question {number}"))[1])
-                assert message_texts(model) == history(number)
-            assert len(threads) == 1
-
-    run(work())
+    async with fleet("a", "b") as runtimes:
+        threads = set()
+        for number in range(1, 11):
+            threads.add((await ask(runtimes[number % 2], f"question {number}"))[1])
+            assert message_texts(model) == history(number)
+        assert len(threads) == 1
 
 
-def test_many_threads_alternate_at_once(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    async def work() -> None:
-        async with workers(model, tmp_path, registry, "a", "b") as runtimes:
+async def test_many_threads_alternate_at_once(model: FakeResponses, fleet: Fleet) -> None:
+    async with fleet("a", "b") as runtimes:
 
-            async def one(subject: str) -> None:
-                for number in range(6):
-                    reason, _ = await ask(runtimes[number % 2], f"{subject} {number}", subject=subject)
-                    assert reason == ("initial" if number == 0 else "resumed")
+        async def one(subject: str) -> None:
+            for number in range(6):
+                reason, _ = await ask(runtimes[number % 2], f"{subject} {number}", subject=subject)
+                assert reason == ("initial" if number == 0 else "resumed")
 
-            await asyncio.gather(*(one(f"S{number}") for number in range(16)))
-            for number in range(16):
-                last = [seen for seen in model.requests if f"S{number} 5" in str(seen.body["input"][-1])]
-                texts = [item["content"][0]["text"] for item in last[-1].body["input"] if item.get("role") == "user"]
-                assert texts == [f"S{number} {turn}" for turn in range(6)]
-
-    run(work())
+        await asyncio.gather(*(one(f"S{number}") for number in range(16)))
+        for number in range(16):
+            last = [seen for seen in model.requests if f"S{number} 5" in str(seen.body["input"][-1])]
+            texts = [item["content"][0]["text"] for item in last[-1].body["input"] if item.get("role") == "user"]
+            assert texts == [f"S{number} {turn}" for turn in range(6)]
 
 
-def test_a_thread_roams_by_a_folder_too(model: FakeResponses, tmp_path: Path, registry: str, database: str) -> None:
+async def test_a_thread_roams_by_a_folder_too(
+    model: FakeResponses, tmp_path: Path, registry: str, database: str, fleet: Fleet
+) -> None:
     numbered(model)
-
-    async def work() -> None:
-        folder = (tmp_path / "blobs").as_uri()
-        async with workers(model, tmp_path, registry, "a", "b", blob_url=folder) as runtimes:
-            for number in range(1, 4):
-                await ask(runtimes[number % 2], f"question {number}")
-                assert message_texts(model) == history(number)
-        digests = [copy.digest for copy in copies(database, record(registry).thread_id)]
-        assert sorted(path.name for path in (tmp_path / "blobs").rglob("*") if path.is_file()) == sorted(digests)
-
-    run(work())
+    folder = (tmp_path / "blobs").as_uri()
+    async with fleet("a", "b", blob_url=folder) as runtimes:
+        for number in range(1, 4):
+            await ask(runtimes[number % 2], f"question {number}")
+            assert message_texts(model) == history(number)
+    digests = [copy.digest for copy in copies(database, record(registry).thread_id)]
+    assert sorted(path.name for path in (tmp_path / "blobs").rglob("*") if path.is_file()) == sorted(digests)
 
 
-def test_an_interrupted_turn_goes_along(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_an_interrupted_turn_goes_along(model: FakeResponses, registry: str, fleet: Fleet) -> None:
     model.script(Text("first"), Silence(30), Text("third"))
-
-    async def work() -> None:
-        async with workers(model, tmp_path, registry, "a", "b") as (first, second):
-            await ask(first, "question 1")
-            completed = record(registry).last_turn_id
-            async with first.conversation(KEPT, deadline()) as conversation:
-                going = asyncio.create_task(turn(conversation, "interrupted"))
-                await until(lambda: len(model.requests) == 2)
-                conversation.interrupt()
-                assert (await going).status == "interrupted"
-            now = record(registry)
-            assert (now.generation, now.turns, now.last_turn_id, len(now.turn_ids)) == (2, 2, completed, 2)
-            assert (await ask(second, "question 2"))[0] == "resumed"
-            texts = message_texts(model)
-            assert texts[:3] == ["question 1", "first", "interrupted"]
-            assert texts[-1] == "question 2"
-
-    run(work())
-
-
-def test_a_turn_of_a_caller_that_gave_up_is_kept(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    model.script(Silence(30), Text("second"))
-
-    async def work() -> None:
-        async with workers(model, tmp_path, registry, "a", "b") as (first, second):
-            started: list[str] = []
-
-            async def give_up() -> None:
-                async with first.conversation(KEPT, deadline()) as conversation:
-                    await conversation.turn("question 1", SCHEMA, METADATA, on_started=started.append)
-
-            going = asyncio.create_task(give_up())
-            await until(lambda: bool(started) and len(model.requests) == 1)
-            going.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await going
-            assert (record(registry).turns, record(registry).last_turn_id) == (1, None)
-            assert (await ask(second, "question 2"))[0] == "resumed"
-
-    run(work())
-
-
-def test_a_turn_that_ended_with_its_process_is_not_kept(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    model.script(Text("answer 1"), Silence(30), Text("answer 2"))
-
-    async def work() -> None:
-        async with workers(model, tmp_path, registry, "a") as (first,):
-            await ask(first, "question 1")
-            going = asyncio.create_task(one_turn(first, KEPT))
+    async with fleet("a", "b") as (first, second):
+        await ask(first, "question 1")
+        completed = record(registry).last_turn_id
+        async with first.conversation(KEPT, deadline()) as conversation:
+            going = asyncio.create_task(turn(conversation, "interrupted"))
             await until(lambda: len(model.requests) == 2)
-            [server] = first._pools["kept"].processes
-            await server.client.kill()
-            assert (await going).status == "failed"
-            assert record(registry).turns == 1
-            assert (await ask(first, "question 2"))[0] == "resumed"
-            assert message_texts(model) == history(2)
+            conversation.interrupt()
+            assert (await going).status == "interrupted"
+        now = record(registry)
+        assert (now.generation, now.turns, now.last_turn_id, len(now.turn_ids)) == (2, 2, completed, 2)
+        assert (await ask(second, "question 2"))[0] == "resumed"
+        texts = message_texts(model)
+        assert texts[:3] == ["question 1", "first", "interrupted"]
+        assert texts[-1] == "question 2"
 
-    run(work())
+
+async def test_a_turn_of_a_caller_that_gave_up_is_kept(model: FakeResponses, registry: str, fleet: Fleet) -> None:
+    model.script(Silence(30), Text("second"))
+    async with fleet("a", "b") as (first, second):
+        started: list[str] = []
+
+        async def give_up() -> None:
+            async with first.conversation(KEPT, deadline()) as conversation:
+                await conversation.turn("question 1", SCHEMA, METADATA, on_started=started.append)
+
+        going = asyncio.create_task(give_up())
+        await until(lambda: bool(started) and len(model.requests) == 1)
+        going.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await going
+        assert (record(registry).turns, record(registry).last_turn_id) == (1, None)
+        assert (await ask(second, "question 2"))[0] == "resumed"
 
 
-def test_a_thread_busy_elsewhere_is_forked_from_its_copy(
-    model: FakeResponses, tmp_path: Path, registry: str, database: str
+async def test_a_turn_that_ended_with_its_process_is_not_kept(
+    model: FakeResponses, registry: str, fleet: Fleet
+) -> None:
+    model.script(Text("answer 1"), Silence(30), Text("answer 2"))
+    async with fleet("a") as (first,):
+        await ask(first, "question 1")
+        going = asyncio.create_task(one_turn(first, KEPT))
+        await until(lambda: len(model.requests) == 2)
+        [server] = first._pools["kept"].processes
+        await server.client.kill()
+        assert (await going).status == "failed"
+        assert record(registry).turns == 1
+        assert (await ask(first, "question 2"))[0] == "resumed"
+        assert message_texts(model) == history(2)
+
+
+async def test_a_thread_busy_elsewhere_is_forked_from_its_copy(
+    model: FakeResponses, tmp_path: Path, registry: str, database: str, fleet: Fleet
 ) -> None:
     gate = asyncio.Event()
 
@@ -196,114 +162,84 @@ def test_a_thread_busy_elsewhere_is_forked_from_its_copy(
         return {}
 
     model.script(Text("first"), Text("second"), Call("held"), Text("forked"), Text("third"))
-
-    async def work() -> None:
-        kept = spec(Kit(held=held), keep=True)
-        async with workers(model, tmp_path, registry, "a", "b") as (first, second):
-            await one_turn(second, kept)  # so that b has a file of it, an old one soon
-            await one_turn(first, kept)
-            long = asyncio.create_task(one_turn(first, kept))
-            await until(lambda: len(model.requests) == 3)
-            async with second.conversation(kept, deadline(4)) as conversation:
-                assert conversation.reason == "forked:busy"
-                await turn(conversation, "And now?")
-            assert message_texts(model) == ["What of ACME?", "first", "What of ACME?", "second", "And now?"]
-            assert model.requests[-1].tools == ["held"]
-            gate.set()
-            assert (await long).status == "completed"
-            # Its row has its parent; no later turn continues it, so no copy of it is kept.
-            parent, aside = kept_threads(database)
-            assert (parent.thread_id, aside.thread_id) == (record(registry).thread_id, conversation.thread_id)
-            assert (aside.parent_id, aside.reason, aside.subject) == (parent.thread_id, "forked:busy", parent.subject)
-            assert copies(database, aside.thread_id) == []
-        assert list((tmp_path / "b" / "codex" / "b" / "scratch").iterdir()) == []
-
-    run(work())
+    kept = spec(Kit(held=held), keep=True)
+    async with fleet("a", "b") as (first, second):
+        await one_turn(second, kept)  # so that b has a file of it, an old one soon
+        await one_turn(first, kept)
+        long = asyncio.create_task(one_turn(first, kept))
+        await until(lambda: len(model.requests) == 3)
+        async with second.conversation(kept, deadline(4)) as conversation:
+            assert conversation.reason == "forked:busy"
+            await turn(conversation, "And now?")
+        assert message_texts(model) == ["What of ACME?", "first", "What of ACME?", "second", "And now?"]
+        assert model.requests[-1].tools == ["held"]
+        gate.set()
+        assert (await long).status == "completed"
+        # Its row has its parent; no later turn continues it, so no copy of it is kept.
+        parent, aside = kept_threads(database)
+        assert (parent.thread_id, aside.thread_id) == (record(registry).thread_id, conversation.thread_id)
+        assert (aside.parent_id, aside.reason, aside.subject) == (parent.thread_id, "forked:busy", parent.subject)
+        assert copies(database, aside.thread_id) == []
+    assert list((tmp_path / "b" / "codex" / "b" / "scratch").iterdir()) == []
 
 
-def test_a_fork_that_takes_a_threads_place_keeps_its_lineage(
-    model: FakeResponses, tmp_path: Path, registry: str, database: str
+async def test_a_fork_that_takes_a_threads_place_keeps_its_lineage(
+    model: FakeResponses, registry: str, database: str, fleet: Fleet
 ) -> None:
-    async def work() -> None:
-        async with workers(model, tmp_path, registry, "a", "b") as (first, second):
-            _, parent = await ask(first, "question 1")
-            async with second.conversation(spec(keep=True, opening="fork"), deadline()) as conversation:
-                assert conversation.reason == "forked:retry"
-                await turn(conversation, "question 2")
-            assert message_texts(model) == ["question 1", FINAL, "question 2"]
+    async with fleet("a", "b") as (first, second):
+        _, parent = await ask(first, "question 1")
+        async with second.conversation(spec(keep=True, opening="fork"), deadline()) as conversation:
+            assert conversation.reason == "forked:retry"
+            await turn(conversation, "question 2")
+        assert message_texts(model) == ["question 1", FINAL, "question 2"]
+        now = record(registry)
+        assert (now.thread_id, now.turns, now.generation) == (conversation.thread_id, 2, 2)
+        assert [(one.thread_id, one.parent_id) for one in kept_threads(database)] == [
+            (parent, None), (now.thread_id, parent),
+        ]  # fmt: skip
+        assert await ask(first, "question 3") == ("resumed", now.thread_id)
+
+
+async def test_each_turn_of_a_conversation_is_kept_when_it_ends(
+    tmp_path: Path, registry: str, database: str, fleet: Fleet
+) -> None:
+    async with (
+        fleet("a") as (first,),
+        first.conversation(KEPT, deadline()) as conversation,
+    ):
+        for number in (1, 2):
+            await turn(conversation)
             now = record(registry)
-            assert (now.thread_id, now.turns, now.generation) == (conversation.thread_id, 2, 2)
-            assert [(one.thread_id, one.parent_id) for one in kept_threads(database)] == [
-                (parent, None), (now.thread_id, parent),
-            ]  # fmt: skip
-            assert await ask(first, "question 3") == ("resumed", now.thread_id)
-
-    run(work())
-
-
-def test_each_turn_of_a_conversation_is_kept_when_it_ends(
-    model: FakeResponses, tmp_path: Path, registry: str, database: str
-) -> None:
-    async def work() -> None:
-        async with (
-            workers(model, tmp_path, registry, "a") as (first,),
-            first.conversation(KEPT, deadline()) as conversation,
-        ):
-            for number in (1, 2):
-                await turn(conversation)
-                now = record(registry)
-                file = rollout(tmp_path / "a", registry).read_bytes()
-                assert (now.generation, now.turns) == (number, number)
-                assert (now.rollout_digest, now.rollout_size) == (digest_of(file), len(file))
-        assert len(copies(database, record(registry).thread_id)) == 2
-
-    run(work())
+            file = rollout(tmp_path / "a", registry).read_bytes()
+            assert (now.generation, now.turns) == (number, number)
+            assert (now.rollout_digest, now.rollout_size) == (digest_of(file), len(file))
+    assert len(copies(database, record(registry).thread_id)) == 2
 
 
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [({"dropped": "manual"}, "manual"), ({"login": "0123456789abcdef"}, "account_changed")],
 )
-def test_a_thread_that_may_not_be_gone_on_with(
-    model: FakeResponses, tmp_path: Path, registry: str, changed: dict[str, Any], reason: str
+async def test_a_thread_that_may_not_be_gone_on_with(
+    registry: str, changed: dict[str, Any], reason: str, fleet: Fleet
 ) -> None:
-    async def work() -> None:
-        async with workers(model, tmp_path, registry, "a") as (first,):
-            _, thread = await ask(first, "question 1")
-            change(registry, **changed)
-            found, fresh = await ask(first, "question 2")
-            assert (found, fresh == thread) == (reason, False)
-            now = record(registry)
-            assert (now.reason, now.dropped, now.login, now.generation) == (reason, None, "", 2)
-
-    run(work())
-
-
-def test_a_record_from_before_the_modes_is_gone_on_with(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    async def work() -> None:
-        async with workers(model, tmp_path, registry, "a") as (first,):
-            _, thread = await ask(first, "question 1", mode="trader")
-            assert record(registry).mode == "trader"
-            change(registry, mode="legacy")
-            assert await ask(first, "question 2", mode="trader") == ("resumed", thread)
-            assert record(registry).mode == "trader"
-
-    run(work())
+    async with fleet("a") as (first,):
+        _, thread = await ask(first, "question 1")
+        change(registry, **changed)
+        found, fresh = await ask(first, "question 2")
+        assert (found, fresh == thread) == (reason, False)
+        now = record(registry)
+        assert (now.reason, now.dropped, now.login, now.generation) == (reason, None, "", 2)
 
 
 @pytest.mark.parametrize("path", ["../../evil.jsonl", "/etc/passwd", "sessions/2026/01/02/../../x/rollout-1.jsonl"])
-def test_a_record_with_a_path_that_leads_elsewhere_is_not_read(
-    model: FakeResponses, tmp_path: Path, registry: str, path: str
-) -> None:
-    async def work() -> None:
-        async with workers(model, tmp_path, registry, "a") as (first,):
-            await ask(first, "question 1")
-            client = redis.Redis.from_url(registry)
-            raw = record(registry).model_copy(update={"rollout_path": path}).model_dump_json()
-            client.set(KEY, raw)
-            client.close()
-            assert (await ask(first, "question 2"))[0] == "initial"
-            # The next generation follows what was there, though it could not be read.
-            assert record(registry).generation == 2
-
-    run(work())
+async def test_a_record_with_a_path_that_leads_elsewhere_is_not_read(registry: str, path: str, fleet: Fleet) -> None:
+    async with fleet("a") as (first,):
+        await ask(first, "question 1")
+        client = redis.Redis.from_url(registry)
+        raw = record(registry).model_copy(update={"rollout_path": path}).model_dump_json()
+        client.set(KEY, raw)
+        client.close()
+        assert (await ask(first, "question 2"))[0] == "initial"
+        # The next generation follows what was there, though it could not be read.
+        assert record(registry).generation == 2

@@ -17,7 +17,7 @@ from chordesk.agents.codex.registry import ThreadRegistry
 from chordesk.agents.gateway.facts import ServerFacts
 from chordesk.agents.runtime import ThreadRecord
 from chordesk.models.errors import RedisDown
-from tests.agents.codex.kit import FINAL, Kit, config, deadline, one_turn, run, running, spec, turn, until
+from tests.agents.codex.kit import FINAL, Codex, Kit, config, deadline, one_turn, running, spec, turn, until
 from tests.fakes.responses import Call, Failing, FakeResponses, Silence, Text
 from tests.patience import PATIENCE
 
@@ -47,36 +47,32 @@ def message_texts(model: FakeResponses) -> list[str]:
     return [item["content"][0]["text"] for item in items if item["type"] == "message" and item["role"] != "developer"]
 
 
-def test_a_kept_thread_goes_on_in_the_next_conversation_and_after_a_restart(
-    model: FakeResponses, tmp_path: Path, registry: str
+async def test_a_kept_thread_goes_on_in_the_next_conversation_and_after_a_restart(
+    model: FakeResponses, codex: Codex, tmp_path: Path, registry: str
 ) -> None:
     model.script(Text("first"), Text("second"), Text("third"))
     kept = spec(keep=True)
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            first = await one_turn(runtime, kept)
-            second = await one_turn(runtime, kept)
-            assert second.thread_id == first.thread_id
-            assert message_texts(model) == ["What of ACME?", "first", "What of ACME?"]
-        async with (
-            running(model, tmp_path, registry) as runtime,
-            runtime.conversation(kept, deadline()) as conversation,
-        ):
-            assert conversation.reason == "resumed"
-            third = await turn(conversation)
-        assert third.thread_id == first.thread_id
-        assert message_texts(model)[:4] == ["What of ACME?", "first", "What of ACME?", "second"]
-        assert model.requests[-1].tools == ["quotes_get"]
-        record = record_in(registry)
-        assert record is not None
-        assert (record.turns, record.last_turn_id, record.reason) == (3, third.turn_id, "resumed")
-        assert record.binary_version.count(".") == 2
-        assert record.mode == "other"
-        rollouts = list((tmp_path / "codex" / "w" / "kept" / "sessions").rglob("rollout-*.jsonl"))
-        assert [path.name.endswith(f"{first.thread_id}.jsonl") for path in rollouts] == [True]
-
-    run(work())
+    async with codex() as runtime:
+        first = await one_turn(runtime, kept)
+        second = await one_turn(runtime, kept)
+        assert second.thread_id == first.thread_id
+        assert message_texts(model) == ["What of ACME?", "first", "What of ACME?"]
+    async with (
+        codex() as runtime,
+        runtime.conversation(kept, deadline()) as conversation,
+    ):
+        assert conversation.reason == "resumed"
+        third = await turn(conversation)
+    assert third.thread_id == first.thread_id
+    assert message_texts(model)[:4] == ["What of ACME?", "first", "What of ACME?", "second"]
+    assert model.requests[-1].tools == ["quotes_get"]
+    record = record_in(registry)
+    assert record is not None
+    assert (record.turns, record.last_turn_id, record.reason) == (3, third.turn_id, "resumed")
+    assert record.binary_version.count(".") == 2
+    assert record.mode == "other"
+    rollouts = list((tmp_path / "codex" / "w" / "kept" / "sessions").rglob("rollout-*.jsonl"))
+    assert [path.name.endswith(f"{first.thread_id}.jsonl") for path in rollouts] == [True]
 
 
 def of_context(tokens: int | None) -> Callable[[str], Awaitable[ServerFacts]]:
@@ -105,25 +101,21 @@ def of_context(tokens: int | None) -> Callable[[str], Awaitable[ServerFacts]]:
         ({"context_tokens": 4_097}, {"facts": of_context(8_192)}, {}, "rollover:tokens"),
     ],
 )
-def test_a_kept_thread_starts_afresh_for_each_reason(
-    model: FakeResponses, tmp_path: Path, registry: str, changed: dict[str, Any], settings: dict[str, Any],
-    wanted: dict[str, Any], reason: str,
-) -> None:  # fmt: skip
-    async def work() -> None:
-        async with running(model, tmp_path, registry, **settings) as runtime:
-            first = await one_turn(runtime, spec(keep=True))
-            change(registry, **changed)
-            before = time.time()
-            async with runtime.conversation(spec(keep=True, **wanted), deadline()) as conversation:
-                assert conversation.reason == reason
-                second = await turn(conversation)
-            assert second.thread_id != first.thread_id
-            record = record_in(registry)
-            assert record is not None
-            assert (record.thread_id, record.turns, record.reason) == (second.thread_id, 1, reason)
-            assert record.created_at >= before
-
-    run(work())
+async def test_a_kept_thread_starts_afresh_for_each_reason(
+    codex: Codex, registry: str, changed: dict[str, Any], settings: dict[str, Any], wanted: dict[str, Any], reason: str
+) -> None:
+    async with codex(**settings) as runtime:
+        first = await one_turn(runtime, spec(keep=True))
+        change(registry, **changed)
+        before = time.time()
+        async with runtime.conversation(spec(keep=True, **wanted), deadline()) as conversation:
+            assert conversation.reason == reason
+            second = await turn(conversation)
+        assert second.thread_id != first.thread_id
+        record = record_in(registry)
+        assert record is not None
+        assert (record.thread_id, record.turns, record.reason) == (second.thread_id, 1, reason)
+        assert record.created_at >= before
 
 
 @pytest.mark.parametrize(
@@ -136,42 +128,35 @@ def test_a_kept_thread_starts_afresh_for_each_reason(
         ({"context_tokens": 40_000}, {"facts": of_context(None)}),
     ],
 )
-def test_a_kept_thread_is_resumed_without_a_reason_against_it(
-    model: FakeResponses, tmp_path: Path, registry: str, changed: dict[str, Any], settings: dict[str, Any]
+async def test_a_kept_thread_is_resumed_without_a_reason_against_it(
+    model: FakeResponses, codex: Codex, registry: str, changed: dict[str, Any], settings: dict[str, Any]
 ) -> None:
     """Its age counts from its last use, and its tokens are those of its last model call."""
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, **settings) as runtime:
-            model.script(Call("quotes_get"), Text(FINAL))
-            first = await one_turn(runtime, spec(keep=True))
-            record = record_in(registry)
-            assert record is not None
-            assert (record.context_tokens, first.usage.input_tokens) == (100, 200)
-            change(registry, **changed)
-            async with runtime.conversation(spec(keep=True), deadline()) as conversation:
-                assert conversation.reason == "resumed"
-
-    run(work())
+    async with codex(**settings) as runtime:
+        model.script(Call("quotes_get"), Text(FINAL))
+        first = await one_turn(runtime, spec(keep=True))
+        record = record_in(registry)
+        assert record is not None
+        assert (record.context_tokens, first.usage.input_tokens) == (100, 200)
+        change(registry, **changed)
+        async with runtime.conversation(spec(keep=True), deadline()) as conversation:
+            assert conversation.reason == "resumed"
 
 
-def test_a_thread_without_its_file_is_lost(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            await one_turn(runtime, spec(keep=True))
-        shutil.rmtree(tmp_path / "codex" / "w" / "kept" / "sessions")
-        async with (
-            running(model, tmp_path, registry) as runtime,
-            runtime.conversation(spec(keep=True), deadline()) as conversation,
-        ):
-            assert conversation.reason == "lost"
-            assert (await turn(conversation)).status == "completed"
-
-    run(work())
+async def test_a_thread_without_its_file_is_lost(codex: Codex, tmp_path: Path) -> None:
+    async with codex() as runtime:
+        await one_turn(runtime, spec(keep=True))
+    shutil.rmtree(tmp_path / "codex" / "w" / "kept" / "sessions")
+    async with (
+        codex() as runtime,
+        runtime.conversation(spec(keep=True), deadline()) as conversation,
+    ):
+        assert conversation.reason == "lost"
+        assert (await turn(conversation)).status == "completed"
 
 
-def test_a_busy_thread_is_forked_at_its_last_completed_turn(
-    model: FakeResponses, tmp_path: Path, registry: str
+async def test_a_busy_thread_is_forked_at_its_last_completed_turn(
+    model: FakeResponses, codex: Codex, registry: str
 ) -> None:
     gate = asyncio.Event()
 
@@ -180,32 +165,28 @@ def test_a_busy_thread_is_forked_at_its_last_completed_turn(
         return {}
 
     model.script(Text("first"), Call("held"), Text("forked"), Text("second"))
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            kept = spec(Kit(held=held), keep=True)
-            first = await one_turn(runtime, kept)
-            long = asyncio.create_task(one_turn(runtime, kept))
-            await until(lambda: len(model.requests) == 2)
-            async with runtime.conversation(kept, deadline(BUSY_SECONDS)) as conversation:
-                assert conversation.reason == "forked:busy"
-                forked = await turn(conversation, "And now?")
-            assert forked.text == "forked"
-            assert forked.thread_id != first.thread_id
-            assert message_texts(model) == ["What of ACME?", "first", "And now?"]
-            assert model.requests[-1].tools == ["held"]
-            gate.set()
-            second = await long
-            assert (second.text, second.thread_id) == ("second", first.thread_id)
-            record = record_in(registry)
-            assert record is not None
-            assert (record.thread_id, record.turns, record.last_turn_id) == (first.thread_id, 2, second.turn_id)
-
-    run(work())
+    async with codex() as runtime:
+        kept = spec(Kit(held=held), keep=True)
+        first = await one_turn(runtime, kept)
+        long = asyncio.create_task(one_turn(runtime, kept))
+        await until(lambda: len(model.requests) == 2)
+        async with runtime.conversation(kept, deadline(BUSY_SECONDS)) as conversation:
+            assert conversation.reason == "forked:busy"
+            forked = await turn(conversation, "And now?")
+        assert forked.text == "forked"
+        assert forked.thread_id != first.thread_id
+        assert message_texts(model) == ["What of ACME?", "first", "And now?"]
+        assert model.requests[-1].tools == ["held"]
+        gate.set()
+        second = await long
+        assert (second.text, second.thread_id) == ("second", first.thread_id)
+        record = record_in(registry)
+        assert record is not None
+        assert (record.thread_id, record.turns, record.last_turn_id) == (first.thread_id, 2, second.turn_id)
 
 
-def test_a_thread_busy_with_its_first_turn_cannot_be_forked(
-    model: FakeResponses, tmp_path: Path, registry: str
+async def test_a_thread_busy_with_its_first_turn_cannot_be_forked(
+    model: FakeResponses, codex: Codex, registry: str
 ) -> None:
     gate = asyncio.Event()
 
@@ -214,94 +195,78 @@ def test_a_thread_busy_with_its_first_turn_cannot_be_forked(
         return {}
 
     model.script(Call("held"))
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            kept = spec(Kit(held=held), keep=True)
-            long = asyncio.create_task(one_turn(runtime, kept))
-            await until(lambda: len(model.requests) == 1)
-            async with runtime.conversation(kept, deadline(BUSY_SECONDS)) as conversation:
-                assert conversation.reason == "busy"
-                other = await turn(conversation)
-            gate.set()
-            first = await long
-            assert other.thread_id != first.thread_id
-            record = record_in(registry)
-            assert record is not None
-            assert record.thread_id == first.thread_id
-
-    run(work())
+    async with codex() as runtime:
+        kept = spec(Kit(held=held), keep=True)
+        long = asyncio.create_task(one_turn(runtime, kept))
+        await until(lambda: len(model.requests) == 1)
+        async with runtime.conversation(kept, deadline(BUSY_SECONDS)) as conversation:
+            assert conversation.reason == "busy"
+            other = await turn(conversation)
+        gate.set()
+        first = await long
+        assert other.thread_id != first.thread_id
+        record = record_in(registry)
+        assert record is not None
+        assert record.thread_id == first.thread_id
 
 
-def test_a_thread_that_comes_free_in_time_is_waited_for(model: FakeResponses, tmp_path: Path, registry: str) -> None:
+async def test_a_thread_that_comes_free_in_time_is_waited_for(
+    model: FakeResponses, codex: Codex, registry: str
+) -> None:
     model.script(Silence(1))
+    async with codex() as runtime:
+        long = asyncio.create_task(one_turn(runtime, spec(keep=True)))
+        await until(lambda: len(model.requests) == 1)
+        second = await one_turn(runtime, spec(keep=True), seconds=20)
+        first = await long
+        assert second.thread_id == first.thread_id
+    client = redis.Redis.from_url(registry)
+    assert client.exists(LEASE) == 0, "the lease was not given back"
+    client.close()
 
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            long = asyncio.create_task(one_turn(runtime, spec(keep=True)))
-            await until(lambda: len(model.requests) == 1)
-            second = await one_turn(runtime, spec(keep=True), seconds=20)
-            first = await long
-            assert second.thread_id == first.thread_id
+
+async def test_a_full_context_window_starts_afresh(model: FakeResponses, codex: Codex) -> None:
+    model.script(Text(FINAL), Failing("context_length_exceeded"))
+    async with codex() as runtime:
+        first = await one_turn(runtime, spec(keep=True))
+        full = await one_turn(runtime, spec(keep=True))
+        assert full.failure is not None
+        assert (full.failure.kind, full.failure.retryable) == ("context_window", True)
+        third = await one_turn(runtime, spec(keep=True))
+        assert third.status == "completed"
+        assert third.thread_id != first.thread_id
+
+
+async def test_a_holder_that_lost_the_lease_does_not_write(codex: Codex, registry: str) -> None:
+    async with codex() as runtime:
+        first = await one_turn(runtime, spec(keep=True))
         client = redis.Redis.from_url(registry)
-        assert client.exists(LEASE) == 0, "the lease was not given back"
+        async with runtime.conversation(spec(keep=True), deadline()) as conversation:
+            client.set(LEASE, "another")
+            await turn(conversation)
+        record = record_in(registry)
+        assert record is not None
+        assert (record.turns, record.last_turn_id) == (1, first.turn_id)
+        assert client.get(LEASE) == b"another", "another's lease was deleted"
         client.close()
 
-    run(work())
 
-
-def test_a_full_context_window_starts_afresh(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    model.script(Text(FINAL), Failing("context_length_exceeded"))
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            first = await one_turn(runtime, spec(keep=True))
-            full = await one_turn(runtime, spec(keep=True))
-            assert full.failure is not None
-            assert (full.failure.kind, full.failure.retryable) == ("context_window", True)
-            third = await one_turn(runtime, spec(keep=True))
-            assert third.status == "completed"
-            assert third.thread_id != first.thread_id
-
-    run(work())
-
-
-def test_a_holder_that_lost_the_lease_does_not_write(model: FakeResponses, tmp_path: Path, registry: str) -> None:
-    async def work() -> None:
-        async with running(model, tmp_path, registry) as runtime:
-            first = await one_turn(runtime, spec(keep=True))
-            client = redis.Redis.from_url(registry)
-            async with runtime.conversation(spec(keep=True), deadline()) as conversation:
-                client.set(LEASE, "another")
-                await turn(conversation)
-            record = record_in(registry)
-            assert record is not None
-            assert (record.turns, record.last_turn_id) == (1, first.turn_id)
-            assert client.get(LEASE) == b"another", "another's lease was deleted"
-            client.close()
-
-    run(work())
-
-
-def test_a_lease_is_renewed_and_seen_to_be_lost(registry: str) -> None:
-    async def work() -> None:
-        client = redis.asyncio.Redis.from_url(registry)
-        threads = ThreadRegistry(client, 2.0)
-        async with threads.hold("quick", "ACME", lambda: 0) as lease:
-            assert lease.held
-            left = before = await client.pttl(LEASE)
-            async with asyncio.timeout(PATIENCE):
-                while left <= before:
-                    await asyncio.sleep(0.02)
-                    before, left = left, await client.pttl(LEASE)
-            assert not lease.lost
-            async with threads.hold("quick", "ACME", lambda: 0) as other:
-                assert not other.held
-            await client.delete(LEASE)
-            await until(lambda: lease.lost)
-        await client.aclose()
-
-    run(work())
+async def test_a_lease_is_renewed_and_seen_to_be_lost(registry: str) -> None:
+    client = redis.asyncio.Redis.from_url(registry)
+    threads = ThreadRegistry(client, 2.0)
+    async with threads.hold("quick", "ACME", lambda: 0) as lease:
+        assert lease.held
+        left = before = await client.pttl(LEASE)
+        async with asyncio.timeout(PATIENCE):
+            while left <= before:
+                await asyncio.sleep(0.02)
+                before, left = left, await client.pttl(LEASE)
+        assert not lease.lost
+        async with threads.hold("quick", "ACME", lambda: 0) as other:
+            assert not other.held
+        await client.delete(LEASE)
+        await until(lambda: lease.lost)
+    await client.aclose()
 
 
 def a_record(**values: Any) -> ThreadRecord:
@@ -316,98 +281,80 @@ def a_record(**values: Any) -> ThreadRecord:
     return ThreadRecord(**{**defaults, "toolset_hash": "h", "binary_version": "1", "home": "x", "model": "m", **values})
 
 
-def test_each_lease_has_a_greater_token_and_each_change_a_greater_generation(registry: str) -> None:
-    async def work() -> None:
-        client = redis.asyncio.Redis.from_url(registry)
-        threads = ThreadRegistry(client, 20)
-        tokens = []
-        for number in range(1, 4):
-            async with threads.hold("quick", "ACME", lambda: 0) as lease:
-                assert lease.generation == number - 1
-                assert await lease.save(a_record(turns=number))
-                tokens.append(lease.token)
-            record = record_in(registry)
-            assert record is not None
-            assert (record.generation, record.token) == (number, lease.token)
-        assert tokens == sorted(set(tokens))
-        await client.delete("desk:thread-token")  # a counter that was lost may not begin again below what is written
+async def test_each_lease_has_a_greater_token_and_each_change_a_greater_generation(registry: str) -> None:
+    client = redis.asyncio.Redis.from_url(registry)
+    threads = ThreadRegistry(client, 20)
+    tokens = []
+    for number in range(1, 4):
         async with threads.hold("quick", "ACME", lambda: 0) as lease:
-            assert lease.token > tokens[-1]
-            assert await lease.save(a_record())
-        await client.aclose()
-
-    run(work())
+            assert lease.generation == number - 1
+            assert await lease.save(a_record(turns=number))
+            tokens.append(lease.token)
+        record = record_in(registry)
+        assert record is not None
+        assert (record.generation, record.token) == (number, lease.token)
+    assert tokens == sorted(set(tokens))
+    await client.delete("desk:thread-token")  # a counter that was lost may not begin again below what is written
+    async with threads.hold("quick", "ACME", lambda: 0) as lease:
+        assert lease.token > tokens[-1]
+        assert await lease.save(a_record())
+    await client.aclose()
 
 
 @pytest.mark.parametrize("ahead", [{"generation": 9}, {"token": 99}])
-def test_a_record_that_moved_on_is_not_written_over(registry: str, ahead: dict[str, int]) -> None:
-    async def work() -> None:
-        client = redis.asyncio.Redis.from_url(registry)
-        async with ThreadRegistry(client, 20).hold("quick", "ACME", lambda: 0) as lease:
-            assert await lease.save(a_record())
-            change(registry, **ahead)
-            before = record_in(registry)
-            assert not await lease.save(a_record(turns=2))
-            assert record_in(registry) == before
-        await client.aclose()
-
-    run(work())
+async def test_a_record_that_moved_on_is_not_written_over(registry: str, ahead: dict[str, int]) -> None:
+    client = redis.asyncio.Redis.from_url(registry)
+    async with ThreadRegistry(client, 20).hold("quick", "ACME", lambda: 0) as lease:
+        assert await lease.save(a_record())
+        change(registry, **ahead)
+        before = record_in(registry)
+        assert not await lease.save(a_record(turns=2))
+        assert record_in(registry) == before
+    await client.aclose()
 
 
-def test_a_holder_that_lost_the_lease_cannot_drop_the_record(registry: str) -> None:
-    async def work() -> None:
-        client = redis.asyncio.Redis.from_url(registry)
-        async with ThreadRegistry(client, 20).hold("quick", "ACME", lambda: 0) as lease:
-            assert await lease.save(a_record())
-            await client.set(LEASE, "another")
-            assert not await lease.forget()
-            assert record_in(registry) is not None
-        assert await client.get(LEASE) == b"another"
-        await client.aclose()
-
-    run(work())
+async def test_a_holder_that_lost_the_lease_cannot_drop_the_record(registry: str) -> None:
+    client = redis.asyncio.Redis.from_url(registry)
+    async with ThreadRegistry(client, 20).hold("quick", "ACME", lambda: 0) as lease:
+        assert await lease.save(a_record())
+        await client.set(LEASE, "another")
+        assert not await lease.forget()
+        assert record_in(registry) is not None
+    assert await client.get(LEASE) == b"another"
+    await client.aclose()
 
 
-def test_the_registry_lists_its_records(registry: str) -> None:
-    async def work() -> None:
-        client = redis.asyncio.Redis.from_url(registry)
-        threads = ThreadRegistry(client, 20)
-        assert await threads.records() == []
-        for place, subject in enumerate(("endpoint@http://h:1/v1/live/paper/A", "B")):
-            async with threads.hold("risk", subject, lambda: 0) as lease:
-                await lease.save(a_record(thread_id=subject[-1], updated_at=float(place)))
-        await client.set("desk:thread:risk:C", "{}")
-        async with threads.hold("risk", "B", lambda: 0):
-            found = await threads.records()
-        assert [(one.role, one.subject, one.record.thread_id, one.busy) for one in found] == [
-            ("risk", "B", "B", True),
-            ("risk", "endpoint@http://h:1/v1/live/paper/A", "A", False),
-        ]
-        await client.aclose()
-
-    run(work())
+async def test_the_registry_lists_its_records(registry: str) -> None:
+    client = redis.asyncio.Redis.from_url(registry)
+    threads = ThreadRegistry(client, 20)
+    assert await threads.records() == []
+    for place, subject in enumerate(("endpoint@http://h:1/v1/live/paper/A", "B")):
+        async with threads.hold("risk", subject, lambda: 0) as lease:
+            await lease.save(a_record(thread_id=subject[-1], updated_at=float(place)))
+    await client.set("desk:thread:risk:C", "{}")
+    async with threads.hold("risk", "B", lambda: 0):
+        found = await threads.records()
+    assert [(one.role, one.subject, one.record.thread_id, one.busy) for one in found] == [
+        ("risk", "B", "B", True),
+        ("risk", "endpoint@http://h:1/v1/live/paper/A", "A", False),
+    ]
+    await client.aclose()
 
 
-def test_an_unreadable_record_counts_as_none(registry: str) -> None:
-    async def work() -> None:
-        client = redis.asyncio.Redis.from_url(registry)
-        await client.set(KEY, "{}")
-        async with ThreadRegistry(client, 1).hold("quick", "ACME", lambda: 0) as lease:
-            assert lease.held
-            assert lease.record is None
-        await client.aclose()
-
-    run(work())
+async def test_an_unreadable_record_counts_as_none(registry: str) -> None:
+    client = redis.asyncio.Redis.from_url(registry)
+    await client.set(KEY, "{}")
+    async with ThreadRegistry(client, 1).hold("quick", "ACME", lambda: 0) as lease:
+        assert lease.held
+        assert lease.record is None
+    await client.aclose()
 
 
-def test_redis_down_is_reported(model: FakeResponses, tmp_path: Path) -> None:
-    async def work() -> None:
-        async with running(model, tmp_path, "unix:///no/such/socket") as runtime:
-            with pytest.raises(RedisDown, match="desk up"):
-                await one_turn(runtime, spec(keep=True))
-            assert (await one_turn(runtime, spec())).status == "completed", "ephemeral turns need no registry"
-
-    run(work())
+async def test_redis_down_is_reported(model: FakeResponses, tmp_path: Path) -> None:
+    async with running(model, tmp_path, "unix:///no/such/socket") as runtime:
+        with pytest.raises(RedisDown, match="desk up"):
+            await one_turn(runtime, spec(keep=True))
+        assert (await one_turn(runtime, spec())).status == "completed", "ephemeral turns need no registry"
 
 
 def test_the_settings_reach_the_registry() -> None:

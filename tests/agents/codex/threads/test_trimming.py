@@ -13,7 +13,7 @@ import pytest
 from chordesk.agents.codex.rollouts import ThreadVault, transcript, trimmed
 from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.agents.runtime import ConversationSpec
-from tests.agents.codex.kit import deadline, run, running, spec, turn
+from tests.agents.codex.kit import Codex, deadline, spec, turn
 from tests.agents.codex.threads.test_roaming import record
 from tests.agents.codex.threads.vaults import copies, database_in, vault_over
 from tests.fakes.responses import Call, FakeResponses, Text, answered
@@ -56,15 +56,11 @@ async def ask(runtime: CodexRuntime, kept: ConversationSpec, *numbers: int) -> N
 
 
 @pytest.mark.parametrize(("answers", "left"), [(0, []), (1, [3]), (2, [2, 3])])
-def test_a_run_sends_the_last_answers_of_a_thread_and_nothing_that_tools_answered(
-    model: FakeResponses, tmp_path: Path, registry: str, database: str, vault: ThreadVault, answers: int,
-    left: list[int],
-) -> None:  # fmt: skip
-    async def work() -> None:
-        async with running(model, tmp_path, registry, vault=vault, thread_answers=answers) as runtime:
-            await ask(runtime, spec(keep=True), 1, 2, 3, 4)
-
-    run(work())
+async def test_a_run_sends_the_last_answers_of_a_thread_and_nothing_that_tools_answered(
+    model: FakeResponses, codex: Codex, registry: str, database: str, vault: ThreadVault, answers: int, left: list[int]
+) -> None:
+    async with codex(vault=vault, thread_answers=answers) as runtime:
+        await ask(runtime, spec(keep=True), 1, 2, 3, 4)
     first, last = [seen.body for seen in model.calls()][-2:]
     sent = texts(first, "user", "assistant")
     assert sent[1::2] == [f"answer to question {number}" for number in left]
@@ -75,14 +71,11 @@ def test_a_run_sends_the_last_answers_of_a_thread_and_nothing_that_tools_answere
     assert record(registry).reason == "resumed"
 
 
-def test_the_kept_copy_stays_whole(
-    model: FakeResponses, tmp_path: Path, registry: str, database: str, vault: ThreadVault
+async def test_the_kept_copy_stays_whole(
+    model: FakeResponses, codex: Codex, registry: str, database: str, vault: ThreadVault
 ) -> None:
-    async def work() -> None:
-        async with running(model, tmp_path, registry, vault=vault, thread_answers=1) as runtime:
-            await ask(runtime, spec(keep=True), 1, 2, 3)
-
-    run(work())
+    async with codex(vault=vault, thread_answers=1) as runtime:
+        await ask(runtime, spec(keep=True), 1, 2, 3)
     kept = copies(database, record(registry).thread_id)[-1]
     data = vault.fetch(kept.digest)
     assert data is not None
@@ -95,36 +88,26 @@ def test_the_kept_copy_stays_whole(
     assert transcript(short) == transcript(data), "its events are not what the model is sent"
 
 
-def test_a_persons_fork_has_the_whole_history_and_no_limits(
-    model: FakeResponses, tmp_path: Path, registry: str, vault: ThreadVault
+async def test_a_persons_fork_has_the_whole_history_and_no_limits(
+    model: FakeResponses, codex: Codex, registry: str, vault: ThreadVault
 ) -> None:
     own = replace(spec(keep=True, subject="ACME#fork-1"), whole=True)
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, vault=vault, thread_answers=1) as runtime:
-            await ask(runtime, spec(keep=True), 1, 2, 3)
-            parent = record(registry)
-            fork = await runtime.fork(own, parent, parent.turn_ids[2], deadline())
-            assert fork.turn_ids == parent.turn_ids[:2]
-        async with running(model, tmp_path, registry, vault=vault, thread_tokens=1, thread_answers=1) as runtime:
-            await ask(runtime, own, 5)
-
-    run(work())
+    async with codex(vault=vault, thread_answers=1) as runtime:
+        await ask(runtime, spec(keep=True), 1, 2, 3)
+        parent = record(registry)
+        fork = await runtime.fork(own, parent, parent.turn_ids[2], deadline())
+        assert fork.turn_ids == parent.turn_ids[:2]
+    async with codex(vault=vault, thread_tokens=1, thread_answers=1) as runtime:
+        await ask(runtime, own, 5)
     assert texts(model.requests[-1].body) == ["question 1", "question 2", "question 5"]
 
 
-def test_another_attempt_forks_the_short_form(
-    model: FakeResponses, tmp_path: Path, registry: str, vault: ThreadVault
-) -> None:
+async def test_another_attempt_forks_the_short_form(model: FakeResponses, codex: Codex, vault: ThreadVault) -> None:
     of_a_run = spec(keep=True)
-
-    async def work() -> None:
-        async with running(model, tmp_path, registry, vault=vault, thread_answers=1) as runtime:
-            await ask(runtime, of_a_run, 1, 2, 3)
-            await ask(runtime, replace(of_a_run, opening="fork"), 4)
-            await ask(runtime, of_a_run, 5)
-
-    run(work())
+    async with codex(vault=vault, thread_answers=1) as runtime:
+        await ask(runtime, of_a_run, 1, 2, 3)
+        await ask(runtime, replace(of_a_run, opening="fork"), 4)
+        await ask(runtime, of_a_run, 5)
     bodies = [seen.body for seen in model.calls()]
     assert [len(texts(body)) for body in bodies[-4:]] == [2, 2, 2, 2]
     assert texts(bodies[-4], "assistant") == ["answer to question 3"]

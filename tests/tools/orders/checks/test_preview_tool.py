@@ -15,7 +15,7 @@ from chordesk.models.tables.orders import EquityMark, Preview
 from chordesk.models.tables.runs import Decision
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.registry import ToolAnswer, ToolContext
-from chordesk.tools.toolsets import toolset_for
+from chordesk.tools.toolsets import TurnTools
 from tests.tools.orders.desk import Desk, action
 
 NewDesk = Callable[..., Desk]
@@ -39,7 +39,7 @@ def _researched(desk: Desk, *actions: Any) -> str:
 
 
 def _preview(desk: Desk, run_id: str | None, **arguments: Any) -> ToolAnswer:
-    registry = toolset_for(ROLES["trader"].tools, _context(desk, run_id), 20, lambda arguments, answer: None)
+    registry = TurnTools(ROLES["trader"].tools, _context(desk, run_id), 20, lambda arguments, answer: None)
     return asyncio.run(registry.call("orders_preview", {"symbol": "AAA", "action": "open", **arguments}))
 
 
