@@ -24,6 +24,7 @@ from chordesk.models.answers import (
     Stance,
 )
 from chordesk.models.errors import UsageError
+from chordesk.models.extras import require_extra
 from chordesk.models.settings import Settings
 
 TESTED = "v0.3.0"
@@ -115,7 +116,6 @@ def _folder(package: ModuleType) -> Path:
 (ROLE,) = GRAPH_ROLES
 ANALYSTS = ("market", "social", "news", "fundamentals")
 MOST_DEPTH = 10
-_EXTRA = "pip install 'chordesk[langchain]'"
 
 
 def require_request(analysts: Sequence[str], depth: int) -> None:
@@ -137,8 +137,7 @@ def require_playable(settings: Settings, roles: Iterable[str] = (ROLE,)) -> None
     the desk has no model for it."""
     if ROLE not in roles:
         return
-    if find_spec("langgraph") is None or find_spec("langchain_core") is None:
-        raise UsageError("TradingAgents needs LangGraph, which is not installed", remedy=_EXTRA)
+    require_extra("langchain", "TradingAgents")
     require_installed()
     if settings.provider == RULES_MODEL:
         raise UsageError(

@@ -8,12 +8,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from chordesk.models.errors import KeyRefused, ModelMissing, ServerAway, UsageError, WrongApi
+from chordesk.models.extras import require_extra
 from chordesk.models.settings import Settings
 from chordesk.models.text import inert
 from chordesk.models.urls import masked
@@ -336,6 +336,6 @@ def _usable(name: str, before: Before) -> str:
         raise UsageError(f"--market {name!r} is none", remedy=f"one of: {', '.join((*MARKETS, 'files'))}")
     if name == "files" and before.settings.data is None:
         raise UsageError("--market files reads a folder of your own, and none is set", remedy="set DESK_DATA first")
-    if name == "yahoo" and find_spec("yfinance") is None:
-        raise UsageError("--market yahoo needs a package", remedy="pip install 'chordesk[yahoo]'")
+    if name == "yahoo":
+        require_extra("yahoo", "--market yahoo")
     return name

@@ -7,17 +7,16 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from chordesk.models.errors import UsageError
+from chordesk.models.extras import require_extra
 
 if TYPE_CHECKING:
     from langgraph.pregel import Pregel
 
 _FORM = "write MODULE:FACTORY, such as desk_graphs:build"
 EXAMPLE = "chordesk.agents.langchain.example"  # the desk's own code, so it needs no leave
-EXTRA = "pip install 'chordesk[langchain]'"
 
 
 def names_of(text: str) -> tuple[str, str]:
@@ -40,8 +39,7 @@ def load_graph(text: str, listed: Sequence[str]) -> Pregel[Any, Any, Any, Any]:
             f"the module {module} is not listed in DESK_GRAPHS: {known}",
             remedy=f"add {module} to DESK_GRAPHS where the desk is started; its code runs in the workers",
         )
-    if find_spec("langgraph") is None:
-        raise UsageError("graphs need LangGraph, which is not installed", remedy=EXTRA)
+    require_extra("langchain", "a graph")
     return _compiled(text, _made(text, getattr(_imported(module), factory, None)))
 
 

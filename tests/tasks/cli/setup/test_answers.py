@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -252,7 +253,10 @@ def test_the_market_is_asked_for_with_the_rest_and_stays_without_its_flag(before
 def test_a_market_whose_package_is_not_installed_names_it(
     before: Callable[..., Before], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chordesk.tasks.cli.setup.answers.find_spec", lambda _name: None)
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("chordesk.models.extras.version", missing)
     with pytest.raises(UsageError, match=r"pip install 'chordesk\[yahoo\]'"):
         market(Flags(market="yahoo"), before(), Person(terminal=False))
 

@@ -1,0 +1,38 @@
+"""An extra's packages are checked before one of them is loaded: there, and of a version that the desk can use."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+
+from chordesk.models import extras
+from chordesk.models.errors import UsageError
+
+WANTED = ["orjson>=3", "mcp>=1.20,<2; extra == 'mcp'", "httpx>=0.28; extra == 'events'"]
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ("1.27.0", ""),
+        ("2.1.0", "desk mcp needs mcp <2,>=1.20, and 2.1.0 is installed"),
+        (None, "desk mcp needs the package mcp, which is not installed"),
+    ],
+)
+def test_one_line_with_the_package_and_the_remedy(
+    found: str | None, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(name: str) -> str:
+        if found is None or name != "mcp":  # no other extra is looked at
+            raise PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setattr(extras, "requires", lambda _name: WANTED)
+    monkeypatch.setattr(extras, "version", version)
+    if not words:
+        extras.require_extra("mcp", "desk mcp")
+        return
+    with pytest.raises(UsageError, match=words) as refused:
+        extras.require_extra("mcp", "desk mcp")
+    assert refused.value.remedy.startswith("pip install 'chordesk[mcp]'")
