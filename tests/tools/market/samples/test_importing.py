@@ -17,61 +17,52 @@ from tests.tools.market.files.folders import HEADER, market, sessions, walk, wri
 from tests.tools.market.samples.packages import DAYS, chain_package, chain_sample, news_sample, source_archive
 
 
-class TestChain:
-    """msft-chain: terms to OCC symbols, Greeks to days and points, a day without quotes."""
+def test_a_chain_becomes_a_market_with_greeks_of_a_day_and_a_point(tmp_path: Path) -> None:
+    sample, files = chain_sample(chain_package(tmp_path))
+    done = import_sample(sample, files, tmp_path / "msft", force=False)
+    assert (done.folder, done.made) == (tmp_path / "msft", True)
+    report = check_folder(done.folder, "auto", 9)
+    assert (report.problems.errors, report.about) == (0, MSFT_CHAIN.about[0])
+    own = market(tmp_path, done.folder, dt.date(2026, 3, 27))
+    assert isinstance(own, ChainedFiles)
+    chain = own.chain("MSFT", dt.date(2026, 3, 27), dt.date(2026, 12, 31))
+    (row,) = chain.rows
+    assert (row.contract.symbol, chain.spot) == ("MSFT260417P00335000", 356.77)
+    assert (row.bid, row.ask, row.volume, row.open_interest, row.iv) == (3.85, 3.95, 987, 4321, 0.3673)
+    assert row.greeks is not None
+    assert row.greeks.theta == pytest.approx(-75.5 / 365, abs=1e-6)
+    assert row.greeks.vega == pytest.approx(0.2498)
+    assert own.bars("MSFT", 9).close.tolist() == [360.0, 356.77]
 
-    def test_it_becomes_a_market_with_a_chain(self, tmp_path: Path) -> None:
-        sample, files = chain_sample(chain_package(tmp_path))
-        done = import_sample(sample, files, tmp_path / "msft", force=False)
-        assert (done.folder, done.made) == (tmp_path / "msft", True)
-        report = check_folder(done.folder, "auto", 9)
-        assert report.problems.errors == 0
-        assert report.about == MSFT_CHAIN.about[0]
-        own = market(tmp_path, done.folder, dt.date(2026, 3, 27))
-        assert isinstance(own, ChainedFiles)
-        chain = own.chain("MSFT", dt.date(2026, 3, 27), dt.date(2026, 12, 31))
-        (row,) = chain.rows
-        assert (row.contract.symbol, chain.spot) == ("MSFT260417P00335000", 356.77)
-        assert (row.bid, row.ask, row.volume, row.open_interest, row.iv) == (3.85, 3.95, 987, 4321, 0.3673)
-        assert row.greeks is not None
-        assert row.greeks.theta == pytest.approx(-75.5 / 365, abs=1e-6)
-        assert row.greeks.vega == pytest.approx(0.2498)
-        assert own.bars("MSFT", 9).close.tolist() == [360.0, 356.77]
 
-    def test_a_second_import_changes_nothing_unless_forced(self, tmp_path: Path) -> None:
-        sample, files = chain_sample(chain_package(tmp_path))
-        done = import_sample(sample, files, tmp_path / "msft", force=False)
-        (done.folder / "bars" / "MSFT.csv").write_text("mine", encoding="utf-8")
-        (done.folder / "own.txt").touch()
-        again = import_sample(sample, files, tmp_path / "msft", force=False)
-        assert not again.made
-        assert (done.folder / "bars" / "MSFT.csv").read_text(encoding="utf-8") == "mine"
-        assert import_sample(sample, files, tmp_path / "msft", force=True).made
-        assert (done.folder / "bars" / "MSFT.csv").read_text(encoding="utf-8").startswith("date,close\n")
-        assert (done.folder / "own.txt").exists()
+def test_a_second_import_changes_nothing_unless_forced(tmp_path: Path) -> None:
+    sample, files = chain_sample(chain_package(tmp_path))
+    folder = import_sample(sample, files, tmp_path / "msft", force=False).folder
+    bars = folder / "bars" / "MSFT.csv"
+    bars.write_text("mine", encoding="utf-8")
+    (folder / "own.txt").touch()
+    assert not import_sample(sample, files, folder, force=False).made
+    assert bars.read_text(encoding="utf-8") == "mine"
+    (folder / "about.txt").unlink()  # a folder of other data is left as it is
+    (folder / "chains.csv").unlink()
+    with pytest.raises(UsageError, match=r"MSFT\.csv is there already"):
+        import_sample(sample, files, folder, force=False)
+    assert bars.read_text(encoding="utf-8") == "mine"
+    assert not (folder / "chains.csv").exists()
+    assert import_sample(sample, files, folder, force=True).made
+    assert bars.read_text(encoding="utf-8").startswith("date,close\n")
+    assert (folder / "own.txt").exists()
 
-    def test_a_folder_of_other_data_is_left_as_it_is(self, tmp_path: Path) -> None:
-        write_table(tmp_path / "own" / "bars" / "MSFT.csv", HEADER, walk(sessions("2020-01-02", 3)))
-        before = (tmp_path / "own" / "bars" / "MSFT.csv").read_bytes()
-        sample, files = chain_sample(chain_package(tmp_path))
-        with pytest.raises(UsageError, match=r"MSFT\.csv is there already"):
-            import_sample(sample, files, tmp_path / "own", force=False)
-        assert (tmp_path / "own" / "bars" / "MSFT.csv").read_bytes() == before
-        assert not (tmp_path / "own" / "chains.csv").exists()
 
-    def test_a_file_of_another_hash_is_not_read(self, tmp_path: Path) -> None:
-        sample, files = chain_sample(chain_package(tmp_path))
-        (path,) = files.values()
-        source_archive(path, b"other")
-        with pytest.raises(UsageError, match=r"options\.tar\.gz is not options-framework 1\.0\.0: its SHA-256 is"):
-            import_sample(sample, files, tmp_path / "msft", force=False)
-        assert not (tmp_path / "msft").exists()
-
-    @pytest.mark.parametrize("content", [[], {1: [{"symbol": "MSFT"}]}, {1: "text"}])
-    def test_another_layout_is_refused(self, tmp_path: Path, content: object) -> None:
-        sample, files = chain_sample(chain_package(tmp_path, content))
-        with pytest.raises(UsageError, match=r"has no chain by day|has another layout"):
-            import_sample(sample, files, tmp_path / "msft", force=False)
+@pytest.mark.parametrize("content", [[], {1: [{"symbol": "MSFT"}]}, {1: "text"}])
+def test_another_layout_or_hash_is_refused(tmp_path: Path, content: object) -> None:
+    sample, files = chain_sample(chain_package(tmp_path, content))
+    with pytest.raises(UsageError, match=r"has no chain by day|has another layout"):
+        import_sample(sample, files, tmp_path / "msft", force=False)
+    source_archive(next(iter(files.values())), b"other")
+    with pytest.raises(UsageError, match=r"options\.tar\.gz is not options-framework 1\.0\.0: its SHA-256 is"):
+        import_sample(sample, files, tmp_path / "msft", force=False)
+    assert not (tmp_path / "msft").exists()
 
 
 class Malice:
@@ -99,66 +90,53 @@ def test_a_pickle_that_is_none_is_refused(content: bytes) -> None:
         plain_pickle(content, "x.tar.gz")
 
 
-class TestNews:
-    """news-2020: headlines and adjusted closes of the names that have both."""
-
-    def test_it_becomes_a_market_with_headlines(self, tmp_path: Path) -> None:
-        sample, files = news_sample(tmp_path)
-        done = import_sample(sample, files, tmp_path / "news", force=False)
-        report = check_folder(done.folder, "auto", 9)
-        assert report.problems.errors == 0
-        own = market(tmp_path, done.folder, dt.date(2020, 6, 12))
-        assert [listing.symbol for listing in own.universe("sp500")] == ["AAA", "BBB"]
-        bars = own.bars("AAA", 500)
-        assert (bars.dates[0], bars.close[0], bars.volume[0], bars.adjusted) == (DAYS[0], 100.5, 1000, True)
-        (found,) = own.headlines("AAA", 9)
-        assert (found.headline, found.published_at.isoformat()) == ("timed", "2020-06-12T10:30:00-04:00")
-        monday = market(tmp_path, done.folder, dt.date(2020, 6, 15))
-        assert [row.headline for row in monday.headlines("AAA", 9)] == ["undated", "timed"]
-        assert [row.headline for row in monday.headlines("BBB", 9)] == ["two lines"]
-
-    def test_its_bias_is_stated(self) -> None:
-        assert any(line.startswith("Bias: ") and "survivors" in line for line in NEWS_2020.about)
+def test_news_become_a_market_with_headlines(tmp_path: Path) -> None:
+    sample, files = news_sample(tmp_path)
+    done = import_sample(sample, files, tmp_path / "news", force=False)
+    assert check_folder(done.folder, "auto", 9).problems.errors == 0
+    own = market(tmp_path, done.folder, dt.date(2020, 6, 12))
+    assert [listing.symbol for listing in own.universe("sp500")] == ["AAA", "BBB"], "the names that have both"
+    bars = own.bars("AAA", 500)
+    assert (bars.dates[0], bars.close[0], bars.volume[0], bars.adjusted) == (DAYS[0], 100.5, 1000, True)
+    (found,) = own.headlines("AAA", 9)
+    assert (found.headline, found.published_at.isoformat()) == ("timed", "2020-06-12T10:30:00-04:00")
+    monday = market(tmp_path, done.folder, dt.date(2020, 6, 15))
+    assert [row.headline for row in monday.headlines("AAA", 9)] == ["undated", "timed"]
+    assert [row.headline for row in monday.headlines("BBB", 9)] == ["two lines"]
 
 
-class TestOwnFiles:
-    """Files of the user's own get the names that a data folder has for them."""
+def test_own_files_get_the_names_that_a_data_folder_has_for_them(tmp_path: Path) -> None:
+    days = sessions("2020-01-02", 70)
+    bars = write_table(tmp_path / "Prices.CSV", ("Ticker", *HEADER), [("A", *row) for row in walk(days)])
+    news = write_table(tmp_path / "wire.csv", ("symbol", "time", "title"), [("A", f"{days[1]}T09:00-05:00", "x")])
+    done = import_data([str(bars), str(news)], tmp_path / "own", force=False)
+    assert sorted(path.name for path in done.folder.iterdir()) == ["bars.csv", "headlines.csv"]
+    assert len(market(tmp_path, done.folder, days[-1]).headlines("A", 9)) == 1
+    with pytest.raises(UsageError, match=r"bars\.csv is there already and 1 more \(--force replaces it"):
+        import_data([str(bars), str(news)], tmp_path / "own", force=False)
+    path = write_table(tmp_path / "aapl.csv", HEADER, walk(days))
+    done = import_data([str(path)], tmp_path / "named", force=False)
+    assert (done.folder / "bars" / "AAPL.csv").is_file()
 
-    def test_they_become_a_folder(self, tmp_path: Path) -> None:
-        days = sessions("2020-01-02", 70)
-        bars = write_table(tmp_path / "Prices.CSV", ("Ticker", *HEADER), [("A", *row) for row in walk(days)])
-        news = write_table(tmp_path / "wire.csv", ("symbol", "time", "title"), [("A", f"{days[1]}T09:00-05:00", "x")])
-        done = import_data([str(bars), str(news)], tmp_path / "own", force=False)
-        assert sorted(path.name for path in done.folder.iterdir()) == ["bars.csv", "headlines.csv"]
-        assert len(market(tmp_path, done.folder, days[-1]).headlines("A", 9)) == 1
-        with pytest.raises(UsageError, match=r"bars\.csv is there already and 1 more \(--force replaces it"):
-            import_data([str(bars), str(news)], tmp_path / "own", force=False)
 
-    def test_a_file_without_symbols_is_named_by_its_own_name(self, tmp_path: Path) -> None:
-        path = write_table(tmp_path / "aapl.csv", HEADER, walk(sessions("2020-01-02", 70)))
-        done = import_data([str(path)], tmp_path / "own", force=False)
-        assert (done.folder / "bars" / "AAPL.csv").is_file()
-        strange = write_table(tmp_path / "my prices!.csv", HEADER, walk(sessions("2020-01-02", 70)))
-        with pytest.raises(UsageError, match="has no column symbol, and its name is no symbol"):
-            import_data([str(strange)], tmp_path / "other", force=False)
-
-    @pytest.mark.parametrize("text", ["", "a,b\n1,2\n"])
-    def test_a_file_of_nothing_usual_is_refused(self, tmp_path: Path, text: str) -> None:
-        (tmp_path / "x.csv").write_text(text, encoding="utf-8")
-        with pytest.raises(UsageError, match=r"x\.csv has none of the usual columns: date and close \(bars\)"):
-            import_data([str(tmp_path / "x.csv")], tmp_path / "own", force=False)
-
-    @pytest.mark.parametrize(
-        ("name", "message"),
-        [("nowhere", "'nowhere' is no sample and no file"), ("x.whl", "no data file and no package file of a sample")],
-    )
-    def test_a_source_that_is_neither_is_refused(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
-    ) -> None:
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "x.whl").write_bytes(b"PK")
-        with pytest.raises(UsageError, match=message):
-            import_data([name], None, force=False)
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("my prices!.csv", "date,close\n2020-01-02,1\n", "has no column symbol, and its name is no symbol"),
+        ("x.csv", "", r"x\.csv has none of the usual columns: date and close \(bars\)"),
+        ("x.csv", "a,b\n1,2\n", r"x\.csv has none of the usual columns: date and close \(bars\)"),
+        ("x.whl", "PK", "no data file and no package file of a sample"),
+        ("nowhere", None, "'nowhere' is no sample and no file"),
+    ],
+)
+def test_what_cannot_be_imported_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str | None, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        Path(name).write_text(content, encoding="utf-8")
+    with pytest.raises(UsageError, match=message):
+        import_data([name], tmp_path / "own", force=False)
 
 
 def test_a_package_file_that_was_fetched_elsewhere_is_found_by_its_hash(
@@ -189,9 +167,3 @@ def test_without_a_network_there_is_one_clear_line(tmp_path: Path, monkeypatch: 
     assert str(caught.value).startswith("nasdaq-news 0.1.1 cannot be fetched: ")
     assert "fetch the file elsewhere and give its path: desk data import FILE" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_the_pinned_hashes_are_whole() -> None:
-    for wanted in (*MSFT_CHAIN.files, *NEWS_2020.files):
-        assert len(wanted.sha256) == 64
-        int(wanted.sha256, 16)
