@@ -15,20 +15,20 @@ from tests.tools.conftest import MakeContext
 from tests.tools.market.far_market import FarMarket
 
 SCREENER = ROLES["screener_technical"].tools
+ASKED = {"symbols": ["AAPL", "IBM", "XOM", "GE", "JPM", "BAC", "WMT", "PG", "T", "KO", "MRK", "CVX"]}
 
 
 def test_answers_are_shortened_to_half_of_what_is_left(make_context: MakeContext, market: ReplayMarket) -> None:
     room, answers = Room(4_000), list[ToolAnswer]()
     tools = TurnTools(SCREENER, make_context(market), 30, lambda _, answer: answers.append(answer), room=room)
-    asked = {"symbols": ["AAPL", "IBM", "XOM", "GE", "JPM", "BAC", "WMT", "PG", "T", "KO", "MRK", "CVX"]}
-    first = asyncio.run(tools.call("technicals_get", asked))
+    first = asyncio.run(tools.call("technicals_get", ASKED))
     assert first.has_data
     assert first.payload[LEFT_OUT]["technicals"]["of"] == 12
     assert len(first.payload["technicals"]) == 12 - first.payload[LEFT_OUT]["technicals"]["rows"]
     assert tokens_of(first.text()) <= 2_000
     left = room.left
     assert left >= 1_900
-    second = asyncio.run(tools.call("signals_get", asked))
+    second = asyncio.run(tools.call("signals_get", ASKED))
     assert tokens_of(second.text()) <= left / 2
     assert answers == [first, second], "what the model saw is what is recorded"
 
@@ -66,10 +66,9 @@ def test_a_picture_takes_room_too(make_context: MakeContext) -> None:
 def test_calls_at_once_share_the_room(make_context: MakeContext, market: ReplayMarket) -> None:
     room = Room(6_000)
     tools = TurnTools(SCREENER, make_context(market), room=room)
-    asked = {"symbols": ["AAPL", "IBM", "XOM", "GE", "JPM", "BAC", "WMT", "PG", "T", "KO", "MRK", "CVX"]}
 
     async def at_once() -> list[ToolAnswer]:
-        return list(await asyncio.gather(*(tools.call("technicals_get", asked) for _ in range(4))))
+        return list(await asyncio.gather(*(tools.call("technicals_get", ASKED) for _ in range(4))))
 
     answers = asyncio.run(at_once())
     assert sum(tokens_of(text_of(one.payload)) for one in answers) < 6_000

@@ -108,23 +108,13 @@ def test_data_that_is_too_old_is_requested_again(
 
 
 def test_sections_hold_what_yahoo_gives(market: YahooMarket, far: FarYahoo) -> None:
+    about = {"sector": "Technology", "industry": "Consumer Electronics"}
     far.infos["AAPL"] = {
-        "longName": "Apple Inc.",
-        "sector": "Technology",
-        "industry": "Consumer Electronics",
-        "trailingPE": 30.5,
-        "forwardPE": "Infinity",
-        "revenueGrowth": {"raw": 0.05, "fmt": "5%"},
-        "recommendationKey": "buy",
-        "targetMeanPrice": 200,
+        **about, "longName": "Apple Inc.", "trailingPE": 30.5, "forwardPE": "Infinity",
+        "revenueGrowth": {"raw": 0.05, "fmt": "5%"}, "recommendationKey": "buy", "targetMeanPrice": 200,
         "mostRecentQuarter": 1_703_894_400,
-    }
-    assert market.listing("AAPL").model_dump() == {
-        "symbol": "AAPL",
-        "name": "Apple Inc.",
-        "sector": "Technology",
-        "industry": "Consumer Electronics",
-    }
+    }  # fmt: skip
+    assert market.listing("AAPL").model_dump() == {"symbol": "AAPL", "name": "Apple Inc.", **about}
     fundamentals = market.section("AAPL", "fundamentals")
     assert (fundamentals["trailingPE"], fundamentals["forwardPE"], fundamentals["beta"]) == (30.5, None, None)
     assert (fundamentals["revenueGrowth"], fundamentals["knownAt"]) == (0.05, market.clock.now().isoformat())
@@ -132,9 +122,6 @@ def test_sections_hold_what_yahoo_gives(market: YahooMarket, far: FarYahoo) -> N
     ratings = market.section("AAPL", "ratings")
     assert (ratings["recommendation"], ratings["targetMean"]) == ("buy", 200.0)
     assert far.asked_for("/v10/finance/quoteSummary/AAPL") == 1
-
-
-def test_an_empty_section_is_reported_as_missing(market: YahooMarket, far: FarYahoo) -> None:
     far.infos["SPY"] = {"longName": "a fund", "currency": "USD", "recommendationKey": "none"}
     for section in ("fundamentals", "earnings", "ratings"):
         with pytest.raises(MarketError, match=f"Yahoo has no {section} of SPY"):
@@ -162,15 +149,9 @@ def test_options_are_of_the_first_expiry_far_enough(market: YahooMarket, far: Fa
     expiries = [TODAY + dt.timedelta(days=days) for days in (5, 19, 20, 60)]
     listed(far, chain({40: 0.6, 51: 0.4}, None), *expiries, calls=chain({40: 0.5, 51: 0.3, 60: 0.2}, 7))
     assert market.section("AAPL", "options") == {
-        "expiry": str(expiries[2]),
-        "atTheMoneyCallIV": 0.3,
-        "atTheMoneyPutIV": 0.4,
-        "callVolume": 21.0,
-        "putVolume": None,
-        "callOpenInterest": 30.0,
-        "putOpenInterest": 20.0,
-        "knownAt": market.clock.now().isoformat(),
-    }
+        "expiry": str(expiries[2]), "atTheMoneyCallIV": 0.3, "atTheMoneyPutIV": 0.4, "callVolume": 21.0,
+        "putVolume": None, "callOpenInterest": 30.0, "putOpenInterest": 20.0, "knownAt": market.clock.now().isoformat(),
+    }  # fmt: skip
     far.options["MMM"] = {"expirationDates": [], "quote": {}, "options": []}
     with pytest.raises(MarketError, match="Yahoo has no options of MMM"):
         market.section("MMM", "options")
@@ -249,24 +230,18 @@ def test_contracts_of_a_share_s_class_are_priced_by_their_root(symbol: str, far:
     assert (share_of(live, "BRKB"), share_of(live, "AAPL"), share_of(live, "ZZZ")) == ("BRK.B", "AAPL", "ZZZ")
 
 
-def test_a_contract_that_is_listed_at_two_prices_has_none(far: FarYahoo, tmp_path: Path) -> None:
+def test_a_contract_at_two_prices_has_none_and_a_past_day_no_chain(far: FarYahoo, tmp_path: Path) -> None:
     name = "AAPL240419P00040000"
     listed(far, [put(name), put(name, bid=2.0, ask=2.1)], dt.date(2024, 4, 19))
+    with pytest.raises(NotConfigured, match="Yahoo has the option chains of now alone, none of a past day"):
+        chain_of(build_yahoo(tmp_path, FarClock(), far.session()), "AAPL", TODAY, dt.date(2024, 5, 1))
     with pytest.raises(MarketError, match=f"Yahoo lists {name} 2 times, with differing prices"):
         build_yahoo(tmp_path, NowClock(), far.session()).option_quote(name)
 
 
-def test_there_are_no_chains_of_a_past_day(market: YahooMarket, far: FarYahoo) -> None:
-    listed(far, [put("AAPL240419P00040000")], dt.date(2024, 4, 19))
-    with pytest.raises(NotConfigured, match="Yahoo has the option chains of now alone, none of a past day"):
-        chain_of(market, "AAPL", TODAY, dt.date(2024, 5, 1))
-
-
 def article(title: str | None, published: str) -> dict[str, object]:
-    provider = {"displayName": "Reuters"}
-    return {
-        "content": {"title": title, "pubDate": published, "provider": provider, "canonicalUrl": {"url": "https://x"}}
-    }
+    source = {"provider": {"displayName": "Reuters"}, "canonicalUrl": {"url": "https://x"}}
+    return {"content": {"title": title, "pubDate": published, **source}}
 
 
 def test_headlines_end_at_now(market: YahooMarket, far: FarYahoo) -> None:
