@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from chordesk.tools.market.prices import MINUTES, IntradayInterval, intraday_of,
 from chordesk.tools.market.protocol import Intraday
 from chordesk.tools.toolsets import MAX_OUTPUT_BYTES
 from tests.tools.charts.samples import walk
-from tests.tools.conftest import Call, MakeContext
+from tests.tools.conftest import Call, MakeContext, reasons
 from tests.tools.market.far_market import TODAY, FarClock, FarMarket, NowClock, daily
 
 CLOCK = NowClock(dt.time(14, 10), TODAY - dt.timedelta(days=1))
@@ -44,10 +43,6 @@ class HourMarket(FarMarket):
         return intraday_of(symbol, rows, [starts[place] for place in kept], minutes, sessions, NOW, True)
 
 
-def reasons(payload: dict[str, Any]) -> dict[str, str]:
-    return {gap["what"]: gap["reason"] for gap in payload["missing"]}
-
-
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("interval", ["hour", "15min"])
 def test_a_market_without_intraday_bars_has_none(tool: str, interval: str, call: Call) -> None:
@@ -55,7 +50,7 @@ def test_a_market_without_intraday_bars_has_none(tool: str, interval: str, call:
     answer = call(market, tool, symbols=["A"], interval=interval, sessions=20)
     assert (answer.success, answer.has_data, answer.image) == (True, False, None)
     reason = "not available: intraday bars need a market that has them; the far market has none"
-    assert reasons(answer.payload) == {"bars": reason}
+    assert reasons(answer) == {"bars": reason}
 
 
 def test_hours_have_figures_with_their_times(call: Call) -> None:
@@ -86,7 +81,7 @@ def test_the_bars_fit_in_an_answer(make_context: MakeContext, call: Call) -> Non
 
 def test_a_longer_period_is_cut_to_what_is_kept(call: Call) -> None:
     answer = call(HourMarket(), "chart_study_get", symbols=["A"], interval="hour")
-    assert reasons(answer.payload) == {"sessions": "hours of the last 60 sessions at most, not of 126"}
+    assert reasons(answer) == {"sessions": "hours of the last 60 sessions at most, not of 126"}
     assert answer.payload["studies"][0]["bars"] == 59 * 7 + 5
 
 
@@ -95,16 +90,14 @@ def test_figures_begin_after_a_hole(call: Call) -> None:
     answer = call(market, "chart_study_get", symbols=["A"], interval="hour", sessions=20)
     (row,) = answer.payload["studies"]
     assert row["bars"] == 60
-    assert reasons(answer.payload)["hours"] == (
-        f"2 of the last 138 are missing; figures are of those from {row['from']} on"
-    )
+    assert reasons(answer)["hours"] == (f"2 of the last 138 are missing; figures are of those from {row['from']} on")
 
 
 def test_a_move_of_a_split_ends_what_came_before(call: Call) -> None:
     market = HourMarket(factor=0.1)
     answer = call(market, "chart_study_get", symbols=["A"], interval="hour", sessions=60)
     (row,) = answer.payload["studies"]
-    assert reasons(answer.payload)["bars before that move"] == (
+    assert reasons(answer)["bars before that move"] == (
         f"left out: only the {row['bars']} bars from {row['from']} on compare"
     )
 
