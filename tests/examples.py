@@ -5,11 +5,14 @@ from __future__ import annotations
 from hypothesis import settings
 
 BOUNDS = {"fast": (0, 20), "deep": (200, 100_000)}  # the least and the most examples of a property
+# How long an example takes is the machine's doing.
+settings.register_profile("whole", deadline=None)
+settings.load_profile("whole")
 
 
 def begin(profile: str) -> None:
     """Let each property of this process keep to a profile's bounds. Call it before their modules are imported."""
-    settings.register_profile(profile, max_examples=BOUNDS[profile][0] or BOUNDS[profile][1])
+    settings.register_profile(profile, max_examples=BOUNDS[profile][0] or BOUNDS[profile][1], deadline=None)
     settings.load_profile(profile)
 
 

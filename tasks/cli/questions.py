@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from chordesk.tools.market.protocol import MarketClock, MarketData
     from chordesk.tools.venues.markets import EventVenue
 
+commands = typer.Typer(
+    name="questions", help="Questions that resolve: the desk's own, a person's, event markets'.", no_args_is_help=True
+)
 NOTHING = "no such questions; `desk questions add` asks one, and so does each verdict BUY or PASS"
 
 
+@commands.command("list")
 def list_(
     state: Annotated[QuestionState | None, typer.Option(help="In this state.")] = None,
     source: Annotated[QuestionSource | None, typer.Option(help="Of this origin.")] = None,
@@ -40,6 +44,7 @@ def list_(
     emit([row.model_dump() for row in rows], lambda _: question_list(rows) if rows else NOTHING, as_json=as_json)
 
 
+@commands.command("show")
 def show(
     question: Annotated[str, typer.Argument(help="A question's id, or the beginning of it.")],
     as_json: Json = False,
@@ -87,6 +92,7 @@ def market_as_of(settings: Settings, day: str | None) -> MarketData:
 By = Annotated[str | None, typer.Option("--by", help="Your name, for the record; user@host by default.")]
 
 
+@commands.command("add")
 def add(
     text: Annotated[str, typer.Argument(help="The question; yes must mean one thing.")],
     closes: Annotated[str, typer.Option(help="When it closes: a day, at 16:00 New York, or a time in New York.")],
@@ -109,6 +115,7 @@ def add(
     emit(asked.model_dump(), lambda _: f"question {asked.id}: {asked.text}", as_json=as_json)
 
 
+@commands.command("import")
 def import_(
     venue: Annotated[str, typer.Argument(help="manifold, polymarket or kalshi.")],
     term: Annotated[str | None, typer.Option(help="Import open markets on this term.")] = None,
@@ -152,6 +159,7 @@ def _warnings(settings: Settings, venue: str) -> list[str]:
 STILL_OPEN = 1
 
 
+@commands.command("resolve")
 def resolve(
     question: Annotated[
         str | None, typer.Argument(help="A question's id, or the beginning of it; what is due by default.")
@@ -255,6 +263,7 @@ PairedBy = Annotated[str, typer.Option("--by", help="Your name: a person decides
 Why = Annotated[str | None, typer.Option("--why", help="The reason, which is kept with it.")]
 
 
+@commands.command("pairs")
 def pairs(
     suggest: Annotated[bool, typer.Option("--suggest", help="Look for likely pairs of open questions first.")] = False,
     prices: Annotated[bool, typer.Option("--prices", help="Ask the venues, and show gaps and edges of now.")] = False,
@@ -279,6 +288,7 @@ def pairs(
         emit(found, pairs_report, as_json=as_json)
 
 
+@commands.command("pair")
 def pair(
     first: First,
     second: Second,
@@ -302,6 +312,7 @@ def pair(
     emit(found, pair_line, as_json=as_json)
 
 
+@commands.command("unpair")
 def unpair(first: First, second: Second, by: PairedBy, why: Why = None, as_json: Json = False) -> None:
     """Reject a pair of questions; it is not suggested again."""
     from chordesk.models.database.lookup import by_prefix
@@ -318,6 +329,7 @@ def unpair(first: First, second: Second, by: PairedBy, why: Why = None, as_json:
     emit(found, pair_line, as_json=as_json)
 
 
+@commands.command("positions")
 def positions(
     only_open: Annotated[bool, typer.Option("--open", help="Only those that are not paid out.")] = False,
     account: Annotated[str | None, typer.Option("--account", help="Another account than that of the settings.")] = None,
@@ -331,17 +343,3 @@ def positions(
     with store.read() as session:
         found = event_ledger(session, account or settings.account, settings.event_bankroll, only_open=only_open)
     emit(found, ledger_report, as_json=as_json)
-
-
-commands = typer.Typer(
-    name="questions", help="Questions that resolve: the desk's own, a person's, event markets'.", no_args_is_help=True
-)
-commands.command("list")(list_)
-commands.command("show")(show)
-commands.command("add")(add)
-commands.command("import")(import_)
-commands.command("resolve")(resolve)
-commands.command("pairs")(pairs)
-commands.command("pair")(pair)
-commands.command("unpair")(unpair)
-commands.command("positions")(positions)

@@ -141,9 +141,7 @@ def standing(values: Floats, row: int) -> UniverseRank | None:
 
 def returns(panel: PricePanel, sessions: int) -> Floats:
     """Return close / close n sessions ago - 1 of each row, not a number where either is missing."""
-    if panel.close.shape[1] <= sessions:
-        return np.full(len(panel.close), np.nan)
-    return np.asarray(panel.close[:, -1] / panel.close[:, -1 - sessions] - 1, dtype=np.float64)
+    return np.asarray(change(panel.close, sessions)[:, -1], dtype=np.float64)
 
 
 CORRELATION_SESSIONS = 60

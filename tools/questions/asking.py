@@ -36,6 +36,13 @@ def insert_absent(session: Session, rows: Sequence[Question]) -> None:
         session.connection().execute(absent, [row.model_dump() for row in rows])
 
 
+def ask_once(session: Session, row: Question) -> Question:
+    """Write a question unless it is there; return it as it is stored."""
+    insert_absent(session, [row])
+    key = {name: getattr(row, name) for name in ("source", "market", "external_id")}
+    return session.scalars(select(Question).filter_by(**key)).one()
+
+
 EVEN, EVEN_ODDS = 0.5, "even odds"
 # A question of a verdict is the same question; there is one row of both.
 RELATIVE = (QuestionSource.DESK, QuestionSource.VERDICT)

@@ -15,7 +15,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, NotConfigured, UsageError
 from chordesk.models.tables.board import Question
 from chordesk.models.text import one_line, utc
-from chordesk.tools.questions.asking import insert_absent, question_row
+from chordesk.tools.questions.asking import ask_once, question_row
 from chordesk.tools.questions.medians import Pending, Resolution, Resolved
 from chordesk.tools.venues.markets import EventVenue, Outcome, VenueMarket, changed_resolution
 
@@ -80,10 +80,7 @@ def import_markets(session: Session, markets: Iterable[VenueMarket], by: str) ->
     for market in markets:
         stored = _stored(session, market)
         came: Came = "new" if stored is None else refresh(stored, market)
-        if stored is None:
-            insert_absent(session, [_row(market, by)])
-            stored = _stored(session, market)
-            assert stored is not None, "it was inserted in this transaction, or is there"
+        stored = stored or ask_once(session, _row(market, by))
         session.add(stored)
         session.flush()
         lines.append(ImportedLine(came=came, question=stored))

@@ -6,14 +6,14 @@ import datetime as dt
 import hashlib
 from collections.abc import Sequence
 
-from sqlmodel import Session, select
+from sqlmodel import Session
 
 from chordesk.models.board import ByPerson, QuestionSource, QuestionState
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Question
 from chordesk.models.text import NEW_YORK, new_york, one_line, utc
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
-from chordesk.tools.questions.asking import insert_absent, question_row
+from chordesk.tools.questions.asking import ask_once, question_row
 from chordesk.tools.questions.medians import Resolved
 
 MOST_TEXT = 500  # characters of a question
@@ -58,9 +58,7 @@ def add_question(
         baseline_source="even odds" if baseline is None else f"given by {by}",
         author=by,
     )
-    insert_absent(session, [row])
-    same = (Question.source == QuestionSource.PERSON, Question.market == "", Question.external_id == key)
-    stored = session.exec(select(Question).where(*same)).one()
+    stored = ask_once(session, row)
     if stored.id != row.id:
         raise UsageError(
             f"it was asked already, as {stored.id} by {stored.author}", remedy="change its text or closing"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING
 
+from chordesk.models.board import VENUES
 from chordesk.models.errors import NotConfigured, UsageError
 from chordesk.models.settings import Settings
 from chordesk.tools.venues.markets import EventVenue
 
 if TYPE_CHECKING:
     from chordesk.tools.venues.hyperliquid import Hyperliquid
-
-VENUE_NAMES = ("manifold", "polymarket", "kalshi")
 
 
 def require_installed() -> None:
@@ -24,8 +23,8 @@ def require_installed() -> None:
 def build_venue(name: str, settings: Settings) -> EventVenue:
     """Return the wire of a venue; no request is made. Raises UsageError for an unknown name, NotConfigured when the
     extra is not installed."""
-    if name not in VENUE_NAMES:
-        raise UsageError(f"{name!r} is no venue", remedy=f"known are {', '.join(VENUE_NAMES)}")
+    if name not in VENUES:
+        raise UsageError(f"{name!r} is no venue", remedy=f"known are {', '.join(VENUES)}")
     require_installed()
     if name == "manifold":
         from chordesk.tools.venues.manifold import Manifold

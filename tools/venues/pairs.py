@@ -35,7 +35,7 @@ from chordesk.tools.venues.markets import (
 # price is a divergence and has no edge: wording, deadline, source and cancellation may differ.
 
 YEAR = dt.timedelta(days=365)
-PairState = Literal["none", "suggested", "confirmed", "rejected"]
+SUGGESTED, CONFIRMED, REJECTED = "suggested", "confirmed", "rejected"  # states of a pair
 # Net edge a share, and shares, at which each half of the confidence is 1/2.
 EDGE_SCALE, DEPTH_SCALE = 0.02, 100.0
 
@@ -113,7 +113,7 @@ def confidence_of(edge: Edge) -> float:
 def compare(
     markets: tuple[VenueMarket, VenueMarket],
     books: tuple[EventBook | None, EventBook | None],
-    pair: PairState,
+    pair: str,
     *,
     inverse: bool,
     rate: float,
@@ -145,9 +145,9 @@ def _gap(first: VenueMarket, second: VenueMarket, inverse: bool) -> float | None
     return round(first.probability - (1 - second.probability if inverse else second.probability), 6)
 
 
-def _obstacle(markets: Sequence[VenueMarket], books: Sequence[EventBook | None], pair: PairState) -> str | None:
-    if pair != "confirmed":
-        return "a person rejected the pair" if pair == "rejected" else "no person confirmed the pair"
+def _obstacle(markets: Sequence[VenueMarket], books: Sequence[EventBook | None], pair: str) -> str | None:
+    if pair != CONFIRMED:
+        return "a person rejected the pair" if pair == REJECTED else "no person confirmed the pair"
     for market, book in zip(markets, books, strict=True):
         reasons = {
             "is play money": market.play_money,
@@ -213,9 +213,6 @@ def _edge(legs: tuple[Leg, Leg], taken: Sequence[Sequence[BookLevel]], carry_rat
 
 LIKENESS = 90.0  # of the titles, 0 to 100
 CLOSE_TOGETHER = dt.timedelta(hours=24)
-SUGGESTED: PairState = "suggested"
-CONFIRMED: PairState = "confirmed"
-REJECTED: PairState = "rejected"
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 
 
@@ -263,7 +260,7 @@ def suggest_pairs(session: Session) -> list[QuestionPair]:
     return new
 
 
-def list_pairs(session: Session, states: Iterable[PairState] = (SUGGESTED, CONFIRMED)) -> list[PairedQuestions]:
+def list_pairs(session: Session, states: Iterable[str] = (SUGGESTED, CONFIRMED)) -> list[PairedQuestions]:
     """Return the pairs in these states with their questions: confirmed ones first, then the likeliest."""
     rows = session.exec(select(QuestionPair).where(col(QuestionPair.state).in_(list(states)))).all()
     ids = {one for row in rows for one in (row.first_id, row.second_id)}
@@ -309,7 +306,7 @@ def _decided(
     session: Session,
     first: Question,
     second: Question,
-    state: PairState,
+    state: str,
     by: str,
     inverse: bool | None,
     why: str | None,
@@ -404,7 +401,7 @@ def _compared(paired: PairedQuestions, venues: Mapping[str, EventVenue], rate: f
     books: tuple[EventBook | None, EventBook | None] = (None, None)
     if paired.pair.state == CONFIRMED:
         books = (venues[first.venue].book(first), venues[second.venue].book(second))
-    found = compare((first, second), books, _state(paired.pair.state), inverse=paired.pair.inverse, rate=rate, now=now)
+    found = compare((first, second), books, paired.pair.state, inverse=paired.pair.inverse, rate=rate, now=now)
     return ComparedPair(paired, (first, second), found)
 
 
@@ -413,7 +410,3 @@ def _market(question: Question, venues: Mapping[str, EventVenue]) -> VenueMarket
     if venue is None:
         raise NotConfigured(f"not available: configure DESK_VENUES with {question.source}")
     return venue.market(question.external_id)
-
-
-def _state(text: str) -> PairState:
-    return next((state for state in (CONFIRMED, SUGGESTED, REJECTED) if state == text), "none")

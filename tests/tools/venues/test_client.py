@@ -234,7 +234,7 @@ def check(market: VenueMarket) -> None:
 def test_the_venues_of_the_settings_are_built(venue_settings: Settings, far: FarVenues) -> None:
     far.manifold["m1"] = manifold_row("m1", "Will it rain?")
     venues = build_venues(venue_settings)
-    assert {name: venue.name for name, venue in venues.items()} == {name: name for name in factory.VENUE_NAMES}
+    assert {name: venue.name for name, venue in venues.items()} == {name: name for name in factory.VENUES}
     assert venues["manifold"].market("m1").question == "Will it rain?"
 
 

@@ -18,7 +18,6 @@ from chordesk.tools.venues.kalshi import FEE as KALSHI
 from chordesk.tools.venues.markets import NO_FEE, BookLevel, EventBook, FeeTerms
 from chordesk.tools.venues.pairs import (
     Leg,
-    PairState,
     best_edge,
     compare,
     confidence_of,
@@ -247,7 +246,7 @@ def test_an_inverse_pair_is_the_same_side_at_both() -> None:
         ({"closes_at": None}, "confirmed", "polymarket states no closing"),
     ],
 )
-def test_a_gap_that_cannot_be_taken_is_a_divergence(changes: dict[str, Any], pair: PairState, basis: str) -> None:
+def test_a_gap_that_cannot_be_taken_is_a_divergence(changes: dict[str, Any], pair: str, basis: str) -> None:
     second = dataclasses.replace(SECOND, **changes)
     found = compare((FIRST, second), (FIRST_BOOK, SECOND_BOOK), pair, inverse=False, rate=0.05, now=NOW)
     assert (found.kind, found.edge, found.confidence, found.basis) == ("divergence", None, None, basis)
@@ -296,7 +295,7 @@ books = st.builds(
     rate=st.floats(-0.05, 0.5),
 )
 def test_there_is_no_edge_without_a_pair(
-    first: EventBook, second: EventBook, pair: PairState, inverse: bool, rate: float
+    first: EventBook, second: EventBook, pair: str, inverse: bool, rate: float
 ) -> None:
     found = compare((FIRST, SECOND), (first, second), pair, inverse=inverse, rate=rate, now=NOW)
     assert (found.kind, found.edge, found.confidence) == ("divergence", None, None)
