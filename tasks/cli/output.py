@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -119,6 +119,11 @@ def facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
     for name, fact in pairs:
         made.add_row(name, Text(inert(fact)) if isinstance(fact, str) else fact)
     return made
+
+
+def tally(counts: Mapping[str, int], nothing: str = "none") -> str:
+    """Return counts with their names: 2 filled, 1 denied."""
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or nothing
 
 
 def bounded(rows: Sequence[T], most: int, line: Callable[[T], RenderableType], what: str = "") -> list[RenderableType]:

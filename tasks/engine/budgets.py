@@ -15,7 +15,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen, ReportStatus
 from chordesk.models.events import DESK
-from chordesk.models.model_prices import LOCAL, Price, model_of, price_of, prices
+from chordesk.models.model_prices import LOCAL, NO_PRICE, Price, model_of, price_of, prices
 from chordesk.models.notices import NewNotice
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings import Settings
@@ -53,6 +53,22 @@ class Cost(Frozen):
     uncounted: int = 0
     rules: bool = False
     local: bool = False
+
+    def __str__(self) -> str:
+        """Return the estimate in one line, with what it leaves out."""
+        parts = []
+        if self.usd or (self.usd is not None and not self.local):
+            figure = f"{self.usd:,.2f}" if self.usd >= 0.1 or not self.usd else f"{self.usd:.4f}"
+            parts.append(f"{'at least' if self.unpriced or self.uncounted else 'about'} {figure} USD")
+        if self.unpriced:
+            parts.append(f"the price of {', '.join(self.unpriced)} is unknown (DESK_PRICES)")
+        if self.uncounted:
+            parts.append(f"the provider counted no tokens of {self.uncounted} turns")
+        if self.local:
+            parts.append(NO_PRICE)
+        if self.rules:
+            parts.append("no price for rules, which are no model")
+        return "; ".join(parts) or "none yet"
 
 
 class DayUse(Frozen):

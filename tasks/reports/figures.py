@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup, escape
 
 from chordesk.models import text as text_module
-from chordesk.models.model_prices import NO_PRICE
 from chordesk.models.text import NEW_YORK, inert, new_york, utc_seconds
-from chordesk.tasks.engine.budgets import Cost
 from chordesk.tasks.reading.symbols import Candle
 from chordesk.tasks.reports.schema import ChartMark, MarkKind, PriceChart
 from chordesk.tools.charts.scale import price_ticks
@@ -49,20 +47,6 @@ def share(value: float | None) -> str:
 
 def span(seconds: float | None) -> str:
     return NONE if seconds is None else text_module.span(seconds)
-
-
-def cost(found: Cost) -> str:
-    """Return the estimate, with what it leaves out; unknown where there is none."""
-    if found.local and not (found.usd or found.unpriced or found.uncounted):
-        return f"none: {NO_PRICE}"
-    left = [f"no price for {', '.join(found.unpriced)}"] if found.unpriced else []
-    left += [f"{found.uncounted} turns without a count of tokens"] if found.uncounted else []
-    if found.usd is not None:
-        known = f"${found.usd:,.4f}, estimated"
-        return f"{known}, without what is not known: {'; '.join(left)}" if left else known
-    if left:
-        return f"unknown: {'; '.join(left)}"
-    return "none: rules are no model" if found.rules else "none: no turn was run"
 
 
 def counts(found: Mapping[str, int]) -> str:

@@ -110,7 +110,7 @@ FILTERS = {
     "money": figures.money,
     "share": figures.share,
     "span": figures.span,
-    "cost": figures.cost,
+    "cost": str,
     "counts": lambda found: figures.counts(found or {}),
     "plain": figures.plain,
     "sparkline": figures.sparkline,

@@ -1,5 +1,4 @@
-"""The demo: its own home and environment, isolated from the user's desk, keys and accounts, and the evidence of its
-run."""
+"""The demo: its own home and environment, isolated from the user's desk, keys and accounts."""
 
 from __future__ import annotations
 
@@ -8,14 +7,12 @@ import os
 import shutil
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlmodel import Session, col, func, select
-from sqlmodel.sql.expression import SelectOfScalar
+from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, UsageError
@@ -23,10 +20,7 @@ from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import load
 from chordesk.models.settings.variables import names_setting
 from chordesk.models.states import RunKind
-from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Candidate, CandidateHit, Decision, Run, ScreenHit, Turn, Verdict
-from chordesk.tasks.reading.boards import BoardView, board_view
-from chordesk.tasks.reading.reports import AnalysisRow, GroundedReport, analyses, grounded_reports
+from chordesk.models.tables.runs import Candidate, CandidateHit, Run, ScreenHit
 from chordesk.tasks.services import plan, tether
 from chordesk.tasks.services.plan import Choice, Plan, desk_command
 from chordesk.tasks.services.stack import Stack
@@ -164,75 +158,12 @@ def _sample(stack: Stack, seen: SeenProcesses) -> None:
             seen.app_servers[member.pid] = member.command
 
 
-@dataclass(frozen=True, slots=True)
-class Proofs:
-    """Counts of one run. tokens are those the model's server reported."""
+def newest(session: Session, kind: RunKind) -> Run | None:
+    """Return the newest run of a kind."""
+    return session.exec(select(Run).where(Run.kind == kind).order_by(col(Run.created_at).desc()).limit(1)).first()
 
-    run_id: str
-    state: str
-    screened: int
-    lenses: Mapping[str, int]
-    candidates: int
-    verdicts: Mapping[str, int]
-    decisions: int
-    orders: Mapping[str, int]
-    turns: int
-    tokens: int
-    threads: int
-    rollouts: int
-
-    def lacking(self) -> list[str]:
-        """Return what a run of the whole desk must have and this one lacks."""
-        wanted = {
-            "a finished run": self.state == "done",
-            "turns": self.turns > 0,
-            "rollout files on disk": self.rollouts > 0,
-            "candidates": self.candidates > 0,
-            "verdicts": bool(self.verdicts),
-            "a trader's decision": self.decisions > 0,
-        }
-        return [name for name, there in wanted.items() if not there]
-
-
-def newest(kind: RunKind) -> SelectOfScalar[Run]:
-    """Return the selection of the newest run of a kind."""
-    return select(Run).where(Run.kind == kind).order_by(col(Run.created_at).desc()).limit(1)
-
-
-def proofs_of(database: str, home: Path) -> Proofs | None:
-    """Return the counts of the newest screen in this database; None when it has none."""
-    with closing(Store(database)) as store, store.read() as session:
-        run = session.exec(newest(RunKind.SCREEN)).first()
-        if run is None:
-            return None
-        hits = session.exec(select(ScreenHit.lens).where(ScreenHit.run_id == run.id)).all()
-        ratings = session.exec(select(Verdict.rating).where(Verdict.run_id == run.id)).all()
-        orders = session.exec(select(Order.state).where(Order.run_id == run.id)).all()
-        turns = session.exec(select(Turn).where(Turn.run_id == run.id)).all()
-        candidates = session.exec(select(func.count()).where(col(Candidate.run_id) == run.id)).one()
-        decisions = session.exec(select(func.count()).where(col(Decision.run_id) == run.id)).one()
-    return Proofs(
-        run_id=run.id,
-        state=run.state,
-        screened=len(run.params.get("symbols", [])),
-        lenses=Counter(hits),
-        candidates=candidates,
-        verdicts=Counter(ratings),
-        decisions=decisions,
-        orders=Counter(orders),
-        turns=len(turns),
-        tokens=sum(turn.total_tokens or 0 for turn in turns),
-        threads=len({turn.thread_id for turn in turns if turn.thread_id}),
-        rollouts=sum(1 for _ in home.glob("codex/*/*/sessions/**/rollout-*.jsonl")),
-    )
-
-
-# The demo's second part: candidates of its screen analysed for a put to write, their charts as pictures in its
-# folder.
 
 ANALYSED = 3
-LEAST_SUPPORTED = 0.99  # share of the figures that must have a source
-CHARTS = "charts"  # folder of the pictures under their symbols' names, in the demo's own
 _LENS = "options"
 _DAYS = (14, 45)  # to expiry, of the chain that a candidate must have
 
@@ -241,8 +172,7 @@ def candidates_to_analyse(database: str, market: MarketData) -> list[str]:
     """Return the symbols of the newest screen's first candidates that have an option chain: those that the options lens
     named before the others, each by rank. Without a chain on the market the first ones by rank."""
     with closing(Store(database)) as store, store.read() as session:
-        run = session.exec(newest(RunKind.SCREEN)).first()
-        if run is None:
+        if (run := newest(session, RunKind.SCREEN)) is None:
             return []
         ranked = session.exec(select(Candidate).where(Candidate.run_id == run.id).order_by(col(Candidate.rank))).all()
         named = _named(session, run)
@@ -264,108 +194,3 @@ def has_chain(market: MarketData, symbol: str) -> bool:
         return bool(chain_of(market, symbol, *(today + dt.timedelta(days=days) for days in _DAYS)).rows)
     except DeskError:
         return False
-
-
-@dataclass(frozen=True, slots=True)
-class AnalysisProofs:
-    """What the newest analysis left. pictures: files of charts, by symbol; none where no chart was asked for."""
-
-    run_id: str
-    rows: tuple[AnalysisRow, ...]
-    orders: Mapping[str, int]
-    pictures: Mapping[str, Path]
-    grounded: tuple[GroundedReport, ...]
-
-    @property
-    def figures(self) -> tuple[int, int]:
-        """The figures in the analysts' texts that have a source, and all."""
-        found = [one.grounding for one in self.grounded]
-        return sum(one.supported for one in found), sum(one.figures for one in found)
-
-    def selected(self) -> list[AnalysisRow]:
-        return [row for row in self.rows if row.recommendation == "select"]
-
-    def example(self) -> GroundedReport | None:
-        """Return the option report of the first selected contract; None without one."""
-        symbols = [row.symbol for row in self.selected()][:1]
-        return next((one for one in self.grounded if one.role == "options" and one.symbol in symbols), None)
-
-    def lacking(self, *, charts: bool) -> list[str]:
-        """Return what an analysis must have and this one lacks. charts: the analysis asked for some."""
-        supported, figures = self.figures
-        wanted = {
-            "an analysis": bool(self.rows),
-            "a chart as a picture": bool(self.pictures) or not charts,
-            "a source of 99 % of the analysts' figures": figures > 0 and supported >= LEAST_SUPPORTED * figures,
-        }
-        return [name for name, there in wanted.items() if not there]
-
-
-def analysis_proofs(database: str, home: Path) -> AnalysisProofs | None:
-    """Return the newest analysis of this database, with its charts copied to names that a person knows; None when it
-    has none."""
-    with closing(Store(database)) as store, store.read() as session:
-        run = session.exec(newest(RunKind.ANALYZE)).first()
-        if run is None:
-            return None
-        rows = tuple(analyses(session, run))
-        orders = session.exec(select(Order.state).where(Order.run_id == run.id)).all()
-        grounded = tuple(grounded_reports(session, run))
-    return AnalysisProofs(run.id, rows, Counter(orders), _pictures(rows, home), grounded)
-
-
-def _pictures(rows: tuple[AnalysisRow, ...], home: Path) -> dict[str, Path]:
-    found = {row.symbol: home / row.picture for row in rows if row.picture is not None}
-    folder = home / CHARTS
-    if found:
-        folder.mkdir(exist_ok=True)
-    copies = {symbol: folder / f"{symbol}{source.suffix}" for symbol, source in found.items() if source.is_file()}
-    for symbol, target in copies.items():
-        shutil.copyfile(found[symbol], target)
-    return copies
-
-
-COMMAND = ("episode", "--rounds", "1")
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeProofs:
-    """What the newest episode left: signals by state, forecasts by voice, citations and those that count."""
-
-    run_id: str
-    signals: Mapping[str, int]
-    questions: int
-    forecasts: Mapping[str, int]
-    citations: int
-    counting: int
-    number: int | None
-
-    def lacking(self) -> list[str]:
-        """Return what an episode must have and this one lacks."""
-        wanted = {
-            "live signals": self.signals.get("live", 0) > 0,
-            "forecasts of several voices": len(self.forecasts) > 1,
-            "citations that count": self.counting > 0,
-            "a tally": self.number is not None,
-        }
-        return [name for name, there in wanted.items() if not there]
-
-
-def episode_proofs(database: str) -> EpisodeProofs | None:
-    """Return the newest episode of this database; None when it has none with a board."""
-    with closing(Store(database)) as store, store.read() as session:
-        run = session.exec(newest(RunKind.EPISODE)).first()
-        board = board_view(session, run) if run is not None else None
-    return _proofs(board) if board is not None else None
-
-
-def _proofs(board: BoardView) -> EpisodeProofs:
-    return EpisodeProofs(
-        run_id=board.run_id,
-        signals=Counter(one.state for one in board.signals),
-        questions=len(board.questions),
-        forecasts=Counter(one.voice for one in board.forecasts),
-        citations=len(board.citations),
-        counting=sum(one.counts for one in board.citations),
-        number=board.tally.number if board.tally is not None else None,
-    )

@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import typer.main
 
 from chordesk.models.settings import ALIASES, Settings
@@ -51,39 +50,38 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in titles}
 
 
-@pytest.mark.parametrize("page", ALL, ids=name)
-def test_every_link_leads_somewhere(page: Path) -> None:
-    for link in _LINK.findall(page.read_text(encoding="utf-8")):
-        assert not link.startswith("http"), f"{link}: the pages need no other host"
+def each(pattern: re.Pattern[str]) -> Iterator[tuple[Path, str]]:
+    """What a pattern finds on all pages, with the page."""
+    for page in ALL:
+        for found in set(pattern.findall(page.read_text(encoding="utf-8"))):
+            yield page, found
+
+
+def test_every_link_leads_somewhere() -> None:
+    for page, link in each(_LINK):
+        where = f"{name(page)}: {link}"
+        assert not link.startswith("http"), f"{where}: the pages need no other host"
         target, _, anchor = link.partition("#")
         found = (page.parent / target).resolve() if target else page
-        assert found.exists(), f"{link} leads nowhere"
-        assert not anchor or anchor in anchors(found), f"{link}: there is no such heading"
+        assert found.exists(), f"{where} leads nowhere"
+        assert not anchor or anchor in anchors(found), f"{where}: there is no such heading"
 
 
-@pytest.mark.parametrize("page", ALL, ids=name)
-def test_every_file_that_is_mentioned_exists(page: Path) -> None:
-    for path in set(_PATH.findall(page.read_text(encoding="utf-8"))) - EXAMPLES:
-        assert list(REPOSITORY.glob(path.rstrip("/"))), f"{path} is mentioned and does not exist"
+def test_every_file_that_is_mentioned_exists() -> None:
+    gone = [(name(page), path) for page, path in each(_PATH) if not list(REPOSITORY.glob(path.rstrip("/")))]
+    assert [(page, path) for page, path in gone if path not in EXAMPLES] == []
 
 
-def code(page: Path) -> Iterator[str]:
-    yield from _CODE.findall(page.read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("page", ALL, ids=name)
-def test_every_command_that_is_mentioned_exists(page: Path) -> None:
+def test_every_command_that_is_mentioned_exists() -> None:
     commands = getattr(typer.main.get_command(build()), "commands")  # noqa: B009
-    mentioned = {command for part in code(page) for command in _COMMAND.findall(part)}
-    assert mentioned <= set(commands)
+    mentioned = {(name(page), command) for page, part in each(_CODE) for command in _COMMAND.findall(part)}
+    assert {(page, command) for page, command in mentioned if command not in commands} == set()
 
 
-@pytest.mark.parametrize("page", ALL, ids=name)
-def test_every_setting_that_is_mentioned_exists(page: Path) -> None:
+def test_every_setting_that_is_mentioned_exists() -> None:
     others = {"DESK_CONFIG", "DESK_TRADINGAGENTS"}  # the latter is read by tests alone
     known = {f"DESK_{field.upper()}" for field in Settings.model_fields} | others | set(ALIASES) | set(SECRET_FILES)
-    mentioned = set(_SETTING.findall(page.read_text(encoding="utf-8")))
-    assert mentioned <= known, mentioned - known
+    assert {(name(page), setting) for page, setting in each(_SETTING) if setting not in known} == set()
 
 
 def test_the_examples_of_contributing_import_what_there_is() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from chordesk.models.contracts import legs_of, parse_contract
 from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE
 from chordesk.models.text import span
+from chordesk.tasks.cli.output import tally
 from chordesk.tasks.engine.budgets import BudgetUse, Cost
 from chordesk.tools.decimals import exact, plain
 
@@ -52,23 +53,6 @@ def tokens(count: int | None) -> str:
     return f"{count:,} tokens" if count is not None else "tokens not counted"
 
 
-def cost(found: Cost) -> str:
-    """Return the estimate in one line, with what it leaves out."""
-    parts = []
-    if found.usd or (found.usd is not None and not found.local):
-        left_out = found.unpriced or found.uncounted
-        parts.append(f"{'at least' if left_out else 'about'} {found.usd:,.2f} USD")
-    if found.unpriced:
-        parts.append(f"the price of {', '.join(found.unpriced)} is unknown (DESK_PRICES)")
-    if found.uncounted:
-        parts.append(f"the provider counted no tokens of {found.uncounted} turns")
-    if found.local:
-        parts.append(NO_PRICE)
-    if found.rules:
-        parts.append("no price for rules, which are no model")
-    return "; ".join(parts) or "none yet"
-
-
 def budgets(found: Sequence[BudgetUse]) -> str:
     """Return the use of each budget in one line."""
     return ", ".join(f"{one.used:,} of {one.limit:,} tokens of the {one.scope}" for one in found) or "none is set"
@@ -79,7 +63,7 @@ def figures(summary: Mapping[str, Any]) -> list[str]:
     if "cost" not in summary:
         return []
     lines = [
-        f"cost: {cost(Cost.model_validate(summary['cost']))}",
+        f"cost: {Cost.model_validate(summary['cost'])}",
         f"budgets: {budgets([BudgetUse.model_validate(one) for one in summary['budgets']])}",
     ]
     counted = {"hits by lens": summary["lenses"], "tools called": summary["tools"]}
@@ -93,7 +77,7 @@ def outlook(found: Outlook) -> list[str]:
     models = [f"{model}: {_price(model, price)}" for model, price in found.prices.items()]
     lines.append(f"prices: {'; '.join(models) or 'none, rules are no model'}")
     if found.last_tokens is not None and found.last_cost is not None:
-        lines.append(f"the last {found.kind} used {found.last_tokens:,} tokens, cost: {cost(found.last_cost)}")
+        lines.append(f"the last {found.kind} used {found.last_tokens:,} tokens, cost: {found.last_cost}")
     return lines + times(found.local) + too_long(found.seconds, found.allowed)
 
 
@@ -128,11 +112,6 @@ def too_long(seconds: float | None, allowed: float) -> list[str]:
     minutes = math.ceil(seconds / 60 * 1.5 / 10) * 10
     remedy = f"set DESK_RUN_DEADLINE_MINUTES={minutes}, or give it less to do"
     return [f"that is longer than a run may take, {span(allowed)}: {remedy}; it ends as partial then"]
-
-
-def tally(counts: Mapping[str, int]) -> str:
-    """Return counts with their names."""
-    return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
 def _price(model: str, price: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -14,7 +14,7 @@ from chordesk.models.events import DESK, Domain, Envelope
 from chordesk.models.settings.running_desk import Standing
 from chordesk.models.states import TradingState
 from chordesk.models.text import NEW_YORK, span
-from chordesk.tasks.cli.output import paragraph, table
+from chordesk.tasks.cli.output import paragraph, table, tally
 from chordesk.tasks.cli.shell import desk_line, standing_line
 from chordesk.tasks.cli.show.amounts import tokens
 from chordesk.tasks.cli.show.runs import PHASES, SHORT_ID
@@ -74,11 +74,11 @@ def _own(one: WorkerRow, standing: Standing) -> Text:
 
 
 def _redis(found: RedisState) -> list[RenderableType]:
-    parts: list[RenderableType] = [Text(f"queued: {_tally(found.queued)}; held by workers: {found.held}")]
+    parts: list[RenderableType] = [Text(f"queued: {tally(found.queued)}; held by workers: {found.held}")]
     if found.places:
-        parts.append(Text(f"places taken: {_tally(found.places)}"))
+        parts.append(Text(f"places taken: {tally(found.places)}"))
     if found.waiting:
-        parts.append(Text(f"turns that wait for a place: {_tally(found.waiting)}"))
+        parts.append(Text(f"turns that wait for a place: {tally(found.waiting)}"))
     parts += [
         Text(f"parked: {one.model} for {span(one.seconds)} ({paragraph(one.reason)})", style="yellow")
         for one in found.parked
@@ -94,7 +94,7 @@ def _beat(found: BeatState) -> Text:
 
 
 def _database(found: DatabaseState) -> list[RenderableType]:
-    parts: list[RenderableType] = [Text(f"runs: {_tally(found.runs)}; steps: {_tally(found.steps)}")]
+    parts: list[RenderableType] = [Text(f"runs: {tally(found.runs)}; steps: {tally(found.steps)}")]
     if found.phases:
         slow = ", ".join(f"{count} {PHASES.get(phase, phase)}" for phase, count in found.phases.items())
         parts.append(Text(f"turns that take long: {slow}"))
@@ -116,7 +116,7 @@ def _database(found: DatabaseState) -> list[RenderableType]:
         late = last.seconds > SWEEP_LATE_SECONDS
         hint = "; is beat running?" if late else ""
         style = "yellow" if late else ""
-        parts.append(Text(f"last sweep: {span(last.seconds)} ago, {_tally(last.found)}{hint}", style=style))
+        parts.append(Text(f"last sweep: {span(last.seconds)} ago, {tally(last.found)}{hint}", style=style))
     parts += [
         Text(f"without a stop: {one.quantity:g} {one.symbol} ({paragraph(one.why)})", style="yellow")
         for one in found.unprotected
@@ -137,10 +137,6 @@ def _notifications(found: NotificationsState) -> list[RenderableType]:
             counts = f"{one.waiting} wait, {one.given_up} given up in 24 h"
             parts.append(Text(f"notifications to {one.name}: {counts}{why}", style="yellow"))
     return parts
-
-
-def _tally(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
 
 
 _COLOURS = {

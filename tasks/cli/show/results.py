@@ -14,7 +14,7 @@ from chordesk.models.analysis import WRITES, break_even_texts
 from chordesk.models.database.artifacts import removal_note
 from chordesk.models.tables.board import Episode, Forecast, Signal, SignalCitation
 from chordesk.models.text import inert, new_york
-from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table
+from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table, tally
 from chordesk.tasks.cli.show.amounts import count_text
 
 if TYPE_CHECKING:
@@ -155,8 +155,8 @@ def _cells(row: SessionRow) -> list[str]:
         _money(row.cash),
         f"{row.exposure:.0%}" if row.exposure is not None else "-",
         _money(row.traded),
-        _counts(row.orders),
-        _counts(row.verdicts),
+        tally(row.orders, "-"),
+        tally(row.verdicts, "-"),
     ]
 
 
@@ -219,10 +219,6 @@ def _share(value: float | None) -> str:
 
 def _money(value: float | None) -> str:
     return "unknown" if value is None else f"{value:,.0f}"
-
-
-def _counts(found: Mapping[str, int]) -> str:
-    return " ".join(f"{name}:{count}" for name, count in found.items()) or "-"
 
 
 def board_report(found: BoardView) -> RenderableType:

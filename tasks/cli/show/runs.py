@@ -21,7 +21,7 @@ from rich.text import Text
 from chordesk.models.database.artifacts import removal_note
 from chordesk.models.states import DocumentState, OrderState, RunKind, RunState, StepKind
 from chordesk.models.text import inert, new_york, span
-from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table
+from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table, tally
 from chordesk.tasks.cli.shell import standing_line
 from chordesk.tasks.cli.show import amounts
 from chordesk.tasks.cli.show.amounts import count_text, units_text
@@ -82,8 +82,10 @@ def progress_line(seen: Progress) -> str:
     phases = [f"{title} {done}/{total}" for title, done, total in _titled(seen)]
     if (left := seconds_left(seen)) is not None:
         return f"{' | '.join(phases)} | about {span(left)} left | turns {seen.turns} | tokens {seen.tokens}"
-    candidates = " ".join(f"{name}:{count}" for name, count in seen.candidates.items()) or "none yet"
-    parts = [" | ".join(phases) or "queued", *([f"candidates {candidates}"] if _has_candidates(seen) else [])]
+    parts = [
+        " | ".join(phases) or "queued",
+        *([f"candidates {tally(seen.candidates, 'none yet')}"] if _has_candidates(seen) else []),
+    ]
     turns = f"turns {seen.turns} (+{in_flight(seen)})"
     return " | ".join([*parts, turns, f"tokens {seen.tokens}"])
 
@@ -153,7 +155,7 @@ def run_list(runs: Sequence[RunRow]) -> Table:
             f"{run.created_at:%Y-%m-%d %H:%M}",
             f"{run.market} {run.market_now:%Y-%m-%d}",
             run.model,
-            _tally((run.summary or {}).get("verdicts", {}), "-"),
+            tally((run.summary or {}).get("verdicts", {}), "-"),
         )
         for run in runs
     ]
@@ -315,7 +317,7 @@ def _gate(run: RunView) -> Text:
         gate = f"TRADER_LIVE=1, cleared orders go to the {run.account} account"
     else:
         gate = "live trading is off (TRADER_LIVE is not 1); previews are stored, nothing was submitted"
-    return Text.assemble(("Gate: ", "bold"), f"{gate}: {_tally(orders, 'no orders')}")
+    return Text.assemble(("Gate: ", "bold"), f"{gate}: {tally(orders, 'no orders')}")
 
 
 def _waiting(actions: Sequence[ActionRow]) -> Iterable[str]:
@@ -331,10 +333,6 @@ def _portfolio(run: RunView, found: Portfolio) -> RenderableType:
     head = Text.assemble(("Portfolio ", "bold"), f"of account {run.account} after the run: cash {found.cash:,.2f}")
     shown = Indented(table(columns, cells, right=columns[1:]), 2) if cells else Text("  no positions")
     return Group(head, shown)
-
-
-def _tally(counts: dict[str, int], nothing: str) -> str:
-    return ", ".join(f"{count} {name}" for name, count in counts.items()) or nothing
 
 
 MOST_STEPS = 12
