@@ -7,8 +7,7 @@ from rich.console import Console
 from sqlmodel import Session
 
 from chordesk.models.database.store import Store
-from chordesk.models.errors import LeaseLost
-from chordesk.models.states import AttemptEnd, RunState, StepState
+from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.cli.show.runs import MOST_STEPS, attempts_report
 from chordesk.tasks.engine import graph, step_queries
@@ -17,15 +16,6 @@ from chordesk.tasks.reading.run_details import attempts
 from tests.tasks.engine.steps import ago, change, claimed, get, lose, opened, report, tried
 
 LOST = "its worker was lost"
-
-
-def test_one_that_ended_well(store: Store) -> None:
-    step = report("IBM")
-    opened(store, step)
-    held = claimed(store, step.id)
-    with store.session() as session:
-        graph.finish(session, held, StepState.DONE)
-    assert tried(store, step.id) == [(1, "a", "done", None)]
 
 
 def test_given_back_and_then_failed_with_their_reasons(store: Store) -> None:
@@ -41,28 +31,6 @@ def test_given_back_and_then_failed_with_their_reasons(store: Store) -> None:
         (1, "a", "again", "overloaded: try later"),
         (2, "b", "failed", "bad_request: no"),
     ]
-
-
-def test_one_that_does_not_count_leaves_all_the_others_and_keeps_its_number(store: Store) -> None:
-    step = report("IBM")
-    opened(store, step, attempts=1)
-    held = claimed(store, step.id)
-    with store.session() as session:
-        graph.give_back(session, held, 0, "the worker ends", outcome=AttemptEnd.DRAINED, counts=False)
-    again = claimed(store, step.id, "b")
-    assert (again.attempt, again.max_attempts) == (2, 2)
-    assert tried(store, step.id) == [(1, "a", "drained", "the worker ends")]
-
-
-def test_a_lost_attempt_is_written_by_the_next_owner_and_not_by_the_lost_worker(store: Store) -> None:
-    step = report("IBM")
-    opened(store, step)
-    old = claimed(store, step.id, "old")
-    change(store, Step, step.id, lease_until=ago(1))
-    claimed(store, step.id, "new")
-    with pytest.raises(LeaseLost), store.session() as session:
-        graph.finish(session, old, StepState.DONE)
-    assert tried(store, step.id) == [(1, "old", "lost", LOST)]
 
 
 def test_five_restarts_of_a_machine_use_up_no_attempt(store: Store) -> None:
@@ -136,16 +104,6 @@ def test_one_that_is_held_when_its_run_is_closed(store: Store) -> None:
         graph.fail_open_steps(session, run.id, "the run's deadline passed")
     assert tried(store, held.id) == [(1, "a", "failed", "the run's deadline passed")]
     assert tried(store, waiting.id) == []
-
-
-def test_an_end_that_is_rolled_back_leaves_no_attempt(store: Store) -> None:
-    step = report("IBM")
-    opened(store, step)
-    held = claimed(store, step.id)
-    with pytest.raises(RuntimeError), store.session() as session:
-        graph.finish(session, held, StepState.DONE)
-        raise RuntimeError
-    assert tried(store, step.id) == []
 
 
 def shown(store: Store, run: Run) -> str:
