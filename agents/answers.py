@@ -26,7 +26,7 @@ class RecordedCall(NamedTuple):
 
 
 class AnswerError(ValueError):
-    """An answer that does not agree with the tool answers of its turn, as text for the model that repairs it."""
+    """The answer contradicts the tool answers of its turn. The message goes back to the model for one repair."""
 
 
 # Takes an answer as its schema dumps it, the turn's subject and the turn's tool calls; returns the answer with what

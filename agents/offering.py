@@ -56,7 +56,7 @@ def _chosen(names: Collection[str] | None, preview: bool) -> tuple[ToolSpec, ...
 
 
 def _on_market(settings: Settings, day: dt.date | None) -> ToolContext:
-    """Return a context of no run. Its database is None where there is none of this version."""
+    """Return a context of no run. Its database is None without one of this version."""
     key = configured_market(settings)
     if day is not None:
         if key.day is None:

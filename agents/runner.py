@@ -6,7 +6,6 @@ The result is an outcome and the rows that document it; nothing is written here.
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -143,16 +142,15 @@ class InterruptSignal:
 
 @dataclass(slots=True)
 class RoleRun:
-    """Result of an assignment. has_data: a data tool answered with data; without one the answer rests on nothing.
-    called_at: time of the answer to each of `calls`. artifacts: pictures that the calls gave. recorded: `calls` with
-    their whole answers, in the same order. question: the subject that the model was given. model: the one that
-    was asked, None where no turn was begun. left_out: a line for each thing that it had no room for."""
+    """Result of an assignment. has_data: a data tool answered with data; without one the answer counts for nothing.
+    artifacts: pictures that the calls gave. recorded: `calls` with their whole answers, in the same order. question:
+    the subject that the model was given. model: the one that was asked, None where no turn was begun. left_out: a line
+    for each thing that it had no room for."""
 
     outcome: Outcome
     turns: list[Turn] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     has_data: bool = False
-    called_at: list[dt.datetime] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
     recorded: Sequence[RecordedCall] = ()
     question: Mapping[str, Any] = field(default_factory=dict)
@@ -219,20 +217,10 @@ class Runner:
             record.failed_to_start(outcome)
         has_data = rests_on_data(job, record.answers)
         recorded = record.answers[: len(record.calls)]
-        called_at = [one.at for one in recorded]
         subject = {**shown.brief, "memory": shown.memory}
         left_out = [*shown.left_out, *answers_left_out(recorded)]
         return RoleRun(
-            outcome,
-            record.turns,
-            record.calls,
-            has_data,
-            called_at,
-            record.artifacts,
-            recorded,
-            subject,
-            model,
-            left_out,
+            outcome, record.turns, record.calls, has_data, record.artifacts, recorded, subject, model, left_out
         )
 
     async def _converse(

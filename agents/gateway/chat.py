@@ -1,8 +1,8 @@
 """Model calls of the app-server put to a server of chat completions, and its answers put back.
 
 One call of the app-server is one request to the server, or two where the first was answered with a text that does not
-fit the schema (`agents.gateway.ways`). It is never tried again, and never given up by time: whoever waits for the turn
-does both. When the app-server goes away the request is dropped, so that the server stops to write.
+fit the schema. It is never tried again, and never given up by time: whoever waits for the turn does both. When the
+app-server goes away the request is dropped, so that the server stops writing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def event(kind: str, **fields: Any) -> bytes:
 
 
 def failed(told: str) -> bytes:
-    """Return the end of an answer that failed. told: as `agents.gateway.problems` writes it."""
+    """Return the end of an answer that failed. told: as `Problem.told` writes it."""
     error = {"code": CODE, "message": told}
     return event("response.failed", response={"id": _id("resp"), "status": "failed", "error": error})
 

@@ -33,7 +33,7 @@ from chordesk.models.urls import masked
 # are.
 #
 # Only the key is put in, which the app-server never gets, and the events are looked at for signs of life. What is not
-# passed back as it is: an answer that is none of a model, errors that would name this service in place of the endpoint,
+# passed back as it is: an answer that no model gave, errors that would name this service in place of the endpoint,
 # and an answer that is longer than it may be.
 
 Send = Callable[[bytes], Awaitable[None]]

@@ -335,7 +335,7 @@ def reason(error: Exception) -> str:
 
 
 def wrong_api(url: str, kind: str, body: str) -> Problem:
-    """Return the failure of an answer that is none of a model. kind: its content type."""
+    """Return the failure of an answer that no model gave. kind: its content type."""
     text = f"{url} answered {kind or 'without a content type'}, which is no answer of a model ({shown(body)!r})"
     return Problem("bad_request", f"{text}; set DESK_PROVIDER_URL to the base URL of an API, which mostly ends in /v1")
 

@@ -342,7 +342,7 @@ You are the model behind a program that calls you once for each step of its work
 
 @dataclass(frozen=True, slots=True)
 class ChatCall:
-    """One call. items: the conversation (`agents.langchain.codec`). seconds: limit of the whole call, its repair
+    """One call. items: the conversation (`items_of` of the chat model). seconds: limit of the whole call, its repair
     included. node: the part of the caller's program that calls, for a worker's records."""
 
     model: str

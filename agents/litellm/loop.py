@@ -334,8 +334,8 @@ class TurnLoop:
         return failure("length", f"the model came to the bound of its output after {tokens}; {RAISE['output']}")
 
     def _ended(self, reply: Answered, way: Way | None) -> Ended | None:
-        """Return the end that a reply makes; None when the loop goes on. An answer beside other calls rests on nothing
-        of theirs, so that it counts only where the call had to answer."""
+        """Return the end that a reply makes; None when the loop goes on. If the model answers and calls tools in one
+        reply, the answer was written without their results: it counts only where the call had to answer."""
         calls, text = reply.message.calls, reply.text
         if reply.refusal is not None:
             return Ended(text, reply.refusal)

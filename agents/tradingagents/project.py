@@ -119,7 +119,7 @@ MOST_DEPTH = 10
 
 
 def require_request(analysts: Sequence[str], depth: int) -> None:
-    """Raise UsageError for analysts that there are not, one named twice, none, or a depth that is none."""
+    """Raise UsageError if the list is empty, names an unknown analyst or one twice, or the depth is unknown."""
     choice = f"choose among {', '.join(ANALYSTS)}, by comma"
     for name in analysts:
         if name not in ANALYSTS:

@@ -181,7 +181,7 @@ class Telemetry:
         spans = self.spans()
         if not self.counts and spans is None:
             return
-        answered = list(zip(run.calls, run.called_at, strict=True))
+        answered = list(zip(run.calls, (one.at for one in run.recorded), strict=True))
         for turn in run.turns:
             own = [(call, at) for call, at in answered if call.turn_id == turn.id]
             if self.counts:

@@ -260,5 +260,5 @@ def test_the_searches_of_a_turn_are_rows_of_it_in_their_order(
     assert [row.arguments for row in result.calls[1:]] == [{"queries": ["IBM news"]}, {"queries": []}]
     assert "elsewhere.example" in result.calls[2].output
     assert not result.has_data
-    assert len(result.called_at) == len(result.calls) == len(result.recorded)
+    assert len(result.calls) == len(result.recorded)
     assert [tool["type"] for tool in served.calls()[0].body["tools"]][-1] == "web_search"
