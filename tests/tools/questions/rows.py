@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlmodel import Session
+from sqlmodel import Session, select
 
 from chordesk.models.tables.board import Episode, Forecast, KarmaEntry, Question, Signal, SignalCitation
 from chordesk.models.tables.runs import Run
@@ -13,7 +13,8 @@ from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from chordesk.tools.questions.asking import relative_questions, store_relative
-from tests.tools.ledger_rows import add, add_run, add_turn
+from tests.tools.ledger_rows import add, add_run
+from tests.tools.scoring.rows import a_forecast, a_signal
 
 # Ten sessions after the first Monday of March 2010.
 ASKED, CLOSED = dt.date(2010, 3, 1), dt.date(2010, 3, 15)
@@ -39,30 +40,14 @@ def person_question(session: Session, text: str = "Will it rain?", **changes: An
     return add(session, Question(**values | changes))
 
 
-def add_forecast(session: Session, run: Run, question: Question, voice: str = "bull", **changes: Any) -> Forecast:
-    turn = add_turn(session, run)
-    values: dict[str, Any] = {
-        "run_id": run.id,
-        "step_id": turn.step_id,
-        "turn_id": turn.id,
-        "question_id": question.id,
-        "account": run.account,
-        "voice": voice,
-        "round": 1,
-        "probability": 0.7,
-        "stake": 1.0,
-        "because": "it is so",
-        "baseline": question.baseline or 0.5,
-        "author": "rules",
-        "market_at": run.market_now,
-    }
-    return add(session, Forecast(**values | changes))
+def add_forecast(
+    session: Session, run: Run, question: Question, voice: str = "bull", probability: float = 0.7, **changes: Any
+) -> Forecast:
+    return a_forecast(session, run, question, voice, probability, **{"baseline": question.baseline or 0.5, **changes})
 
 
 def add_skill(session: Session, question: Question, account: str) -> None:
     """Books as karma does: an entry of each forecast of the account, by a key that is there once."""
-    from sqlmodel import select
-
     rows = select(Forecast).where(Forecast.question_id == question.id, Forecast.account == account)
     for one in session.exec(rows):
         entry = KarmaEntry(
@@ -89,9 +74,7 @@ def add_episode(session: Session, day: dt.date, number: int = 1, account: str = 
 
 
 def add_signal(session: Session, run: Run, tool: str, state: str = "live") -> Signal:
-    values = {"label": f"{tool}-1", "tool": tool, "owner": "desk", "state": state, "headline": tool}
-    row = Signal(run_id=run.id, **values, direction="neutral", source="bars", as_of=run.market_now)
-    return add(session, row)
+    return a_signal(session, run, tool, None, label=f"{tool}-1", state=state)
 
 
 def add_citation(session: Session, forecast: Forecast, signal: Signal, *, counts: bool, ordinal: int = 0) -> None:
