@@ -16,8 +16,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 from chordesk.agents import subjects
 from chordesk.agents.gateway.facts import ServerFacts, keep_facts
 from chordesk.agents.pulse import TurnLimits
+from chordesk.agents.role import Role
 from chordesk.agents.role_models import LOCAL, RoleModel, facts_of, limits_of, local_url, role_models
-from chordesk.agents.roles import ROLES, Role
+from chordesk.agents.roles import ROLES
+from chordesk.models import features
 from chordesk.models.answers import output_schema
 from chordesk.models.errors import ContextWindow, DeskError, UsageError
 from chordesk.models.settings import REPLAYING, Settings
@@ -72,9 +74,10 @@ def subject_block(subject: Mapping[str, Any]) -> str:
 
 @cache
 def _environment() -> Environment:
+    more = [Path(one.__file__).parent / "prompts" for _, packages in features.parts("prompts") for one in packages]
     # Plain text for a model, not HTML: escaping would only garble it.
     environment = Environment(
-        loader=FileSystemLoader(PROMPTS), undefined=StrictUndefined, autoescape=False, trim_blocks=True,
+        loader=FileSystemLoader([PROMPTS, *more]), undefined=StrictUndefined, autoescape=False, trim_blocks=True,
         lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
     # float() of an undefined name raises as any other use of it does; a format specification would not.

@@ -15,10 +15,13 @@ from urllib.parse import urlsplit
 from chordesk.agents.answers import RecordedCall
 from chordesk.agents.gateway.facts import ServerFacts, known_facts
 from chordesk.agents.pulse import TurnLimits
-from chordesk.agents.roles import GRAPH_ROLES, ROLES, Role
+from chordesk.agents.role import Role
+from chordesk.agents.roles import GRAPH_ROLES, ROLES
 from chordesk.agents.runtime import WebSearch
+from chordesk.models import features
 from chordesk.models.errors import SettingError
 from chordesk.models.events import short
+from chordesk.models.features import Runtime
 from chordesk.models.settings import Effort, Settings
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.settings.variables import secret
@@ -26,14 +29,12 @@ from chordesk.models.urls import is_loopback, without_login
 from chordesk.tools.market.factory import configured_market
 from chordesk.tools.registry import ToolAnswer
 
-# Names of the runtimes, and the package that each one needs.
-# `codex` is the app-server with the provider of the settings, `local` the app-server with a model server.
-RUNTIMES: Mapping[str, str] = {"codex": "codex_cli_bin", "local": "codex_cli_bin", "litellm": "litellm"}
 DEFAULT_RUNTIME = "codex"
 LOCAL = "local"
+_APP_SERVER = Runtime("codex_cli_bin", "install its package codex_cli_bin", "")  # made by the composition root
+# `codex` is the app-server with the provider of the settings, `local` the app-server with a model server.
+RUNTIMES: Mapping[str, Runtime] = features.added(dict.fromkeys((DEFAULT_RUNTIME, LOCAL), _APP_SERVER), "runtimes")
 APP_SERVERS = frozenset({"codex", LOCAL})  # runtimes of the app-server; they keep a thread from one run to the next
-# How to install the package of a runtime that is an extra of the desk.
-_EXTRAS = {"litellm": "pip install 'chordesk[litellm]'"}
 # Variables with the key of a provider, for a check before anything starts; the library knows more providers.
 PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
@@ -197,7 +198,8 @@ def _parse(entry: str, effort: str | None) -> tuple[str, RoleModel]:
     if not (role and equals and rest):
         raise _wrong_role(repr(entry), _FORM)
     if role not in ROLES and role not in GRAPH_ROLES:
-        raise _wrong_role(f"{entry!r}: there is no role {role!r}", f"roles are {', '.join((*ROLES, *GRAPH_ROLES))}")
+        remedy = f"choose among {', '.join((*ROLES, *GRAPH_ROLES))}, or {features.remedy_for('graph_roles', role)}"
+        raise _wrong_role(f"{entry!r}: there is no role {role!r}", remedy)
     model = _model(entry, rest, effort, (_SETTING, _FORM))
     if role in GRAPH_ROLES and model.runtime not in APP_SERVERS:
         runtimes = ", ".join(sorted(APP_SERVERS))
@@ -215,9 +217,10 @@ def _model(entry: str, text: str, effort: str | None, place: tuple[str, str]) ->
     if not (runtime and colon and model):
         raise wrong(repr(entry), form)
     if runtime not in RUNTIMES:
-        raise wrong(f"{entry!r}: there is no runtime {runtime!r}", f"runtimes are {', '.join(RUNTIMES)}")
-    if find_spec(RUNTIMES[runtime]) is None:
-        remedy = f"{_EXTRAS.get(runtime, f'install its package {RUNTIMES[runtime]}')}, or choose another runtime"
+        remedy = f"choose among {', '.join(RUNTIMES)}, or {features.remedy_for('runtimes', runtime)}"
+        raise wrong(f"{entry!r}: there is no runtime {runtime!r}", remedy)
+    if find_spec(RUNTIMES[runtime].package) is None:
+        remedy = f"{RUNTIMES[runtime].install}, or choose another runtime"
         raise wrong(f"{entry!r}: the runtime {runtime} is not installed", remedy)
     if ":" in model and not (runtime == LOCAL and model.rpartition(":")[2].strip() not in EFFORTS):
         # The effort is what follows the last colon: a model's name may have colons of its own, such as qwen3:8b.

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, cast, get_args
-
-from pydantic import BaseModel
+from typing import cast, get_args
 
 from chordesk.agents.analysts import (
     complete_chart,
@@ -19,17 +16,12 @@ from chordesk.agents.analysts import (
     has_chart,
     has_source,
 )
-from chordesk.agents.answers import Completion, Evidence, RecordedCall
-from chordesk.agents.board.voices import VOICES, voices_of
+from chordesk.agents.role import Role, analyst, role_of_file, screener, trader, validator
 from chordesk.agents.runtime import ApprovalKind
 from chordesk.agents.subjects import (
-    AnalystSubject,
-    ResearchSubject,
-    ScreenerSubject,
     SynthesisSubject,
-    TraderSubject,
-    VoiceSubject,
 )
+from chordesk.models import features
 from chordesk.models.analysis import (
     ChartAnalysis,
     ChartOutput,
@@ -44,13 +36,10 @@ from chordesk.models.answers import (
     ScreenCandidate,
     ScreenConfidence,
     ScreenOutput,
-    TraderOutput,
-    ValidatorOutput,
 )
-from chordesk.models.board import SignalState, VoiceOutput
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import LENSES, Settings
-from chordesk.models.states import Mode, RunMode
+from chordesk.models.states import Mode
 from chordesk.tools.model_tools.charts import CHART_RENDER, CHART_STUDY_GET, PRICE_HISTORY_GET
 from chordesk.tools.model_tools.company_data import ANALYST_RATINGS, EARNINGS_DATES, INSIDER_TRADES, SHORT_INTEREST
 from chordesk.tools.model_tools.filings import SEC_FILINGS
@@ -66,65 +55,9 @@ from chordesk.tools.model_tools.screens import SP500_MOVERS, UNIVERSE_LIST
 from chordesk.tools.model_tools.signals import SIGNALS_GET, TECHNICALS_GET
 from chordesk.tools.registry import ToolSpec
 
-
-def has_live_signal(brief: Mapping[str, Any], calls: Sequence[RecordedCall]) -> bool:
-    """Return whether the board of a voice's brief has a live signal."""
-    return any(row["state"] == SignalState.LIVE for row in brief["signals"])
-
-
 UNIFIED = "unified"  # in place of a lens: the one screener that covers all of them
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
-    """Everything about one role of the desk.
-
-    key: name in tables and threads. prompt, question: Jinja files of its instructions and of its user message.
-    subject: type of the data in that message. schema: model of its answer. keeps_thread: whether it remembers older
-    turns. after: key of the role it follows; None starts at once. rejects: its REJECT ends the candidate's research.
-    optional: runs only where the settings name it. approvals: requests it may make of a person, beside those the
-    settings allow it. complete: adds what code makes of an answer, such as its verdict and the figures it names by id;
-    completed: the model that such an answer fits. evidence: whether the tool answers had what the role judges by; None
-    asks for data of any tool. reads: roles whose completed answers its subject carries. reports: its answer
-    is a report on a candidate, of those that a verdict is reduced from.
-    """
-
-    key: str
-    mode: RunMode
-    prompt: str
-    question: str
-    subject: type[ScreenerSubject | ResearchSubject | AnalystSubject | SynthesisSubject | VoiceSubject | TraderSubject]
-    tools: tuple[ToolSpec, ...]
-    schema: type[BaseModel]
-    keeps_thread: bool = True
-    after: str | None = None
-    rejects: bool = False
-    optional: bool = False
-    approvals: frozenset[ApprovalKind] = frozenset()
-    complete: Completion | None = None
-    completed: type[BaseModel] | None = None
-    evidence: Evidence | None = None
-    reads: tuple[str, ...] = ()
-    reports: bool = True
-
-    @property
-    def answer(self) -> type[BaseModel]:
-        """The model that its answer fits as it is kept."""
-        return self.completed or self.schema
-
-
-def _role(
-    mode: RunMode, question: str, subject: type[Any], schema: type[BaseModel], key: str, *tools: ToolSpec, **fields: Any
-) -> Role:
-    return Role(key, mode, f"{key}.md", question, subject, tools, schema, **fields)
-
-
-_screener = partial(_role, "screener", "ask_screener.md", ScreenerSubject, ScreenOutput)
-_validator = partial(_role, "research", "ask_validator.md", ResearchSubject, ValidatorOutput)
-_trader = partial(_role, "trader", "ask_trader.md", TraderSubject, TraderOutput)
-_analyst = partial(
-    _role, "research", "ask_analyst.md", AnalystSubject, keeps_thread=False, rejects=True, optional=True
-)  # a kept thread would send every picture again
 _CHARTS = (PRICE_HISTORY_GET, CHART_STUDY_GET, CHART_RENDER)
 _CHAINS = (OPTION_CHAIN_GET, OPTION_GREEKS_GET, OPTIONS_UNUSUAL)
 # What there is on a company beside its prices: the sources of the research role.
@@ -134,44 +67,57 @@ _SCREENING = (UNIVERSE_LIST, SP500_MOVERS, SYMBOL_OVERVIEW, TECHNICALS_GET, SIGN
 # What a lens gets beside them.
 _LENS_TOOLS: Mapping[str, tuple[ToolSpec, ...]] = {"options": (VOLATILITY_GET, OPTIONS_UNUSUAL)}
 _OPTION_RISK = (VOLATILITY_GET, OPTION_CHAIN_GET, OPTIONS_UNUSUAL)
-ROLES: Mapping[str, Role] = {
+_OWN: Mapping[str, Role] = {
     role.key: role
     for role in (
-        *(_screener(f"screener_{lens}", *_SCREENING, *_LENS_TOOLS.get(lens, ())) for lens in (*LENSES, UNIFIED)),
-        _validator("quick", SYMBOL_OVERVIEW, SIGNALS_GET, NEWS_LIST, keeps_thread=False, rejects=True),
-        _validator("overview", SYMBOL_OVERVIEW, SIGNALS_GET, NEWS_LIST, REPORT_LATEST, after="quick", optional=True),
-        _validator("fundamentals", SYMBOL_OVERVIEW, NEWS_LIST, REPORT_LATEST, after="quick"),
-        _validator("risk", SIGNALS_GET, TECHNICALS_GET, SYMBOL_OVERVIEW, *_OPTION_RISK, after="quick"),
-        _validator("catalyst", NEWS_LIST, SYMBOL_OVERVIEW, SP500_MOVERS, after="quick"),
-        _analyst(
+        *(screener(f"screener_{lens}", *_SCREENING, *_LENS_TOOLS.get(lens, ())) for lens in (*LENSES, UNIFIED)),
+        validator("quick", SYMBOL_OVERVIEW, SIGNALS_GET, NEWS_LIST, keeps_thread=False, rejects=True),
+        validator("overview", SYMBOL_OVERVIEW, SIGNALS_GET, NEWS_LIST, REPORT_LATEST, after="quick", optional=True),
+        validator("fundamentals", SYMBOL_OVERVIEW, NEWS_LIST, REPORT_LATEST, after="quick"),
+        validator("risk", SIGNALS_GET, TECHNICALS_GET, SYMBOL_OVERVIEW, *_OPTION_RISK, after="quick"),
+        validator("catalyst", NEWS_LIST, SYMBOL_OVERVIEW, SP500_MOVERS, after="quick"),
+        analyst(
             ChartOutput, "chart", *_CHARTS, SIGNALS_GET, after="quick",
             complete=complete_chart, completed=ChartAnalysis, evidence=has_chart,
         ),
-        _analyst(
+        analyst(
             OptionsOutput, "options", *_CHAINS, VOLATILITY_GET, CHART_STUDY_GET, after="chart", reads=("chart",),
             complete=complete_options, completed=OptionsAnalysis, evidence=has_chain,
         ),
-        _analyst(
+        analyst(
             ResearchOutput, "research", *_RESEARCH, SYMBOL_OVERVIEW, PAGE_READ, after="options",
             reads=("chart", "options"), complete=complete_research, completed=ResearchAnalysis, evidence=has_source,
         ),
-        _role(
+        role_of_file(
             "research", "ask_synthesis.md", SynthesisSubject, SynthesisOutput, "synthesis", keeps_thread=False,
             optional=True, reports=False,
         ),
-        *(
-            Role(
-                *(voice.role, "research", voice.prompt, "ask_voice.md", VoiceSubject, (), VoiceOutput),
-                keeps_thread=False, optional=True, reports=False, evidence=has_live_signal,
-            )
-            for voice in VOICES.values()
-        ),
-        _trader("trader", PORTFOLIO_GET, SYMBOL_OVERVIEW, NEWS_LIST, SIGNALS_GET, TECHNICALS_GET, ORDERS_PREVIEW),
+        trader("trader", PORTFOLIO_GET, SYMBOL_OVERVIEW, NEWS_LIST, SIGNALS_GET, TECHNICALS_GET, ORDERS_PREVIEW),
     )
 }  # fmt: skip
+
+
+def _with_features(own: Mapping[str, Role]) -> dict[str, Role]:
+    """Return the desk's roles with those of features, and with the tools that features give them."""
+    found = dict(own)
+    for feature, given in features.parts("roles"):
+        features.add(found, feature, {role.key: role for roles in given for role in roles}, "roles")
+    for feature, tools in features.parts("tools"):
+        known = {tool.name for role in found.values() for tool in role.tools}
+        if again := sorted(known.intersection(tool.name for tool in tools)):
+            features.skip(feature, f"among the tools there is {', '.join(again)} already")
+        elif strange := sorted({key for keys in feature.tools.values() for key in keys} - found.keys()):
+            features.skip(feature, f"its tools are for {', '.join(strange)}, and there is no such role")
+        else:
+            for tool, keys in zip(tools, feature.tools.values(), strict=True):
+                found |= {key: replace(found[key], tools=(*found[key].tools, tool)) for key in keys}
+    return found
+
+
+ROLES: Mapping[str, Role] = _with_features(_OWN)
 # Roles that a graph plays, each with the role that it follows: they have no prompt, schema or tools of the desk's, and
 # run only where the settings name them.
-GRAPH_ROLES: Mapping[str, str] = {"tradingagents": "quick"}
+GRAPH_ROLES: Mapping[str, str] = features.added({}, "graph_roles")
 # Every tool there is, by name. None may submit an order: a model recommends, code acts.
 TOOLS: Mapping[str, ToolSpec] = {tool.name: tool for role in ROLES.values() for tool in role.tools}
 
@@ -223,7 +169,10 @@ def _predecessor(key: str) -> str | None:
 def role_of(key: str) -> Role:
     """Return the role of a key. Raises UsageError, which names the roles there are."""
     if (role := ROLES.get(key)) is None:
-        raise UsageError(f"no role {key!r}; there are {', '.join(ROLES)}")
+        raise UsageError(
+            f"no role {key!r}; there are {', '.join(ROLES)}",
+            remedy=f"take another, or {features.remedy_for('graph_roles', key)}",
+        )
     return role
 
 
@@ -236,10 +185,16 @@ def mode_of(role: str) -> Mode:
 
 
 def check_roles(settings: Settings) -> None:
-    """Raise SettingError when a setting names a role, a request of one or a voice that there is not."""
+    """Raise SettingError when a setting names a role, a request of one or a voice that there is not, or is of a feature
+    that is switched off."""
+    fields = Settings.model_fields.items()
+    given = {name for name, field in fields if getattr(settings, name) != field.default}
+    features.require_on(given, settings.features_off)
     required_roles(settings)
     role_approvals(settings)
-    voices_of(settings)
+    for _, checks in features.parts("requires"):
+        for check in checks:
+            check(settings)
 
 
 def research_roles(settings: Settings) -> tuple[str, ...]:
@@ -252,7 +207,8 @@ def research_roles(settings: Settings) -> tuple[str, ...]:
     for key in named:
         if key not in validators():
             raise SettingError(
-                f"research_roles (DESK_RESEARCH_ROLES) has {key!r}", remedy=f"choose among {', '.join(validators())}"
+                f"research_roles (DESK_RESEARCH_ROLES) has {key!r}",
+                remedy=f"choose among {', '.join(validators())}, or {features.remedy_for('graph_roles', key)}",
             )
     return tuple(key for key in validators() if key in named)
 

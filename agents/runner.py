@@ -17,6 +17,7 @@ from sqlmodel import SQLModel
 
 from chordesk.agents.answers import AnswerError, RecordedCall, judge, next_text, storable
 from chordesk.agents.prompting import Fit, Prompt, fitted, render
+from chordesk.agents.role import Role
 from chordesk.agents.role_models import (
     APP_SERVERS,
     LOCAL,
@@ -28,7 +29,7 @@ from chordesk.agents.role_models import (
     role_models,
     search_hosts,
 )
-from chordesk.agents.roles import Role, role_approvals
+from chordesk.agents.roles import role_approvals
 from chordesk.agents.runtime import (
     ApprovalKind,
     Conversation,

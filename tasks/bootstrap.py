@@ -20,6 +20,7 @@ from chordesk.agents.role_models import (
     APP_SERVERS,
     LOCAL,
     RULES_MODEL,
+    RUNTIMES,
     RoleModel,
     check_limits,
     check_web_search,
@@ -29,6 +30,7 @@ from chordesk.agents.role_models import (
 )
 from chordesk.agents.roles import check_roles
 from chordesk.agents.runtime import Runtime, ThreadRecords, ThreadRuntime
+from chordesk.models import features
 from chordesk.models.database.blobs import blob_store
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, RedisDown, UsageError
@@ -62,8 +64,10 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 START_SECONDS = 60.0
 LIBRARY_SECONDS = 300.0  # it takes five of a processor of its own, and all workers of a host load it at once
-# The runtimes by name, and the part of a desk that is each one.
-RUNTIME_PARTS = {"codex": "runtime", LOCAL: "local_runtime", "litellm": "litellm", "rules": "rules"}
+# The parts of a desk that are runtimes, by name; features have others.
+RUNTIME_PARTS = {"codex": "runtime", LOCAL: "local_runtime", "rules": "rules"} | {
+    name: f"runtime {name}" for name in sorted(RUNTIMES.keys() - APP_SERVERS)
+}
 REDIS_SECONDS = 3.0
 # A market view is small, but what tools compute on it is kept with it.
 MARKETS_KEPT = 64
@@ -249,7 +253,19 @@ class Desk:
     def runtimes(self) -> Mapping[str, Runtime]:
         """Return the runtimes that some role uses, by name; those that no role uses are not started."""
         used = runtimes_of(self.settings) | ({"rules"} if self.settings.provider == RULES_MODEL else set())
-        return {name: getattr(self, part) for name, part in RUNTIME_PARTS.items() if name in used}
+        return {name: self._runtime(name) for name in RUNTIME_PARTS if name in used}
+
+    def _runtime(self, name: str) -> Runtime:
+        if name not in RUNTIMES or name in APP_SERVERS:
+            runtime: Runtime = getattr(self, RUNTIME_PARTS[name])
+            return runtime
+        return self._part(RUNTIME_PARTS[name], lambda: self._of_feature(RUNTIMES[name].build))
+
+    def _of_feature(self, build: str) -> Runtime:
+        """Return a feature's runtime, started. It may load its library, which no other process has."""
+        runtime: Runtime = features.load(build)(self.settings, self.name, self.recorder if self._records else None)
+        self.loop.submit(runtime.start()).result(LIBRARY_SECONDS)
+        return runtime
 
     def made_runtimes(self) -> list[Runtime]:
         """Return the runtimes that were started already; starts none."""
@@ -308,17 +324,6 @@ class Desk:
         observer = self.recorder if self._records else None
         runtime = CodexRuntime(config, registry, observer=observer, asker=asker, vault=self.vault)
         self.loop.submit(runtime.start()).result(START_SECONDS)
-        return runtime
-
-    @part
-    def litellm(self) -> Runtime:
-        """Return the runtime of roles that name it. It loads its library, which no other process has."""
-        from chordesk.agents.litellm.library import litellm_config
-        from chordesk.agents.litellm.runtime import LitellmRuntime
-
-        observer = self.recorder if self._records else None
-        runtime = LitellmRuntime(litellm_config(self.settings, self.name), observer=observer)
-        self.loop.submit(runtime.start()).result(LIBRARY_SECONDS)
         return runtime
 
     @part
@@ -382,13 +387,13 @@ class Desk:
     def warm(self, turns: bool = False) -> None:
         """Load what the first turn would otherwise wait for: prices, indicators, the exchange's calendar, and in a
         worker that runs turns the library of a runtime that some role names."""
-        from chordesk.agents.litellm.library import library
         from chordesk.tools.toolsets import warm
 
         warm()
         _ = self.market
-        if turns and "litellm" in runtimes_of(self.settings):
-            library()
+        for name in runtimes_of(self.settings) if turns else ():
+            if name in RUNTIMES and RUNTIMES[name].library:
+                features.load(RUNTIMES[name].library)()
 
     def close(self, grace_seconds: float = 5.0) -> None:
         """Stop what was started here; app-servers first, for they are processes."""

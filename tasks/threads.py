@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 from sqlmodel import Session, col, or_, select
 
 from chordesk.agents.prompting import instructions
+from chordesk.agents.role import Role
 from chordesk.agents.role_models import DEFAULT_RUNTIME, LOCAL, models_in_use
-from chordesk.agents.roles import Role, role_of
+from chordesk.agents.roles import role_of
 from chordesk.agents.runner import toolset_hash
 from chordesk.agents.runtime import (
     ConversationSpec,

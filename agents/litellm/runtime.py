@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from chordesk.agents.litellm.client import AnswerWays, ModelClient
-from chordesk.agents.litellm.library import LitellmConfig, ModelError, close_clients, library
+from chordesk.agents.litellm.library import LitellmConfig, ModelError, close_clients, library, litellm_config
 from chordesk.agents.litellm.loop import ConversationEvents, Ended, ModelLimits, TurnLoop, is_policy
 from chordesk.agents.litellm.messages import ChatHistory, DeskMessage, tool_list
 from chordesk.agents.pulse import Progress, Pulse, interrupted, with_spent
@@ -22,6 +22,7 @@ from chordesk.agents.runtime import (
     TurnStatus,
 )
 from chordesk.models.answers import Failure, Usage
+from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import new_id
 
 log = structlog.get_logger(__name__)
@@ -198,3 +199,7 @@ class LitellmRuntime(ActiveRuntime):
                 yield conversation
             finally:
                 conversation.events.closed()
+
+
+def build(settings: Settings, worker: str, observer: Observer | None) -> LitellmRuntime:
+    return LitellmRuntime(litellm_config(settings, worker), observer=observer)

@@ -13,7 +13,6 @@ from typing import Any
 
 from chordesk.agents.answers import storable
 from chordesk.agents.role_models import RULES_MODEL
-from chordesk.agents.roles import GRAPH_ROLES
 from chordesk.models.answers import (
     Confidence,
     GraphDebate,
@@ -113,7 +112,7 @@ def _folder(package: ModuleType) -> Path:
     return Path(next(iter(package.__path__)))
 
 
-(ROLE,) = GRAPH_ROLES
+ROLE = "tradingagents"
 ANALYSTS = ("market", "social", "news", "fundamentals")
 MOST_DEPTH = 10
 

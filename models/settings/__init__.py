@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chordesk.models.settings.schema import ALIASES, LENSES, REAL_MONEY, REPLAYING, BrokerName, MarketName, Settings
+from chordesk.models.settings.schema import ALIASES, BROKERS, LENSES, MARKETS, REAL_MONEY, REPLAYING, Settings
 from chordesk.models.settings.types import Effort
 
-__all__ = ["ALIASES", "LENSES", "REAL_MONEY", "REPLAYING", "BrokerName", "Effort", "MarketName", "Settings"]
+__all__ = ["ALIASES", "BROKERS", "LENSES", "MARKETS", "REAL_MONEY", "REPLAYING", "Effort", "Settings"]

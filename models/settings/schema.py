@@ -10,15 +10,18 @@ its process environment alone.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
+from chordesk.models import features
+from chordesk.models.features import Broker, Market
 from chordesk.models.settings.types import (
     Absolute,
     Channels,
@@ -80,8 +83,38 @@ of_desk = partial(_field, Owner.DESK)
 of_process = partial(_field, Owner.PROCESS)
 
 
-MarketName = Literal["replay", "yahoo", "files"]  # each in tools.market.NAME.market
-REPLAYING: frozenset[MarketName] = frozenset({"replay", "files"})  # their clock stands still on DESK_REPLAY_DATE
+def _known(what: str, known: Mapping[str, Any], name: str) -> str:
+    if name not in known:
+        raise ValueError(f"choose among {', '.join(known)}, or {features.remedy_for(what, name)}")
+    return name
+
+
+# The markets and the brokers of the desk, and those of features. A market that replays stands still on
+# DESK_REPLAY_DATE. The accounts of one broker differ after a hyphen, and share a module.
+MARKETS = features.added(
+    {
+        "replay": Market("chordesk.tools.market.replay.market", replays=True),
+        "yahoo": Market("chordesk.tools.market.yahoo.market"),
+        "files": Market("chordesk.tools.market.files.market", replays=True),
+    },
+    "markets",
+)
+BROKERS = features.added(
+    {
+        "paper": Broker("chordesk.tools.brokers.paper", play_money=True),
+        "alpaca-paper": Broker("chordesk.tools.brokers.alpaca", play_money=True),
+        "alpaca-live": Broker("chordesk.tools.brokers.alpaca"),
+    },
+    "brokers",
+)
+MarketName = Annotated[
+    str, AfterValidator(partial(_known, "markets", MARKETS)), WithJsonSchema({"type": "string", "enum": [*MARKETS]})
+]
+BrokerName = Annotated[
+    str, AfterValidator(partial(_known, "brokers", BROKERS)), WithJsonSchema({"type": "string", "enum": [*BROKERS]})
+]
+REPLAYING = frozenset(name for name, market in MARKETS.items() if market.replays)
+REAL_MONEY = frozenset(name for name, broker in BROKERS.items() if not broker.play_money)  # they need a mandate
 
 
 class Surroundings(BaseModel):
@@ -90,6 +123,9 @@ class Surroundings(BaseModel):
     # Where things live
     home: Absolute = of_process(default_factory=lambda: user_data_path("chordesk"), description="data folder")
     database_url: SqlUrl | None = of_process(None, description="SQLAlchemy URL; SQLite in the home by default")
+    features_off: str = of_process(
+        "", description="features to do without, by comma: board, graphs, litellm, notifications, samples, a package's"
+    )
     redis_url: RedisUrl | None = of_process(
         None, description="redis://, rediss:// or unix:// URL; `desk up` has its own"
     )
@@ -163,9 +199,6 @@ class Surroundings(BaseModel):
 
 
 Lens = Literal["technical", "fundamental", "catalyst", "options"]
-BrokerName = Literal["paper", "alpaca-paper", "alpaca-live"]  # each in tools.brokers.NAME, up to its hyphen
-PLAY_MONEY: frozenset[BrokerName] = frozenset({"paper", "alpaca-paper"})
-REAL_MONEY: frozenset[BrokerName] = frozenset(get_args(BrokerName)) - PLAY_MONEY  # brokers that need a mandate
 LENSES: tuple[Lens, ...] = ("technical", "fundamental", "catalyst", "options")
 
 # Names of settings in the desk's first documents; they mean the same as the DESK_ name.
@@ -436,7 +469,7 @@ class Settings(Surroundings):
     @classmethod
     def _account_of_the_broker(cls, data: Any) -> Any:
         # A broker that there is not is the error, and not its account.
-        if isinstance(data, dict) and "account" not in data and data.get("broker") in get_args(BrokerName):
+        if isinstance(data, dict) and "account" not in data and data.get("broker") in BROKERS:
             return {**data, "account": data["broker"]}
         return data
 

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from chordesk.models import features
+from chordesk.models.features import Command
 from chordesk.tasks.cli.version import line
 
 # The subcommands of `desk --help` by panel, each with its module and the first sentence of its own help, so that
@@ -23,11 +25,6 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
             "up",
             "Start Redis, the rulebook model, the workers, the schedule and Flower; Ctrl-C stops all of them.",
         ),
-        "demo": (
-            "demo",
-            "Screen the S&P 500 on real prices, research, decide, analyse three, hold a round of voices; then "
-            "stop everything.",
-        ),
         "screen": ("start", "Screen a universe, research the candidates, and let the trader decide."),
         "research": (
             "start",
@@ -38,21 +35,9 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
             "Analyse symbols: chart, options, research, a synthesis by code, and a proposed put or covered call.",
         ),
         "trade": ("start", "Let the trader decide on the verdicts of an earlier run."),
-        "episode": (
-            "start",
-            "Hold an episode: harvest every tool's signals, let the voices forecast questions by them, and tally.",
-        ),
         "backtest": (
             "start",
             "Let the whole desk play past sessions on an account of its own, and compare it with the universe itself.",
-        ),
-        "graph": (
-            "start",
-            "Play a LangGraph graph as durable work: each of its model calls is a turn, and it goes on where it was.",
-        ),
-        "tradingagents": (
-            "start",
-            "Play TradingAgents on symbols as durable work: a graph each on the run's market; its signal is a report.",
         ),
         "stop": (
             "runs",
@@ -72,16 +57,11 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
             "Show a run's past events, then its live ones; without a run, all live events of the desk.",
         ),
         "runs": ("runs", "List runs and show their results."),
-        "board": (
-            "runs",
-            "Show a run's board: signals, questions, forecasts with their citations, voices, and the tally.",
-        ),
         "report": (
             "reports",
             "Make a report of a run, a day or a symbol: HTML with its charts in it, markdown or JSON.",
         ),
         "threads": ("threads", "Threads that roles keep from one run to the next."),
-        "questions": ("questions", "Questions that resolve: the desk's own, a person's, event markets'."),
     },
     "Decide": {
         "approvals": (
@@ -110,17 +90,7 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "disarm": ("arm", "Take a mandate back, at once."),
         "mandate": ("arm", "Show the mandate in force and what is left of it; exit code 1 when there is none."),
     },
-    "Measure": {
-        "scores": (
-            "scores",
-            "Show the scores of voices, tools, lenses, roles and verdicts over resolved questions.",
-        ),
-        "calibrate": (
-            "scores",
-            "Map verdicts' rating and confidence to the probability that they turned out to have, where there "
-            "is enough.",
-        ),
-    },
+    "Measure": {},
     "Operate": {
         "doctor": ("health", "Check everything the desk needs before it starts; exit code 1 when a check fails."),
         "config": ("config", "Show every setting, its value, its owner and where it came from."),
@@ -140,7 +110,6 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
             "upkeep",
             "Restore a backup into an empty place and verify it; the desk there is halted until a person resumes it.",
         ),
-        "notify": ("notify", "Notifications of people: send them, test the channels, show what was sent."),
         "worker": ("processes", "Run one worker in the foreground."),
         "beat": ("processes", "Run the schedule in the foreground; a second one waits for the lock of the first."),
         "flower": ("processes", "Run Flower on loopback: a web page about the queues, and their metrics."),
@@ -155,35 +124,47 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "mcp": ("serving", "Offer the desk's read tools over the Model Context Protocol; none submits an order."),
     },
 }
-MODULES = {name: module for commands in PANELS.values() for name, (module, _) in commands.items()}
+_COMMANDS = features.added(
+    {
+        name: Command(f"chordesk.tasks.cli.{module}", panel, purpose)
+        for panel, commands in PANELS.items()
+        for name, (module, purpose) in commands.items()
+    },
+    "commands",
+)
+COMMANDS = {  # the panels in their order, those of packages last
+    name: command
+    for panel in dict.fromkeys((*PANELS, *(command.panel for command in _COMMANDS.values())))
+    for name, command in _COMMANDS.items()
+    if command.panel == panel
+}
 
 
-def build(*modules: str) -> typer.Typer:
-    """Return the command with the subcommands of these modules, or with all of them."""
+def build(*names: str) -> typer.Typer:
+    """Return the command with the modules of these subcommands, or with all of them."""
     app = _root()
-    for module in modules or dict.fromkeys(MODULES.values()):
-        app.add_typer(importlib.import_module(f"chordesk.tasks.cli.{module}").commands)
+    for module in dict.fromkeys(COMMANDS[name].module for name in names or COMMANDS):
+        app.add_typer(importlib.import_module(module).commands)
     return app
 
 
 def outline() -> typer.Typer:
     """Return the command with the names and purposes of its subcommands and nothing behind them."""
     app = _root()
-    for panel, commands in PANELS.items():
-        for name, (_, purpose) in commands.items():
-            app.command(name, help=purpose, rich_help_panel=panel)(_nothing)
+    for name, command in COMMANDS.items():
+        app.command(name, help=command.purpose, rich_help_panel=command.panel)(_nothing)
     return app
 
 
 def command_for(arguments: Sequence[str]) -> typer.Typer:
     """Return the command with what a command line needs; one that names no subcommand gets help or an error."""
     name = next((each for each in arguments if not each.startswith("-")), None)
-    if name not in MODULES:
+    if name not in COMMANDS:
         return outline()
     from chordesk.tasks.worker import logs
 
     logs.quiet()  # a process that lives long sets its own
-    return build(MODULES[name])
+    return build(name)
 
 
 def _nothing() -> None:

@@ -1,4 +1,4 @@
-"""Commands about runs: `desk runs`, `desk board`, `desk watch` and `desk stop`."""
+"""Commands about runs: `desk runs`, `desk watch` and `desk stop`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.text import Text
 from chordesk.models.errors import RedisDown, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import standing_of_run
-from chordesk.models.states import RunKind, RunState
+from chordesk.models.states import RunState
 from chordesk.tasks.cli.output import console, emit
 from chordesk.tasks.cli.shell import Json, opened, standing_line, whoami
 
@@ -29,30 +29,6 @@ if TYPE_CHECKING:
     from chordesk.tasks.worker.stopping import Stop
 
 commands = typer.Typer()
-
-
-@commands.command()
-def board(
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            help="An episode, or a screen with rounds: its id or the beginning of it; else the last episode."
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Show a run's board: signals, questions, forecasts with their citations, voices, and the tally."""
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.runs import Run
-    from chordesk.tasks.cli.show.results import board_report
-    from chordesk.tasks.reading.boards import board_view
-    from chordesk.tasks.reading.runs import newest_run
-
-    store = opened()[1]
-    with store.read() as session:
-        shown = by_prefix(session, Run, run) if run is not None else newest_run(session, RunKind.EPISODE)
-        found = board_view(session, shown)
-    emit(found, board_report, as_json=as_json)
 
 
 runs_commands = typer.Typer(name="runs", help="List runs and show their results.", no_args_is_help=True)

@@ -6,16 +6,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from chordesk.models import features
 from chordesk.models.errors import DeskError
 from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import Loaded
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.doctor import check, machine, model, trading
 from chordesk.tasks.doctor.check import CheckContext, CheckEntry
+from chordesk.tasks.doctor.installed import features_found
 from chordesk.tasks.services import plan
 from chordesk.tasks.services.stack import Stack
 
-ALL = (
+_OWN = (
+    CheckEntry("features", features_found, 10),
     CheckEntry("python", machine.python, 5),
     CheckEntry("codex binary", machine.binary, 20),
     CheckEntry("home", machine.home, 10),
@@ -30,13 +33,11 @@ ALL = (
     CheckEntry("clock", trading.clock, 30),
     CheckEntry("filings", machine.filings, 30),
     CheckEntry("pages", machine.pages, 30),
-    CheckEntry("venues", machine.venues, 10),
-    CheckEntry("notifications", machine.notifications, 60),
     CheckEntry("tools", model.tools_shown, 60),
     CheckEntry("server", model.server, 600),
     CheckEntry("model", model.model, 600, turn=True),  # after the server, where there is one
-    CheckEntry("litellm", model.litellm, 200, turn=True),
 )
+ALL = (*_OWN, *(check for _, checks in features.parts("checks") for check in checks))
 
 
 @contextmanager

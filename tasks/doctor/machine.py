@@ -15,7 +15,7 @@ from chordesk.models.errors import BinaryMissing, NotConfigured
 from chordesk.models.settings import running_desk
 from chordesk.models.urls import page_hosts
 from chordesk.tasks.bootstrap import codex_binary
-from chordesk.tasks.doctor.check import Check, CheckContext, fail, not_made, ok, warn
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, fail, not_made, ok, warn
 from chordesk.tasks.notifications import channels, checking, messages
 from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tools.model_tools import filings as edgar
@@ -164,3 +164,7 @@ def _output(*command: str) -> str:
     except (OSError, subprocess.SubprocessError) as error:
         raise PageError(f"{command[0]} does not run: {type(error).__name__}") from None
     return done.stdout.strip()
+
+
+VENUES_CHECK = CheckEntry("venues", venues, 10)
+NOTIFICATIONS_CHECK = CheckEntry("notifications", notifications, 60)

@@ -29,7 +29,7 @@ from chordesk.models.errors import BinaryMissing, DeskError, LoginMissing, Model
 from chordesk.models.settings import Settings
 from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus, fail, ok, warn
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, fail, ok, warn
 from chordesk.tasks.services.plan import LOOPBACK, free_ports
 from chordesk.tools.market.universe import resolve_universe
 
@@ -325,6 +325,9 @@ def litellm(context: CheckContext) -> Check:
             detail = f"{model}: {done.outcome.kind}: {_without(done.outcome.message, remedy)}"
             return fail(detail, remedy)
     return ok(f"answered: {', '.join(models)}")
+
+
+LITELLM_CHECK = CheckEntry("litellm", litellm, 200, turn=True)
 
 
 def _turn(context: CheckContext, change: dict[str, str], name: str) -> RoleRun:

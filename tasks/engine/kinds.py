@@ -1,9 +1,12 @@
-"""Kinds of steps and of runs as data: each workflow declares its own, and code that depends on a kind reads it here."""
+"""Kinds of steps and of runs as data: each workflow declares its own, and code that depends on a kind reads it here,
+which loads the workflows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from chordesk.models.settings import Settings
@@ -59,34 +62,42 @@ class Workflow:
     turns: Callable[[Mapping[str, Any], Settings, int], Mapping[str, int]] | None = None
 
 
-_workflows: dict[str, Workflow] = {}
-_steps: dict[str, StepSpec] = {}
+# By name, for they lie above: the workflows.
+WORKFLOWS = "chordesk.tasks.workflows"
 
 
-def register(workflow: Workflow) -> None:
-    """Add a kind of run and its steps. Raises ValueError for a kind that is there already."""
-    if workflow.kind in _workflows:
-        raise ValueError(f"the kind of run {workflow.kind!r} is declared twice")
-    _workflows[workflow.kind] = workflow
-    register_steps(*workflow.steps)
+class Kinds:
+    """The kinds of runs and of steps. finish: the step that every run has."""
+
+    def __init__(self, finish: StepSpec) -> None:
+        self.runs: dict[str, Workflow] = {}
+        self.steps: dict[str, StepSpec] = {finish.kind: finish}
+
+    def add(self, workflows: Sequence[Workflow]) -> None:
+        """Add kinds of runs with their steps. Raises ValueError, and adds none, where there is such a kind already."""
+        runs = [workflow.kind for workflow in workflows]
+        steps = [spec.kind for workflow in workflows for spec in workflow.steps]
+        for noun, given, known in (("run", runs, self.runs), ("step", steps, self.steps)):
+            if again := [kind for kind in given if kind in known or given.count(kind) > 1]:
+                raise ValueError(f"the kind of {noun} {again[0]!r} is declared twice")
+        self.runs |= {workflow.kind: workflow for workflow in workflows}
+        self.steps |= {spec.kind: spec for workflow in workflows for spec in workflow.steps}
 
 
-def register_steps(*specs: StepSpec) -> None:
-    """Add kinds of steps that belong to no one workflow. Raises ValueError for a kind that is there already."""
-    for spec in specs:
-        if spec.kind in _steps:
-            raise ValueError(f"the kind of step {spec.kind!r} is declared twice")
-        _steps[spec.kind] = spec
+@cache
+def _kinds() -> Kinds:
+    found: Kinds = import_module(WORKFLOWS).every_kind()
+    return found
 
 
 def find_step(kind: str) -> StepSpec | None:
     """Return the kind's spec; None for a kind of another version of the desk."""
-    return _steps.get(kind)
+    return _kinds().steps.get(kind)
 
 
 def steps() -> list[StepSpec]:
     """Return all kinds of steps, in the order in which a run goes through its modes."""
-    return sorted(_steps.values(), key=lambda spec: MODES.index(spec.mode) if spec.mode else len(MODES))
+    return sorted(_kinds().steps.values(), key=lambda spec: MODES.index(spec.mode) if spec.mode else len(MODES))
 
 
 def task_name(kind: str) -> str:
@@ -96,7 +107,7 @@ def task_name(kind: str) -> str:
 
 def kinds_of(wanted: Callable[[StepSpec], bool]) -> tuple[str, ...]:
     """Return the kinds of the steps that meet a condition."""
-    return tuple(spec.kind for spec in _steps.values() if wanted(spec))
+    return tuple(spec.kind for spec in _kinds().steps.values() if wanted(spec))
 
 
 def grouped() -> tuple[str, ...]:
@@ -105,24 +116,24 @@ def grouped() -> tuple[str, ...]:
 
 
 def mode_of_step(kind: str) -> RunMode | None:
-    return spec.mode if (spec := _steps.get(kind)) is not None else None
+    return spec.mode if (spec := _kinds().steps.get(kind)) is not None else None
 
 
 def run_kinds() -> tuple[str, ...]:
-    return tuple(_workflows)
+    return tuple(_kinds().runs)
 
 
 def figures_of(kind: str) -> Callable[..., dict[str, Any]] | None:
     """Return the function that counts the own figures of a kind of run; None without one."""
-    return workflow.figures if (workflow := _workflows.get(kind)) is not None else None
+    return workflow.figures if (workflow := _kinds().runs.get(kind)) is not None else None
 
 
 def turns_of(kind: str, params: Mapping[str, Any], settings: Settings, held: int = 0) -> Mapping[str, int]:
     """Return the most turns of each role in a run of a kind; none of a kind whose turns are not known beforehand. held:
     the number of holdings."""
-    workflow = _workflows.get(kind)
+    workflow = _kinds().runs.get(kind)
     return workflow.turns(params, settings, held) if workflow is not None and workflow.turns is not None else {}
 
 
 def mode_of_run(kind: str) -> RunMode | None:
-    return workflow.mode if (workflow := _workflows.get(kind)) is not None else None
+    return workflow.mode if (workflow := _kinds().runs.get(kind)) is not None else None

@@ -13,8 +13,9 @@ import sqlalchemy
 from sqlmodel import Session, col, func, select
 
 from chordesk.agents.prompting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, shard_size, smallest_tokens
+from chordesk.agents.role import Role
 from chordesk.agents.role_models import LOCAL, RoleModel, facts_of, models_in_use, role_models, turns_at_once
-from chordesk.agents.roles import ROLES, Role
+from chordesk.agents.roles import ROLES
 from chordesk.models.answers import Frozen
 from chordesk.models.model_prices import NO_PRICE, prices
 from chordesk.models.settings import Settings

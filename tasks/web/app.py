@@ -14,6 +14,7 @@ from fastapi import Depends, FastAPI
 from fastapi.security import HTTPBearer
 from pydantic.json_schema import models_json_schema
 
+from chordesk.models import features
 from chordesk.models.database.store import require_current
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.events import Envelope
@@ -28,7 +29,7 @@ from chordesk.tasks.web.idempotency import KeptAnswers
 from chordesk.tasks.web.page import assets
 from chordesk.tasks.web.page.sessions import Sessions
 from chordesk.tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
-from chordesk.tasks.web.routes import accounts, board, desk, events, orders, runs, threads
+from chordesk.tasks.web.routes import accounts, desk, events, orders, runs, threads
 from chordesk.tasks.web.security import MOST_BYTES, Guard, Token, host_names, token_of
 from chordesk.tasks.worker.app import WorkerNotifier
 
@@ -41,16 +42,14 @@ ROUTERS = (
     runs.course_router,
     runs.reports_router,
     accounts.symbols_router,
-    board.scores_router,
     runs.artifacts_router,
-    board.router,
     threads.router,
     orders.router,
     orders.trading_router,
-    board.questions_router,
     events.router,
     desk.session_router,
     assets.router,
+    *(router for _, routers in features.parts("routes") for router in routers),
 )
 
 

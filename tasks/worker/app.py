@@ -6,7 +6,6 @@ database.
 
 from __future__ import annotations
 
-import importlib
 import platform
 import threading
 from collections.abc import Callable, Sequence
@@ -36,8 +35,6 @@ from chordesk.tasks.worker.trading import request_order_pass
 from chordesk.tasks.worker.work import add_step_tasks
 
 VISIBILITY_SECONDS = 30
-# By name, for they lie above: the workflows; their steps become tasks in every process that sends or does any.
-WORKFLOWS = "chordesk.tasks.workflows"
 # A worker loads these too: the passes that are no steps, and its control commands.
 INCLUDE = (
     "chordesk.tasks.worker.trading",
@@ -55,7 +52,6 @@ def create_app(settings: Settings, name: str = "desk", *, warm: bool = False, tu
     models' turns, for which a library may have to be loaded as well.
     """
     require_roles(settings)  # a wrong setting is named before a Redis that is missing
-    importlib.import_module(WORKFLOWS)
     celery_fixes.guard_lost_connection()
     address = redis_url(settings)
     broker = _checked(address)

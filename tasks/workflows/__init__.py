@@ -1,7 +1,24 @@
-"""Workflows, one module a kind of run. Importing the package registers what each of its modules declares."""
+"""Workflows, one module a kind of run."""
 
 from importlib import import_module
 from pkgutil import iter_modules
 
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+from chordesk.models import features
+from chordesk.tasks.engine.kinds import Kinds
+
+
+def every_kind() -> Kinds:
+    """Return the kinds of runs and steps that `WORKFLOWS` of the modules here and of features declare."""
+    from chordesk.tasks.workflows.runs import FINISH
+
+    found = Kinds(FINISH)
+    of_features = {place.partition(":")[0] for place in features.places("workflows")}
+    for module in iter_modules(__path__, f"{__name__}."):
+        if module.name not in of_features:
+            found.add(getattr(import_module(module.name), "WORKFLOWS", ()))
+    for feature, given in features.parts("workflows"):
+        try:
+            found.add([workflow for workflows in given for workflow in workflows])
+        except ValueError as error:
+            features.skip(feature, str(error))
+    return found

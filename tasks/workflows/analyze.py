@@ -28,7 +28,6 @@ from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Analysis, Candidate, Decision, Report, Run, Step, Verdict, VerdictReport
 from chordesk.tasks.bootstrap import Desk, desk_of
-from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
@@ -307,7 +306,7 @@ def analysis_turns(params: Mapping[str, Any], settings: Settings, held: int = 0)
     return {**dict.fromkeys(params["roles"], count), **text}
 
 
-kinds.register(
+WORKFLOWS = (
     Workflow(
         RunKind.ANALYZE,
         "research",
@@ -317,5 +316,5 @@ kinds.register(
             StepSpec(StepKind.PROPOSE, "ops", propose_orders, "trader", spine=True, join=True),
         ),
         turns=analysis_turns,
-    )
+    ),
 )

@@ -20,7 +20,7 @@ from chordesk.models.settings.running_desk import backtest_account, research_acc
 from chordesk.models.states import RUN_FINAL, RunKind, StepKind
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import Desk, desk_of
-from chordesk.tasks.engine import budgets, kinds
+from chordesk.tasks.engine import budgets
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
@@ -260,7 +260,7 @@ def walk_turns(params: Mapping[str, Any], settings: Settings, held: int = 0) -> 
     return {role: count * len(params["days"]) for role, count in a_day.items()}
 
 
-kinds.register(
+WORKFLOWS = (
     Workflow(
         RunKind.BACKTEST,
         steps=(
@@ -271,5 +271,5 @@ kinds.register(
         ),
         figures=backtest_figures,
         turns=walk_turns,
-    )
+    ),
 )

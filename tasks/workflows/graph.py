@@ -18,7 +18,6 @@ from chordesk.models.errors import UsageError
 from chordesk.models.states import RUN_FINAL, RunKind, StepKind
 from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite, Run, Step, Turn
 from chordesk.tasks.bootstrap import Desk, desk_of
-from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
@@ -142,11 +141,11 @@ def graph_figures(session: Session, run: Run) -> dict[str, Any]:
     return {"graphs": {"asked": len(run.params["inputs"]), "completed": done, "chapters": len(steps)}}
 
 
-kinds.register(
+WORKFLOWS = (
     Workflow(
         RunKind.GRAPH,
         "research",
         (StepSpec(StepKind.GRAPH, "research", play_chapter, "research", "chapters", turn=True, spine=True),),
         figures=graph_figures,
-    )
+    ),
 )

@@ -37,7 +37,6 @@ from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Candidate, Report, Run, Step, Verdict, VerdictReport
 from chordesk.models.telemetry_events import ReportGrounded
 from chordesk.tasks.bootstrap import Desk, desk_of
-from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
@@ -362,7 +361,7 @@ def research_turns(params: Mapping[str, Any], settings: Settings, held: int = 0)
     return {role: len(params["symbols"]) for role in params["roles"] if role in ROLES}
 
 
-kinds.register(
+WORKFLOWS = (
     Workflow(
         RunKind.RESEARCH,
         "research",
@@ -376,5 +375,5 @@ kinds.register(
             StepSpec(StepKind.CONCLUDE, "ops", reduce_to_verdict, "research", "verdicts", spine=True, join=True),
         ),
         turns=research_turns,
-    )
+    ),
 )

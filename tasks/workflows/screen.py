@@ -26,7 +26,6 @@ from chordesk.models.tables.orders import Account, Position
 from chordesk.models.tables.runs import Candidate, CandidateHit, Run, ScreenHit, Step
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks.bootstrap import Desk, desk_of
-from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
@@ -243,7 +242,7 @@ def lens_notes(session: Session, run_id: str) -> list[str]:
     ]
 
 
-kinds.register(
+WORKFLOWS = (
     Workflow(
         RunKind.SCREEN,
         "screener",
@@ -253,5 +252,5 @@ kinds.register(
             StepSpec(StepKind.MERGE, "ops", merge_hits, "screener", spine=True, join=True),
         ),
         turns=screen_turns,
-    )
+    ),
 )

@@ -18,7 +18,7 @@ from chordesk.models.errors import FencedOff, Postponed, UsageError
 from chordesk.models.states import RUN_FINAL, RunKind, RunState, StepKind
 from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Verdict, VerdictReport, research_run
 from chordesk.tasks.bootstrap import Desk, desk_of
-from chordesk.tasks.engine import budgets, kinds
+from chordesk.tasks.engine import budgets
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
@@ -205,7 +205,7 @@ def submit_orders(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     return Done({"orders": [outcome.model_dump(mode="json") for outcome in outcomes]})
 
 
-kinds.register(
+WORKFLOWS = (
     Workflow(
         RunKind.TRADE,
         "trader",
@@ -214,8 +214,8 @@ kinds.register(
             StepSpec(StepKind.SUBMIT, "trade", submit_orders, "trader", "orders", spine=True, released=stand_aside),
         ),
         turns=lambda _params, _settings, _held: {"trader": 1},
-    )
+    ),
+    # A person's, and the desk's own: their one step is written when it is done.
+    Workflow(RunKind.FLATTEN),
+    Workflow(RunKind.PROTECT),
 )
-# A person's, and the desk's own: their one step is written when it is done.
-kinds.register(Workflow(RunKind.FLATTEN))
-kinds.register(Workflow(RunKind.PROTECT))

@@ -27,6 +27,7 @@ from chordesk.agents.roles import ROLES
 from chordesk.agents.runner import RoleRun, Runner
 from chordesk.agents.runtime import WebSearch
 from chordesk.models.errors import SettingError
+from chordesk.models.features import Runtime
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import require_roles
 from chordesk.tools.market.clock import LiveClock
@@ -90,8 +91,8 @@ def test_a_models_name_may_have_colons_before_its_effort() -> None:
         ("trader=", "'trader='", "ROLE=RUNTIME:MODEL[:EFFORT]"),
         ("trader=codex", "'trader=codex'", "ROLE=RUNTIME:MODEL[:EFFORT]"),
         ("=codex:m", "'=codex:m'", "ROLE=RUNTIME:MODEL[:EFFORT]"),
-        ("poet=codex:m", "no role 'poet'", "roles are"),
-        ("trader=other:m", "no runtime 'other'", "runtimes are codex, local, litellm"),
+        ("poet=codex:m", "no role 'poet'", "choose among"),
+        ("trader=other:m", "no runtime 'other'", "choose among codex, local, litellm"),
         ("trader=litellm:claude", "'claude' names no provider", "anthropic/claude"),
         ("trader=litellm:openai/a|b", "'b' names no provider", "PROVIDER/MODEL"),
         ("trader=litellm:openai/a|", "is no model's name", "ROLE=RUNTIME"),
@@ -112,7 +113,9 @@ def test_an_entry_that_cannot_be_read_is_named(text: str, what: str, remedy: str
 
 
 def test_a_runtime_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(role_models, "RUNTIMES", {"codex": "codex_cli_bin", "absent": "no_such_package"})
+    monkeypatch.setattr(
+        role_models, "RUNTIMES", {**role_models.RUNTIMES, "absent": Runtime("no_such_package", "pip install it", "")}
+    )
     with pytest.raises(SettingError, match="the runtime absent is not installed"):
         models("trader=absent:m")
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from chordesk.agents.roles import ROLES, TOOLS, Role
+from chordesk.agents.role import Role
+from chordesk.agents.roles import ROLES, TOOLS
 from chordesk.agents.runner import Assignment, InterruptSignal, RoleRun, Runner
 from chordesk.agents.runtime import Runtime
 from chordesk.agents.subjects import validator_subject

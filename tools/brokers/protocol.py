@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Protocol, get_args, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from chordesk.models.database.store import Store
+from chordesk.models.errors import SettingError
 from chordesk.models.orders import AccountView, BrokerAnswer, BrokerState, OrderTicket
-from chordesk.models.settings import BrokerName, Settings
+from chordesk.models.settings import BROKERS, Settings
 from chordesk.models.tables.orders import Preview
 from chordesk.tools.market.factory import load_plugin
 from chordesk.tools.market.protocol import MarketData
@@ -58,11 +59,6 @@ class Streaming(Protocol):
         """Stop listening."""
 
 
-# One module a broker, imported when it is asked for: to add one, write it and add its name to BrokerName. The names of
-# one broker's accounts differ after the hyphen.
-MODULES = {name: f"chordesk.tools.brokers.{name.partition('-')[0]}" for name in get_args(BrokerName)}
-
-
 class BrokerModule(Protocol):
     """A broker's module; the extra that installs what it imports has the name of its module."""
 
@@ -79,5 +75,10 @@ def build_broker(
 
     environ: where credentials are looked for, and nowhere else; the process environment by default.
     """
-    module: BrokerModule = load_plugin("broker", MODULES, settings.broker)
-    return module.build(settings, market, store, os.environ if environ is None else environ)
+    modules = {name: broker.module for name, broker in BROKERS.items()}
+    module: BrokerModule = load_plugin("broker", modules, settings.broker)
+    broker = module.build(settings, market, store, os.environ if environ is None else environ)
+    if broker.real_money and not settings.real_money:
+        reason = f"the broker {settings.broker} moves real money, and its feature says that it does not"
+        raise SettingError(reason, remedy="correct its package, or choose another DESK_BROKER")
+    return broker

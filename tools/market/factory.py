@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import importlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, get_args
+from typing import Any, NamedTuple, Protocol
 
+from chordesk.models import features
 from chordesk.models.errors import NotConfigured, SettingError, UsageError
 from chordesk.models.market import plain_name
-from chordesk.models.settings import MarketName, Settings
+from chordesk.models.settings import MARKETS, REPLAYING, Settings
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.protocol import MarketData, OptionMarket, Shares
 
@@ -18,7 +19,8 @@ def load_plugin(noun: str, modules: Mapping[str, str], name: str) -> Any:
     """Return the module of a name. Raises UsageError for an unknown name, NotConfigured when its extra, which is named
     as the name is before its hyphen, is not installed."""
     if name not in modules:
-        raise UsageError(f"{name!r} is no {noun}", remedy=f"known are {', '.join(modules)}")
+        remedy = f"choose among {', '.join(modules)}, or {features.remedy_for(f'{noun}s', name)}"
+        raise UsageError(f"there is no {noun} {name!r}", remedy=remedy)
     try:
         return importlib.import_module(modules[name])
     except ModuleNotFoundError as missing:
@@ -61,15 +63,8 @@ def require_chains(settings: Settings, environ: Mapping[str, str]) -> None:
         source_module(settings).require_credentials(environ)
 
 
-# One module a market, imported when the market is first asked for: to add one, write it and add its name to MarketName.
-MODULES = {name: f"chordesk.tools.market.{name}.market" for name in get_args(MarketName)}
-
-
 class MarketModule(Protocol):
-    """A market's module; an extra that it imports has the market's name. REPLAYS: its clock stands still on one day;
-    otherwise it is real time."""
-
-    REPLAYS: bool
+    """A market's module; an extra that it imports has the market's name."""
 
     def build(self, settings: Settings, day: dt.date | None) -> MarketData:
         """Return the market, on that day if it replays. Raises SettingError when it has no such day, NotConfigured
@@ -88,12 +83,12 @@ class MarketKey(NamedTuple):
 
 
 def configured_market(settings: Settings) -> MarketKey:
-    return MarketKey(settings.market, settings.replay_date if _market_module(settings.market).REPLAYS else None)
+    return MarketKey(settings.market, settings.replay_date if settings.market in REPLAYING else None)
 
 
 def market_at(name: str, now: dt.datetime) -> MarketKey:
     """Return the market of a run. now: the run's market time. Raises UsageError for an unknown name."""
-    return MarketKey(name, exchange_day(now) if _market_module(name).REPLAYS else None)
+    return MarketKey(name, exchange_day(now) if plain_name(name) in REPLAYING else None)
 
 
 def build_market(settings: Settings, key: MarketKey | None = None) -> MarketData:
@@ -102,7 +97,7 @@ def build_market(settings: Settings, key: MarketKey | None = None) -> MarketData
     is set, NotConfigured when its extra is not installed."""
     key = key or configured_market(settings)
     module = _market_module(key.name)
-    require_live(settings, plain_name(key.name), module.REPLAYS)
+    require_live(settings, plain_name(key.name), plain_name(key.name) in REPLAYING)
     market = module.build(settings, key.day)
     if key.name not in (market.name, plain_name(key.name)):
         reason = f"the data here are {market.name}, those asked for were {key.name}: a file of DESK_DATA has changed"
@@ -111,5 +106,6 @@ def build_market(settings: Settings, key: MarketKey | None = None) -> MarketData
 
 
 def _market_module(name: str) -> MarketModule:
-    module: MarketModule = load_plugin("market", MODULES, plain_name(name))
+    modules = {known: market.module for known, market in MARKETS.items()}
+    module: MarketModule = load_plugin("market", modules, plain_name(name))
     return module

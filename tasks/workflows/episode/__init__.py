@@ -2,14 +2,13 @@
 
 from chordesk.agents.board.voices import voices_of
 from chordesk.models.states import RunKind, StepKind
-from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.workflows.episode.opening import brief, open_scheduled
 from chordesk.tasks.workflows.episode.rounds import end_round, run_voice, start_rounds
 from chordesk.tasks.workflows.episode.signals import harvest
 from chordesk.tasks.workflows.episode.tally import tally
 
-kinds.register(
+WORKFLOWS = (
     Workflow(
         RunKind.EPISODE,
         "research",
@@ -31,5 +30,5 @@ kinds.register(
         turns=lambda params, settings, _held: dict.fromkeys(
             (voice.role for voice in voices_of(settings)), params["rounds"]
         ),
-    )
+    ),
 )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from chordesk.agents.board.board import MOST_CHARS, PastRecord, board_text, pairs, voice_memory
+from chordesk.agents.board.roles import has_live_signal
 from chordesk.agents.board.voices import (
     BECAUSE_CHARS,
     CLAIM_CHARS,
@@ -23,7 +24,7 @@ from chordesk.agents.board.voices import (
     voices_of,
 )
 from chordesk.agents.prompting import PROMPTS, instructions
-from chordesk.agents.roles import ROLES, has_live_signal
+from chordesk.agents.roles import ROLES
 from chordesk.models.board import KarmaSum, VoiceForecast, VoiceOutput
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings

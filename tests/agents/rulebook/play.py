@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from chordesk.agents.answers import RecordedCall
 from chordesk.agents.prompting import render
-from chordesk.agents.roles import ROLES, Role
+from chordesk.agents.role import Role
+from chordesk.agents.roles import ROLES
 from chordesk.agents.rulebook import thresholds
 from chordesk.agents.rulebook.cases import MAX_CALLS, Call, Case, Output, Payload, case_of, fill
 from chordesk.agents.rulebook.policies import POLICIES

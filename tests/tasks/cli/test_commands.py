@@ -19,7 +19,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import lock_path
 from chordesk.models.settings.sources import load
 from chordesk.tasks.cli.processes import WorkerRole, flower_arguments, worker_arguments
-from chordesk.tasks.cli.root import MODULES, build, outline
+from chordesk.tasks.cli.root import COMMANDS, build, outline
 from chordesk.tasks.reading.setting_values import describe
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import ROOT, desk, environment
@@ -32,9 +32,9 @@ def test_the_outline_has_the_help_of_the_commands() -> None:
     assert {name: command.help for name, command in shown.items()} == {
         name: " ".join(command.help.split("\n\n")[0].split()) for name, command in whole.items()
     }
-    for module in set(MODULES.values()):
-        names = {name for name, its in MODULES.items() if its == module}
-        assert set(get_command(build(module)).commands) == names  # type: ignore[attr-defined]
+    for one in COMMANDS:
+        names = {name for name, command in COMMANDS.items() if command.module == COMMANDS[one].module}
+        assert set(get_command(build(one)).commands) == names  # type: ignore[attr-defined]
 
 
 LOADED = """

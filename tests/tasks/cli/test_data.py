@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(build("stored_data"), ["data", *map(str, arguments)], catch_exceptions=True)
+    return CliRunner().invoke(build("data"), ["data", *map(str, arguments)], catch_exceptions=True)
 
 
 def test_a_sound_folder_is_described(folder: Path) -> None:

@@ -243,7 +243,7 @@ def test_a_run_on_a_market_that_the_worker_cannot_have_fails_with_the_reason(mak
     store: Store = desk_of(app).store
     for market, at, reason in (
         ("replay", MARKET_NOW.replace(year=2031), "DESK_REPLAY_DATE=2031-08-12 is outside the replay's data"),
-        ("casino", MARKET_NOW, "'casino' is no market"),
+        ("casino", MARKET_NOW, "there is no market 'casino'"),
     ):
         step = NewStep(StepKind.SUBMIT, "", payload={"decision_id": "none"})
         run, _ = opened(store, step, market=market, market_now=at)

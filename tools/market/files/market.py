@@ -30,7 +30,6 @@ from chordesk.tools.market.replay.market import (
     require_session,
 )
 
-REPLAYS = True
 NAME = "files"
 
 

@@ -211,7 +211,6 @@ def _listings(names: Path) -> dict[str, Listing]:
     return {listing.symbol: listing for listing in listings}
 
 
-REPLAYS = True
 UNIVERSE = "sp500"
 
 

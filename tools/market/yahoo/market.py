@@ -86,7 +86,6 @@ class YahooChains:
         return shapes.contracts_of(*self._wire.chain(underlying, expiry))
 
 
-REPLAYS = False
 BARS_AGE = dt.timedelta(minutes=15)
 QUOTE_AGE = dt.timedelta(minutes=1)
 INTRADAY_AGE = dt.timedelta(minutes=5)

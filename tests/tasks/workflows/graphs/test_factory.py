@@ -18,7 +18,7 @@ from chordesk.tasks.workflows.graphs.factory import load_graph
 from tests.stack import processes
 
 MODULE = "tests.toy.graphs"
-LISTED = (MODULE, "no_such_module_here", "tests.toy.desk")
+LISTED = (MODULE, "no_such_module_here", "tests.toy.checkout")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -12,7 +12,7 @@ from sqlmodel import col, select, update
 
 from chordesk.models.errors import OrderError, UsageError
 from chordesk.models.orders import DenialCode
-from chordesk.models.settings import BrokerName, Settings
+from chordesk.models.settings import BROKERS, Settings
 from chordesk.models.states import ApprovalState, OrderState, RunState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Order, Preview
@@ -69,7 +69,7 @@ def test_a_policy_that_means_nothing_is_refused(policy: str) -> None:
 
 
 def test_only_brokers_known_to_move_no_money_move_none() -> None:
-    assert {name for name in get_args(BrokerName) if not Settings(broker=name).real_money} == {"paper", "alpaca-paper"}
+    assert {name for name in BROKERS if not Settings(broker=name).real_money} == {"paper", "alpaca-paper"}
 
 
 def test_an_approved_order_is_submitted_by_the_trade_queue_after_its_run_has_ended(new_desk: NewDesk) -> None:

@@ -11,7 +11,6 @@ from sqlmodel import select
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import Desk, desk_of
-from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, named_step
@@ -91,7 +90,7 @@ def children(desk: Desk, step: ClaimedStep) -> list[Any]:
         return list(session.exec(select(Step).where(Step.parent_id == step.id).order_by(Step.subject)).all())
 
 
-kinds.register(
+WORKFLOWS = (
     Workflow(
         KIND,
         steps=(
@@ -101,14 +100,12 @@ kinds.register(
             StepSpec("toy_double", "research", double, title="doubles", fan_out="chord", body="toy_total"),
             StepSpec("toy_total", "ops", total, spine=True, join=True),
         ),
-    )
-)
-kinds.register(
+    ),
     Workflow(
         FAMILY,
         steps=(
             StepSpec("toys_open", "screen", open_children, spine=True),
             StepSpec("toys_sum", "ops", add_up_runs, join=True),
         ),
-    )
+    ),
 )

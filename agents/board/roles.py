@@ -1,0 +1,26 @@
+"""The roles of the board's voices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from chordesk.agents.answers import RecordedCall
+from chordesk.agents.board.voices import VOICES
+from chordesk.agents.role import Role
+from chordesk.agents.subjects import VoiceSubject
+from chordesk.models.board import SignalState, VoiceOutput
+
+
+def has_live_signal(brief: Mapping[str, Any], calls: Sequence[RecordedCall]) -> bool:
+    """Return whether the board of a voice's brief has a live signal."""
+    return any(row["state"] == SignalState.LIVE for row in brief["signals"])
+
+
+ROLES = tuple(
+    Role(
+        *(voice.role, "research", voice.prompt, "ask_voice.md", VoiceSubject, (), VoiceOutput),
+        keeps_thread=False, optional=True, reports=False, evidence=has_live_signal,
+    )
+    for voice in VOICES.values()
+)  # fmt: skip

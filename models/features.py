@@ -1,0 +1,234 @@
+"""Features: parts of the desk that can be switched off, and packages of others that add to it.
+
+A feature is described once, in its own folder. The description names its parts as "module" or "module:name", which are
+loaded where they are used, so that `desk --help` loads none of them. This module loads nothing of the desk either.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points, version
+from typing import Any, TypeVar
+
+from chordesk.models.errors import SettingError
+
+T = TypeVar("T")
+GROUP = "chordesk.features"  # entry points of packages: NAME = "module:FEATURE"
+OFF = "DESK_FEATURES_OFF"  # read from the environment alone, since roles are there before the settings are
+OWN = (
+    "chordesk.agents.board.feature",
+    "chordesk.agents.litellm.feature",
+    "chordesk.agents.tradingagents.feature",
+    "chordesk.tasks.notifications.feature",
+    "chordesk.tools.market.samples.feature",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A subcommand of `desk`: its module, which has `commands`; its panel and its line in `desk --help`."""
+
+    module: str
+    panel: str
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """A market's module, which has `build`. replays: its clock stands still on one day."""
+
+    module: str
+    replays: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker's module, which has `build`. play_money: no real money moves, so it needs no mandate."""
+
+    module: str
+    play_money: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A model runtime. package: what it needs, and how to install that. build: "module:function", called with the
+    settings, the worker's name and the observer; returns the runtime. library: "module:function" that loads its
+    library, called when a worker warms up."""
+
+    package: str
+    install: str
+    build: str
+    library: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What a feature adds. Of a module "module", of an object "module:name"."""
+
+    name: str
+    needs: str = ""  # versions of chordesk, such as ">=0.3,<0.4"; any by default
+    roles: tuple[str, ...] = ()  # each a tuple of Role
+    graph_roles: Mapping[str, str] = field(default_factory=dict)  # roles that a graph plays, each with its predecessor
+    tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # ToolSpec: the roles that may call it
+    prompts: tuple[str, ...] = ()  # packages, each with a folder `prompts`
+    policies: tuple[str, ...] = ()  # modules: the rulebook's policies of its roles
+    workflows: tuple[str, ...] = ()  # each a tuple of Workflow
+    commands: Mapping[str, Command] = field(default_factory=dict)
+    settings: tuple[str, ...] = ()  # names of those that have no meaning without it
+    requires: tuple[str, ...] = ()  # functions that raise SettingError for settings that do not fit
+    checks: tuple[str, ...] = ()  # CheckEntry of `desk doctor`
+    routes: tuple[str, ...] = ()  # routers of `desk api`
+    markets: Mapping[str, Market] = field(default_factory=dict)
+    brokers: Mapping[str, Broker] = field(default_factory=dict)
+    runtimes: Mapping[str, Runtime] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A package's feature that is not in force. where: the distribution and the entry point."""
+
+    name: str
+    where: str
+    why: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"the feature {self.name} of {self.where} is left out: {self.why}"
+
+
+@dataclass(slots=True)
+class _Found:
+    """All features by name, those of packages with the place where each was found, and what was left out."""
+
+    features: dict[str, Feature] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+@cache
+def _found() -> _Found:
+    found = _Found()
+    for module in OWN:
+        feature: Feature = import_module(module).FEATURE
+        found.features[feature.name] = feature
+    for entry in sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)):
+        where = f"{entry.dist.name} {entry.dist.version} ({entry.value})" if entry.dist is not None else entry.value
+        try:
+            if entry.name in off():  # the remedy for one that breaks the desk
+                continue
+            feature = entry.load()
+            why, remedy = _wrong(entry.name, feature, found)
+        except Exception as error:
+            why, remedy = f"{type(error).__name__}: {error}", f"upgrade or uninstall its package, or set {OFF}"
+        if why:
+            found.skipped.append(Skipped(entry.name, where, why, remedy))
+        else:
+            found.features[entry.name], found.places[entry.name] = feature, where
+    return found
+
+
+def _wrong(name: str, feature: Any, found: _Found) -> tuple[str, str]:
+    """Return what is wrong with a package's description and the remedy; two empty texts where nothing is."""
+    if not isinstance(feature, Feature) or feature.name != name:
+        return f"its entry point is no Feature of the name {name}", "correct its package"
+    if name in found.features:
+        return f"{found.places.get(name, 'the desk itself')} has this name", "uninstall one of the two packages"
+    if feature.needs:
+        from packaging.specifiers import SpecifierSet
+
+        if (here := version("chordesk")) not in SpecifierSet(feature.needs, prereleases=True):
+            return f"it needs chordesk {feature.needs}, and this is {here}", "install the version of it for this one"
+    return "", ""
+
+
+def off() -> tuple[str, ...]:
+    """Return the names that are switched off in this process."""
+    return tuple(part.strip() for part in os.environ.get(OFF, "").split(",") if part.strip())
+
+
+def in_force() -> list[Feature]:
+    return [feature for name, feature in _found().features.items() if name not in off()]
+
+
+def skipped() -> list[Skipped]:
+    """Return the packages' features that are left out, as far as their parts were loaded in this process."""
+    return list(_found().skipped)
+
+
+def skip(feature: Feature, why: str) -> None:
+    """Leave a package's feature out from now on. Raises ValueError for one of the desk itself."""
+    found = _found()
+    if feature.name not in found.places:
+        raise ValueError(f"the feature {feature.name}: {why}")
+    del found.features[feature.name]
+    remedy = f"correct, upgrade or uninstall its package, or set {OFF}={feature.name}"
+    found.skipped.append(Skipped(feature.name, found.places.pop(feature.name), why, remedy))
+
+
+def require_on(given: Container[str], written: str) -> None:
+    """Raise SettingError for a name in DESK_FEATURES_OFF that is no feature, and for a setting of one that is off.
+    given: the names of the settings that are not at their defaults. written: the names that the settings have."""
+    if written and not off():
+        reason = f"features_off is {written!r} in a file, where it has no effect"
+        raise SettingError(reason, remedy=f"set {OFF} in the environment of each of the desk's processes")
+    known = {*_found().features, *(each.name for each in skipped())}
+    for name in off():
+        if name not in known:
+            raise SettingError(f"{OFF} has {name!r}", remedy=f"choose among {', '.join(sorted(known))}")
+        for setting in _found().features[name].settings if name in _found().features else ():
+            if setting in given:
+                reason = f"{setting} (DESK_{setting.upper()}) is set, and its feature {name} is switched off"
+                raise SettingError(reason, remedy=f"unset it, or take {name} out of {OFF}")
+
+
+def load(place: str) -> Any:
+    """Return a part by its place, "module" or "module:name"."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name) if name else import_module(module)
+
+
+def parts(what: str) -> Iterator[tuple[Feature, list[Any]]]:
+    """Yield the loaded parts of each feature in force. A package of which one cannot be loaded is left out."""
+    for feature in in_force():
+        try:
+            loaded = [load(place) for place in getattr(feature, what)]
+        except Exception as error:
+            if feature.name not in _found().places:
+                raise
+            skip(feature, f"{type(error).__name__}: {error}")
+            continue
+        yield feature, loaded
+
+
+def added(own: Mapping[str, T], what: str) -> dict[str, T]:
+    """Return a table of the desk with what the descriptions of features add to it. A package that has a name again is
+    left out."""
+    table = dict(own)
+    for feature in in_force():
+        add(table, feature, getattr(feature, what), what)
+    return table
+
+
+def add(table: dict[str, T], feature: Feature, more: Mapping[str, T], what: str) -> None:
+    """Add a feature's parts to a table by name. A package that has a name again is left out."""
+    if again := sorted(table.keys() & more.keys()):
+        skip(feature, f"among the {what} there is {', '.join(again)} already")
+    else:
+        table.update(more)
+
+
+def places(what: str) -> set[str]:
+    """Return the places of parts of all features, of those that are switched off too."""
+    return {place for feature in _found().features.values() for place in getattr(feature, what)}
+
+
+def remedy_for(what: str, name: str) -> str:
+    """Return the remedy for a name that is in no table: the switch of its feature, or the package that is missing."""
+    for feature in _found().features.values():
+        if feature.name in off() and name in getattr(feature, what, ()):
+            return f"take {feature.name} out of {OFF}"
+    return "; ".join(("install the package that has it", *map(str, skipped())))

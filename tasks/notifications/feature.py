@@ -1,0 +1,16 @@
+"""Notifications of people over the library apprise."""
+
+from chordesk.models.features import Command, Feature
+
+FEATURE = Feature(
+    name="notifications",
+    commands={
+        "notify": Command(
+            "chordesk.tasks.cli.notify",
+            "Operate",
+            "Notifications of people: send them, test the channels, show what was sent.",
+        )
+    },
+    settings=("notify_channels", "notify_file"),
+    checks=("chordesk.tasks.doctor.machine:NOTIFICATIONS_CHECK",),
+)

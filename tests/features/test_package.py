@@ -1,0 +1,185 @@
+"""A package of others, installed with pip: its tool, role, workflow, command, market and broker on a desk of real
+processes; and packages that do not fit, which are left out with a line each."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlmodel import select
+
+from chordesk.models.database.store import Store
+from chordesk.models.tables.runs import Run, Step, ToolCall, Turn
+from tests.features.test_switched_off import desk, python
+from tests.patience import PATIENCE
+from tests.stack import Processes, processes
+
+PACKAGE = Path(__file__).parents[1] / "toy" / "package"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("toy")
+    source = shutil.copytree(PACKAGE, folder / "source")  # pip's build writes into it
+    options = ("--no-deps", "--no-build-isolation", "--no-index", "--target", folder / "site")
+    command = [sys.executable, "-m", "pip", "install", "-q", *options, source]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def toys(installed: Path) -> Iterator[Processes]:
+    with processes(forked=False, PYTHONPATH=str(installed)) as found:
+        found.rulebook()
+        found.workers("all")
+        yield found
+
+
+def printed(toys: Processes, *arguments: str, **environ: str) -> Any:
+    done = desk(toys, *arguments, **environ)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def steps_of(toys: Processes, run_id: str) -> list[Step]:
+    store = Store(toys.settings.database)
+    with store.read() as session:
+        found = list(session.exec(select(Step).where(Step.run_id == run_id)).all())
+    store.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def runs(toys: Processes) -> list[dict[str, Any]]:
+    """Three runs: one that does all, one of which a part fails, one of which every part fails."""
+    found: list[dict[str, Any]] = printed(toys, "toy", "1,2,3", "2,10", "10,11")
+    return found
+
+
+def test_its_workflow_runs_through_real_workers(toys: Processes, runs: list[dict[str, Any]]) -> None:
+    found = runs[0]
+    assert (found["kind"], found["state"], found["notes"]) == ("toy", "done", [])
+    assert found["line"].startswith("squares 3/3 | doubles 2/2 | ")
+    steps = steps_of(toys, found["run_id"])
+    assert Counter(step.kind for step in steps) == {
+        "toy_split": 1, "toy_square": 3, "toy_sum": 1, "toy_double": 2, "toy_total": 1, "finish": 1
+    }  # fmt: skip
+    assert {(step.state, step.attempt, step.sends) for step in steps} == {("done", 1, 1)}, "no sweep was needed"
+    (total,) = [step.result["value"] for step in steps if step.kind == "toy_total"]
+    assert total == 2 * 2 * (1 + 4 + 9)
+
+
+def test_its_notes_and_its_end_follow_from_what_it_declares(runs: list[dict[str, Any]]) -> None:
+    _, part, none = runs
+    assert (part["state"], part["notes"]) == ("partial", ["10 was not squared"])
+    assert (none["state"], none["notes"]) == ("failed", ["10 was not squared", "11 was not squared"])
+
+
+def test_a_run_waits_for_the_runs_that_it_opened_and_goes_on_when_one_fails(toys: Processes) -> None:
+    (found,) = printed(toys, "toy", "--family", "1,2,3", "2,3", "10,11")
+    assert found["notes"] == ["a run of [10, 11] is failed"]
+    steps = steps_of(toys, found["run_id"])
+    (total,) = [step.result["value"] for step in steps if step.kind == "toys_sum"]
+    assert total == 4 * (1 + 4 + 9) + 4 * (4 + 9)
+    assert {(step.attempt, step.sends) for step in steps} == {(1, 1)}, "no sweep was needed"
+
+
+def test_its_role_calls_its_tool_in_a_run_on_its_market_and_account(toys: Processes) -> None:
+    named = {"DESK_MARKET": "toy", "DESK_BROKER": "toy"}
+    found = printed(toys, "research", "IBM", "--json", **named)
+    assert (found["state"], found["market"]) == ("done", "toy")
+    store = Store(toys.settings.database)
+    with store.read() as session:
+        run = session.get_one(Run, found["run_id"])
+        calls = session.exec(select(ToolCall.tool, Turn.role).join(Turn).where(Turn.run_id == run.id)).all()
+    store.close()
+    assert (run.account, ("toy_range", "toy") in calls) == ("toy", True)
+    assert "Toys" in (shown := desk(toys, "--help").stdout)
+    assert "Square numbers, add them up, and double the sum." in " ".join(shown.split())
+
+
+FEATURE = "from chordesk.models.features import Command, Feature\nFEATURE = Feature({})\n"
+# What is wrong with a package: its module, and what the line about it says.
+WRONG = {
+    "raising": ("1 / 0\n", "ZeroDivisionError: division by zero"),
+    "board": (FEATURE.format("'board'"), "the desk itself has this name"),
+    "newer": (FEATURE.format("'newer', needs='>=99'"), "it needs chordesk >=99, and this is"),
+    "lost": (FEATURE.format("'lost', roles=('no_such_module:ROLES',)"), "No module named 'no_such_module'"),
+    "again": (FEATURE.format("'again', roles=('again_roles:ROLES',)"), "among the roles there is risk already"),
+    "screens": (FEATURE.format("'screens', commands={'screen': Command('a', 'Run', 'b')}"), "there is screen already"),
+    "stranger": ("FEATURE = 1\n", "its entry point is no Feature of the name stranger"),
+}
+LOOK = """
+import json
+from chordesk.agents.roles import ROLES
+from chordesk.models import features
+from chordesk.tasks.cli.root import COMMANDS
+print(json.dumps([[*ROLES], [*COMMANDS], [(each.name, str(each), each.remedy) for each in features.skipped()]]))
+"""
+
+
+def test_a_package_that_does_not_fit_is_left_out_and_the_rest_works(tmp_path: Path) -> None:
+    for name, (text, _) in WRONG.items():
+        (tmp_path / f"wrong_{name}.py").write_text(text, encoding="utf-8")
+        about = tmp_path / f"wrong_{name}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: wrong-{name}\nVersion: 1.0\n", encoding="utf-8")
+        entry = f"[chordesk.features]\n{name} = wrong_{name}:FEATURE\n"
+        (about / "entry_points.txt").write_text(entry, encoding="utf-8")
+    roles = "from chordesk.agents.role import validator\nROLES = (validator('risk'),)\n"
+    (tmp_path / "again_roles.py").write_text(roles, encoding="utf-8")
+    with processes(forked=False, PYTHONPATH=str(tmp_path)) as found:
+        looked = python(found, "-c", LOOK)
+        assert looked.returncode == 0, looked.stderr
+        roles_here, commands, skipped = json.loads(looked.stdout)
+        assert {"risk", "voice_weaver"} <= set(roles_here)
+        assert {"screen", "board"} <= set(commands)
+        assert {name for name, *_ in skipped} == WRONG.keys()
+        for name, line, remedy in skipped:
+            assert line.startswith(f"the feature {name} of wrong-{name} 1.0 (wrong_{name}:FEATURE) is left out: ")
+            assert WRONG[name][1] in line
+            assert remedy
+        wrong_market = desk(found, "screen", DESK_MARKET="raising")
+        assert wrong_market.returncode == 2
+        assert "the feature raising of wrong-raising 1.0" in wrong_market.stderr
+
+
+def test_what_waits_for_a_package_that_is_gone_is_named(installed: Path) -> None:
+    with processes(forked=False) as found:
+        opened = desk(found, "research", "IBM", "--no-wait", "--json", PYTHONPATH=str(installed))
+        assert opened.returncode == 0, opened.stderr
+        gone = python(found, "-c", OPEN_STEP, json.loads(opened.stdout)["run_id"])
+        assert gone.returncode == 0, gone.stderr
+        checks = {row["name"]: row for row in json.loads(desk(found, "doctor", "--json").stdout)["checks"]}
+        row = checks["features"]
+        assert row["status"] == "warn"
+        assert "waits for toy_split, which no feature here has" in row["detail"]
+        assert "a thread of the role toy is kept" in row["detail"]
+        assert "install its package, or desk stop" in row["remedy"]
+        unknown = desk(found, "screen", DESK_RESEARCH_ROLES="quick,toy")
+        assert (unknown.returncode, "install the package that has it" in unknown.stderr) == (2, True)
+
+
+OPEN_STEP = """
+import sys
+from sqlmodel import select
+from chordesk.models.database.store import Store
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.tables.runs import Step
+from chordesk.models.tables.runtime import KeptThread
+store = Store(load_settings().database)
+with store.session() as session:
+    step = session.exec(select(Step).where(Step.run_id == sys.argv[1], Step.kind != "finish")).first()
+    step.kind = "toy_split"
+    session.add(step)
+    kept = {name: 'x' for name in ('thread_id', 'subject', 'mode', 'model', 'reason', 'worker')}
+    session.add(KeptThread(role='toy', **kept))
+"""

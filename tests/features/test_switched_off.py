@@ -1,0 +1,86 @@
+"""The desk without each of its features: the rest works, and what names the missing one gets a line with the remedy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.patience import PATIENCE
+from tests.stack import REPOSITORY, Processes, processes
+
+# Each with what it has of its own: a command, a path of the API, and a setting that names it.
+OFF: dict[str, tuple[str | None, str | None, dict[str, str]]] = {
+    "board": ("episode", "/scores", {"DESK_ROUNDS": "1"}),
+    "graphs": ("tradingagents", None, {"DESK_RESEARCH_ROLES": "quick,tradingagents"}),
+    "litellm": (None, None, {"DESK_ROLE_MODELS": "trader=litellm:openai/gpt-5.5"}),
+    "notifications": ("notify", None, {"DESK_NOTIFY_CHANNELS": "me=json://localhost"}),
+    "samples": ("demo", None, {}),
+}
+LOOK = """
+import json, os, sys
+from typer.testing import CliRunner
+from chordesk.models.database.store import every_table
+from chordesk.tasks.cli.root import build, outline
+from chordesk.tasks.web.app import ROUTERS
+from chordesk.tasks.worker import logs
+logs.quiet()
+run = lambda *words: (done := CliRunner().invoke(build(words[0]), words), (done.exit_code, done.stdout))[1]
+help = CliRunner().invoke(outline(), ["--help"]).stdout
+naming, found = json.loads(sys.argv[1]), {
+    "help": [line.split()[1] for line in help.splitlines() if line.startswith("│ ")],
+    "paths": [route.path for router in ROUTERS for route in router.routes],
+    "doctor": run("doctor", "--json"),
+    "database": run("db", "current")[0],
+    "tables": len(every_table()),
+}
+os.environ.update(naming)
+if naming:
+    found["named"] = str(CliRunner().invoke(build("screen"), ["screen", "--no-wait"]).exception)
+print(json.dumps(found))
+"""
+
+
+def desk(found: Processes, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return python(found, "-m", "chordesk.tasks.cli.main", *arguments, **environ)
+
+
+def python(found: Processes, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=REPOSITORY, env={**found.environ, **environ}, capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OFF)
+def test_the_desk_works_without_a_feature(name: str) -> None:
+    command, path, naming = OFF[name]
+    with processes(forked=False) as found:
+        found.rulebook()
+        found.workers("all", environ={"DESK_FEATURES_OFF": name})  # in its environment, not in this process
+        found.environ["DESK_FEATURES_OFF"] = name
+        screen = desk(found, "screen", "--universe", "IBM,MMM", "--lens", "technical", "--json")
+        assert screen.returncode == 0, screen.stderr
+        assert json.loads(screen.stdout)["state"] == "done"
+        looked = python(found, "-c", LOOK, json.dumps(naming))
+        assert looked.returncode == 0, looked.stderr
+        seen = json.loads(looked.stdout.splitlines()[-1])
+    checks = {row["name"]: row for row in json.loads(seen["doctor"][1])["checks"]}
+    assert (seen["doctor"][0], checks["features"]["status"]) == (0, "ok")
+    assert f"{name} (off)" in checks["features"]["detail"]
+    assert "screen" in seen["help"]
+    assert command not in seen["help"]
+    assert "/runs" in seen["paths"]
+    assert path not in seen["paths"]
+    assert seen["database"] == 0
+    if naming:
+        assert f"take {name} out of DESK_FEATURES_OFF" in seen["named"]
+
+
+def test_a_name_that_is_no_feature_is_refused() -> None:
+    with processes(forked=False) as found:
+        refused = desk(found, "screen", DESK_FEATURES_OFF="bored")
+        assert (refused.returncode, "DESK_FEATURES_OFF has 'bored'" in refused.stderr) == (2, True)
+        assert "choose among board, graphs" in refused.stderr

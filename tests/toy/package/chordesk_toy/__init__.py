@@ -1,0 +1,16 @@
+"""A package that adds to the desk one of each: a tool, a role, a workflow with its command, a market and a broker."""
+
+from chordesk.models.features import Broker, Command, Feature, Market
+
+FEATURE = Feature(
+    name="toy",
+    needs=">=0.2,<1",
+    roles=("chordesk_toy.roles:ROLES",),
+    tools={"chordesk_toy.tools:TOY_RANGE": ("toy", "risk")},
+    prompts=("chordesk_toy",),
+    policies=("chordesk_toy.policies",),
+    workflows=("chordesk_toy.workflow:WORKFLOWS",),
+    commands={"toy": Command("chordesk_toy.commands", "Toys", "Square numbers, add them up, and double the sum.")},
+    markets={"toy": Market("chordesk_toy.market", replays=True)},
+    brokers={"toy": Broker("chordesk_toy.broker", play_money=True)},
+)

@@ -1,0 +1,15 @@
+"""The replay's prices by another name."""
+
+import datetime as dt
+
+from chordesk.models.settings import Settings
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.replay.market import ReplayMarket, replay_data
+
+
+class ToyMarket(ReplayMarket):
+    name = "toy"
+
+
+def build(settings: Settings, day: dt.date | None) -> ToyMarket:
+    return ToyMarket(replay_data(settings.home), ReplayClock(day or settings.replay_date))

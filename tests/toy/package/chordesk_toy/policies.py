@@ -1,0 +1,17 @@
+"""The policy of the toy role."""
+
+from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, policy
+
+
+@policy("toy")
+def toy(case: Case) -> Call | Payload:
+    symbol = str(case.subject.get("symbol", ""))
+    if call := case.next_call([Call("toy_range", {"symbols": [symbol]})]):
+        return call
+    row = next((row for row in case.rows("toy_range", "ranges") if row.get("symbol") == symbol), {})
+    return {
+        "verdict": "CONFIRMED",
+        "confidence": "high" if row else "low",
+        "summary": f"{PREFIX} {symbol} was between {row.get('low')} and {row.get('high')}.",
+        "keyRisks": [],
+    }
