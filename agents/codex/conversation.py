@@ -81,7 +81,6 @@ class CodexConversation:
         self._options = {
             "effort": spec.effort,
             "summary": spec.summary or config.summary,
-            "personality": config.personality,
         }
         self._one_turn = asyncio.Lock()
         self._loop = asyncio.get_running_loop()

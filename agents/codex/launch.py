@@ -53,7 +53,7 @@ class RuntimeConfig:
     thread_answers: a thread that is gone on with has the last so many answers of its earlier turns; None for all that
     there is. mode_limits: limits on the kept threads of single modes, over those for all. deltas: have the app-server
     send parts of an answer as they come. roles_models: models that single roles have beside `model`. summary,
-    verbosity, personality: as the protocol names them; None is the model's own default.
+    verbosity: as the protocol names them; None is the model's own default.
     """
 
     home: Path
@@ -86,7 +86,6 @@ class RuntimeConfig:
     roles_models: tuple[str, ...] = ()
     summary: str | None = None
     verbosity: str | None = None
-    personality: str | None = None
     facts: Callable[[str], Awaitable[ServerFacts]] | None = None
 
     @property

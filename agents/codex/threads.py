@@ -149,7 +149,7 @@ async def start_turn(
     options: Mapping[str, str | None],
 ) -> str:
     """Start a turn and return its id. text: empty to go on from what the thread has. metadata goes with every model
-    call of it. options: effort, summary and personality; None leaves the model's own. Raises CodexError."""
+    call of it. options: effort and summary; None leaves the model's own. Raises CodexError."""
     params = {
         **{name: value for name, value in options.items() if value is not None},
         "threadId": thread_id,

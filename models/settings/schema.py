@@ -24,6 +24,7 @@ from chordesk.models import features
 from chordesk.models.features import Broker, Market
 from chordesk.models.settings.types import (
     Absolute,
+    Addresses,
     Channels,
     ClockTime,
     Count,
@@ -147,9 +148,6 @@ class Surroundings(BaseModel):
     )
     verbosity: Literal["low", "medium", "high"] | None = of_desk(
         None, description="length of the model's answers; the model's default if not set"
-    )
-    personality: Literal["none", "friendly", "pragmatic"] | None = of_desk(
-        None, description="passed on to Codex, whose current binary takes it and changes nothing"
     )
     provider_url: WebUrl | None = of_run(
         None, description="base URL of a Responses endpoint (provider=endpoint) or of a model server (provider=local)"
@@ -322,11 +320,11 @@ class Settings(Surroundings):
     )
     venues: VenueNames = of_run((), description="event markets to read, by comma: manifold, polymarket, kalshi")
     funding: bool = of_run(False, description="read funding rates of Hyperliquid")
-    manifold_url: WebUrl = of_desk("https://api.manifold.markets", description="base URL of Manifold")
-    polymarket_url: WebUrl = of_desk("https://gamma-api.polymarket.com", description="base URL of Polymarket's markets")
-    polymarket_book_url: WebUrl = of_desk("https://clob.polymarket.com", description="base URL of its order books")
-    kalshi_url: WebUrl = of_desk("https://api.elections.kalshi.com", description="base URL of Kalshi")
-    hyperliquid_url: WebUrl = of_desk("https://api.hyperliquid.xyz", description="base URL of Hyperliquid")
+    test_addresses: Addresses = of_desk(
+        "",
+        description="for tests, addresses in place of venues' own: NAME=URL, separated by ;, of manifold, polymarket, "
+        "polymarket_book, kalshi and hyperliquid",
+    )
     event_bankroll: float = of_run(1_000.0, gt=0, description="play money for event markets, at the start")
     kelly_fraction: float = of_run(0.25, gt=0, le=1, description="share of Kelly's stake that is used")
 
@@ -334,9 +332,6 @@ class Settings(Surroundings):
     codex_binary: Absolute | None = of_process(None, description="the codex binary; the pinned wheel's by default")
     codex_ca_file: Absolute | None = of_process(None, description="PEM of trust roots for a hosted provider")
     codex_turns: int = of_desk(96, ge=1, le=512, description="turns at once of kept threads, and of ephemeral ones")
-    codex_kept_processes: int = of_desk(2, ge=1, le=8, description="app-servers that share a worker's kept threads")
-    codex_rpcs: int = of_desk(64, ge=1, le=64, description="requests in flight to one app-server process")
-    codex_recycle_turns: Count = of_desk(2000, description="turns after which an app-server process is replaced")
     codex_recycle_rss_mb: Count = of_desk(600, description="resident memory after which it is replaced, MiB")
     model_turns: Count | None = of_desk(None, description="running turns of the model, over all workers; no limit")
     budget_run_tokens: int = of_run(
@@ -503,6 +498,10 @@ class Settings(Surroundings):
         if self.database_url is not None:
             return self.database_url.get_secret_value()
         return f"sqlite:///{self.home / 'desk.db'}"
+
+    def address_of(self, name: str, own: str) -> str:
+        """Return the address that a test set in place of a venue's own."""
+        return dict(part.split("=", 1) for part in self.test_addresses.split(";") if part).get(name, own)
 
     @property
     def real_money(self) -> bool:

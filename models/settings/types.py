@@ -113,6 +113,18 @@ def _cutoffs(value: str) -> str:
     return value
 
 
+_ADDRESSED = ("manifold", "polymarket", "polymarket_book", "kalshi", "hyperliquid")
+
+
+def _addresses(value: str) -> str:
+    parts = [part.strip() for part in value.split(";") if part.strip()]
+    for part in parts:
+        name, _, url = part.partition("=")
+        if name not in _ADDRESSED or "@" in urls.require_http(url):
+            raise ValueError(f"must be NAME=URL, separated by ;, without a login; names are {', '.join(_ADDRESSED)}")
+    return ";".join(parts)
+
+
 def _names(value: Any) -> Any:
     """Return the parts of a comma-separated text, each once; none of an empty one."""
     if isinstance(value, str):
@@ -151,6 +163,7 @@ QuietTimes = Annotated[str, AfterValidator(notifications.readable_quiet)]
 Zone = Annotated[str, AfterValidator(notifications.readable_zone)]
 HostNames = Annotated[str, AfterValidator(_host_names)]
 PageHosts = Annotated[str, AfterValidator(readable_hosts)]
+Addresses = Annotated[str, AfterValidator(_addresses)]
 ClockTime = Annotated[str, AfterValidator(_clock_time)]
 Policy = Annotated[str, AfterValidator(_approval_policy)]
 ProtectionRule = Annotated[str, AfterValidator(require_protection)]

@@ -119,7 +119,7 @@ class FarVenues(ThreadingHTTPServer):
         """Settings of a desk that asks every venue here."""
         names = ("manifold", "polymarket", "polymarket_book", "kalshi", "hyperliquid")
         return Settings(
-            home=home, venues=("manifold", "polymarket", "kalshi"), **{f"{name}_url": self.url for name in names}
+            home=home, venues=("manifold", "polymarket", "kalshi"), test_addresses=";".join(f"{name}={self.url}" for name in names)
         )  # fmt: skip
 
     @property

@@ -29,14 +29,17 @@ def build_venue(name: str, settings: Settings) -> EventVenue:
     if name == "manifold":
         from chordesk.tools.venues.manifold import Manifold
 
-        return Manifold(settings.manifold_url)
+        return Manifold(settings.address_of("manifold", "https://api.manifold.markets"))
     if name == "polymarket":
         from chordesk.tools.venues.polymarket import Polymarket
 
-        return Polymarket(settings.polymarket_url, settings.polymarket_book_url)
+        return Polymarket(
+            settings.address_of("polymarket", "https://gamma-api.polymarket.com"),
+            settings.address_of("polymarket_book", "https://clob.polymarket.com"),
+        )
     from chordesk.tools.venues.kalshi import Kalshi
 
-    return Kalshi(settings.kalshi_url)
+    return Kalshi(settings.address_of("kalshi", "https://api.elections.kalshi.com"))
 
 
 def build_venues(settings: Settings) -> dict[str, EventVenue]:
@@ -48,4 +51,4 @@ def build_funding(settings: Settings) -> Hyperliquid:
     require_installed()
     from chordesk.tools.venues.hyperliquid import Hyperliquid
 
-    return Hyperliquid(settings.hyperliquid_url)
+    return Hyperliquid(settings.address_of("hyperliquid", "https://api.hyperliquid.xyz"))

@@ -34,7 +34,7 @@ class Charts(Kit):
 
 async def test_roles_of_one_runtime_have_models_and_efforts_of_their_own(model: FakeResponses, codex: Codex) -> None:
     changes = {"roles_models": ("gpt-5.6-sol", "local/llm:8b"), "summary": "concise", "verbosity": "high"}
-    async with codex(personality="friendly", **changes) as runtime:
+    async with codex(**changes) as runtime:
         await one_turn(runtime, replace(spec(), effort="high"))
         await one_turn(runtime, replace(spec(model="gpt-5.6-sol"), effort="max"))
         await one_turn(runtime, spec(model="local/llm:8b"))

@@ -181,7 +181,7 @@ def closed(tmp_path: Path) -> Closed:
 
 def walker(closed: Closed, home: Path, **environ: str) -> Walker:
     # A venue of event markets is no broker: where none listens it fails, on loopback.
-    venue = {"DESK_MANIFOLD_URL": "http://127.0.0.1:9"}
+    venue = {"DESK_TEST_ADDRESSES": "manifold=http://127.0.0.1:9"}
     notified = {"DESK_NOTIFY_CHANNELS": "nowhere=json://127.0.0.1:9"}
     own = {"DESK_MANDATE_KEY_FILE": str(home / "mandate.key"), **venue, **notified, **environ}
     return Walker(closed, home, environment(home, **own))

@@ -78,8 +78,8 @@ def test_a_decision_needs_a_name_and_two_questions(home: Path) -> None:
 
 
 def test_prices_show_an_arbitrage_of_a_confirmed_pair_alone(home: Path, far: FarVenues) -> None:
-    venues = {"DESK_VENUES": "kalshi,polymarket", "DESK_KALSHI_URL": far.url, "DESK_POLYMARKET_URL": far.url}
-    venues["DESK_POLYMARKET_BOOK_URL"] = far.url
+    addresses = ";".join(f"{name}={far.url}" for name in ("kalshi", "polymarket", "polymarket_book"))
+    venues = {"DESK_VENUES": "kalshi,polymarket", "DESK_TEST_ADDRESSES": addresses}
     desk(home, "questions", "pairs", "--suggest")
     shown = desk(home, "questions", "pairs", "--prices", **venues)
     assert "divergence, gap -0.120: no person confirmed the pair" in shown.stdout, shown.stderr

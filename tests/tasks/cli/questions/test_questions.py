@@ -103,7 +103,7 @@ def test_questions_of_a_venue_are_imported_and_resolved(home: Path, far: FarVenu
 
 
 def test_a_venue_that_answers_otherwise_ends_with_a_remedy(home: Path, far: FarVenues) -> None:
-    address = {"DESK_MANIFOLD_URL": far.url}
+    address = {"DESK_TEST_ADDRESSES": f"manifold={far.url}"}
     far.faults["/v0/market/html"] = Fault("html")
     for market, named, remedy in (
         ("html", "Manifold's answer could not be read", "try again later"),

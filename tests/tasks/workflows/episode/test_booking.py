@@ -40,7 +40,11 @@ def far() -> Iterator[FarVenues]:
 
 def desk_of(home: Path, far: FarVenues, **more: Any) -> Desk:
     make_database(f"sqlite:///{home / 'desk.db'}")
-    fields: dict[str, Any] = {"home": home, "venues": ("kalshi",), "kalshi_url": far.url, "manifold_url": far.url}
+    fields: dict[str, Any] = {
+        "home": home,
+        "venues": ("kalshi",),
+        "test_addresses": f"kalshi={far.url};manifold={far.url}",
+    }
     return Desk(Settings(**(fields | more)), "booking-test")
 
 
