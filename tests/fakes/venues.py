@@ -118,9 +118,8 @@ class FarVenues(ThreadingHTTPServer):
     def settings(self, home: Path) -> Settings:
         """Settings of a desk that asks every venue here."""
         names = ("manifold", "polymarket", "polymarket_book", "kalshi", "hyperliquid")
-        return Settings(
-            home=home, venues=("manifold", "polymarket", "kalshi"), test_addresses=";".join(f"{name}={self.url}" for name in names)
-        )  # fmt: skip
+        addresses = ";".join(f"{name}={self.url}" for name in names)
+        return Settings(home=home, venues=("manifold", "polymarket", "kalshi"), test_addresses=addresses)
 
     @property
     def url(self) -> str:
