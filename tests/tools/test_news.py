@@ -1,6 +1,10 @@
+"""news_list and news_index: headlines up to now, their counts by day and source, and what is not covered."""
+
 from __future__ import annotations
 
 import datetime as dt
+
+import pytest
 
 from chordesk.models.errors import MarketUnavailable
 from chordesk.models.market import Headline
@@ -38,8 +42,9 @@ def test_only_news_of_the_future_is_no_news(call: Call) -> None:
     assert answer.payload["missing"] == [{"symbol": "A", "what": "headlines", "reason": "the source has none"}]
 
 
-def test_a_source_without_headlines_is_named_once(market: ReplayMarket, call: Call) -> None:
-    answer = call(market, "news_list", symbols=["AAPL", "MMM"])
+@pytest.mark.parametrize("tool", ["news_list", "news_index"])
+def test_a_source_without_headlines_is_named_once(market: ReplayMarket, call: Call, tool: str) -> None:
+    answer = call(market, tool, symbols=["AAPL", "MMM"])
     assert answer.success
     assert not answer.has_data
     assert answer.payload["missing"] == [
@@ -57,3 +62,52 @@ def test_one_symbol_s_trouble_is_its_own(call: Call) -> None:
 def test_a_headline_of_any_length_is_cut(call: Call) -> None:
     answer = call(FarMarket(news={"A": [headline(-1, "x" * 5000)]}), "news_list", symbols=["A"])
     assert len(answer.payload["headlines"][0]["headline"]) == 300
+
+
+def at_hour(hours: float, source: str = "wire") -> Headline:
+    at = NOW + dt.timedelta(hours=hours)
+    return Headline(symbol="A", headline="soars", source=source, published_at=at)
+
+
+def test_counts_by_day_and_source(call: Call) -> None:
+    rows = [at_hour(1), at_hour(0), at_hour(-1, "blog\x00"), at_hour(-24), at_hour(-25), at_hour(-24 * 9)]
+    answer = call(FarMarket(news={"A": rows}), "news_index", symbols=["A"], days=7)
+    assert answer.payload["index"] == [
+        {
+            "symbol": "A",
+            "headlines": 4,
+            "since": "2024-03-09",
+            "newest": NOW.isoformat(),
+            "byDay": {"2024-03-15": 2, "2024-03-14": 2},
+            "bySource": {"wire": 3, "blog": 1},
+        }
+    ]
+    assert answer.payload["missing"] == []
+    assert "soars" not in answer.text()
+
+
+def test_days_before_the_source_s_own_list_are_not_counted_as_quiet(call: Call) -> None:
+    market = FarMarket(news={"A": [at_hour(-1), at_hour(-26)], "B": [at_hour(-1), at_hour(-999)]})
+    answer = call(market, "news_index", symbols=["A", "B"], days=7)
+    assert [row["since"] for row in answer.payload["index"]] == ["2024-03-14", "2024-03-09"]
+    assert answer.payload["missing"] == [
+        {"what": "older headlines", "reason": "the source's own list begins within the window, at `since`, of A"}
+    ]
+
+
+def test_a_window_without_news_is_an_answer(call: Call) -> None:
+    answer = call(FarMarket(news={"A": [at_hour(-999)]}), "news_index", symbols=["A", "B"], days=7)
+    assert answer.has_data
+    assert answer.payload["index"][0]["headlines"] == 0
+    assert answer.payload["missing"] == [{"symbol": "B", "what": "headlines", "reason": "the source has none"}]
+
+
+def test_the_largest_question_has_an_answer(call: Call) -> None:
+    rows = [at_hour(-hour, f"source {hour % 40} with a name of some length") for hour in range(1440)]
+    names = [f"SYM{number}" for number in range(150)]
+    answer = call(FarMarket(news=dict.fromkeys(names, rows)), "news_index", symbols=names, days=60)
+    assert answer.success, answer.payload
+    for row in answer.payload["index"]:
+        assert sum(row["byDay"].values()) == sum(row["bySource"].values()) == row["headlines"] > 1000
+        assert row["byDay"].keys() > {"before"}
+        assert row["bySource"].keys() > {"other"}
