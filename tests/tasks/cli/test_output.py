@@ -14,7 +14,7 @@ from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk, environment
 
 # More than a buffer holds and less, by rich, by orjson and by typer itself.
-COMMANDS = (("config",), ("config", "--json"), ("runs", "list"), ("runs", "list", "--json"), ("--help",))
+COMMANDS = (("config", "--json"), ("runs", "list"), ("--help",))
 
 
 @pytest.fixture(scope="module")

@@ -198,12 +198,7 @@ def _endless(_body: Body) -> Says:
     ("habit", "limits", "kind", "remedy"),
     [
         (lambda _body: Says("late", pace=Pace(first=60)), {"first_token_seconds": 1}, "no_first_token", "first_token"),
-        (lambda _body: Says("{", end="open"), {"silence_seconds": 1}, "silent", "silence"),
         (_endless, {"output_tokens": 50}, "length", "output"),
-        (
-            lambda _body: Says("slowly " * 400, pace=Pace(rate=5)),
-            {"turn_seconds": 5, "silence_seconds": 4, "first_token_seconds": 4}, "timeout", "turn",
-        ),
     ],
 )  # fmt: skip
 def test_a_turn_that_a_limit_ended_names_what_to_set(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 from collections.abc import Iterator
 
 import pytest
@@ -58,21 +57,6 @@ def test_a_second_beat_is_not_ready_and_names_the_lock_that_it_waits_for(
     wait_for(lambda: listens(port) and health(port)[1]["why"] == waits, "the scheduler is made")
     assert health(port, "/health/live")[0] == 200
     made.end("beat-2", signal.SIGKILL)
-
-
-@pytest.mark.parametrize("command", [("worker", "ops", "--name", "other"), ("beat",), ("api",), ("notify", "run")])
-def test_a_port_that_is_taken_ends_the_process_with_the_reason(
-    desk: tuple[Processes, dict[str, int]], command: tuple[str, ...]
-) -> None:
-    made, _ = desk
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        name = f"refused-{command[0]}"
-        made.desk(name, *command, environ={"DESK_METRICS_PORT": str(port)})
-        wait_for(lambda: made.running[name].poll() is not None, "it ends")
-    assert made.running.pop(name).poll() == 2
-    assert f"DESK_METRICS_PORT={port}: cannot listen there: Address already in use" in made.log(name)
-    assert "remedy: end what listens there" in made.log(name)
 
 
 def test_without_redis_they_live_but_are_not_ready(desk: tuple[Processes, dict[str, int]]) -> None:

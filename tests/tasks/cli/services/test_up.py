@@ -230,12 +230,6 @@ def test_a_terminal_with_another_limit_or_switch_is_refused_with_both_values(
         assert all(value in done.stderr for value in both), done.stderr
 
 
-def test_the_service_writes_nothing_of_its_libraries(running: Up) -> None:
-    log = (running.home / "logs" / "api.log").read_text(encoding="utf-8")
-    assert "listening on" in log
-    assert "Context impl" not in log
-
-
 @pytest.mark.parametrize("command", [("screen",), ("doctor",), ("runs", "list"), ("worker", "ops", "--name", "other")])
 def test_a_terminal_with_settings_of_its_own_is_refused(running: Up, command: tuple[str, ...]) -> None:
     done = desk(running.home, *command, DESK_REPLAY_DATE="2010-08-12")
