@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
 from chordesk.models.database.store import Store
+from chordesk.models.errors import LeaseLost
 from chordesk.models.states import StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Step
@@ -33,6 +34,20 @@ def test_of_many_that_claim_at_once_one_gets_it(store: Store) -> None:
     for thread in threads:
         thread.join()
     assert sum(found is not None for found in got) == 1
+
+
+def test_an_expired_lease_is_taken_over_and_the_old_owner_can_no_longer_end_it(store: Store) -> None:
+    step = report("AAPL")
+    opened(store, step)
+    old = claimed(store, step.id, "old")
+    change(store, Step, step.id, lease_until=ago(1))
+    new = claimed(store, step.id, "new")
+    assert new.attempt == 2
+    with pytest.raises(LeaseLost), store.session() as session:
+        graph.finish(session, old, StepState.DONE)
+    with store.session() as session:
+        graph.finish(session, new, StepState.DONE, result={"by": "new"})
+    assert get(store, step.id).result == {"by": "new"}
 
 
 def test_renewing_keeps_a_lease_and_returns_the_lost_ones(store: Store) -> None:
