@@ -608,6 +608,17 @@ def test_an_unknown_figure_opens_nothing(desk: Desk, bounds: Row) -> None:
     assert [row["action"] for row in traded(desk, [verdict("AA", "BUY")], limits=bounds)] == ["watch"]
 
 
+@pytest.mark.parametrize(
+    ("stock_only", "mode", "opens"),
+    [(True, "both", True), (False, "stocks-only", True), (False, "both", True), (False, "options-only", False)],
+)
+def test_only_instruments_that_may_be_traded_are_opened(stock_only: bool, mode: str, opens: bool) -> None:
+    rules = {"stockOnly": stock_only, "optionsMode": mode}
+    for instrument in ("equity", "option"):
+        (row,) = traded(priced("AA"), [verdict("AA", "BUY", instrument=instrument)], constraints=rules)
+        assert row["action"] == ("open" if opens and instrument == "equity" else "watch")
+
+
 def test_the_tool_knows_better_than_the_subject() -> None:
     """The portfolio may have changed since the subject was written; without the tool the subject is all there is."""
     desk, stale = priced(cash=0.0, equity=500.0), portfolio(1e5, 1e5)
