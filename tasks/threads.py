@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import uuid
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from sqlmodel import Session, col, or_, select
@@ -205,8 +205,7 @@ T = TypeVar("T")
 FORK = "#fork-"
 
 
-@dataclass(frozen=True, slots=True)
-class Forked:
+class Forked(Frozen):
     """A fork: its thread, the subject that it is kept under, and the number of turns it has of its parent."""
 
     thread_id: str
@@ -282,7 +281,14 @@ def fork(desk: Desk, thread_id: str, before_turn: int, model: str | None = None)
         desk, EventType.THREAD_FORKED, made.thread_id, kept.role, subject=subject, reason=made.reason, kept=True,
         parent_id=thread_id, before_turn=at,
     )  # fmt: skip
-    return Forked(made.thread_id, thread_id, kept.role, subject, made.model, made.turns)
+    return Forked(
+        thread_id=made.thread_id,
+        parent_id=thread_id,
+        role=kept.role,
+        subject=subject,
+        model=made.model,
+        turns=made.turns,
+    )
 
 
 def ask(desk: Desk, thread_id: str, text: str) -> TurnResult:

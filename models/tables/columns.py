@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import os
 import time
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, GetCoreSchemaHandler
 from pydantic.alias_generators import to_snake
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_before_validator_function
 from sqlalchemy import DateTime
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
@@ -65,6 +67,20 @@ class DeskTable(SQLModel):
     @declared_attr.directive
     def __tablename__(cls) -> str:
         return to_snake(cls.__name__)
+
+
+class _Parsed:
+    """Rows of tables are made without validation; within another shape the JSON of one is parsed like any other."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def parsed(value: Any) -> Any:
+            return source.model_validate(value) if isinstance(value, dict) else value
+
+        return no_info_before_validator_function(parsed, handler(source))
+
+
+_Table = TypeVar("_Table", bound=SQLModel)
+Row = Annotated[_Table, _Parsed()]  # a row within a shape that is read back from JSON
 
 
 class Identified(DeskTable):

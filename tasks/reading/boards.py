@@ -12,6 +12,7 @@ from chordesk.models.board import BoardQuestion
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, RunKind, StepKind
 from chordesk.models.tables.board import Episode, EventPosition, Forecast, Question, Signal, SignalCitation
+from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import Run, Step, Turn, research_run
 from chordesk.models.tables.runtime import RuntimeConversation
 
@@ -92,12 +93,12 @@ class BoardView(Frozen):
     market: str
     market_now: dt.datetime
     questions: list[ShownQuestion]
-    signals: list[Signal]
-    forecasts: list[Forecast]  # by round, label of the question and voice; with the citations as the voice wrote them
-    citations: list[SignalCitation]  # with code's decision on each; none before the tally
-    positions: list[EventPosition]
+    signals: list[Row[Signal]]
+    forecasts: list[Row[Forecast]]  # by round, label of the question and voice; citations as the voice wrote them
+    citations: list[Row[SignalCitation]]  # with code's decision on each; none before the tally
+    positions: list[Row[EventPosition]]
     voices: list[VoiceRow]
-    tally: Episode | None  # null before the run's end
+    tally: Row[Episode] | None  # null before the run's end
 
 
 def board_view(session: Session, run: Run) -> BoardView:

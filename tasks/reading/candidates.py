@@ -12,6 +12,7 @@ from chordesk.agents.roles import validators
 from chordesk.agents.verdict import deciding_rule
 from chordesk.models.answers import Frozen, ReportStatus
 from chordesk.models.states import StepKind
+from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import (
     Analysis,
@@ -50,31 +51,8 @@ class ReportCell(Frozen):
     earlier: bool = False
 
 
-class VerdictCell(Frozen):
-    """rule: which rule gave the rating; missing: roles without a completed report, with the reason."""
-
-    id: str
-    rating: str
-    confidence: str
-    rule: str
-    summary: str
-    key_risks: list[str]
-    missing: list[str]
-
-
-class OrderCell(Frozen):
-    id: str
-    action: str
-    state: str
-    side: str | None
-    quantity: float | None
-    contract: str | None
-    denial_code: str | None
-    denial_reason: str | None
-
-
 class TableRow(Frozen):
-    """A candidate. lenses: of its hits; cells: by role, those that there are."""
+    """A candidate. lenses: of its hits; cells: by role; rule: which gave the verdict its rating."""
 
     candidate_id: str
     symbol: str
@@ -85,8 +63,9 @@ class TableRow(Frozen):
     confidence: str | None
     lenses: list[str]
     cells: dict[str, ReportCell]
-    verdict: VerdictCell | None
-    orders: list[OrderCell]
+    verdict: Row[Verdict] | None
+    rule: str | None
+    orders: list[Row[Order]]
 
 
 class CandidateTable(Frozen):
@@ -109,7 +88,8 @@ def candidate_table(session: Session, run: Run) -> CandidateTable:
             candidate_id=row.id,
             lenses=lenses[row.symbol],
             cells=cells[row.symbol],
-            verdict=verdicts.get(row.symbol),
+            verdict=verdicts[row.symbol][0] if row.symbol in verdicts else None,
+            rule=verdicts[row.symbol][1] if row.symbol in verdicts else None,
             orders=orders[row.symbol],
         )
         for row in candidates
@@ -172,13 +152,12 @@ def _lenses(session: Session, run_id: str) -> dict[str, list[str]]:
     return found
 
 
-def _verdicts(session: Session, run_id: str, cells: Mapping[str, Mapping[str, ReportCell]]) -> dict[str, VerdictCell]:
+def _verdicts(
+    session: Session, run_id: str, cells: Mapping[str, Mapping[str, ReportCell]]
+) -> dict[str, tuple[Verdict, str]]:
     reasons = dict(session.exec(select(Analysis.verdict_id, Analysis.reasons).where(Analysis.run_id == run_id)).all())
     rows = session.exec(select(Verdict).where(Verdict.run_id == run_id)).all()
-    return {
-        row.symbol: VerdictCell.of(row, rule=rule_of(row, _stances(cells.get(row.symbol, {})), reasons.get(row.id)))
-        for row in rows
-    }
+    return {row.symbol: (row, rule_of(row, _stances(cells.get(row.symbol, {})), reasons.get(row.id))) for row in rows}
 
 
 def rule_of(verdict: Verdict, stances: Mapping[str, str], reasons: Sequence[str] | None) -> str:
@@ -194,11 +173,11 @@ def _stances(cells: Mapping[str, ReportCell]) -> dict[str, str]:
     return {one.role: one.verdict for one in counted if one.verdict is not None}
 
 
-def _orders(session: Session, run_id: str) -> dict[str, list[OrderCell]]:
+def _orders(session: Session, run_id: str) -> dict[str, list[Order]]:
     rows = session.exec(select(Order).where(Order.run_id == run_id).order_by(col(Order.ordinal))).all()
-    found: dict[str, list[OrderCell]] = defaultdict(list)
+    found: dict[str, list[Order]] = defaultdict(list)
     for row in rows:
-        found[row.symbol].append(OrderCell.of(row))
+        found[row.symbol].append(row)
     return found
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
+from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Approval, Fill, Order, Preview
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.reading.chain import Chain, chain, protecting
@@ -18,11 +19,11 @@ from chordesk.tools.orders.audit import AuditEntry
 class OrderParts(Frozen):
     """An order with what came of it. protected_by: the orders that protect its position."""
 
-    order: Order
-    preview: Preview | None
-    approval: Approval | None
-    protected_by: list[Order]
-    fills: list[Fill]
+    order: Row[Order]
+    preview: Row[Preview] | None
+    approval: Row[Approval] | None
+    protected_by: list[Row[Order]]
+    fills: list[Row[Fill]]
 
 
 class OrderDetail(OrderParts):

@@ -14,6 +14,7 @@ from chordesk.models.analysis import AnalysisCheck
 from chordesk.models.answers import Frozen, ReportStatus
 from chordesk.models.database.artifacts import path_in_home
 from chordesk.models.errors import NotFound
+from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import (
     Analysis,
@@ -52,37 +53,6 @@ class ReportRow(Frozen):
     supported: int | None
 
 
-class ReportTurn(Frozen):
-    """The turn that gave a report, and the run's market time. id: of the row; codex_turn_id: the runtime's own."""
-
-    id: str
-    codex_turn_id: str | None
-    thread_id: str | None
-    thread_reason: str | None
-    attempt: int
-    provider: str
-    model: str
-    outcome: str
-    total_tokens: int | None
-    cost_usd: float | None
-    started_at: dt.datetime
-    finished_at: dt.datetime
-
-
-class AnsweredCall(Frozen):
-    """A tool call that a report could rest on, over all turns of its attempt. ordinal: as citations count them."""
-
-    id: str
-    turn_id: str
-    ordinal: int
-    tool: str
-    arguments: dict[str, Any]
-    output: str
-    success: bool
-    has_data: bool
-    seconds: float
-
-
 class CitedFigure(Citation):
     """A figure with its source. call_id, other_call_id: rows of the tool calls; null for a figure of the question."""
 
@@ -90,59 +60,31 @@ class CitedFigure(Citation):
     other_call_id: str | None
 
 
-class ReportPicture(Frozen):
-    """A picture that the turn was given: `GET /artifacts/{digest}`."""
-
-    digest: str
-    kind: str
-    call_id: str
-
-
-class ReportUse(Frozen):
-    """A verdict that counts a report."""
-
-    id: str
-    run_id: str
-    symbol: str
-    rating: str
-    confidence: str
-
-
 class ReportDetail(ReportRow):
     """A report. answer: whole, as its schema `answer_schema` has it; claimed: the model's own confidence. cited,
-    unsupported: figures of its texts with a source, and those without, the first of each. calls: in their order."""
+    unsupported: figures of its texts with a source, and those without, the first of each. calls: of all turns of its
+    attempt, as citations count them; verdicts: those that count it."""
 
     answer: dict[str, Any] | None
     answer_schema: str | None
     claimed: str | None
     cited: list[CitedFigure]
     unsupported: list[dict[str, Any]]
-    turn: ReportTurn
-    calls: list[AnsweredCall]
-    pictures: list[ReportPicture]
-    verdicts: list[ReportUse]
+    turn: Row[Turn]
+    calls: list[Row[ToolCall]]
+    pictures: list[Row[Artifact]]
+    verdicts: list[Row[Verdict]]
 
 
 class VerdictDetail(Frozen):
     """A verdict. rule: which rule gave its rating; probability: that its symbol beats the median, null until
     `desk calibrate` has found it; reports: those it rests on; orders: ids of those that rest on it, of any run."""
 
-    id: str
-    run_id: str
-    candidate_id: str
-    symbol: str
-    rating: str
-    confidence: str
+    verdict: Row[Verdict]
+    candidate: Row[Candidate]
     rule: str
-    summary: str
-    key_risks: list[str]
-    completed: list[str]
-    missing: list[str]
     probability: float | None
     market_at: dt.datetime
-    created_at: dt.datetime
-    origin: str
-    rank: int
     analysis_id: str | None
     reports: list[ReportRow]
     orders: list[str]
@@ -183,7 +125,7 @@ def report_detail(session: Session, report_id: str) -> ReportDetail:
         claimed=(row.answer or {}).get("confidence"),
         cited=[_cited(one, ids) for one in grounding.citations] if grounding is not None else [],
         unsupported=[one.model_dump() for one in grounding.unsupported] if grounding is not None else [],
-        turn=ReportTurn.of(turn),
+        turn=turn,
         calls=calls,
         pictures=_pictures(session, calls),
         verdicts=_uses(session, row.id),
@@ -205,9 +147,9 @@ def verdict_detail(session: Session, verdict_id: str) -> VerdictDetail:
     ).all()
     stances = {one.role: one.verdict for one in reports if one.status == ReportStatus.COMPLETED and one.verdict}
     orders = session.exec(select(Order.id).where(Order.verdict_id == row.id).order_by(col(Order.created_at))).all()
-    return VerdictDetail.of(
-        row,
-        candidate,
+    return VerdictDetail(
+        verdict=row,
+        candidate=candidate,
         rule=rule_of(row, stances, analysis.reasons if analysis is not None else None),
         probability=odds_of_run(session, row.run_id)(row),
         market_at=session.get_one(Run, row.run_id).market_now,
@@ -221,7 +163,7 @@ def _counts(row: Report) -> dict[str, int | None]:
     return {name: (row.grounding or {}).get(name) for name in ("figures", "supported")}
 
 
-def _calls(session: Session, turn: Turn) -> list[AnsweredCall]:
+def _calls(session: Session, turn: Turn) -> list[ToolCall]:
     """Return the calls of an attempt: a repaired answer rests on those of the turns before it too."""
     rows = session.exec(
         select(ToolCall)
@@ -229,7 +171,7 @@ def _calls(session: Session, turn: Turn) -> list[AnsweredCall]:
         .where(Turn.step_id == turn.step_id, Turn.attempt == turn.attempt)
         .order_by(col(ToolCall.ordinal), col(ToolCall.id))
     ).all()
-    return [AnsweredCall.of(row) for row in rows]
+    return list(rows)
 
 
 def _cited(one: Citation, ids: Mapping[int, str]) -> CitedFigure:
@@ -237,44 +179,20 @@ def _cited(one: Citation, ids: Mapping[int, str]) -> CitedFigure:
     return CitedFigure(**one.model_dump(), call_id=call, other_call_id=other)
 
 
-def _pictures(session: Session, calls: Sequence[AnsweredCall]) -> list[ReportPicture]:
+def _pictures(session: Session, calls: Sequence[ToolCall]) -> list[Artifact]:
     known = [one.id for one in calls]
     rows = session.exec(select(Artifact).where(col(Artifact.call_id).in_(known)).order_by(col(Artifact.id))).all()
-    return [ReportPicture.of(row) for row in rows]
+    return list(rows)
 
 
-def _uses(session: Session, report_id: str) -> list[ReportUse]:
+def _uses(session: Session, report_id: str) -> list[Verdict]:
     rows = session.exec(
         select(Verdict)
         .join(VerdictReport, col(VerdictReport.verdict_id) == col(Verdict.id))
         .where(VerdictReport.report_id == report_id)
         .order_by(col(Verdict.id).desc())
     ).all()
-    return [ReportUse.of(row) for row in rows]
-
-
-class AnalystText(Frozen):
-    """The text of a report: its author's, not the desk's. reason: why it is not completed."""
-
-    role: str
-    status: str
-    verdict: str | None
-    confidence: str | None
-    summary: str
-    reason: str | None
-    author: str
-
-
-class AnalysisOrder(Frozen):
-    """The order of a selected contract. suppressed: why it was denied."""
-
-    order_id: str
-    state: str
-    side: str | None
-    quantity: float | None
-    limit_price: float | None
-    suppressed: str | None
-    message: str | None
+    return list(rows)
 
 
 class AnalysisRow(Frozen):
@@ -292,13 +210,13 @@ class AnalysisRow(Frozen):
     checks: list[AnalysisCheck]
     reasons: list[str]
     key_risks: list[str]
-    texts: list[AnalystText]
+    texts: list[ReportRow]
     picture: str | None
     digest: str | None
     headline: str | None
     summary: str | None
     author: str | None
-    order: AnalysisOrder | None
+    order: Row[Order] | None
 
 
 def analyses(session: Session, run: Run) -> list[AnalysisRow]:
@@ -320,16 +238,16 @@ def analyses(session: Session, run: Run) -> list[AnalysisRow]:
     ]
 
 
-def _texts(session: Session, run_id: str) -> dict[str, list[AnalystText]]:
+def _texts(session: Session, run_id: str) -> dict[str, list[ReportRow]]:
     found = session.exec(
         select(VerdictReport.verdict_id, Report)
         .join(Report, col(Report.id) == col(VerdictReport.report_id))
         .where(Report.run_id == run_id)
         .order_by(col(Report.created_at))
     ).all()
-    texts: dict[str, list[AnalystText]] = defaultdict(list)
+    texts: dict[str, list[ReportRow]] = defaultdict(list)
     for verdict_id, report in found:
-        texts[verdict_id].append(AnalystText.of(report))
+        texts[verdict_id].append(report_row(report))
     return texts
 
 
@@ -344,12 +262,9 @@ def _chart_pictures(session: Session, run_id: str) -> dict[str, tuple[str, str]]
     return {symbol: (digest, kind) for symbol, digest, kind in found}
 
 
-def _orders(session: Session, run_id: str) -> dict[str, AnalysisOrder]:
+def _orders(session: Session, run_id: str) -> dict[str, Order]:
     rows = session.exec(select(Order).where(Order.run_id == run_id).order_by(col(Order.ordinal))).all()
-    return {
-        row.symbol: AnalysisOrder.of(row, order_id=row.id, suppressed=row.denial_reason if row.denial_code else None)
-        for row in rows
-    }
+    return {row.symbol: row for row in rows}
 
 
 class GroundedReport(Frozen):

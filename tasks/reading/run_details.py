@@ -10,10 +10,9 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
 from chordesk.models.database.artifacts import path_in_home
-from chordesk.models.events import ConversationRef
 from chordesk.models.settings import Settings
-from chordesk.models.states import AttemptEnd, DocumentState, RunState, StepState
-from chordesk.models.tables.columns import utcnow
+from chordesk.models.states import AttemptEnd, RunState, StepState
+from chordesk.models.tables.columns import Row, utcnow
 from chordesk.models.tables.runs import Artifact, Attempt, Run, RunDocumentCopy, Step, ToolCall, Turn
 from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.tasks.engine import kinds
@@ -96,48 +95,19 @@ def _running(step: Step) -> AttemptRow:
     )  # fmt: skip
 
 
-class ConversationRow(ConversationRef):
-    """A conversation of a run's step. thread_reason: why it uses this thread, such as `resumed`. closed_at: null while
-    it is open; for a lost worker's conversation, the time at which the loss was noticed."""
-
-    step_id: str
-    role: str
-    subject: str
-    thread_reason: str
-    kept: bool
-    worker: str
-    opened_at: dt.datetime
-    closed_at: dt.datetime | None
-
-
-def conversations(session: Session, run_id: str) -> list[ConversationRow]:
+def conversations(session: Session, run_id: str) -> list[RuntimeConversation]:
     """Return a run's conversations in the order in which they were opened."""
     rows = session.exec(
         select(RuntimeConversation)
         .where(RuntimeConversation.run_id == run_id)
         .order_by(col(RuntimeConversation.opened_at), col(RuntimeConversation.id))
     ).all()
-    return [ConversationRow.of(row) for row in rows]
+    return list(rows)
 
 
-class WrittenDocument(Frozen):
-    """The written report of a run; fields as of `models.tables.runs.RunDocumentCopy`. next_try: null when there is
-    none."""
-
-    state: DocumentState
-    place: str
-    tries: int
-    error: str | None
-    written_at: dt.datetime | None
-    next_try: dt.datetime | None
-
-
-def written_document(session: Session, run_id: str) -> WrittenDocument | None:
+def written_document(session: Session, run_id: str) -> RunDocumentCopy | None:
     """Return the state of a run's written report; None where nothing was to be written, or it was not begun."""
-    row = session.get(RunDocumentCopy, run_id)
-    if row is None:
-        return None
-    return WrittenDocument.of(row, next_try=row.due_at if row.state == DocumentState.DUE else None)
+    return session.get(RunDocumentCopy, run_id)
 
 
 class RunDetail(RunView):
@@ -148,11 +118,11 @@ class RunDetail(RunView):
     progress: Progress
     cost: Cost
     attempts: list[AttemptRow]
-    conversations: list[ConversationRow]
+    conversations: list[Row[RuntimeConversation]]
     artifacts: list[ArtifactRow]
     grounded: list[GroundedReport]
     voices: list[VoiceRow]
-    document: WrittenDocument | None
+    document: Row[RunDocumentCopy] | None
 
 
 def detail(session: Session, settings: Settings, run: Run) -> RunDetail:

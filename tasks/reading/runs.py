@@ -15,9 +15,10 @@ from chordesk.models.errors import NotFound
 from chordesk.models.settings.running_desk import Standing, research_account, standing_of_run
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, Phase, RunKind, StepKind, StepState
 from chordesk.models.tables.board import Episode
-from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.columns import Row, utcnow
 from chordesk.models.tables.orders import Order, Preview
 from chordesk.models.tables.runs import (
+    BacktestSession,
     Candidate,
     CandidateHit,
     Decision,
@@ -39,25 +40,6 @@ from chordesk.tools.orders.stops import preview_text
 from chordesk.tools.scoring.verdict_calibration import odds_of_run
 
 
-class SessionRow(Frozen):
-    """One session, at its close; the fields are those of `models.tables.backtests.BacktestSession`."""
-
-    day: dt.date
-    state: str
-    reason: str | None
-    screen_run_id: str | None
-    trade_run_id: str | None
-    cash: float
-    equity: float | None
-    exposure: float | None
-    traded: float
-    orders: dict[str, int]
-    denials: dict[str, int]
-    verdicts: dict[str, int]
-    unpriced: list[str]
-    stale: list[str]
-
-
 class BacktestView(Frozen):
     """A backtest. sessions: how many it is to visit; result: as `workflows.backtest_sessions` counts it, None before
     its end; resumed: the run that it goes on with, None for one that was begun; scored: the account that its verdicts
@@ -68,7 +50,7 @@ class BacktestView(Frozen):
     parallel: bool
     scored: str
     sessions: int
-    rows: list[SessionRow]
+    rows: list[Row[BacktestSession]]
     result: dict[str, Any] | None
 
 
@@ -85,7 +67,7 @@ def backtest_view(session: Session, run: Run) -> BacktestView | None:
         parallel=run.params["parallel"],
         scored=research_account(run.account) if run.params["parallel"] else run.account,
         sessions=len(origin.params["days"]),
-        rows=[SessionRow.of(row) for row in rows_of(session, origin.id)],
+        rows=list(rows_of(session, origin.id)),
         result=run.summary.get("backtest"),
     )
 
@@ -199,7 +181,7 @@ class RunView(Frozen):
     portfolio: Portfolio | None
     portfolio_research: PortfolioResearchResult | None
     analyses: list[AnalysisRow]
-    episode: Episode | None
+    episode: Row[Episode] | None
     backtest: BacktestView | None
     graphs: list[GraphRow]
 

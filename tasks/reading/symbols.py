@@ -14,6 +14,7 @@ from sqlmodel import Session, col, select
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import DeskError
 from chordesk.models.market import Listing
+from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Fill, Order, Position, TraderNote
 from chordesk.models.tables.runs import Candidate, Report, Run, ScreenHit, Verdict
 from chordesk.tasks.reading.accounts import ProtectiveOrder, protective_order
@@ -62,51 +63,6 @@ class SymbolVerdict(Frozen):
     created_at: dt.datetime
 
 
-class SymbolOrder(Frozen):
-    """An order. market_at: when it was decided."""
-
-    id: str
-    run_id: str
-    action: str
-    side: str | None
-    quantity: float | None
-    contract: str | None
-    order_type: str | None
-    limit_price: float | None
-    stop_price: float | None
-    state: str
-    denial_code: str | None
-    denial_reason: str | None
-    protects: str | None
-    market_at: dt.datetime
-    created_at: dt.datetime
-
-
-class SymbolFill(Frozen):
-    """A fill of one of its orders. market_at: when it was filled."""
-
-    id: str
-    order_id: str
-    symbol: str
-    side: str
-    quantity: float
-    price: float
-    commission: float
-    market_at: dt.datetime
-    created_at: dt.datetime
-
-
-class SymbolNote(Frozen):
-    """A line of the trader's notes."""
-
-    id: str
-    decision_id: str
-    action: str
-    outcome: str
-    line: str
-    market_at: dt.datetime
-
-
 class SymbolPosition(Frozen):
     """What the books hold of a symbol, or of an option on it. quantity: negative when short; average_cost a share;
     filled_at: market time of the last fill."""
@@ -135,9 +91,9 @@ class SymbolDetail(Frozen):
     hits: list[SymbolHit]
     verdicts: list[SymbolVerdict]
     reports: list[ReportRow]
-    orders: list[SymbolOrder]
-    fills: list[SymbolFill]
-    notes: list[SymbolNote]
+    orders: list[Row[Order]]
+    fills: list[Row[Fill]]
+    notes: list[Row[TraderNote]]
 
 
 def list_symbols(
@@ -221,9 +177,9 @@ def symbol_detail(session: Session, context: ToolContext, listing: Listing, limi
         hits=[SymbolHit.of(row, market_at=run.market_now, created_at=run.created_at) for row, run in hits],
         verdicts=[SymbolVerdict.of(row, market_at=run.market_now) for row, run in verdicts],
         reports=[report_row(row) for row, _ in reports],
-        orders=[SymbolOrder.of(row) for row, _ in orders],
-        fills=[SymbolFill.of(row, market_at=row.filled_at) for row in fills],
-        notes=[SymbolNote.of(row) for row in notes],
+        orders=[row for row, _ in orders],
+        fills=list(fills),
+        notes=list(notes),
     )
 
 

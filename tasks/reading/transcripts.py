@@ -12,9 +12,9 @@ from sqlmodel import Session, col, select
 from chordesk.agents.runtime import ThreadCopies, TranscriptTurn
 from chordesk.models.answers import Frozen
 from chordesk.models.events import LifecycleStatus
+from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import ToolCall, Turn
 from chordesk.models.tables.runtime import KeptThread, RuntimeApproval, RuntimeItem, RuntimeTurn
-from chordesk.tasks.reading.reports import AnsweredCall
 from chordesk.tasks.threads import transcript_of
 
 OF_ONE_CONVERSATION = "it is a thread of one conversation"
@@ -28,30 +28,6 @@ class TurnTokens(Frozen):
     output_tokens: int | None
     reasoning_tokens: int | None
     total_tokens: int | None
-
-
-class TurnItem(Frozen):
-    """An item as the runtime reported it: type and status are the protocol's. Forgotten with the run's events."""
-
-    item_id: str
-    type: str
-    status: str
-    started_at: dt.datetime
-    ended_at: dt.datetime | None
-
-
-class TurnRequest(Frozen):
-    """A request of the model to a person, and the answer."""
-
-    id: str
-    kind: str
-    state: str
-    item_id: str | None
-    detail: dict[str, Any]
-    asked_at: dt.datetime
-    decided_at: dt.datetime | None
-    decided_by: str | None
-    why: str | None
 
 
 class WholeTurn(Frozen):
@@ -77,9 +53,9 @@ class WholeTurn(Frozen):
     cost_usd: float | None
     prompt: str | None
     answer: str | None
-    items: list[TurnItem]
-    calls: list[AnsweredCall]
-    approvals: list[TurnRequest]
+    items: list[Row[RuntimeItem]]
+    calls: list[Row[ToolCall]]
+    approvals: list[Row[RuntimeApproval]]
 
 
 class ThreadTranscript(Frozen):
@@ -156,9 +132,9 @@ class _Found:
             total_tokens=row.total_tokens if row else past.tokens if past else None,
             prompt=past.prompt if past else None,
             answer=row.text if row and row.text else past.answer if past else None,
-            items=[TurnItem.of(one) for one in self._items[id_]],
-            calls=[AnsweredCall.of(one) for one in self._calls[row.id]] if row else [],
-            approvals=[TurnRequest.of(one) for one in self._requests[id_]],
+            items=self._items[id_],
+            calls=self._calls[row.id] if row else [],
+            approvals=self._requests[id_],
         )
 
 

@@ -178,7 +178,7 @@ def _verdicts(session: Session, row: RunRow, pages: PageLinks) -> Iterator[DayVe
         return  # they are another run's
     for found in candidate_table(session, session.get_one(Run, row.id)).rows:
         if (verdict := found.verdict) is not None:
-            yield DayVerdict.of(verdict, run_id=row.id, symbol=found.symbol, page=pages.verdict(verdict.id))
+            yield DayVerdict.of(verdict, rule=found.rule, page=pages.verdict(verdict.id))
 
 
 def _until(curve: EquityCurve, day: dt.date) -> EquityCurve:

@@ -166,7 +166,7 @@ def _dossier(found: Sources, place: int, row: TableRow, orders: Sequence[OrderPa
         combined_rating=verdict.rating if verdict else None,
         combined_confidence=verdict.confidence if verdict else None,
         probability=_probability(found.detail, row.symbol),
-        rule=verdict.rule if verdict else None,
+        rule=row.rule,
         verdict_id=verdict.id if verdict else None,
         key_risks=verdict.key_risks if verdict else [],
         summary_markdown=summary(row, artifacts),

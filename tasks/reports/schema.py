@@ -12,6 +12,7 @@ from pydantic import Field
 
 from chordesk.models.answers import Frozen
 from chordesk.models.settings import Settings, running_desk
+from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Fill
 from chordesk.tasks.approvals import WaitingOrder, WaitingRequest
 from chordesk.tasks.engine.budgets import Cost
@@ -172,7 +173,7 @@ class OrderLine(Frozen):
     notional: float | None
     payload_hash: str | None
     approval: str | None
-    fills: list[Fill]
+    fills: list[Row[Fill]]
     market_at: dt.datetime
     page: str | None
 

@@ -79,17 +79,6 @@ class ForkRequest(Frozen):
     model: Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_TEXT)] | None = None
 
 
-class ForkedThread(Frozen):
-    """A fork. subject: that it is kept under; turns: how many it has of its parent."""
-
-    thread_id: str
-    parent_id: str
-    role: str
-    subject: str
-    model: str
-    turns: int
-
-
 class AskRequest(Frozen):
     """A question to a fork."""
 

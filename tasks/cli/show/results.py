@@ -13,6 +13,7 @@ from rich.text import Text
 from chordesk.models.analysis import WRITES, break_even_texts
 from chordesk.models.database.artifacts import removal_note
 from chordesk.models.tables.board import Episode, Forecast, Signal, SignalCitation
+from chordesk.models.tables.runs import BacktestSession
 from chordesk.models.text import inert, new_york
 from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table, tally
 from chordesk.tasks.cli.show.amounts import count_text
@@ -20,8 +21,8 @@ from chordesk.tasks.cli.show.amounts import count_text
 if TYPE_CHECKING:
     from chordesk.agents.grounding.report import Grounding
     from chordesk.tasks.reading.boards import BoardView, ShownQuestion, VoiceRow
-    from chordesk.tasks.reading.reports import AnalysisRow, AnalystText, GroundedReport
-    from chordesk.tasks.reading.runs import BacktestView, SessionRow
+    from chordesk.tasks.reading.reports import AnalysisRow, GroundedReport, ReportRow
+    from chordesk.tasks.reading.runs import BacktestView
     from chordesk.tasks.workflows.portfolio import ExecutedRole, HoldingResult, PortfolioResearchResult, SkippedRole
 
 MOST_RISKS = 4
@@ -97,7 +98,7 @@ def _contract(found: Mapping[str, Any]) -> Iterable[str]:
             yield ", ".join(known)
 
 
-def _own_text(text: AnalystText) -> str:
+def _own_text(text: ReportRow) -> str:
     if text.status != "completed":
         return f"{text.role} {text.status}: {paragraph(text.reason)}"
     return f"{text.role} {text.verdict} ({text.confidence}), by {text.author}: “{paragraph(text.summary)}”"
@@ -109,7 +110,7 @@ def _order(row: AnalysisRow) -> Iterable[RenderableType]:
     size = " ".join(part for part in (order.side, count_text(order.quantity or 0), row.contract) if part)
     limit = f" at {order.limit_price:.2f}" if order.limit_price is not None else ""
     yield Indented(Text.assemble(f"order {size}{limit}: ", state(order.state)), 2)
-    for why in (order.suppressed, order.message):
+    for why in (order.denial_reason, order.message):
         if why:
             yield Indented(Text(paragraph(why), style="yellow"), 4)
 
@@ -135,20 +136,20 @@ def _head(found: BacktestView) -> Text:
     return Text.assemble(("Backtest ", "bold"), f"{len(found.rows)} of {found.sessions} sessions, {order}{resumed}")
 
 
-def _sessions(rows: Sequence[SessionRow]) -> RenderableType:
+def _sessions(rows: Sequence[BacktestSession]) -> RenderableType:
     shown = [*rows] if len(rows) <= _MOST_ROWS else [*rows[: _MOST_ROWS // 2], None, *rows[-_MOST_ROWS // 2 :]]
     cells = [_cells(row) if row is not None else ["..."] * 7 for row in shown]
     columns = ("Session", "Equity", "Cash", "Exposure", "Traded", "Orders", "Verdicts")
     return table(columns, cells, right=columns[1:5])
 
 
-def _prices(row: SessionRow) -> list[str]:
+def _prices(row: BacktestSession) -> list[str]:
     """Return which positions of a session have no price of that session."""
     cases = (("at a close of an earlier session", row.stale), ("without a price", row.unpriced))
     return [f"{row.day}: {', '.join(map(inert, names))} {what}" for what, names in cases if names]
 
 
-def _cells(row: SessionRow) -> list[str]:
+def _cells(row: BacktestSession) -> list[str]:
     return [
         f"{row.day}",
         _money(row.equity),

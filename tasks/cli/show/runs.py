@@ -20,6 +20,8 @@ from rich.text import Text
 
 from chordesk.models.database.artifacts import removal_note
 from chordesk.models.states import DocumentState, OrderState, RunKind, RunState, StepKind
+from chordesk.models.tables.runs import RunDocumentCopy
+from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.models.text import inert, new_york, span
 from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table, tally
 from chordesk.tasks.cli.shell import standing_line
@@ -29,7 +31,7 @@ from chordesk.tasks.cli.show.results import analyses_report, backtest_report, po
 from chordesk.tasks.engine import kinds
 
 if TYPE_CHECKING:
-    from chordesk.tasks.reading.run_details import ArtifactRow, AttemptRow, ConversationRow, WrittenDocument
+    from chordesk.tasks.reading.run_details import ArtifactRow, AttemptRow
     from chordesk.tasks.reading.run_list import RunRow
     from chordesk.tasks.reading.runs import ActionRow, CandidateRow, Portfolio, Progress, RunView
     from chordesk.tasks.workflows.graph import GraphRow
@@ -368,7 +370,7 @@ def _attempt_line(row: AttemptRow) -> Text:
 MOST_CONVERSATIONS = 12
 
 
-def conversations_report(rows: Sequence[ConversationRow]) -> RenderableType | None:
+def conversations_report(rows: Sequence[RuntimeConversation]) -> RenderableType | None:
     """Return None when there were none; the whole list is in --json."""
     if not rows:
         return None
@@ -380,13 +382,13 @@ def conversations_report(rows: Sequence[ConversationRow]) -> RenderableType | No
     return Group(head, *bounded(shown, MOST_CONVERSATIONS, _conversation_line))
 
 
-def _conversation_line(row: ConversationRow) -> Text:
+def _conversation_line(row: RuntimeConversation) -> Text:
     name = inert(" ".join(part for part in (row.role, row.subject) if part))
     turn = f", turn {row.active_turn_id}" if row.active_turn_id is not None else ""
     return Text.assemble(f"  {name}  ", (f"{row.thread_reason}  ", "dim"), f"thread {row.thread_id}{turn}")
 
 
-def document_line(found: WrittenDocument | None) -> Text | None:
+def document_line(found: RunDocumentCopy | None) -> Text | None:
     """Return the place of the report, or why it is not there; None where there is to be none."""
     if found is None:
         return None
@@ -394,6 +396,6 @@ def document_line(found: WrittenDocument | None) -> Text | None:
         return Text.assemble(("Report ", "bold"), inert(found.place))
     if found.error is None:
         return Text.assemble(("Report ", "bold"), f"due at {inert(found.place)}")
-    again = f"; tried again {found.next_try:%H:%M:%S} UTC" if found.next_try is not None else "; given up"
+    again = f"; tried again {found.due_at:%H:%M:%S} UTC" if found.state == DocumentState.DUE else "; given up"
     why = f"not written after {found.tries} tries: {inert(found.error)}{again}"
     return Text.assemble(("Report ", "bold"), (why, "yellow"))

@@ -16,14 +16,13 @@ from chordesk.models.errors import CodexError, NotFound, ServiceError
 from chordesk.models.states import StepState
 from chordesk.models.tables.runs import Step
 from chordesk.tasks.reading.transcripts import ThreadTranscript, thread_transcript
-from chordesk.tasks.threads import ThreadRow, ThreadView, ask, find_thread, fork, registered, reset, view
+from chordesk.tasks.threads import Forked, ThreadRow, ThreadView, ask, find_thread, fork, registered, reset, view
 from chordesk.tasks.threads import threads as known
 from chordesk.tasks.web.context import Context, ServiceContext
 from chordesk.tasks.web.idempotency import WriteRoute
 from chordesk.tasks.web.schemas import (
     AskedTurn,
     AskRequest,
-    ForkedThread,
     ForkRequest,
     Id,
     InterruptedTurn,
@@ -86,12 +85,12 @@ def thread_turns(context: Context, thread_id: Id, limit: Limit = 20, offset: Off
 
 
 @router.post("/threads/{thread_id}/fork", status_code=HTTPStatus.CREATED)
-def fork_thread(context: Context, thread_id: Id, asked: ForkRequest) -> ForkedThread:
+def fork_thread(context: Context, thread_id: Id, asked: ForkRequest) -> Forked:
     """Make a thread of its own with everything before a turn; the parent stays as it is."""
     found = _found(context, thread_id)
     log.info("api.fork", thread=found, before_turn=asked.before_turn, by=asked.by)
     with _one_of_few():
-        return ForkedThread.of(fork(context.desk, found, asked.before_turn, asked.model))
+        return fork(context.desk, found, asked.before_turn, asked.model)
 
 
 @router.post("/threads/{thread_id}/ask")

@@ -24,7 +24,17 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import ApprovalState, OrderState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Fill, Order
-from chordesk.models.tables.runs import CandidateHit, Report, Run, ScreenHit, Turn, Verdict, VerdictReport
+from chordesk.models.tables.runs import (
+    BacktestSession,
+    CandidateHit,
+    Report,
+    Run,
+    ScreenHit,
+    Turn,
+    Verdict,
+    VerdictReport,
+)
+from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.tasks.cli.show.amounts import size_text
 from chordesk.tasks.cli.show.desk_status import event_line
 from chordesk.tasks.cli.show.orders import lineage_report, order_history, order_list, order_report, terms_text
@@ -39,10 +49,10 @@ from chordesk.tasks.cli.show.runs import (
 )
 from chordesk.tasks.reading.chain import chain
 from chordesk.tasks.reading.orders import list_orders, order_detail
-from chordesk.tasks.reading.reports import AnalysisOrder, AnalysisRow, AnalystText
-from chordesk.tasks.reading.run_details import AttemptRow, ConversationRow
+from chordesk.tasks.reading.reports import AnalysisRow, ReportRow
+from chordesk.tasks.reading.run_details import AttemptRow
 from chordesk.tasks.reading.run_list import RunFilter, run_page
-from chordesk.tasks.reading.runs import BacktestView, Portfolio, Progress, SessionRow, view
+from chordesk.tasks.reading.runs import BacktestView, Portfolio, Progress, view
 from chordesk.tools.orders.audit import record
 from chordesk.tools.orders.audit_reading import check_logs, entries_of
 from tests.agents.synthesis.kit import PUT, options
@@ -194,23 +204,24 @@ def orders(books: Books) -> RenderableType:
 
 
 def _analysis(**changes: Any) -> AnalysisRow:
-    order = {"order_id": "o1", "state": "denied", "side": "sell", "quantity": 1.0, "limit_price": 0.68}
+    order = {"id": "o1", "state": "denied", "side": "sell", "quantity": 1.0, "limit_price": 0.68}
     made: dict[str, Any] = {
         "id": "a1", "symbol": "HAL", "strategy": "csp", "recommendation": "select", "rating": "CAUTION",
         "confidence": "low", "contract": PUT, "figures": {"contract": options(source="modelled")},
         "checks": [AnalysisCheck(id="source", state="warn", text="the quotes are modelled")], "reasons": [],
         "key_risks": [f"risk {number}" for number in range(9)], "texts": [], "picture": f"artifacts/{'ab' * 32}.png",
         "digest": "ab" * 32, "headline": "Sell it.", "summary": "It holds.", "author": "codex:gpt-5.5",
-        "order": AnalysisOrder(**order, suppressed="the desk trades stocks only", message=None),
+        "order": Order(**order, denial_reason="the desk trades stocks only"),
     }  # fmt: skip
     return AnalysisRow(**{**made, **changes})
 
 
 def analyses(_books: Books) -> RenderableType:
     """A selection with all it has, a call with the break-even of the call alone, a rejection, and missing research."""
-    text = AnalystText(
-        role="chart", status="completed", verdict="REJECT", confidence="high", summary="It falls.", reason=None,
-        author="codex:gpt-5.5",
+    about = {"id": "r1", "run_id": "r", "symbol": "HAL", "turn_id": "t", "market_at": AT, "created_at": AT}
+    text = ReportRow(
+        **about, role="chart", status="completed", verdict="REJECT", confidence="high", summary="It falls.",
+        key_risks=[], reason=None, author="codex:gpt-5.5", figures=None, supported=None,
     )  # fmt: skip
     lost = text.model_copy(update={"role": "options", "status": "failed", "reason": "timeout", "verdict": None})
     bare: dict[str, Any] = {"order": None, "headline": None, "picture": None, "key_risks": [], "checks": []}
@@ -239,7 +250,7 @@ def backtests(_books: Books) -> RenderableType:
         "cash": 1.0, "equity": 2.0, "exposure": 0.5, "traded": 0.0, "orders": {"filled": 1}, "denials": {},
         "verdicts": {}, "unpriced": ["GONE"], "stale": ["AAPL", "CSCO"],
     }  # fmt: skip
-    rows = [SessionRow(**day), SessionRow(**{**day, "state": "missing", "reason": "lost", "equity": None})]
+    rows = [BacktestSession(**day), BacktestSession(**{**day, "state": "missing", "reason": "lost", "equity": None})]
     about: dict[str, Any] = {"backtest_id": "b", "resumed": None, "scored": "b", "parallel": False, "sessions": 2}
     results = [{**whole, "rounds": 2, "voices": [voice], "forecasts_waiting": 3}, whole, {**whole, "rounds": 1}]
     first, *others = (backtest_report(BacktestView(**about, rows=rows, result=result)) for result in results)
@@ -259,7 +270,7 @@ def steps(_books: Books) -> RenderableType:
             started_at=AT, ended_at=AT, outcome=outcome, reason=reason, seconds=1.5,
         )  # fmt: skip
 
-    conversation = ConversationRow(
+    conversation = RuntimeConversation(
         run_id="r", thread_id="t1", active_turn_id="u1", runtime_kind="codex", step_id="s", role="risk",
         subject="IBM", thread_reason="resumed", kept=True, worker="w", opened_at=AT, closed_at=None,
     )  # fmt: skip

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from chordesk.models.tables.runs import RunDocumentCopy
 from chordesk.tasks.bootstrap import desk_of
-from chordesk.tasks.reading.run_details import WrittenDocument, written_document
+from chordesk.tasks.reading.run_details import written_document
 from chordesk.tasks.reports.schema import RunDocument
 from chordesk.tasks.workflows.research import open_research
 from tests.stack import processes, wait_for
@@ -25,7 +26,7 @@ def test_the_report_of_a_run_is_there_soon_after_its_end(tmp_path: Path) -> None
         run_id = open_research(desk.app, ["IBM", "KO"]).id
         store = desk_of(desk.app).store
 
-        def written() -> WrittenDocument | None:
+        def written() -> RunDocumentCopy | None:
             with store.read() as session:
                 found = written_document(session, run_id)
             return found if found is not None and found.written_at is not None else None

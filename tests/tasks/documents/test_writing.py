@@ -14,7 +14,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, RunDocumentCopy
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.cli.show.runs import document_line
-from chordesk.tasks.reading.run_details import WrittenDocument, written_document
+from chordesk.tasks.reading.run_details import written_document
 from chordesk.tasks.reports import writing
 from chordesk.tasks.reports.writing import write_due
 from chordesk.tasks.worker.schedule import beat_schedule
@@ -40,7 +40,7 @@ def ended(desk: Desk, **values: object) -> str:
         return a_run(session, **{"state": RunState.DONE, "finished_at": utcnow(), **values}).id
 
 
-def seen(desk: Desk, run_id: str) -> WrittenDocument:
+def seen(desk: Desk, run_id: str) -> RunDocumentCopy:
     with desk.store.read() as session:
         found = written_document(session, run_id)
     assert found is not None
@@ -59,7 +59,7 @@ def test_each_ended_run_is_written_once_and_its_place_is_shown(writer: Desk, pla
     assert write_due(writer) == {"written": 1, "failed": 0}
     assert write_due(writer) == NOTHING
     found = seen(writer, done)
-    assert (found.state, found.place, found.error, found.next_try) == ("written", str(place / done), None, None)
+    assert (found.state, found.place, found.error) == ("written", str(place / done), None)
     assert sorted(path.name for path in (place / done).iterdir()) == ["report.html", "report.json", "report.md"]
     assert not (place / running).exists()
     line = document_line(found)
@@ -95,8 +95,7 @@ def test_a_failure_is_recorded_and_tried_again_and_the_run_stays_as_it_is(writer
     assert (found.state, found.tries, found.place) == ("due", 1, str(place))
     assert found.error is not None
     assert "cannot be written" in found.error
-    assert found.next_try is not None
-    assert found.next_try > utcnow()
+    assert found.due_at > utcnow()
     line = document_line(found)
     assert line is not None
     assert "not written after 1 tries" in line.plain
@@ -117,7 +116,7 @@ def test_it_is_given_up_at_last(writer: Desk, place: Path) -> None:
         make_due(writer, run_id)
     assert write_due(writer) == NOTHING
     found = seen(writer, run_id)
-    assert (found.state, found.tries, found.next_try) == (DocumentState.FAILED, writing.MOST_TRIES, None)
+    assert (found.state, found.tries) == (DocumentState.FAILED, writing.MOST_TRIES)
     line = document_line(found)
     assert line is not None
     assert line.plain.endswith("given up")

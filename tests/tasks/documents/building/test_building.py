@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
+from sqlmodel import Session
+
 from chordesk.models.states import TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Fill, Order
@@ -18,15 +20,18 @@ from tests.tasks.views.chain import Chain
 DAY = dt.date(2010, 8, 12)
 
 
+def add_fill(session: Session, order: Order) -> None:
+    order.state = "filled"
+    session.add(order)
+    session.add(
+        Fill(order_id=order.id, account="paper", symbol="ACME", side="buy", quantity=50, price=99.5, commission=1,
+             filled_at=order.market_at)
+    )  # fmt: skip
+
+
 def test_a_fill_is_the_last_step_and_a_mark_at_its_price(desk: Desk, chained: Chain) -> None:
     with desk.store.session() as session:
-        order = session.get_one(Order, chained.order_id)
-        order.state = "filled"
-        session.add(order)
-        session.add(
-            Fill(order_id=order.id, account="paper", symbol="ACME", side="buy", quantity=50, price=99.5, commission=1,
-                 filled_at=order.market_at)
-        )  # fmt: skip
+        add_fill(session, session.get_one(Order, chained.order_id))
     one = run_document(desk, chained.run_id).symbols[0]
     assert one.lineage[-1].kind == "fill"
     assert one.lineage[-1].label == "buy 50 at 99.5"

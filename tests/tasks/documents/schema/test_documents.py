@@ -6,12 +6,17 @@ import datetime as dt
 import json
 from pathlib import Path
 
+from chordesk.models.tables.board import SignalCitation
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
 from chordesk.tasks.reports.files import write_run
 from chordesk.tasks.reports.formats import rendered
 from chordesk.tasks.reports.schema import DayDocument, RunDocument, SymbolDocument, SymbolFile
 from tests.browser.hostile import a_hostile_run
+from tests.tasks.documents.building.test_building import add_fill
+from tests.tasks.views.board.test_board_view import a_forecast, a_question, a_signal
 from tests.tasks.views.chain import Chain
 
 DAY = dt.date(2010, 8, 12)
@@ -19,12 +24,25 @@ DAY = dt.date(2010, 8, 12)
 
 def test_each_document_is_read_back_as_it_was(desk: Desk, chained: Chain) -> None:
     a_hostile_run(desk.store)
+    with desk.store.session() as session:
+        run, order = session.get_one(Run, chained.run_id), session.get_one(Order, chained.order_id)
+        add_fill(session, order)
+        signal, question = a_signal(session, run, "momentum-1"), a_question(session, run, "Q1", "ACME")
+        for voice in ("weaver", "sizer"):
+            forecast = a_forecast(session, run, question, voice, 0.7)
+        decided = {"label": "momentum-1", "stance": "build", "claim": "it counts", "counts": True}
+        cited = SignalCitation(run_id=run.id, forecast_id=forecast.id, signal_id=signal.id, ordinal=0, **decided)
+        session.add(cited)
     made = (run_document(desk, chained.run_id), day_document(desk, DAY), symbol_document(desk, "ACME"))
     for found, model in zip(made, (RunDocument, DayDocument, SymbolDocument), strict=True):
         text = rendered(found, "json")
         assert list(json.loads(text))[:2] == ["format", "version"]
         again = model.model_validate_json(text)
-        assert again.model_dump_json() == found.model_dump_json()
+        assert json.loads(again.model_dump_json()) == json.loads(found.model_dump_json())
+    html = rendered(made[0], "html")
+    assert "Q1 weaver, round 1: 70.00%" in html
+    assert "[momentum-1 build: it counts]" in html
+    assert "buy 50 at 99.5, 2010-08-12" in html
 
 
 def test_a_symbols_file_has_reports_verdict_and_lineage(desk: Desk, chained: Chain, tmp_path: Path) -> None:

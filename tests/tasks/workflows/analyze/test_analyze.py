@@ -129,7 +129,7 @@ def test_the_order_leads_to_its_analysis_reports_calls_picture_and_chain(desk: P
     (row,) = found["analyses"]
     chain = printed(desk, "runs", "show", found["run_id"], "--lineage", SELECTED)
     (order,), (decision,), (made,) = (parts(chain, kind) for kind in ("order", "decision", "analysis"))
-    assert (order["id"], decision["author"], decision["turn_id"]) == (row["order"]["order_id"], "code: analyze", None)
+    assert (order["id"], decision["author"], decision["turn_id"]) == (row["order"]["id"], "code: analyze", None)
     assert order["verdict_id"] == parts(chain, "verdict")[0]["id"]
     assert (made["id"], made["quotes"]) == (row["id"], "modelled")
     assert made["turn_id"] is not None

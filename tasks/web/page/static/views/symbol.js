@@ -78,6 +78,7 @@ function Position({ data }) {
 
 const price = (value) => (value === null ? html`<span class="quiet">none</span>` : money(value));
 const day = { id: 'at', label: 'Market time', cell: (row) => html`<${Time} at=${row.market_at} parts="both" />`, sort: (row) => row.market_at };
+const filled = { ...day, cell: (row) => html`<${Time} at=${row.filled_at} parts="both" />`, sort: (row) => row.filled_at };
 const run = { id: 'run', label: 'Run', cell: (row) => html`<${RunLink} id=${row.run_id} />` };
 const STOPS = [
   { id: 'order', label: 'Order', cell: (row) => html`<${OrderLink} id=${row.order} />` },
@@ -111,7 +112,7 @@ const ORDERS = [
   { id: 'state', label: 'State', cell: (row) => html`<${Badge} title=${plain(row.denial_reason)}>${row.state}<//>${row.denial_code ? html` <code>${plain(row.denial_code)}</code>` : ''}` },
 ];
 const FILLS = [
-  day,
+  filled,
   { id: 'side', label: 'Side', cell: (row) => plain(row.side) },
   { id: 'quantity', label: 'Quantity', num: true, cell: (row) => figure(row.quantity, row.quantity % 1 ? 4 : 0) },
   { id: 'price', label: 'Price', num: true, cell: (row) => money(row.price, 4) },

@@ -19,24 +19,25 @@ export default function Verdict({ params }) {
     return html`<div class="view"><h1>Verdict ${shortId(params.verdict)}</h1><${ProblemBox} problem=${found.problem} again=${found.reload} /></div>`;
   }
   return html`<div class="view report-view">
-    <h1>${data ? html`Verdict on <${SymbolLink} symbol=${data.symbol} /> <${Badge}>${data.rating}<//> <span class="quiet"><${Text}>${data.confidence}<//> confidence</span>` : html`Verdict ${shortId(params.verdict)}`}</h1>
-    <${Loaded} from=${found} what="the verdict">${(row) => html`<${Shown} verdict=${row} />`}<//>
+    <h1>${data ? html`Verdict on <${SymbolLink} symbol=${data.verdict.symbol} /> <${Badge}>${data.verdict.rating}<//> <span class="quiet"><${Text}>${data.verdict.confidence}<//> confidence</span>` : html`Verdict ${shortId(params.verdict)}`}</h1>
+    <${Loaded} from=${found} what="the verdict">${(detail) => html`<${Shown} detail=${detail} />`}<//>
   </div>`;
 }
 
-function Shown({ verdict }) {
+function Shown({ detail }) {
+  const { verdict, candidate } = detail;
   return html`<div class="stack">
-    <${Panel} title="Why"><p class="rule"><${Text}>${verdict.rule}<//></p>
+    <${Panel} title="Why"><p class="rule"><${Text}>${detail.rule}<//></p>
       <${Facts} rows=${[
         ['Rating', html`<${Badge}>${verdict.rating}<//>`],
         ['Confidence', html`<${Text}>${verdict.confidence}<//>`],
-        ['Beats the median', verdict.probability === null ? html`<span class="quiet">not known until <code>desk calibrate</code></span>` : html`<span class="num">${percent(verdict.probability, 0)}</span>`],
-        ['Candidate', html`<span class="num">${count(verdict.rank)}</span>, <${Text}>${verdict.origin}<//>`],
-        ['Market time', html`<${Time} at=${verdict.market_at} />`],
+        ['Beats the median', detail.probability === null ? html`<span class="quiet">not known until <code>desk calibrate</code></span>` : html`<span class="num">${percent(detail.probability, 0)}</span>`],
+        ['Candidate', html`<span class="num">${count(candidate.rank)}</span>, <${Text}>${candidate.origin}<//>`],
+        ['Market time', html`<${Time} at=${detail.market_at} />`],
         ['Run', html`<${RunLink} id=${verdict.run_id} />`],
-        ['Orders that rest on it', verdict.orders.length ? verdict.orders.map((id) => html`<${OrderLink} id=${id} /> `) : html`<span class="quiet">none</span>`],
+        ['Orders that rest on it', detail.orders.length ? detail.orders.map((id) => html`<${OrderLink} id=${id} /> `) : html`<span class="quiet">none</span>`],
       ]} /><//>
-    <${Panel} title="Reports that it rests on"><${Table} label="Reports" columns=${REPORTS} rows=${verdict.reports} rowKey=${(row) => row.id} empty=${html`<${Empty} title="It rests on no report" />`} /><//>
+    <${Panel} title="Reports that it rests on"><${Table} label="Reports" columns=${REPORTS} rows=${detail.reports} rowKey=${(row) => row.id} empty=${html`<${Empty} title="It rests on no report" />`} /><//>
     <div class="grid">
       <${Panel} title="What was missing">${verdict.missing.length ? html`<ul class="dots">${verdict.missing.map((one) => html`<li><${Text}>${one}<//></li>`)}</ul>` : html`<p class="quiet">Every role reported.</p>`}<//>
       <${Panel} title="Key risks">${verdict.key_risks.length ? html`<ul class="dots">${verdict.key_risks.map((one) => html`<li><${Text}>${one}<//></li>`)}</ul>` : html`<p class="quiet">No report names one.</p>`}<//>

@@ -44,8 +44,8 @@ function columnsOf(roles) {
     { id: 'lenses', label: 'Screened by', wide: true, cell: (row) => (row.lenses.length ? row.lenses.map(plain).join(', ') : plain(row.origin)), sort: (row) => row.lenses.join() || row.origin },
     { id: 'score', label: 'Score', num: true, wide: true, cell: (row) => figure(row.score), sort: (row) => row.score },
     ...roles.map((role) => ({ id: `role-${role}`, label: plain(role).replaceAll('_', ' '), cell: (row) => roleCell(row.cells[role]), sort: (row) => row.cells[role]?.verdict ?? row.cells[role]?.status ?? null })),
-    { id: 'verdict', label: 'Verdict', cell: (row) => verdictCell(row.verdict), sort: (row) => (row.verdict ? ORDER[row.verdict.rating.toLowerCase()] ?? 9 : null) },
-    { id: 'rule', label: 'Because', wide: true, cell: (row) => row.verdict && html`<${Text} most=${46} className="quiet cell">${row.verdict.rule}<//>` },
+    { id: 'verdict', label: 'Verdict', cell: (row) => verdictCell(row), sort: (row) => (row.verdict ? ORDER[row.verdict.rating.toLowerCase()] ?? 9 : null) },
+    { id: 'rule', label: 'Because', wide: true, cell: (row) => row.verdict && html`<${Text} most=${46} className="quiet cell">${row.rule}<//>` },
     { id: 'orders', label: 'Orders', cell: (row) => row.orders.map(orderCell) },
   ];
 }
@@ -62,10 +62,10 @@ function roleCell(cell) {
   return html`<a class=${`cell badge ${cell.verdict ? tone : 'plain'} ${cell.counts ? '' : 'idle'}`} href=${`#/reports/${cell.report_id}`} title=${notes.filter(Boolean).map(plain).join('\n')}>${cell.verdict ? mark : '○'} ${plain(word).replaceAll('_', ' ')}${cell.earlier ? ' ↩' : ''}${cell.figures && cell.supported < cell.figures ? ' ?' : ''}</a>`;
 }
 
-function verdictCell(verdict) {
+function verdictCell({ verdict, rule }) {
   if (!verdict) return html`<span class="quiet">not yet</span>`;
   const [tone, mark] = marked(verdict.rating);
-  return html`<a class=${`cell badge ${tone}`} href=${`#/verdicts/${verdict.id}`} title=${plain(verdict.rule)}>${mark} ${plain(verdict.rating)} <span class="quiet">${plain(verdict.confidence)}</span></a>`;
+  return html`<a class=${`cell badge ${tone}`} href=${`#/verdicts/${verdict.id}`} title=${plain(rule)}>${mark} ${plain(verdict.rating)} <span class="quiet">${plain(verdict.confidence)}</span></a>`;
 }
 
 function orderCell(order) {

@@ -26,7 +26,7 @@ export function eventsByBar(bars, detail, hidden) {
   for (const kind of Object.keys(TEXTS)) {
     if (hidden.has(kind)) continue;
     for (const row of detail[kind] ?? []) {
-      const on = moment(row.market_at, 'day', 'ny');
+      const on = moment(row.market_at ?? row.filled_at, 'day', 'ny');
       const at = lastUpTo(days, on);
       if (at < 0) continue;
       const { text, href, ...more } = TEXTS[kind](row);
