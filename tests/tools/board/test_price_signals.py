@@ -20,6 +20,7 @@ from chordesk.tools.board.price_panel import (
     NO_PATTERN,
     PricePanel,
     beat_median,
+    change,
     correlations,
     described_pattern,
     log_returns,
@@ -32,7 +33,9 @@ from chordesk.tools.board.price_panel import (
     universe_correlation,
 )
 from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.protocol import Floats
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
+from chordesk.tools.scoring.statistics import wilson
 from tests.tools.board.boards import board, dormant, harvested
 from tests.tools.conftest import MakeContext
 from tests.tools.market.far_market import FarMarket, daily
@@ -463,3 +466,33 @@ def test_a_short_past_gives_no_percentile(make_context: MakeContext) -> None:
     assert "YOUNG" in dormant("volatility", board(make_context(market), "YOUNG"))
     found = harvested("volatility", board(make_context(market), "N02", "YOUNG"))
     assert [one.data["missing"] for one in found] == [["YOUNG"]]
+
+
+def fell(close: Floats, sessions: int) -> Floats:
+    """1 where the close is lower so many sessions later, not a number where that is not known."""
+    outcome = np.full(close.shape, np.nan)
+    ahead = change(close, sessions)[:, sessions:]
+    outcome[:, :-sessions] = np.where(np.isfinite(ahead), ahead < 0, np.nan)
+    return outcome
+
+
+def test_the_trap_of_the_default_data_is_not_fallen_into(data: ReplayData, make_context: MakeContext) -> None:
+    """Up in 5 sessions, down in 20, on low volume: of some 1,500 instances 57 % reversed, and the Wilson interval lies
+    far above the base rate of 47 %. By date it is 48 %, and nothing is shown."""
+    market = ReplayMarket(data, ReplayClock(dt.date(2010, 8, 20)))
+    whole = panel_of(board(make_context(market)))
+    wanted = {"shortMove": "up", "longMove": "down", "volume": "low"}
+    codes = pattern_codes(whole)
+    (code,) = (one for one in range(12) if described_pattern(one) == wanted)
+    found = record_of(whole, codes == code, fell(whole.close, 5), 5)
+    assert found is not None
+    assert 1200 < found.instances < 2000
+    assert found.pooled > 0.55
+    naive = wilson(round(found.pooled * found.instances), found.instances)
+    assert naive is not None
+    assert naive.low > found.base + 0.03, "instances as if they were independent: an edge that is none"
+    low, high = found.interval(1) or (1, 0)
+    assert low < found.base < high
+    assert found.enough
+    assert found.error is not None
+    assert found.error > 0.03
