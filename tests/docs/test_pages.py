@@ -23,7 +23,8 @@ ALL = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *PAGES]
 README_LENGTH = 900
 # What a reader makes by following docs/contributing.md.
 EXAMPLES = {
-    "tools/price_range.py",
+    "tools/model_tools/price_range.py",
+    "tools/market/echo.py",
     "tests/tools/test_price_range.py",
     "agents/prompts/liquidity.md",
     "agents/rulebook/policies/liquidity.py",
