@@ -16,7 +16,7 @@ from chordesk.models.answers import Frozen, Instrument, Rating
 from chordesk.models.contracts import OrderLeg
 from chordesk.models.market import Price, Quote
 from chordesk.models.order_terms import OrderType, TimeInForce
-from chordesk.models.states import OrderState, TradingState
+from chordesk.models.states import TradingState
 
 Amount = Annotated[float, Field(allow_inf_nan=False)]
 Quantity = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -335,33 +335,6 @@ class RiskContext(Frozen):
     rejections: int
     open_order: str | None = None
     unresolved: str | None = None
-
-
-class OrderOutcome(Frozen):
-    """The result of one action. gate: the reason for which a previewed order went no further, None when nothing held
-    it. protection: the protective order that its fill gets, as previewed."""
-
-    order_id: uuid.UUID
-    ordinal: int
-    symbol: str
-    action: str
-    side: str | None
-    quantity: float | None
-    order_type: str | None
-    limit_price: float | None
-    legs: tuple[OrderLeg, ...] = ()
-    stop_price: float | None = None
-    trail_percent: float | None = None
-    time_in_force: str = "day"
-    state: OrderState
-    denied: Denied | None = None
-    price: float | None = None
-    notional: float | None = None
-    payload_hash: str | None = None
-    protection: str | None = None
-    gate: str | None = None
-    message: str | None = None
-    fills: list[BrokerFill] = []
 
 
 ANY_SYMBOL = "*"

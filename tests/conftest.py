@@ -61,6 +61,14 @@ def _keep_folders_in_memory() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test with this mark runs on a real PostgreSQL too: row locks in place of one writer. Its lines are counted on
+    SQLite."""
+    if metafunc.definition.get_closest_marker("both_databases"):
+        marks = [pytest.mark.postgres, pytest.mark.process, pytest.mark.no_cover]
+        metafunc.parametrize("dialect", ["sqlite", pytest.param("postgres", marks=marks)], indirect=True)
+
+
 def pytest_collection_finish() -> None:
     """Look for garbage from here on only, and not among what was loaded and collected: that stays to the end, and each
     look at it would cost a second."""
@@ -140,6 +148,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
     found = Store(url)
     yield found
     found.close()
+
+
+@pytest.fixture
+def dialect(request: pytest.FixtureRequest) -> str:
+    """sqlite or postgres: of a test's databases."""
+    return str(getattr(request, "param", "sqlite"))
 
 
 @pytest.fixture(scope="session")

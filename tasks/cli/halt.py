@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chordesk.models.errors import DeskError, UsageError
-from chordesk.models.orders import OrderOutcome
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_for_halt, load_settings
 from chordesk.models.states import ORDER_WORKING, OrderState
@@ -21,6 +21,7 @@ from chordesk.tasks.cli.shell import database, whoami
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
+    from chordesk.models.tables.orders import Order
     from chordesk.tools.brokers.protocol import Broker
     from chordesk.tools.market.protocol import MarketData
 
@@ -102,20 +103,19 @@ class _Printed:
         if protective:
             print_line(f"protective orders stay in force: {', '.join(protective)}; --flatten cancels them")
 
-    def positions_closed(self, outcomes: Sequence[OrderOutcome]) -> None:
-        for row in outcomes:
-            print_line(_closed(row))
-        if not outcomes:
+    def positions_closed(self, orders: Sequence[Order], filled: Mapping[str, Decimal]) -> None:
+        for order in orders:
+            print_line(_closed(order, filled.get(order.id, Decimal(0))))
+        if not orders:
             print_line("no position to close")
 
     def failed(self, error: DeskError) -> None:
         fail(error, INCOMPLETE)
 
 
-def _closed(row: OrderOutcome) -> str:
+def _closed(row: Order, filled: Decimal) -> str:
     from chordesk.tools.decimals import plain
 
-    filled = sum(fill.quantity for fill in row.fills)
     done = f"{row.symbol}: {row.side} {plain(row.quantity or 0)}, {row.state}, {plain(filled)} filled"
     note = f"; {row.message}" if row.message else ""
     again = "; run it again to close what is left" if row.state not in ORDER_WORKING | {OrderState.FILLED} else ""

@@ -15,7 +15,6 @@ from pydantic.json_schema import SkipJsonSchema
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
-from chordesk.models.orders import OrderOutcome
 from chordesk.models.settings.running_desk import Standing
 from chordesk.models.states import TradingState
 from chordesk.models.tables.orders import Order, Preview
@@ -155,7 +154,7 @@ class HaltReport(Frozen):
     accounts: list[HaltedAccount]
     open_orders: list[str] | None = None
     protective_orders: list[str] | None = None
-    closing_orders: list[OrderOutcome] | None = None
+    closing_orders: list[Order] | None = None
     problems: list[HaltProblem]
 
 

@@ -198,11 +198,11 @@ def submit_orders(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     decision_id = step.payload["decision_id"]
     try:
         to = run_context(desk, step.run_id)
-        outcomes = process_decision(desk.store, to.settings, to.market, to.broker, decision_id, to.lease)
+        orders = process_decision(desk.store, to.settings, to.market, to.broker, decision_id, to.lease)
     except FencedOff as error:
         log.error("orders.fenced_off", decision=decision_id, error=str(error))
         raise Postponed(f"the process that submits for the account does this: {error.args[0]}", 0.0) from None
-    return Done({"orders": [outcome.model_dump(mode="json") for outcome in outcomes]})
+    return Done({"orders": orders})
 
 
 WORKFLOWS = (

@@ -12,7 +12,7 @@ from sqlmodel import Session, col, select
 from chordesk.models.contracts import multiplier_of, parse_contract
 from chordesk.models.errors import MarketError
 from chordesk.models.market import Quote
-from chordesk.models.orders import BrokerPosition, DenialCode, Denied, OrderOutcome
+from chordesk.models.orders import BrokerPosition, DenialCode, Denied
 from chordesk.models.states import ORDER_WORKING, OrderState, RunKind
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order, Preview
@@ -24,7 +24,7 @@ from chordesk.tools.orders import accounts, audit, booking
 from chordesk.tools.orders.booking import advance, load_order
 from chordesk.tools.orders.checking import SizedOrder, ticket_of
 from chordesk.tools.orders.drafting import order_id, write_decision
-from chordesk.tools.orders.flow import cancel_open, open_orders, outcome
+from chordesk.tools.orders.flow import cancel_open, open_orders
 from chordesk.tools.orders.previews import terms_of, write_preview
 from chordesk.tools.orders.snapshots import take_snapshot
 from chordesk.tools.orders.submitting import SubmissionContext, book_answer, deny_and_record, poll
@@ -130,9 +130,9 @@ FILL_SECONDS = 5.0  # a broker acknowledges a market order first and fills it a 
 PAUSE_SECONDS = 0.5
 
 
-def flatten(context: SubmissionContext, by: str, why: str) -> tuple[list[OrderOutcome], list[str]]:
-    """Cancel open orders and close every position that the broker shows; return the outcomes, and the ids of orders
-    whose cancellation the broker did not confirm: nothing is closed on their symbols.
+def flatten(context: SubmissionContext, by: str, why: str) -> tuple[list[str], list[str]]:
+    """Cancel open orders and close every position that the broker shows; return the ids of the closing orders, and of
+    orders whose cancellation the broker did not confirm: nothing is closed on their symbols.
 
     This process takes the account's lease, so that a trade worker submits nothing meanwhile, and releases it at the
     end. The orders are rows like any other, of a decision that a person made. Raises FencedOff when another process
@@ -155,7 +155,7 @@ def flatten(context: SubmissionContext, by: str, why: str) -> tuple[list[OrderOu
         _await_fills(context, group)
     with context.store.session() as session:
         accounts.release(session, context.broker.name, token)
-        return [outcome(session, load_order(session, id_), live=True) for id_ in ids], left
+    return ids, left
 
 
 def _cancelled(context: SubmissionContext) -> list[str]:

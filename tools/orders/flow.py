@@ -1,21 +1,19 @@
-"""From a decision to its fills, an order's outcome, the pass of each minute, and the context of a backtest's orders. A
-second call does nothing twice."""
+"""From a decision to its fills, the pass of each minute, and the context of a backtest's orders. A second call does
+nothing twice."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.contracts import legs_of
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketError, OrderError
-from chordesk.models.orders import BrokerFill, DenialCode, Denied, OrderOutcome
+from chordesk.models.orders import Denied
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import PAPER, is_backtest
 from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, OrderState
-from chordesk.models.tables.orders import Account, Fill, Order, Preview
+from chordesk.models.tables.orders import Account, Order, Preview
 from chordesk.models.tables.runs import Decision
 from chordesk.tools.brokers.paper import PaperBroker
 from chordesk.tools.brokers.protocol import Broker
@@ -32,7 +30,6 @@ from chordesk.tools.orders.previews import terms_of, waits_for_person, write_pre
 from chordesk.tools.orders.protection import keep_protected
 from chordesk.tools.orders.reconciliation import latest
 from chordesk.tools.orders.snapshots import Snapshot, symbols_of
-from chordesk.tools.orders.stops import preview_text
 from chordesk.tools.orders.submitting import (
     QuoteCache,
     SubmissionContext,
@@ -42,7 +39,6 @@ from chordesk.tools.orders.submitting import (
     ensure_reconciled,
     submit_or_poll,
 )
-from chordesk.tools.risk import deny
 
 Counts = dict[str, int]
 
@@ -162,43 +158,6 @@ def open_orders(session: Session, account: str) -> list[Order]:
     return list(rows.all())
 
 
-LIVE_OFF = "live trading off"
-WAITS = "waits for approval: desk approvals"
-
-
-def outcome(session: Session, order: Order, live: bool) -> OrderOutcome:
-    """Return an order's state with its denial or gate, preview and fills."""
-    preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).first()
-    fills = session.exec(select(Fill).where(col(Fill.order_id) == order.id).order_by(col(Fill.filled_at))).all()
-    names = ("ordinal", "symbol", "action", "side", "quantity", "order_type", "limit_price", "message")
-    terms = ("stop_price", "trail_percent", "time_in_force")
-    checked = {name: getattr(preview, name) for name in ("price", "notional", "payload_hash")} if preview else {}
-    return OrderOutcome(
-        **{name: getattr(order, name) for name in (*names, *terms)},
-        **checked,
-        legs=legs_of(order.legs),
-        order_id=uuid.UUID(order.id),
-        state=OrderState(order.state),
-        protection=preview_text(preview.payload) if preview else None,
-        denied=_denial(order),
-        gate=_gate(order, live),
-        fills=[BrokerFill(quantity=f.quantity, price=f.price, commission=f.commission, at=f.filled_at) for f in fills],
-    )
-
-
-def _gate(order: Order, live: bool) -> str | None:
-    if order.state == OrderState.APPROVAL_PENDING:
-        return WAITS
-    return LIVE_OFF if order.state in (OrderState.PREVIEWED, OrderState.APPROVED) and not live else None
-
-
-def _denial(order: Order) -> Denied | None:
-    if order.denial_code is None:
-        return None
-    code = DenialCode(order.denial_code)
-    return deny(code, order.denial_reason or "", order.measured or "", order.limit_text or "")
-
-
 def process_decision(
     store: Store,
     settings: Settings,
@@ -206,12 +165,12 @@ def process_decision(
     broker: Broker,
     decision_id: str,
     lease: FencingLease | None = None,
-) -> list[OrderOutcome]:
-    """Take every trading action of a decision as far as it may go; return the outcomes by ordinal.
+) -> list[str]:
+    """Take every trading action of a decision as far as it may go; return the ids of its orders by ordinal.
 
     All orders are drafted in one transaction, then each is checked and previewed, and only then, with
     settings.trader_live, each is approved or waits for a person, is submitted, and its fills are booked. Rows that are
-    further along are left as they are, so that a second call returns the same outcomes. lease: the caller's right to
+    further along are left as they are, so that a second call changes nothing. lease: the caller's right to
     submit for the account; without one it is taken for this call. Raises OrderError when there is no such decision,
     FencedOff when another process submits for the account.
     """
@@ -241,8 +200,7 @@ def process_decision(
         keep_protected(context)
     with store.session() as session:
         write_notes(session, settings, decision, market.clock.now())
-    with store.read() as session:
-        return [outcome(session, load_order(session, order_id), settings.trader_live) for order_id in ids]
+    return ids
 
 
 def _draft(session: Session, settings: Settings, market: MarketData, decision: Decision) -> list[str]:

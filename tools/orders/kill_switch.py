@@ -6,8 +6,9 @@ The command and the HTTP service both call it. It needs neither Redis nor a work
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Protocol
 
@@ -15,15 +16,17 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DatabaseDown, DeskError, OrderError
-from chordesk.models.orders import OrderOutcome
 from chordesk.models.settings import Settings
 from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Order
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import accounts, audit, halting
 from chordesk.tools.orders.accounts import FencingLease
+from chordesk.tools.orders.booking import load_order
 from chordesk.tools.orders.closing import flatten
 from chordesk.tools.orders.flow import cancel_open
+from chordesk.tools.orders.reservations import filled_quantities
 from chordesk.tools.orders.stops import working_protection
 from chordesk.tools.orders.submitting import SubmissionContext
 
@@ -51,8 +54,8 @@ class HaltListener(Protocol):
         """Receive the ids of orders that the broker has not confirmed as cancelled, and of protective orders, which
         were left in force."""
 
-    def positions_closed(self, outcomes: Sequence[OrderOutcome]) -> None:
-        """Receive one outcome for each order that closes a position, filled or not."""
+    def positions_closed(self, orders: Sequence[Order], filled: Mapping[str, Decimal]) -> None:
+        """Receive each order that closes a position, filled or not, and by id how much of it is."""
 
     def failed(self, error: DeskError) -> None: ...
 
@@ -175,9 +178,9 @@ class _Halt:
             lease = FencingLease(store, broker.name, f"desk halt {self.request.by} {os.getpid()}")
             context = SubmissionContext(store, self.settings, market, broker, lease)
             if self.request.close_positions:
-                outcomes, left = flatten(context, self.request.by, self.request.why)
+                closing, left = flatten(context, self.request.by, self.request.why)
             else:
-                outcomes, left = None, cancel_open(context)
+                closing, left = None, cancel_open(context)
         except DeskError as error:
             self.fail(error)
             if not connected:
@@ -189,10 +192,12 @@ class _Halt:
         self.complete &= not left
         with store.read() as session:
             kept = [order.id for order in working_protection(session, broker.name) if order.id not in left]
+            closed = [load_order(session, id_) for id_ in closing or ()]
+            filled = filled_quantities(session, [order.id for order in closed])
         self.listener.orders_cancelled(left, kept)
-        if outcomes is not None:
-            self.complete &= all(row.state == OrderState.FILLED for row in outcomes)
-            self.listener.positions_closed(outcomes)
+        if closing is not None:
+            self.complete &= all(order.state == OrderState.FILLED for order in closed)
+            self.listener.positions_closed(closed, filled)
 
     def name_other_accounts(self, store: Store) -> None:
         """Report what is left on accounts of other brokers, which this process cannot end."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,6 @@ from pydantic import Field
 
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import DatabaseDown, DeskError, NotWaiting, OrderError, UsageError
-from chordesk.models.orders import OrderOutcome
 from chordesk.models.states import ApprovalState, OrderState, TradingState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run
@@ -174,8 +174,8 @@ class _Collected:
     def orders_cancelled(self, left: Sequence[str], protective: Sequence[str]) -> None:
         self.found["open_orders"], self.found["protective_orders"] = list(left), list(protective)
 
-    def positions_closed(self, outcomes: Sequence[OrderOutcome]) -> None:
-        self.found["closing_orders"] = list(outcomes)
+    def positions_closed(self, orders: Sequence[Order], filled: Mapping[str, Decimal]) -> None:
+        self.found["closing_orders"] = list(orders)
 
     def failed(self, error: DeskError) -> None:
         self.problems.append(HaltProblem(detail=str(error.args[0]), remedy=error.remedy))

@@ -15,13 +15,12 @@ from sqlmodel import select
 from chordesk.models.contracts import ChainRow
 from chordesk.models.errors import MarketError
 from chordesk.models.market import Quote
-from chordesk.models.orders import OrderOutcome
 from chordesk.models.tables.orders import Order, Preview
 from chordesk.tools.brokers.paper import Books, settlements
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, ReplayMarket
 from chordesk.tools.orders.reconciliation import reconcile
-from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.desk import Desk, Outcome, action
 from tests.tools.orders.tape import Tape
 
 NewDesk = Callable[..., Desk]
@@ -56,7 +55,7 @@ def order(contract: str, limit: float, side: str = "sell", quantity: float = 1.0
     return action(**{**changes, **more})
 
 
-def run(desk: Desk, *actions: Any) -> list[OrderOutcome]:
+def run(desk: Desk, *actions: Any) -> list[Outcome]:
     return desk.run(*actions, instrument="option")
 
 
@@ -129,7 +128,6 @@ def test_a_contract_that_the_chain_lacks_is_not_ordered(data: ReplayData, new_de
     market = modelled(data, dt.date(2010, 5, 5))
     desk = new_desk(market, replay_options="modelled", **ALLOWED)
     (denied,) = run(desk, order("MMM100618P00085100", 1.0, symbol="MMM"))
-    assert denied.denied is not None
     assert "strikes near 85.1 are 2.5 apart" in denied.denied.reason
     assert desk.fills() == []
 

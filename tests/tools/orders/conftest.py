@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from chordesk.tools.orders import reconciliation, submitting
 from tests.tools.orders.desk import Desk, make_desk
@@ -18,11 +19,15 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def new_desk(template_db: Path, tmp_path: Path) -> Iterator[Callable[..., Desk]]:
+def new_desk(
+    dialect: str, template_db: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Desk]]:
     """Makes desks; each closes its database at the end."""
     made: list[Desk] = []
 
     def make(market: Any = None, **settings: Any) -> Desk:
+        if dialect == "postgres":
+            settings["database_url"] = SecretStr(request.getfixturevalue("postgres").migrated())
         made.append(make_desk(template_db, tmp_path / str(len(made)), market, **settings))
         return made[-1]
 

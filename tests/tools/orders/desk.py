@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sqlmodel import col, select
 
+from chordesk.models.contracts import legs_of
 from chordesk.models.database.store import Store
-from chordesk.models.orders import BrokerFill, OrderOutcome
+from chordesk.models.orders import BrokerFill, DenialCode
 from chordesk.models.settings import Settings
+from chordesk.models.states import OrderState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Order, Position
+from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Order, Position, Preview
 from chordesk.models.tables.runs import Candidate, Decision, Run, Step, Turn, Verdict
 from chordesk.tools.brokers.protocol import Broker, build_broker
 from chordesk.tools.ledger import apply_fill, ensure_account
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.accounts import FencingLease
+from chordesk.tools.orders.closing import flatten
 from chordesk.tools.orders.flow import process_decision
+from chordesk.tools.orders.stops import preview_text
 from chordesk.tools.orders.submitting import SubmissionContext
+from chordesk.tools.risk import deny
 from tests.tools.orders.tape import Tape
 
 BUY = "BUY"
@@ -42,6 +48,43 @@ def action(symbol: str = "AAA", kind: str = "open", **changes: Any) -> dict[str,
         "reasoning": "a test",
     }
     return {**base, **changes}
+
+
+class Outcome:
+    """An order's row, with its denial and fills. Price, notional and hash are its preview's, None before there is one;
+    protection: the stop that its fill gets, as previewed."""
+
+    def __init__(self, store: Store, order_id: str) -> None:
+        with store.read() as session:
+            self.row = row = session.get_one(Order, order_id)
+            preview = session.exec(select(Preview).where(Preview.order_id == order_id)).first()
+            self.fills = session.exec(select(Fill).where(Fill.order_id == order_id).order_by(col(Fill.filled_at))).all()
+        self.order_id, self.state, self.legs = row.id, OrderState(row.state), legs_of(row.legs)
+        self.price = preview.price if preview else None
+        self.notional = preview.notional if preview else None
+        self.payload_hash = preview.payload_hash if preview else None
+        self.protection = preview_text(preview.payload) if preview else None
+        stated = row.denial_reason or "", row.measured or "", row.limit_text or ""
+        self.denied = deny(DenialCode(row.denial_code), *stated) if row.denial_code else None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.row, name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Outcome) and self.row.model_dump() == other.row.model_dump()
+
+    def __repr__(self) -> str:
+        return f"{self.row!r} {self.denied!r}"
+
+
+def denied(outcome: Outcome, code: DenialCode) -> str:
+    """Return the reason of an order's denial, which must have this code, a figure and a limit."""
+    found = outcome.denied
+    assert outcome.state == OrderState.DENIED, outcome
+    assert found is not None
+    assert found.code == code, found
+    assert all((found.reason, found.measured, found.limit)), found
+    return found.reason
 
 
 @dataclass
@@ -144,16 +187,24 @@ class Desk:
             finished_at=now,
         )
 
-    def process(self, decision_id: str, **changes: Any) -> list[OrderOutcome]:
+    def process(self, decision_id: str, **changes: Any) -> list[Outcome]:
         settings = self.settings.model_copy(update=changes) if changes else self.settings
-        return process_decision(self.store, settings, self.market, self.broker, decision_id, self.lease)
+        ids = process_decision(self.store, settings, self.market, self.broker, decision_id, self.lease)
+        return self.outcomes(ids)
+
+    def flatten(self, context: SubmissionContext, by: str, why: str) -> tuple[list[Outcome], list[str]]:
+        ids, left = flatten(context, by, why)
+        return self.outcomes(ids), left
+
+    def outcomes(self, ids: Sequence[str]) -> list[Outcome]:
+        return [Outcome(self.store, order_id) for order_id in ids]
 
     def context(self, **changes: Any) -> SubmissionContext:
         """As the trade worker has it, with other settings if named."""
         settings = self.settings.model_copy(update=changes) if changes else self.settings
         return SubmissionContext(self.store, settings, self.market, self.broker, self.lease)
 
-    def run(self, *actions: Any, **decision: Any) -> list[OrderOutcome]:
+    def run(self, *actions: Any, **decision: Any) -> list[Outcome]:
         return self.process(self.decide(*actions, **decision))
 
     def hold(self, symbol: str, quantity: float, price: float = 1.0) -> None:
@@ -202,7 +253,8 @@ def make_desk(template: Path, home: Path, market: MarketData | None = None, **se
     """A desk with its own copy of a migrated database; live, and without cooldown, slippage and a limit on sectors (a
     tape names none) unless given otherwise."""
     home.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(template, home / "desk.db")
+    if "database_url" not in settings:
+        shutil.copyfile(template, home / "desk.db")
     found = Settings(home=home, **{**DEFAULTS, **settings})
     market = market or Tape({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0})
     store = Store(found.database)

@@ -9,26 +9,16 @@ from typing import Any
 import pytest
 from sqlmodel import col, select, update
 
-from chordesk.models.orders import DenialCode, OrderOutcome
+from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState, RunState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order, Preview
 from chordesk.models.tables.runs import Run
-from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.desk import Desk, action, denied
 from tests.tools.orders.tape import NEW_YORK, Tape, TapeClock
 
 NewDesk = Callable[..., Desk]
 PREVIEWED = OrderState.PREVIEWED
-
-
-def denied(outcome: OrderOutcome, code: DenialCode) -> str:
-    assert outcome.state == OrderState.DENIED, outcome
-    assert outcome.denied is not None
-    assert outcome.denied.code == code
-    assert outcome.denied.measured
-    assert outcome.denied.limit
-    assert outcome.payload_hash is None or code in (DenialCode.PREVIEW_STALE, DenialCode.PREVIEW_ALTERED)
-    return outcome.denied.reason
 
 
 MALFORMED: list[tuple[Any, str]] = [
@@ -233,7 +223,6 @@ def test_buying_power_counts_this_decision_and_sells_fund_nothing(new_desk: NewD
         action("CCC", kind="close", quantity=100), action("AAA"), action("BBB", quantity=11), action("BBB", quantity=10)
     )
     assert (sell.state, first.state, rest.state) == (PREVIEWED,) * 3
-    assert over.denied is not None
     assert (over.denied.code, over.denied.measured) == (DenialCode.BUYING_POWER, "needs 550.00")
     assert over.denied.limit == "500.00 free"
 
@@ -364,8 +353,7 @@ def test_nothing_more_of_a_run_is_submitted_once_it_is_being_stopped(new_desk: N
     first, second, third = desk.run(action(), action("BBB"), action("CCC"))
     assert first.state == OrderState.FILLED
     for outcome in (second, third):
-        assert outcome.denied is not None
-        assert outcome.denied.code == DenialCode.RUN_STOPPED
+        denied(outcome, DenialCode.RUN_STOPPED)
         assert outcome.denied.measured == "stopping"
     assert broker.submitted == 1
     assert desk.positions() == {"AAA": 10}
@@ -375,9 +363,7 @@ def test_nothing_more_of_a_run_is_submitted_once_it_is_being_stopped(new_desk: N
 def test_only_a_running_run_submits(new_desk: NewDesk, state: RunState) -> None:
     desk = new_desk()
     (outcome,) = desk.run(action(), state=state)
-    assert outcome.denied is not None
-    assert outcome.denied.code == DenialCode.RUN_STOPPED
-    assert str(state) in outcome.denied.reason
+    assert str(state) in denied(outcome, DenialCode.RUN_STOPPED)
     assert desk.fills() == []
     assert [row.state for row in desk.run(action(), state=RunState.RUNNING)] == [OrderState.FILLED]
 

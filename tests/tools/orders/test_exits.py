@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from chordesk.models.orders import DenialCode, OrderOutcome
+from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Preview
 from chordesk.tools.orders import approvals, closing, halting
 from chordesk.tools.orders.accounts import FencingLease
-from chordesk.tools.orders.closing import flatten
-from chordesk.tools.orders.flow import WAITS, maintain_orders
+from chordesk.tools.orders.flow import maintain_orders
 from chordesk.tools.orders.submitting import SubmissionContext
-from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.desk import Desk, Outcome, action
 from tests.tools.orders.tape import Tape
 from tests.tools.risk.test_options import PUT, Options, option
 
@@ -33,7 +32,7 @@ class Hollow(Tape):
         del self.prices[symbol]
 
 
-def _code(outcome: OrderOutcome) -> DenialCode | None:
+def _code(outcome: Outcome) -> DenialCode | None:
     return outcome.denied.code if outcome.denied else None
 
 
@@ -99,7 +98,7 @@ def test_an_option_is_bought_back_at_the_market_by_a_limit(new_desk: NewDesk) ->
     assert (closed.state, closed.order_type, closed.limit_price) == (OrderState.FILLED, "limit", 2.1)
 
 
-def _unpriced(new_desk: NewDesk, **settings: Any) -> tuple[Desk, OrderOutcome]:
+def _unpriced(new_desk: NewDesk, **settings: Any) -> tuple[Desk]:
     market = Hollow({"AAA": 100.0, "BBB": 50.0})
     desk = new_desk(market, **settings)
     desk.hold("AAA", 10, 80.0)
@@ -111,7 +110,7 @@ def _unpriced(new_desk: NewDesk, **settings: Any) -> tuple[Desk, OrderOutcome]:
 
 def test_where_no_price_is_known_an_exit_waits_for_a_person(new_desk: NewDesk) -> None:
     desk, sold = _unpriced(new_desk, approval="auto")
-    assert (sold.state, sold.gate, sold.price) == (OrderState.APPROVAL_PENDING, WAITS, 80.0)
+    assert (sold.state, sold.price) == (OrderState.APPROVAL_PENDING, 80.0)
     assert "no price is known (unknown symbol AAA)" in (sold.message or "")
     with desk.store.session() as session:
         approvals.decide(session, desk.settings, str(sold.order_id), True, "somebody", None)
@@ -150,7 +149,7 @@ def test_flattening_sells_at_an_old_price_within_the_collar_and_else_at_the_mark
     _hole(market)
     halting.halt(desk.store, "paper", "fire", "somebody")
     lease = FencingLease(desk.store, "paper", "desk halt")
-    closed, gone = flatten(
+    closed, gone = desk.flatten(
         SubmissionContext(desk.store, desk.settings, market, desk.broker, lease), "somebody", "fire"
     )[0]
     assert (closed.state, closed.order_type, closed.limit_price) == (OrderState.FILLED, "limit", 95.0)

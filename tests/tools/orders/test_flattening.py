@@ -16,13 +16,13 @@ from chordesk.models.tables.runs import Decision, Run
 from chordesk.tools.orders import accounts, audit, closing, halting
 from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.audit_reading import check_logs
-from chordesk.tools.orders.closing import flatten
 from chordesk.tools.orders.flow import maintain_orders
 from chordesk.tools.orders.submitting import SubmissionContext
-from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.desk import Desk, action, denied
 from tests.tools.orders.tape import Tape
 from tests.tools.orders.test_submitting import Wire
 
+pytestmark = pytest.mark.both_databases
 NewDesk = Callable[..., Desk]
 
 
@@ -48,7 +48,7 @@ def test_every_position_is_closed_while_the_account_is_halted(new_desk: NewDesk)
     desk.hold("BBB", -3, 50.0)
     desk.hold("GONE", 2, 10.0)  # the market prices it no more
     _halt(desk)
-    outcomes, left = flatten(_command(desk), "somebody@here", "fire")
+    outcomes, left = desk.flatten(_command(desk), "somebody@here", "fire")
     assert {(row.symbol, row.side, row.quantity, row.state) for row in outcomes[:2]} == {
         ("AAA", "sell", 7.0, "filled"), ("BBB", "buy", 3.0, "filled"),
     }  # fmt: skip
@@ -76,7 +76,7 @@ def test_a_trade_worker_is_fenced_off_meanwhile_and_may_go_on_after_it(new_desk:
             desk.run(action("BBB"))
 
     market.on_fill = meanwhile
-    flatten(_command(desk), "somebody", "fire")
+    desk.flatten(_command(desk), "somebody", "fire")
     assert market.on_fill is None
     assert desk.positions() == {}
     assert desk.run(action("CCC"))[0].state == OrderState.FILLED
@@ -93,7 +93,7 @@ def test_nothing_is_closed_beside_an_order_with_an_unknown_end(new_desk: NewDesk
     assert unknown.state == OrderState.UNKNOWN
     wire.cut = {"lookup", "cancel"}
     _halt(desk)
-    outcomes, left = flatten(_command(desk), "somebody", "fire")
+    outcomes, left = desk.flatten(_command(desk), "somebody", "fire")
     assert left == [str(unknown.order_id)]
     assert [(row.symbol, row.state) for row in outcomes] == [("BBB", "filled")]
     assert desk.positions() == {"AAA": 10}
@@ -105,7 +105,7 @@ def test_open_orders_are_cancelled_before_their_positions_are_closed(new_desk: N
     desk.hold("AAA", 10, 100.0)
     assert desk.run(action(kind="reduce", quantity=4))[0].state == OrderState.SUBMITTED
     market.opens = {}
-    (closed,), left = flatten(_command(desk), "somebody", "fire")
+    (closed,), left = desk.flatten(_command(desk), "somebody", "fire")
     assert (closed.quantity, closed.state, left) == (10, "filled", [])
     assert sorted(row.state for row in desk.orders()) == ["cancelled", "filled"]
     assert desk.positions() == {}
@@ -119,10 +119,10 @@ def test_a_closing_order_that_rests_is_left_by_the_halt_and_taken_by_the_next_fl
     desk = new_desk(market)
     desk.hold("AAA", 10, 100.0)
     _halt(desk)
-    assert [row.state for row in flatten(_command(desk), "somebody", "fire")[0]] == ["submitted"]
+    assert [row.state for row in desk.flatten(_command(desk), "somebody", "fire")[0]] == ["submitted"]
     maintain_orders(desk.context())
     assert [row.state for row in desk.orders()] == ["submitted"]
-    assert [row.state for row in flatten(_command(desk), "somebody", "fire")[0]] == ["submitted"]
+    assert [row.state for row in desk.flatten(_command(desk), "somebody", "fire")[0]] == ["submitted"]
     assert [row.state for row in desk.orders()] == ["cancelled", "submitted"]
     market.opens = {}
     maintain_orders(desk.context())
@@ -143,7 +143,7 @@ def test_an_order_that_fills_a_moment_later_is_reported_as_filled(new_desk: NewD
         market.on_fill = fills
 
     market.on_fill = takes
-    (closed,), _ = flatten(_command(desk), "somebody", "fire")
+    (closed,), _ = desk.flatten(_command(desk), "somebody", "fire")
     assert (closed.state, [fill.quantity for fill in closed.fills]) == ("filled", [10])
 
 
@@ -156,10 +156,10 @@ def test_positions_are_closed_for_a_person_though_it_cannot_be_put_on_record(new
     aside = log.rename(desk.settings.home / "aside")
     log.write_text("in the way")
     with pytest.raises(OrderError, match="cannot be written"):
-        flatten(_command(desk), "somebody", "fire")
+        desk.flatten(_command(desk), "somebody", "fire")
     assert desk.positions() == {"AAA": 10}
     with audit.best_effort() as unrecorded:
-        (closed,), left = flatten(_command(desk), "somebody", "fire")
+        (closed,), left = desk.flatten(_command(desk), "somebody", "fire")
     assert (closed.state, left, desk.positions()) == ("filled", [], {})
     assert {row.symbol: row.state for row in desk.orders()} == {"AAA": "filled", "BBB": "cancelled"}
     messages = " ".join(str(error) for error in unrecorded)
@@ -171,7 +171,7 @@ def test_positions_are_closed_for_a_person_though_it_cannot_be_put_on_record(new
 
 def test_with_nothing_held_nothing_is_written(new_desk: NewDesk) -> None:
     desk = new_desk()
-    assert flatten(_command(desk), "somebody", "fire") == ([], [])
+    assert desk.flatten(_command(desk), "somebody", "fire") == ([], [])
     assert desk.orders() == []
     with desk.store.read() as session:
         assert session.exec(select(Run)).all() == []
@@ -189,7 +189,7 @@ def test_another_holder_of_the_account_stops_a_flattening(new_desk: NewDesk) -> 
 
     market.on_fill = another
     with pytest.raises(FencedOff, match="another"):
-        flatten(_command(desk), "somebody", "fire")
+        desk.flatten(_command(desk), "somebody", "fire")
     assert desk.positions() == {"BBB": 1}
 
 
@@ -216,17 +216,16 @@ def test_a_position_that_is_gone_is_not_sold_and_the_rest_is(new_desk: NewDesk) 
     for symbol, price in (("AAA", 100.0), ("BBB", 50.0), ("CCC", 20.0)):
         desk.hold(symbol, 5, price)
     desk.broker = broker = Thief(desk, "BBB")  # type: ignore[assignment]
-    outcomes, _ = flatten(_command(desk), "somebody", "fire")
+    outcomes = desk.flatten(_command(desk), "somebody", "fire")[0]
     assert [(row.symbol, row.state) for row in outcomes] == [("AAA", "filled"), ("BBB", "denied"), ("CCC", "filled")]
-    assert outcomes[1].denied is not None
-    assert outcomes[1].denied.code is DenialCode.REDUCING
+    denied(outcomes[1], DenialCode.REDUCING)
     assert broker.submitted == ["AAA", "CCC"]
 
 
 def test_the_account_agrees_with_its_broker_afterwards(new_desk: NewDesk) -> None:
     desk = new_desk()
     desk.run(action(), action("BBB"))
-    flatten(_command(desk), "somebody", "fire")
+    desk.flatten(_command(desk), "somebody", "fire")
     maintain_orders(desk.context())
     with desk.store.read() as session:
         assert halting.trading_state(session, desk.settings, "paper")[0] == "active"

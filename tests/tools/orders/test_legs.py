@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlmodel import select, update
 
-from chordesk.models.orders import DenialCode, OrderOutcome
+from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order, Preview
 from chordesk.tasks.approvals import WaitingOrder, waiting
@@ -18,7 +18,7 @@ from chordesk.tasks.cli.show.orders import size_of
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.flow import maintain_orders
 from chordesk.tools.orders.reconciliation import reconcile
-from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.desk import Desk, Outcome, action
 from tests.tools.risk.test_options import Options
 
 NewDesk = Callable[..., Desk]
@@ -36,7 +36,7 @@ def package(
     return action(kind=kind, side=side, quantity=quantity, orderType="limit", limitPrice=net, legs=legs, **more)
 
 
-def _run(desk: Desk, *actions: Any) -> list[OrderOutcome]:
+def _run(desk: Desk, *actions: Any) -> list[Outcome]:
     return desk.run(*actions, instrument="option")
 
 
@@ -51,7 +51,7 @@ def _options(desk: Desk) -> dict[str, float]:
     return {symbol: count for symbol, count in desk.positions().items() if symbol != "BBB"}
 
 
-def _code(outcome: OrderOutcome) -> DenialCode | None:
+def _code(outcome: Outcome) -> DenialCode | None:
     return outcome.denied.code if outcome.denied else None
 
 

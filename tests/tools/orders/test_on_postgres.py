@@ -1,70 +1,35 @@
-"""The fence, the halt, the submit step and the flattening on a real PostgreSQL: row locks in place of one writer."""
+"""What only a real PostgreSQL shows: transactions of several writers at once, on orders, halts and the log."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
-from pydantic import SecretStr
-from sqlmodel import select
+from sqlmodel import Session, select
 
-import tests.tools.orders.halt.test_halting as halting_cases
-import tests.tools.orders.records.test_accounts as fence_cases
-import tests.tools.orders.records.test_drafting as decision_cases
-import tests.tools.orders.test_flattening as flattening_cases
-import tests.tools.orders.test_submitting as submitting_cases
-from chordesk.models.database.store import Store
 from chordesk.models.errors import FencedOff
-from chordesk.models.settings import Settings
+from chordesk.models.orders import MandateTerms
 from chordesk.models.states import TradingState
-from chordesk.models.tables.orders import Order
-from chordesk.tools.brokers.protocol import build_broker
+from chordesk.models.tables.orders import Account, Order
+from chordesk.tasks.cli import arming
 from chordesk.tools.orders import halting
-from chordesk.tools.orders.accounts import FencingLease
+from chordesk.tools.orders.audit import record
+from chordesk.tools.orders.audit_reading import check_logs
+from chordesk.tools.orders.mandates import in_force
 from tests.patience import PATIENCE
-from tests.postgres import Server
-from tests.tools.orders.desk import DEFAULTS, Desk, action
-from tests.tools.orders.tape import Tape
+from tests.tools.orders.desk import Desk, action
 
-# The same cases run on SQLite, where coverage counts their lines.
-pytestmark = [pytest.mark.postgres, pytest.mark.no_cover]
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.process,
+    pytest.mark.parametrize("dialect", ["postgres"], indirect=True),
+]
 NewDesk = Callable[..., Desk]
-
-
-@pytest.fixture
-def new_desk(postgres: Server, tmp_path: Path) -> Iterator[NewDesk]:
-    made: list[Desk] = []
-
-    def make(market: Any = None, **settings: Any) -> Desk:
-        url = SecretStr(postgres.migrated())
-        home = tmp_path / str(len(made))
-        home.mkdir()
-        found = Settings(home=home, database_url=url, **{**DEFAULTS, **settings})
-        store, market = Store(found.database), market or Tape({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0})
-        made.append(
-            Desk(store, found, market, build_broker(found, market, store), FencingLease(store, "paper", "test"))
-        )
-        return made[-1]
-
-    yield make
-    for desk in made:
-        desk.store.close()
-
-
-wired, alpaca, desk = submitting_cases.wired, fence_cases.alpaca, fence_cases.desk
-
-
-def _cases(module: ModuleType) -> dict[str, Callable[..., None]]:
-    return {name: case for name, case in vars(module).items() if name.startswith("test_")}
-
-
-for cases in (decision_cases, fence_cases, flattening_cases, halting_cases, submitting_cases):
-    globals().update(_cases(cases))
+WRITERS, EACH = 6, 15
 
 
 def test_a_reading_transaction_keeps_one_view_whatever_is_halted_meanwhile(new_desk: NewDesk) -> None:
@@ -119,3 +84,61 @@ def test_halts_and_decisions_at_the_same_time_do_not_lock_each_other_out(new_des
     assert failures == []
     assert {row.state for row in desk.orders()} <= {"filled", "denied", "cancelled"}
     assert {row.denial_code for row in desk.orders() if row.state == "denied"} <= {"halted"}
+
+
+def test_many_writers_begin_and_write_one_chain(new_desk: NewDesk) -> None:
+    """Half of them lock another row before they record, half after: the log's lock is always the last, so that no two
+    wait for each other."""
+    desk = new_desk()
+    store, settings = desk.store, desk.settings
+    with store.session() as session:
+        session.add(Account(name="paper", cash=0.0))
+    failed: list[BaseException] = []
+    at_once = threading.Barrier(WRITERS)
+
+    def write(writer: int) -> None:
+        try:
+            at_once.wait(PATIENCE)
+            for number in range(EACH):
+                with store.session() as session:
+                    if writer % 2:
+                        _touch(session)
+                    record(session, settings, "busy", writer=writer, number=number)
+                    if not writer % 2:
+                        _touch(session)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert failed == []
+    (checked,) = check_logs(store, settings)
+    assert checked.reading.problems == []
+    busy = [entry.facts for entry in checked.reading.entries if entry.kind == "busy"]
+    for writer in range(WRITERS):
+        assert [facts["number"] for facts in busy if facts["writer"] == writer] == list(range(EACH))
+    with store.read() as session:
+        assert session.get_one(Account, "paper").cash == WRITERS * EACH
+
+
+def _touch(session: Session) -> None:
+    account = session.get_one(Account, "paper", with_for_update=True, populate_existing=True)
+    account.cash += 1
+    session.add(account)
+
+
+def test_a_mandate_holds_until_it_is_taken_back(new_desk: NewDesk, tmp_path: Path) -> None:
+    key = arming.signing_key(tmp_path / "mandate.key")
+    public = arming.public_text(key)
+    desk = new_desk(mandate_public_key=public)
+    store, settings = desk.store, desk.settings
+    limits = {"max_notional": Decimal(10_000), "max_orders": 3, "symbols": ["IBM"], "hours": 1.0, "by": "ann"}
+    terms = arming.arm(store, settings, key, "alpaca-live", **limits)  # type: ignore[arg-type]
+    with store.read() as session:
+        assert in_force(session, settings, "alpaca-live") == terms
+    assert halting.disarm(store, settings, "alpaca-live", "bob") == [terms.version]
+    with store.read() as session:
+        assert not isinstance(in_force(session, settings, "alpaca-live"), MandateTerms)

@@ -13,13 +13,12 @@ from hypothesis import settings as rules
 from hypothesis import strategies as st
 from sqlmodel import col, delete, select
 
-from chordesk.models.orders import OrderOutcome
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Account, Fill, Order, OrderCheck, Position, Preview
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import ensure_account
 from tests.examples import examples
-from tests.tools.orders.desk import Desk, action, make_desk
+from tests.tools.orders.desk import Desk, Outcome, action, make_desk
 from tests.tools.orders.tape import Tape
 
 SYMBOLS = ("AAA", "BBB", "CCC")
@@ -91,9 +90,7 @@ def test_no_decisions_break_cash_share_or_long_only(
     desk.store.close()
 
 
-def _check_previews(
-    outcomes: list[OrderOutcome], market: Tape, cash: float, held: dict[str, float], share: float
-) -> None:
+def _check_previews(outcomes: list[Outcome], market: Tape, cash: float, held: dict[str, float], share: float) -> None:
     """Check that the cleared orders, taken together and with no sell filled, fit the cash and the share of each
     symbol."""
     equity = exact(cash) + sum(exact(count) * exact(market.prices[symbol]) for symbol, count in held.items())

@@ -11,15 +11,15 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlmodel import select, update
 
-from chordesk.models.orders import DenialCode, OrderOutcome
+from chordesk.models.orders import DenialCode
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.states import OrderState, RunState
 from chordesk.models.tables.orders import Approval, Order, Preview
 from chordesk.tasks.cli import arming
 from chordesk.tools.orders import approvals, halting
-from chordesk.tools.orders.flow import maintain_orders, outcome
+from chordesk.tools.orders.flow import maintain_orders
 from tests.fakes.alpaca import Alpaca
-from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.desk import Desk, Outcome, action
 from tests.tools.orders.tape import Tape
 from tests.tools.orders.test_submitting import Wire
 
@@ -32,13 +32,13 @@ class Stage:
     alpaca: Alpaca
 
 
-Play = Callable[[Stage], OrderOutcome]
+Play = Callable[[Stage]]
 
 
 def quoted(seconds: int) -> Play:
     """The last quote is of so long after now."""
 
-    def play(stage: Stage) -> OrderOutcome:
+    def play(stage: Stage) -> Outcome:
         market = Tape({"AAA": 100.0})
         market.quoted_at = market.clock.at + dt.timedelta(seconds=seconds)
         return stage.new_desk(market).run(action())[0]
@@ -49,7 +49,7 @@ def quoted(seconds: int) -> Play:
 def previewed(seconds: int = 0, quantity: float = 10.0) -> Play:
     """The preview, of 10 shares, is so old when it is to be sent, and the order is of so many."""
 
-    def play(stage: Stage) -> OrderOutcome:
+    def play(stage: Stage) -> Outcome:
         market = Tape({"AAA": 100.0})
         market.clock.at = market.clock.at.replace(hour=12)
         desk = stage.new_desk(market)
@@ -64,7 +64,7 @@ def previewed(seconds: int = 0, quantity: float = 10.0) -> Play:
 
 
 def of_a_run(state: RunState) -> Play:
-    def play(stage: Stage) -> OrderOutcome:
+    def play(stage: Stage) -> Outcome:
         return stage.new_desk().run(action(), state=state)[0]
 
     return play
@@ -73,7 +73,7 @@ def of_a_run(state: RunState) -> Play:
 def opened_with(**changes: float) -> Play:
     """The run was opened with these settings in place of the trade worker's."""
 
-    def play(stage: Stage) -> OrderOutcome:
+    def play(stage: Stage) -> Outcome:
         desk = stage.new_desk()
         return desk.run(action(), settings={**snapshot(desk.settings), **changes})[0]
 
@@ -83,7 +83,7 @@ def opened_with(**changes: float) -> Play:
 def asked(yes: bool = True, minutes: float = 0, price: float = 100.0, payload_hash: str | None = None) -> Play:
     """A person answers after so many minutes, and the price is another by then; payload_hash: of another payload."""
 
-    def play(stage: Stage) -> OrderOutcome:
+    def play(stage: Stage) -> Outcome:
         market = Tape({"AAA": 100.0})
         desk = stage.new_desk(market, approval="manual", max_price_collar=0.05)
         order_id = str(desk.run(action())[0].order_id)
@@ -108,16 +108,15 @@ def _age(desk: Desk, minutes: float) -> None:
         preview.created_at -= by
 
 
-def _stands(desk: Desk) -> OrderOutcome:
-    with desk.store.read() as session:
-        return outcome(session, desk.orders()[-1], live=True)
+def _stands(desk: Desk) -> Outcome:
+    return Outcome(desk.store, desk.orders()[-1].id)
 
 
 def compared(good_for: float) -> Play:
     """The account was compared with its broker before the last order, and cannot be now; good_for: seconds for which a
     comparison counts."""
 
-    def play(stage: Stage) -> OrderOutcome:
+    def play(stage: Stage) -> Outcome:
         desk = stage.new_desk(orders_seconds=good_for / 2)
         wire = Wire(desk)
         desk.broker = wire
@@ -132,7 +131,7 @@ def armed(disarmed: bool = False, **terms: Any) -> Play:
     """Two orders of 10 shares at 100 go to a broker with real money, under a mandate on these terms, which may be taken
     back once they are previewed; the second one."""
 
-    def play(stage: Stage) -> OrderOutcome:
+    def play(stage: Stage) -> Outcome:
         key = Ed25519PrivateKey.generate()
         desk = stage.new_desk(
             Tape({"AAA": 100.0, "BBB": 100.0}), broker="alpaca-live", alpaca_url=stage.alpaca.url, approval="auto",

@@ -13,7 +13,7 @@ from sqlmodel import col, select, update
 
 from chordesk.models.errors import MarketError, MarketUnavailable
 from chordesk.models.market import Listing, Quote
-from chordesk.models.orders import DenialCode, OrderOutcome
+from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState, TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, EquityMark, Fill, Order, Position, Trading
@@ -23,7 +23,7 @@ from chordesk.tools.market.replay.market import ReplayMarket, replay_data
 from chordesk.tools.orders.checking import SizedOrder, evaluate
 from chordesk.tools.orders.snapshots import symbols_of, take_snapshot
 from tests.tools.ledger_rows import add_candidate, add_report, add_run
-from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.desk import Desk, action, denied
 from tests.tools.orders.tape import Tape
 
 NewDesk = Callable[..., Desk]
@@ -43,13 +43,6 @@ class Sectors(Tape):
         if symbol not in self.sectors:
             raise MarketError(f"unknown symbol {symbol}")
         return Listing(symbol=symbol, sector=self.sectors[symbol])
-
-
-def denied(outcome: OrderOutcome, code: DenialCode) -> str:
-    assert outcome.state == OrderState.DENIED, outcome
-    assert outcome.denied is not None
-    assert outcome.denied.code == code, outcome.denied
-    return outcome.denied.reason
 
 
 def write(desk: Desk, statement: Any) -> None:
@@ -181,7 +174,6 @@ def test_a_name_that_did_not_trade_on_the_replays_day_is_denied_with_the_date_of
     assert denied(silent, DenialCode.QUOTE_STALE) == (
         "the last price of MSFT is of 2010-08-11 16:00 EDT, and an order needs one of the last 15 min"
     )
-    assert silent.denied is not None
     assert (silent.denied.measured, silent.denied.limit) == ("23 h 55 min old", "at most 15 min old")
     assert traded.state == PREVIEWED
 

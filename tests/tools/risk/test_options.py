@@ -11,9 +11,9 @@ import pytest
 
 from chordesk.models.market import Quote
 from chordesk.models.orders import DenialCode
-from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.desk import Desk, action, denied
 from tests.tools.orders.tape import Tape
-from tests.tools.risk.test_gathering import PREVIEWED, denied, replayed
+from tests.tools.risk.test_gathering import PREVIEWED, replayed
 
 NewDesk = Callable[..., Desk]
 PUT = "AAA100918P00090000"

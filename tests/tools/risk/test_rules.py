@@ -8,23 +8,40 @@ from chordesk.models.orders import Cleared, DenialCode, Denied
 from chordesk.models.settings import Settings
 from chordesk.models.states import TradingState
 from chordesk.tools.risk import check, limits_of
+from chordesk.tools.risk.check import CODES_OF, RULES, measured
 from tests.tools.risk.amount_cases import AMOUNTS, LOSSES
 from tests.tools.risk.conduct_cases import CONDUCT
 from tests.tools.risk.figures import HOUR, NOW, account, context, held, limits, ticket
 from tests.tools.risk.instrument_cases import INSTRUMENTS
 
+NUMERIC = {
+    DenialCode.NOTIONAL_PER_ORDER: "notional 1,000.00",
+    DenialCode.NOTIONAL_PER_SYMBOL: "exposure 1,000.00",
+    DenialCode.GROSS_NOTIONAL: "gross 1,000.00",
+    DenialCode.SHARE_PER_SYMBOL: "1.0000% of equity",
+    DenialCode.SHARE_PER_SECTOR: "1.0000% of equity",
+    DenialCode.BUYING_POWER: "needs 1,000.00",
+    DenialCode.DAILY_LOSS: "0.0000% lost",
+    DenialCode.DRAWDOWN: "0.0000% lost",
+    DenialCode.QUOTE_STALE: "0 h old",
+    DenialCode.VERDICT_STALE: "0 h old in market time",
+    DenialCode.CONSECUTIVE_REJECTIONS: "0 in a row",
+}
 BOUNDARIES = [*CONDUCT, *INSTRUMENTS, *AMOUNTS, *LOSSES]
 
 
 @pytest.mark.parametrize(("code", "outside", "inside"), BOUNDARIES, ids=lambda value: str(value)[:24])
 def test_each_rule_denies_outside_its_limit_and_clears_just_inside(code, outside, inside) -> None:
-    denied = check(ticket(**outside[0]), context(**outside[1]), limits(**outside[2]))
+    given = ticket(**outside[0]), context(**outside[1]), limits(**outside[2])
+    denied = check(*given)
     assert isinstance(denied, Denied)
     assert denied.code == code
-    assert denied.reason
-    assert denied.measured
-    assert denied.limit
-    assert check(ticket(**inside[0]), context(**inside[1]), limits(**inside[2])) == Cleared()
+    assert all((denied.reason, denied.measured, denied.limit))
+    shown = next(row for row in measured(*given) if row.denied is not None)
+    assert (shown.denied, shown.figure, code in shown.codes) == (denied, denied.measured, True)
+    given = ticket(**inside[0]), context(**inside[1]), limits(**inside[2])
+    assert check(*given) == Cleared()
+    assert not [row for row in measured(*given) if row.denied is not None]
 
 
 def test_the_first_denial_wins() -> None:
@@ -64,3 +81,20 @@ def test_limits_come_from_the_settings(settings: dict, options: bool, shares: bo
     found = limits_of(Settings(max_order_notional=123, max_symbol_share=0.5, cooldown_hours=7, **settings))
     assert (found.options_allowed, found.shares_allowed) == (options, shares)
     assert (found.max_order_notional, found.max_symbol_share, found.cooldown_hours) == (123, 0.5, 7)
+
+
+def test_every_rule_has_its_codes_in_the_order_of_the_check() -> None:
+    assert [row.codes for row in measured(ticket(), context(), limits())] == [CODES_OF[rule] for rule in RULES]
+    assert set(CODES_OF) == set(RULES)
+
+
+def test_an_order_that_passes_has_the_figures_of_what_is_measured() -> None:
+    found = {row.codes[-1]: row.figure for row in measured(ticket(), context(), limits())}
+    assert {code: found[code] for code in NUMERIC} == NUMERIC
+
+
+def test_an_order_that_only_reduces_is_not_bound_by_rules_on_entries() -> None:
+    holds = context(account=account(100_000, 100_000, AAA=10))
+    rows = {row.codes[-1]: row for row in measured(ticket(action="close", side="sell"), holds, limits())}
+    assert (rows[DenialCode.NOTIONAL_PER_ORDER].binds, rows[DenialCode.NOTIONAL_PER_ORDER].figure) == (False, None)
+    assert rows[DenialCode.DUPLICATE].binds

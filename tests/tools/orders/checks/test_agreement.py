@@ -49,7 +49,6 @@ def test_an_order_of_a_run_with_others_is_not_sent_and_both_values_are_named(
     desk = new_desk()
     (outcome,) = desk.process(desk.decide(action(), settings=kept(desk, **changes)))
     assert outcome.state == OrderState.DENIED
-    assert outcome.denied is not None
     assert (outcome.denied.code, outcome.denied.measured) == (DenialCode.SETTINGS_DIFFER, theirs)
     assert ours in outcome.denied.limit
     assert f"opened with {theirs}, and the trade worker has" in outcome.denied.reason
@@ -65,7 +64,6 @@ def test_a_restart_between_preview_and_submission_stops_the_order(new_desk: NewD
     with desk.store.session() as session:
         approvals.decide(session, desk.settings, str(waiting.order_id), True, "somebody", None)
     (outcome,) = desk.process(decision, max_symbol_notional=20_000.0)
-    assert outcome.denied is not None
     assert (outcome.denied.code, desk.positions()) == (DenialCode.SETTINGS_DIFFER, {})
 
 
@@ -73,9 +71,7 @@ def test_an_order_that_only_reduces_is_bound_by_switch_broker_and_approval_alone
     desk = new_desk()
     assert desk.process(desk.decide(action(), settings=kept(desk)))[0].state == OrderState.FILLED
     off = desk.decide(action(kind="close"), settings=kept(desk, trader_live=False))
-    (denied,) = desk.process(off)
-    assert denied.denied is not None
-    assert denied.denied.code is DenialCode.SETTINGS_DIFFER
+    denied(desk.process(off)[0], DenialCode.SETTINGS_DIFFER)
     other = desk.decide(action(kind="close"), settings=kept(desk, max_order_notional=5.0, cooldown_hours=9.0))
     assert desk.process(other)[0].state == OrderState.FILLED
     assert desk.positions() == {}

@@ -18,10 +18,11 @@ from chordesk.tools.orders.audit import AuditEntry
 from chordesk.tools.orders.audit_reading import check_logs
 from chordesk.tools.orders.flow import maintain_orders
 from chordesk.tools.orders.reconciliation import reconcile
-from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.desk import Desk, action, denied
 from tests.tools.orders.tape import Tape
 from tests.tools.orders.test_submitting import Wire
 
+pytestmark = pytest.mark.both_databases
 NewDesk = Callable[..., Desk]
 
 
@@ -97,9 +98,7 @@ def test_halted_everything_is_denied_and_resume_lets_it_go_on(new_desk: NewDesk,
     else:
         _halt(desk, "fire")
     (outcome,) = desk.run(action())
-    assert outcome.denied is not None
-    assert outcome.denied.code is DenialCode.HALTED
-    assert "fire" in outcome.denied.reason
+    assert "fire" in denied(outcome, DenialCode.HALTED)
     _resume(desk)
     assert _state(desk) == (TradingState.ACTIVE, "")
     assert desk.run(action())[0].state == OrderState.FILLED
@@ -120,8 +119,7 @@ def test_a_halt_while_an_order_is_with_the_broker_stops_the_next_one(new_desk: N
     market.on_fill = stop
     first, second = desk.run(action(), action("BBB"))
     assert first.state == OrderState.FILLED
-    assert second.denied is not None
-    assert second.denied.code is DenialCode.HALTED
+    denied(second, DenialCode.HALTED)
 
 
 def test_an_order_that_a_halt_did_not_see_is_cancelled_by_its_sender(new_desk: NewDesk) -> None:
@@ -155,8 +153,7 @@ def test_an_unsent_order_of_a_lost_worker_is_denied_by_a_halt_for_good(new_desk:
     assert _halt(desk, "fire") == [row.id for row in desk.orders()]
     _resume(desk)
     (outcome,) = desk.process(decision)
-    assert outcome.denied is not None
-    assert outcome.denied.code is DenialCode.HALTED
+    denied(outcome, DenialCode.HALTED)
     assert desk.positions() == {}
 
 
@@ -167,9 +164,7 @@ def test_a_resume_denies_orders_of_a_lost_worker_while_the_file_alone_halted(new
     halting.write_file(desk.settings, "fire", "somebody")
     _resume(desk)
     (outcome,) = desk.process(decision)
-    assert outcome.denied is not None
-    assert outcome.denied.code is DenialCode.HALTED
-    assert "fire" in outcome.denied.reason
+    assert "fire" in denied(outcome, DenialCode.HALTED)
     assert desk.positions() == {}
     (log,) = check_logs(desk.store, desk.settings)
     assert log.whole
@@ -414,5 +409,4 @@ def test_reducing_lets_exposure_be_given_back_alone(new_desk: NewDesk) -> None:
         halting.resume(session, desk.settings, "paper", "somebody", "calm down", reduce_only=True)
     sold, bought = desk.run(action(kind="close"), action("BBB"))
     assert sold.state == OrderState.FILLED
-    assert bought.denied is not None
-    assert bought.denied.code is DenialCode.REDUCING
+    denied(bought, DenialCode.REDUCING)

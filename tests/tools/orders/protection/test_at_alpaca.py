@@ -16,7 +16,6 @@ from chordesk.models.tables.orders import Order
 from chordesk.tools.decimals import plain
 from chordesk.tools.orders import accounts, halting, protection, submitting
 from chordesk.tools.orders.accounts import FencingLease
-from chordesk.tools.orders.closing import flatten
 from tests.fakes.alpaca import KEY, OPEN, SECRET, Alpaca, serving
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.watch import a_pass, covered, stops
@@ -171,7 +170,7 @@ def test_a_stop_that_never_arrived_is_replaced_once_it_cannot_arrive_any_more(de
 def test_flattening_cancels_and_sells_once(desk: Desk, alpaca: Alpaca) -> None:
     bought(desk)
     halting.halt(desk.store, desk.settings.account, "a test", "somebody")
-    outcomes, waiting = flatten(desk.context(), "somebody", "a test")
+    outcomes, waiting = desk.flatten(desk.context(), "somebody", "a test")
     assert ([row.state for row in outcomes], waiting) == ([OrderState.FILLED], [])
     assert (alpaca.positions, working(alpaca)) == ({}, [])
 

@@ -13,7 +13,6 @@ from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Preview
 from chordesk.models.tables.runs import Run
 from chordesk.tools.orders import halting
-from chordesk.tools.orders.closing import flatten
 from chordesk.tools.orders.flow import cancel_open
 from tests.tools.brokers.sessions import DAYS, FLAT, Sessions, sessions
 from tests.tools.orders.desk import Desk, action
@@ -62,7 +61,6 @@ def test_another_rule_than_was_previewed_is_decided_anew(new_desk: NewDesk) -> N
     decision = desk.decide(action())
     desk.process(decision, trader_live=False)
     (order,) = desk.process(decision, protect="trail:8%")
-    assert order.denied is not None
     assert (order.denied.code, order.denied.measured) == (DenialCode.PREVIEW_STALE, "protect stop:8%")
 
 
@@ -197,7 +195,7 @@ def test_a_halt_leaves_stops_and_places_none(new_desk: NewDesk) -> None:
 def test_flattening_cancels_stops_first_and_sells_each_share_once(new_desk: NewDesk) -> None:
     desk = protected(new_desk)
     halting.halt(desk.store, "paper", "a test", "somebody")
-    outcomes, waiting = flatten(desk.context(), "somebody", "a test")
+    outcomes, waiting = desk.flatten(desk.context(), "somebody", "a test")
     assert ([row.state for row in outcomes], waiting) == ([OrderState.FILLED], [])
     assert (desk.positions(), stops(desk)) == ({}, [])
     assert sum(fill.quantity for fill in desk.fills() if fill.side == "sell") == 10

@@ -19,6 +19,7 @@ from chordesk.tools.orders.drafting import LINE_CHARS, LINES_A_SYMBOL, LINES_AT_
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 
+pytestmark = pytest.mark.both_databases
 NewDesk = Callable[..., Desk]
 QUIET = action("CCC", kind="watch", quantity=None, reasoning="too dear now")
 

@@ -57,6 +57,6 @@ function Report({ way, found }) {
     ${denied.length > 0 && html`<p>Denied: ${denied.map((id) => html`<${OrderLink} id=${id} /> `)}</p>`}
     ${found.open_orders?.length > 0 && html`<p>Not confirmed as cancelled: ${found.open_orders.map((id) => html`<${OrderLink} id=${id} /> `)}</p>`}
     ${found.protective_orders?.length > 0 && html`<p>Stops that stay: ${found.protective_orders.map((id) => html`<${OrderLink} id=${id} /> `)}</p>`}
-    ${found.closing_orders?.length > 0 && html`<p>Closing: ${found.closing_orders.map((one) => html`<${OrderLink} id=${one.order_id} /> ${plain(one.symbol)} ${plain(one.state)} `)}</p>`}
+    ${found.closing_orders?.length > 0 && html`<p>Closing: ${found.closing_orders.map((one) => html`<${OrderLink} id=${one.id} /> ${plain(one.symbol)} ${plain(one.state)} `)}</p>`}
     ${found.problems.map((one) => html`<p><strong><${Text}>${one.detail}<//></strong>: <${Text}>${one.remedy}<//></p>`)}</div>`;
 }
