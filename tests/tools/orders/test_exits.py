@@ -98,7 +98,7 @@ def test_an_option_is_bought_back_at_the_market_by_a_limit(new_desk: NewDesk) ->
     assert (closed.state, closed.order_type, closed.limit_price) == (OrderState.FILLED, "limit", 2.1)
 
 
-def _unpriced(new_desk: NewDesk, **settings: Any) -> tuple[Desk]:
+def _unpriced(new_desk: NewDesk, **settings: Any) -> tuple[Desk, Outcome]:
     market = Hollow({"AAA": 100.0, "BBB": 50.0})
     desk = new_desk(market, **settings)
     desk.hold("AAA", 10, 80.0)

@@ -32,7 +32,7 @@ class Stage:
     alpaca: Alpaca
 
 
-Play = Callable[[Stage]]
+Play = Callable[[Stage], Outcome]
 
 
 def quoted(seconds: int) -> Play:

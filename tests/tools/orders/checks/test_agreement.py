@@ -11,7 +11,7 @@ from chordesk.models.orders import DenialCode
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.states import OrderState
 from chordesk.tools.orders import approvals
-from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.desk import Desk, action, denied
 
 NewDesk = Callable[..., Desk]
 
