@@ -193,6 +193,30 @@ def test_another_holder_of_the_account_stops_a_flattening(new_desk: NewDesk) -> 
     assert desk.positions() == {"BBB": 1}
 
 
+class Overtaken(Wire):
+    """Paper broker whose account another process takes while a closing order is about to be sent."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self._desk = desk
+
+    def state(self) -> BrokerState:
+        found: BrokerState = self._call("state")
+        if self._desk.orders():
+            accounts.take(self._desk.store, "paper", "another")
+        return found
+
+
+def test_a_closing_order_is_not_sent_by_a_process_that_lost_the_account_just_now(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    desk.hold("AAA", 1, 100.0)
+    desk.broker = broker = Overtaken(desk)  # type: ignore[assignment]
+    with pytest.raises(FencedOff, match="another"):
+        desk.flatten(_command(desk), "somebody", "fire")
+    assert "submit" not in broker.calls
+    assert desk.positions() == {"AAA": 1}
+
+
 class Thief:
     """Paper broker with an account that a person sells from by hand while a flattening is under way."""
 
