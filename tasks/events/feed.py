@@ -326,8 +326,11 @@ class Feed:
         """Return a run's next stored events; wait for a database that is away. Raises HistoryTrimmed rather than leave
         a gap."""
         rows: list[Envelope] = await self._patiently(self._pages.after, run_id, position)
-        if rows and (first := rows[0].sequence or 0) > position + 1:
-            raise HistoryTrimmed(run_id, position, first - 1, rows[-1].sequence or first)
+        for place, one in enumerate(rows):
+            if (sequence := one.sequence or 0) != position + place + 1:
+                if place == 0:
+                    raise HistoryTrimmed(run_id, position, sequence - 1, rows[-1].sequence or sequence)
+                return rows[:place]
         return rows
 
     async def _patiently(self, do: Callable[..., Awaitable[T]], *arguments: Any) -> T:
