@@ -62,9 +62,9 @@ def added(session: Session) -> Sequence[Batch]:
 
 
 def read(session: Session, run_id: str, after: int, limit: int) -> list[Envelope]:
-    """Return the first events of a run after the sequence `after`, in order.
+    """Return the first events of a run after the sequence `after`, in order and without a gap.
 
-    Raises HistoryTrimmed when some of them are trimmed.
+    Raises HistoryTrimmed when the next ones are trimmed.
     """
     trimmed, last = head(session, run_id)
     if after < trimmed:
@@ -75,7 +75,13 @@ def read(session: Session, run_id: str, after: int, limit: int) -> list[Envelope
     statement = select(_batches.c.events, _batches.c.first).where(*later, _batches.c.last < next_one + limit + MOST)
     stored = session.connection().execute(statement.order_by(_batches.c.last)).all()
     later_ones = (islice(rows_of(text, first), max(after - first + 1, 0), None) for text, first in stored)
-    return [Envelope.model_validate(row) for row in islice(chain.from_iterable(later_ones), limit)]
+    found = [Envelope.model_validate(row) for row in islice(chain.from_iterable(later_ones), limit)]
+    for place, one in enumerate(found):
+        if (sequence := one.sequence or 0) != after + place + 1:  # a row is missing
+            if place == 0:
+                raise HistoryTrimmed(run_id, after, sequence - 1, last)
+            return found[:place]
+    return found
 
 
 def head(session: Session, run_id: str) -> tuple[int, int]:

@@ -323,15 +323,8 @@ class Feed:
         return not self._closed and any(reader.wants_deltas for reader in self._readers)
 
     async def _after(self, run_id: str, position: int) -> list[Envelope]:
-        """Return a run's next stored events; wait for a database that is away. Raises HistoryTrimmed rather than leave
-        a gap."""
-        rows: list[Envelope] = await self._patiently(self._pages.after, run_id, position)
-        for place, one in enumerate(rows):
-            if (sequence := one.sequence or 0) != position + place + 1:
-                if place == 0:
-                    raise HistoryTrimmed(run_id, position, sequence - 1, rows[-1].sequence or sequence)
-                return rows[:place]
-        return rows
+        """Return a run's next stored events; wait for a database that is away. Raises HistoryTrimmed."""
+        return await self._patiently(self._pages.after, run_id, position)
 
     async def _patiently(self, do: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         while True:
