@@ -164,7 +164,7 @@ def test_a_desk_that_starts_does_not_run_with_the_settings_of_this_terminal(tmp_
         ({"DESK_CODEX_TURNS": "many"}, ("DESK_CODEX_TURNS", "many")),
         ({"DESK_MAX_CANDIDATE": "5"}, ("DESK_MAX_CANDIDATE", "not a setting")),
         ({"DESK_PROVIDER": "gpt"}, ("DESK_PROVIDER", "rulebook")),
-        ({"DESK_BROKER": "foo"}, ("error: DESK_BROKER='foo'", "'paper'")),
+        ({"DESK_BROKER": "foo"}, ("error: DESK_BROKER='foo'", "paper, ")),
         ({"DESK_ROLE_MODELS": "nobody=codex:x"}, ("DESK_ROLE_MODELS", "no role 'nobody'")),
         ({"DESK_RESEARCH_ROLES": "nobody"}, ("DESK_RESEARCH_ROLES", "nobody")),
         ({"AUTONOMOUS_FOO": "1"}, ("AUTONOMOUS_FOO", "not a setting")),

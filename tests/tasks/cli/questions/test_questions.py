@@ -81,7 +81,7 @@ def test_relative_questions_resolve_from_later_bars_of_the_replay(home: Path, st
 
 
 def test_questions_of_a_venue_are_imported_and_resolved(home: Path, far: FarVenues) -> None:
-    urls = {f"DESK_{name}_URL": far.url for name in ("MANIFOLD", "KALSHI")}
+    urls = {"DESK_TEST_ADDRESSES": f"manifold={far.url};kalshi={far.url}"}
     far.manifold["m"] = manifold_row("m", "Will it rain?", 0.3)
     far.kalshi["K-1"] = kalshi_row("K-1", "Will it snow?", "0.0100", "0.9900")
     first = desk(home, "questions", "import", "manifold", "--term", "rain", "--limit", "3", **urls)
