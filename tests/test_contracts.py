@@ -19,7 +19,7 @@ MANDATES = "Only `desk arm` can write a mandate"
 BROKERS = "Agents cannot reach a broker"
 SERVICE = "Only `desk api`, `desk mcp` and `desk page` load the service"
 RUNTIME = "Only the composition root knows the Codex runtime"
-LITELLM = "Only the composition root knows the LiteLLM runtime"
+LITELLM = "Only its feature's description knows the LiteLLM runtime"
 NOTIFY = "Only the process that sends and the checks load the library of notifications"
 CONTRACTS = (BROKERS, MANDATES, SERVICE, RUNTIME, NOTIFY, LITELLM)
 

@@ -157,6 +157,6 @@ def test_a_summary_names_its_tools_and_lenses(session: Session, settings: Settin
     assert amounts.figures(shown) == [
         "cost: about 1.00 USD",
         "budgets: 1,000,000 of 3,000,000 tokens of the run, 1,000,000 of 30,000,000 tokens of the UTC day",
-        "hits by lens: technical 2, catalyst 0",
-        "tools called: signals_get 7, news_list 1",
+        "hits by lens: 2 technical, 0 catalyst",
+        "tools called: 7 signals_get, 1 news_list",
     ]

@@ -77,9 +77,9 @@ class GraphMachine(RuleBasedStateMachine):
         self.store.close()
         shutil.rmtree(self.folder)
 
-    def _know(self, step: NewStep) -> None:
+    def _know(self, step: NewStep, allowed: int = ATTEMPTS) -> None:
         state = StepState.WAITING if step.waits else StepState.READY
-        self.steps[step.id] = Modelled(step.parent, step.kind, state)
+        self.steps[step.id] = Modelled(step.parent, step.kind, state, allowed=allowed)
 
     def _pick(self, number: int) -> tuple[str, Modelled]:
         return list(self.steps.items())[number % len(self.steps)]
@@ -176,7 +176,7 @@ class GraphMachine(RuleBasedStateMachine):
         expected = []
         if not self.closed:
             for child in children:
-                self._know(child)
+                self._know(child, held.max_attempts)
                 expected.append(child.id)
         joins = []
         if why is not None:

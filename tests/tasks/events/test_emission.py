@@ -12,12 +12,12 @@ from chordesk.models.errors import LeaseLost
 from chordesk.models.events import Domain, Envelope, EventType
 from chordesk.models.settings import Settings
 from chordesk.models.states import AttemptEnd, RunState, StepState
+from chordesk.models.tables.runs import Step
 from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.policy import LOSSES
 from chordesk.tasks.engine.steps import again_event
 from chordesk.tasks.worker import stopping
-from tests.tasks.engine.steps import lost_before
-from tests.tasks.engine.test_graph import ago, claimed, opened, report, set_step
+from tests.tasks.engine.steps import ago, change, claimed, lost_before, opened, report
 
 
 def run_events(store: Store, run_id: str) -> list[Envelope]:
@@ -70,7 +70,7 @@ def test_a_step_that_is_given_back_and_lost_and_done(store: Store) -> None:
     with store.session() as session:
         graph.give_back(session, first, 0, "the market is away")
     claimed(store, step.id, "gone")
-    set_step(store, step.id, lease_until=ago(1))
+    change(store, Step, step.id, lease_until=ago(1))
     held = claimed(store, step.id, "b")
     with store.session() as session:
         graph.finish(session, held, StepState.DONE)
@@ -85,7 +85,7 @@ def test_an_end_that_is_refused_emits_no_event(store: Store) -> None:
     step = report("IBM")
     run, _ = opened(store, step)
     held = claimed(store, step.id)
-    set_step(store, step.id, owner="another")
+    change(store, Step, step.id, owner="another")
     with pytest.raises(LeaseLost), store.session() as session:
         event_log.append(session, [again_event(held, AttemptEnd.AGAIN, None)])
         graph.finish(session, held, StepState.DONE)
@@ -95,7 +95,7 @@ def test_an_end_that_is_refused_emits_no_event(store: Store) -> None:
 def test_steps_that_the_sweep_fails_have_events(store: Store) -> None:
     worn, lost = report("IBM"), report("GE")
     run, _ = opened(store, worn, lost)
-    set_step(store, worn.id, attempt=2, error="no data")
+    change(store, Step, worn.id, attempt=2, error="no data")
     lost_before(store, lost.id)
     with store.session() as session:
         step_queries.fail_exhausted(session)
@@ -133,7 +133,7 @@ def test_a_run_that_is_stopped(store: Store, settings: Settings) -> None:
         stopping.mark(session, run.id)
     with store.session() as session:
         stopping.mark(session, run.id)  # requested twice, published once
-    set_step(store, held.id, lease_until=ago(1))
+    change(store, Step, held.id, lease_until=ago(1))
     with store.session() as session:
         assert stopping.settle(session, settings, run.id) == 0
     types = [one.type.value for one in run_events(store, run.id) if one.domain is Domain.RUN]

@@ -23,6 +23,7 @@ LINES = 1000
 FULL = """
 import resource, sys
 from pathlib import Path
+from tests.tasks.telemetry.test_file import EventFile, append
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 file = EventFile(Path(sys.argv[1]))
 for number in range(50):

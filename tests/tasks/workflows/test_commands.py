@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -63,8 +64,10 @@ def test_a_screen_of_a_file_with_chosen_lenses(floor: Floor, tmp_path: Path) -> 
 
 
 def _cells(shown: str) -> list[list[str]]:
-    rows = [line for line in shown.splitlines() if line.startswith("│")]
-    return [[cell.strip() for cell in row.strip("│").split("│")] for row in rows]
+    """Return the rows of the table of candidates, with its header."""
+    lines = shown[re.search(r"^Symbol +Screeners", shown, re.M).start() :].splitlines()  # type: ignore[union-attr]
+    rows = [re.split(r" {2,}", line.strip()) for line in lines]
+    return list(takewhile(lambda row: len(row) == len(rows[0]), rows))
 
 
 def test_lenses_may_be_given_again_and_the_whole_index_is_named(floor: Floor) -> None:
@@ -134,7 +137,7 @@ def test_research_piped_is_plain_lines(floor: Floor) -> None:
     assert lines[3].startswith(f"prices: {floor.processes.settings.model}: ")
     progress = next(line for line in lines if " | verdicts " in line)
     assert re.match(r" +\d+\.\d s  reports \d+/\d+ \| verdicts \d/2 \| candidates .* \| turns \d+ \(\+\d+ in", progress)
-    assert "tools called: signals_get " in done.out
+    assert re.search(r"tools called: \d+ signals_get", done.out)
     assert [row[0] for row in _cells(done.out)] == ["Symbol", "IBM", "MMM"]
     assert [row[3] for row in _cells(done.out)[1:]] == ["BUY", "CAUTION"]
     assert "Trader" not in done.out
@@ -184,10 +187,9 @@ def test_the_list_is_newest_first_and_names_the_model(floor: Floor) -> None:
     ids = [floor.research(symbol) for symbol in ("IBM", "GE")]
     rows = floor.json("runs", "list", "--limit", "2")
     assert [row["id"] for row in rows] == ids[::-1]
-    first = floor.desk("runs", "list", "--limit", "1").out.splitlines()[1].split("  ")
-    cells = [cell.strip() for cell in first if cell.strip()]
-    assert cells[:3] == [ids[1][:16], "research", "done"]
-    assert cells[4:] == ["replay 2010-08-12", MODEL, "1 BUY"]
+    first = " ".join(floor.desk("runs", "list", "--limit", "1").out.splitlines()[1].split())
+    assert first.startswith(f"{ids[1][:16]} research done ")
+    assert first.endswith(f" replay 2010-08-12 {MODEL} 1 BUY")
     code, drawn = floor.terminal("runs", "list", "--limit", "3")
     assert code == 0
     assert max(len(line) for line in plain(drawn).splitlines()) <= 80
@@ -312,7 +314,8 @@ def test_a_role_that_there_is_not_starts_nothing(floor: Floor) -> None:
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines() == [
         "error: research_roles (DESK_RESEARCH_ROLES) has 'astrology'",
-        "remedy: choose among quick, overview, fundamentals, risk, catalyst, chart, options, research, tradingagents",
+        "remedy: choose among quick, overview, fundamentals, risk, catalyst, chart, options, research, tradingagents, "
+        "or install the package that has it",
     ]
     with floor.store.read() as session:
         assert len(session.exec(select(Run.id)).all()) == before

@@ -169,7 +169,7 @@ def test_twenty_tickers_at_once_each_have_their_own_data(desk: Tickers) -> None:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE)
-    assert {step.state for step in desk.steps(run_id)} == {StepState.DONE}
+    assert {(step.state, step.error) for step in desk.steps(run_id)} == {(StepState.DONE, None)}
     assert {report.symbol: report.status for report in desk.reports(run_id)} == dict.fromkeys(MANY, "completed")
     for text in asked(desk):
         named = set(re.findall(r"Daily prices of (\w+) from", text)) | set(re.findall(r"instrument is '(\w+)'", text))
