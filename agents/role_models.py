@@ -113,7 +113,8 @@ def role_models(settings: Settings) -> Mapping[str, RoleModel]:
 def default_model(settings: Settings) -> RoleModel:
     """Return the model of roles without an entry of their own."""
     runtime = LOCAL if settings.provider == LOCAL else DEFAULT_RUNTIME
-    return RoleModel(runtime, settings.model, settings.effort)
+    model = RULES_MODEL if settings.provider == RULES_MODEL else settings.model
+    return RoleModel(runtime, model, settings.effort)
 
 
 def graph_model(settings: Settings, role: str) -> RoleModel:

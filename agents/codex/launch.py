@@ -136,7 +136,7 @@ def runtime_config(settings: Settings, worker: str, runtime: str = DEFAULT_RUNTI
     own: dict[str, Any] = {
         "worker": worker,
         "provider": provider,
-        "model": models[0] if runtime != default_model(settings).runtime and models else settings.model,
+        "model": models[0] if runtime != (default := default_model(settings)).runtime and models else default.model,
         "provider_url": url,
         "provider_key": key if provider == settings.provider and provider in ("endpoint", LOCAL) else None,
         "limits": general_limits(settings),

@@ -14,6 +14,7 @@ import structlog
 
 from chordesk.models.database import store
 from chordesk.models.database.blobs import FolderBlobs
+from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, ServiceError
 from chordesk.models.settings import Settings, running_desk
 from chordesk.tasks import redis_clients
@@ -26,7 +27,10 @@ from chordesk.tasks.services.supervision import Process, ProcessRecord, ProcessT
 from chordesk.tasks.telemetry.emit import Telemetry
 from chordesk.tasks.worker.app import node_name
 from chordesk.tasks.worker.sockets import ask_all
+from chordesk.tools.brokers.protocol import build_broker
 from chordesk.tools.market.factory import build_market, require_chains
+from chordesk.tools.market.protocol import ClosedSet
+from chordesk.tools.market.universe import NAMED, resolve_universe
 
 log = structlog.get_logger(__name__)
 
@@ -223,14 +227,18 @@ def desk_stack(plan: Plan, notify: Callable[[str], None]) -> Stack:
 
 def require_able(settings: Settings) -> None:
     """Raise the DeskError that every worker would fail with: SettingError for telemetry, the places of blobs and of
-    reports, and the roles, SettingError or NotConfigured for the market, BinaryMissing, LoginMissing or CodexError for
-    the model; and SettingError for channels of notifications."""
+    reports, and the roles, SettingError or NotConfigured for market and broker, UsageError for the universe,
+    BinaryMissing, LoginMissing or CodexError for the model; and SettingError for channels of notifications."""
     Telemetry(settings, lambda: "up").check()
     if settings.blob_url is not None:
         FolderBlobs(settings.blob_url)
     if settings.report_url is not None:
         require_place(settings.report_url)
-    build_market(settings)
+    market = build_market(settings)
+    if isinstance(market, ClosedSet) or settings.universe.lower() not in NAMED:  # a named one may be asked for far away
+        resolve_universe(settings.universe, market)
+    with closing(Store(settings.database)) as books:
+        build_broker(settings, market, books)
     require_chains(settings, os.environ)
     require_runtimes(settings)
     if channels.is_set(settings):

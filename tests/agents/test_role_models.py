@@ -43,8 +43,9 @@ def models(text: str = "", **values: object) -> dict[str, RoleModel]:
 
 
 def test_every_role_has_the_settings_model_unless_it_has_an_entry() -> None:
-    assert models() == dict.fromkeys(ROLES, RoleModel("codex", "gpt-5.5"))
-    found = models("trader=codex:gpt-5.6-sol:high; quick = codex:mini ;", effort="medium")
+    assert models(provider="codex") == dict.fromkeys(ROLES, RoleModel("codex", "gpt-5.5"))
+    assert models() == dict.fromkeys(ROLES, RoleModel("codex", "rulebook")), "rules are not called by a model's name"
+    found = models("trader=codex:gpt-5.6-sol:high; quick = codex:mini ;", effort="medium", provider="codex")
     assert found["trader"] == RoleModel("codex", "gpt-5.6-sol", "high")
     assert found["quick"] == RoleModel("codex", "mini", "medium")
     assert found["risk"] == RoleModel("codex", "gpt-5.5", "medium")
@@ -54,10 +55,10 @@ def test_every_role_has_the_settings_model_unless_it_has_an_entry() -> None:
 
 def test_a_graph_has_a_model_where_the_settings_name_it() -> None:
     assert "tradingagents" not in models()
-    assert models(research_roles="fundamentals,risk,tradingagents")["tradingagents"] == RoleModel("codex", "gpt-5.5")
+    assert models(research_roles="fundamentals,risk,tradingagents")["tradingagents"] == RoleModel("codex", "rulebook")
     given = Settings(role_models="tradingagents=codex:mini:low", effort="high")
     assert role_models.graph_model(given, "tradingagents") == RoleModel("codex", "mini", "low")
-    assert role_models.graph_model(Settings(effort="high"), "tradingagents") == RoleModel("codex", "gpt-5.5", "high")
+    assert role_models.graph_model(Settings(effort="high"), "tradingagents") == RoleModel("codex", "rulebook", "high")
     with pytest.raises(SettingError, match="graphs ask the runtimes codex, local alone") as caught:
         models("tradingagents=litellm:rulebook")
     assert caught.value.remedy == "write tradingagents=codex:MODEL"
@@ -67,7 +68,7 @@ def test_a_model_of_litellm_may_have_others_behind_it() -> None:
     found = models("risk=litellm:anthropic/claude-sonnet-4-5 | openai/gpt-5.5:low;quick=litellm:rulebook")
     assert found["risk"] == RoleModel("litellm", "anthropic/claude-sonnet-4-5", "low", ("openai/gpt-5.5",))
     assert found["quick"] == RoleModel("litellm", "rulebook")
-    assert models_of(found.values(), "codex") == ("gpt-5.5",)
+    assert models_of(found.values(), "codex") == ("rulebook",)
 
 
 def test_a_provider_without_its_key_is_named_before_anything_starts() -> None:
@@ -125,7 +126,7 @@ def test_voices_have_tiers_of_models_besides_those_of_roles() -> None:
     big, other, small = voice_tiers(given)
     assert (big, small) == (RoleModel("codex", "big", "high"), RoleModel("codex", "small", "low"))
     assert other == RoleModel("litellm", "openai/gpt-5.5", "low", ("openai/o",))
-    assert models_of(models_in_use(given), "codex") == ("gpt-5.5", "big", "small")
+    assert models_of(models_in_use(given), "codex") == ("rulebook", "big", "small")
     assert runtimes_of(given) == {"codex", "litellm"}
     with pytest.raises(SettingError, match=r"a voice=litellm:openai/gpt-5\.5, and no key"):
         require_keys(given, {})

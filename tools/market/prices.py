@@ -12,7 +12,7 @@ import numpy as np
 
 from chordesk.models.contracts import OptionChain, parse_contract, root_of
 from chordesk.models.errors import DeskError, MarketError, NotConfigured
-from chordesk.models.market import Quote
+from chordesk.models.market import Quote, plain_name
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.protocol import Bars, ChainSource, Floats, Incomplete, Intraday, MarketData, OptionSource
@@ -225,7 +225,9 @@ def chain_of(market: MarketData, symbol: str, first: dt.date, last: dt.date) -> 
     NotConfigured when the market has no chains."""
     if not isinstance(market, ChainSource):
         modelled = ", or DESK_REPLAY_OPTIONS=modelled for modelled ones" if market.clock.day is not None else ""
-        reason = f"the {market.name} market has no option chains; configure DESK_MARKET=yahoo for them{modelled}"
+        own = plain_name(market.name) == "files"
+        how = "add chains.csv to the folder of DESK_DATA" if own else "configure DESK_MARKET=yahoo for them"
+        reason = f"the {market.name} market has no option chains; {how}{modelled}"
         raise NotConfigured(f"not available: {reason}")
     return market.chain(symbol, first, last)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -15,8 +16,8 @@ from chordesk.tools.decimals import rounded
 from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import lapse
-from chordesk.tools.market.protocol import HolderSource, InsiderSource
-from chordesk.tools.model_tools.company_data import known, net, newest_first, plain_text, source_of
+from chordesk.tools.market.protocol import ChainSource, EarningsSource, HolderSource, InsiderSource
+from chordesk.tools.model_tools.company_data import known, net, newest_first, plain_text, source_of, split
 from chordesk.tools.model_tools.signals import signal_rows, technical_rows
 from chordesk.tools.registry import DISTINCT, Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
 
@@ -33,6 +34,7 @@ Section = Literal[
 ]
 SectionData = dict[str, float | str | None]
 INSIDER_DAYS = 180
+OPTION_DAYS = 120
 _OF_PRICES: Mapping[str, Callable[[ToolContext, Sequence[str], Gaps], list[dict[str, Any]]]] = {
     "signals": signal_rows,
     "technicals": technical_rows,
@@ -61,7 +63,49 @@ def company_section(context: ToolContext, symbol: str, section: str) -> SectionD
         return _insiders(context, symbol)
     if section == "hedgeFunds":
         return _institutions(context, symbol)
-    return context.market.section(symbol, section)
+    market = context.market
+    try:
+        return market.section(symbol, section)
+    except NotConfigured:  # the market may have what the section is made of
+        if section == "earnings" and isinstance(market, EarningsSource):
+            return _earnings(market, symbol, context)
+        if section == "options" and isinstance(market, ChainSource):
+            return _options(market, symbol, context)
+        raise
+
+
+def _earnings(market: EarningsSource, symbol: str, context: ToolContext) -> SectionData:
+    following, past = split(list(market.earnings(symbol)), context.clock.now())
+    if following is None and not past:
+        raise MarketError(f"the source has no earnings dates of {symbol}")
+    found: SectionData = {"earningsDate": following and following.date.isoformat()}
+    if past:
+        found |= {"lastReport": past[0].date.isoformat(), "lastEps": past[0].eps_actual}
+    rows = past[:1] if following is None else [following, *past[:1]]
+    return {**found, "knownAt": max(row.known_at for row in rows).isoformat()}
+
+
+def _options(market: ChainSource, symbol: str, context: ToolContext) -> SectionData:
+    """Return volume, open interest and, where the source states it, implied volatility nearest to the money, of the
+    first expiry from today on; None where no contract has the figure."""
+    today = exchange_day(context.clock.now())
+    chain = market.chain(symbol, today, today + dt.timedelta(days=OPTION_DAYS))
+    if not chain.rows:
+        raise MarketError(f"the source has no contracts on {symbol} that expire within {OPTION_DAYS} days")
+    expiry = min(row.contract.expiry for row in chain.rows)
+    found: SectionData = {"expiry": expiry.isoformat()}
+    for kind, name in (("call", "Call"), ("put", "Put")):
+        rows = [row for row in chain.rows if row.contract.expiry == expiry and row.contract.kind == kind]
+        near = sorted((row for row in rows if row.iv), key=lambda row: abs(float(row.contract.strike) - chain.spot))
+        found[f"atTheMoney{name}IV"] = near[0].iv if near else None
+        found[f"{kind}Volume"] = _total(row.volume for row in rows)
+        found[f"{kind}OpenInterest"] = _total(row.open_interest for row in rows)
+    return {**found, "knownAt": chain.at.isoformat()}
+
+
+def _total(counts: Iterable[float | None]) -> float | None:
+    known_counts = [count for count in counts if count is not None]
+    return sum(known_counts) if known_counts else None
 
 
 def _insiders(context: ToolContext, symbol: str) -> SectionData:
@@ -150,6 +194,7 @@ _PARTS: Mapping[str, Mapping[str, str]] = {
     },
     "earnings": {
         "earningsDate": "earnings date {0}",
+        "lastReport": "last report {0}",
         "trailingEps": "trailing EPS {0:,.10g}",
         "forwardEps": "forward EPS {0:,.10g}",
     },

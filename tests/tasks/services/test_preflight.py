@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.models.errors import BinaryMissing, LoginMissing, SettingError
+from chordesk.models.errors import BinaryMissing, LoginMissing, SettingError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.tasks.services.stack import require_able
 from tests.patience import PATIENCE
@@ -38,6 +38,16 @@ def test_a_desk_that_lacks_nothing_passes(tmp_path: Path) -> None:
 def test_a_day_that_cannot_be_replayed(tmp_path: Path, day: str, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         require_able(settings(tmp_path, replay_date=day))
+
+
+def test_a_universe_or_a_broker_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match=r"the universe file '/nowhere/names\.txt' cannot be read"):
+        require_able(settings(tmp_path, universe="/nowhere/names.txt"))
+    with pytest.raises(UsageError, match="the replay market does not carry NOPE"):
+        require_able(settings(tmp_path, universe="AAPL,NOPE"))
+    monkeypatch.delenv("ALPACA_API_KEY", raising=False)
+    with pytest.raises(SettingError, match="the Alpaca broker needs ALPACA_API_KEY"):
+        require_able(settings(tmp_path, broker="alpaca-paper"))
 
 
 def test_a_binary_that_is_missing_or_does_not_run(tmp_path: Path) -> None:

@@ -80,7 +80,8 @@ class FilesMarket(ReplayMarket):
         return found
 
     def section(self, symbol: str, section: str) -> dict[str, float | str | None]:
-        raise NotConfigured(f"not available: a data folder has no {section}; configure DESK_MARKET=yahoo for it")
+        how = "add chains.csv to it" if section == "options" else "configure DESK_MARKET=yahoo for it"
+        raise NotConfigured(f"not available: the data folder has no {section}; {how}")
 
 
 class ChainedFiles(FilesMarket):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import os
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def test_the_same_rows_give_the_same_bars_quotes_and_fills(own: FilesMarket, mar
     assert len(own.lost(250)) == 6
     with pytest.raises(NotConfigured, match=r"DESK_DATA with a file headlines\.csv"):
         own.headlines("AAPL", 5)
-    with pytest.raises(NotConfigured, match="a data folder has no fundamentals"):
+    with pytest.raises(NotConfigured, match="the data folder has no fundamentals"):
         own.section("AAPL", "fundamentals")
 
 
@@ -238,3 +239,34 @@ def test_closes_alone_fill_at_the_next_close_and_lack_ranges(
         assert reason in {gap["reason"] for gap in answer["missing"]}
     (history,) = call(context, "price_history_get", symbols=["A"], sessions=20).payload["histories"]
     assert history["rows"][-1] == [str(days[100]), None, None, None, rows[100][1], None]
+
+
+FURTHER = {
+    "headlines.csv": (("symbol", "published", "headline"), ("A", "2020-06-02T10:00-04:00", "A opens a shop")),
+    "earnings.csv": (("symbol", "date", "time", "announced"), ("A", "2020-07-20", "amc", "2020-06-01")),
+    "chains.csv": (
+        ("quote date", "contract", "bid", "ask", "volume", "open interest", "iv", "spot"),
+        ("2020-06-03", "A200717P00095000", 1.5, 1.6, 30, 400, 0.3, 100.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("files", [some for count in range(4) for some in itertools.combinations(FURTHER, count)])
+def test_no_tool_misses_what_another_has(tmp_path: Path, files: tuple[str, ...], call: Call) -> None:
+    days = sessions("2020-01-02", 110)
+    write_table(tmp_path / "own" / "bars" / "A.csv", HEADER, walk(days))
+    for name in files:
+        write_table(tmp_path / "own" / name, FURTHER[name][0], [FURTHER[name][1]])
+    at = market(tmp_path, tmp_path / "own", dt.date(2020, 6, 4))
+    section_answers = {
+        name: call(at, "symbol_overview", symbols=["A"], sections=[name]) for name in ("earnings", "options")
+    }
+    assert section_answers["earnings"].has_data == call(at, "earnings_dates", symbols=["A"]).has_data
+    assert section_answers["earnings"].has_data == ("earnings.csv" in files)
+    assert section_answers["options"].has_data == call(at, "option_chain_get", symbols=["A"]).has_data
+    assert section_answers["options"].has_data == ("chains.csv" in files)
+    assert call(at, "news_list", symbols=["A"]).has_data == ("headlines.csv" in files)
+    for name, answer in section_answers.items():
+        reasons = [gap["reason"] for gap in answer.payload["missing"] if gap["what"] == name]
+        assert bool(reasons) != answer.has_data
+        assert all(reason.startswith("not available: the data folder has no") for reason in reasons)
