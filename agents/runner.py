@@ -333,7 +333,7 @@ class _Record:
                     arguments=dict(arguments),
                     output=answer.text()[:KEPT_OUTPUT_CHARS],
                     success=answer.success,
-                    has_data=answer.has_data,
+                    has_data=answer.success and answer.payload.get("available") is True,
                     seconds=round(answer.seconds, 6),
                 )
             )

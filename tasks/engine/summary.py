@@ -80,6 +80,7 @@ def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
     orders = _tally(session, Order.state, run.id)
     portfolio = {"portfolio": _portfolio(session, run.account)} if OrderState.FILLED in orders else {}
     recommended = _tally(session, Analysis.recommendation, run.id)
+    denials = _tally(session, Order.denial_code, run.id)
     return {
         "model": run.model,
         "live": settings.trader_live,
@@ -91,6 +92,7 @@ def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
         "verdicts": _tally(session, Verdict.rating, run.id),
         **({"analyses": recommended} if recommended else {}),
         "orders": orders,
+        **({"denials": denials} if denials else {}),
         "turns": session.exec(select(func.count()).select_from(Turn).where(Turn.run_id == run.id, was_run())).one(),
         "tokens": session.exec(select(func.sum(Turn.total_tokens)).where(Turn.run_id == run.id)).one() or 0,
         "budgets": [one.model_dump() for one in usage_of_budgets(session, settings, run.id)],
@@ -148,6 +150,6 @@ def _count(session: Session, table: Any, run_id: str) -> int:
 
 
 def _tally(session: Session, column: Any, run_id: str) -> dict[str, int]:
-    table = column.class_
-    values: Iterable[str] = session.exec(select(col(column)).where(table.run_id == run_id)).all()
+    found = select(col(column)).where(column.class_.run_id == run_id, col(column).is_not(None))
+    values: Iterable[str] = session.exec(found).all()
     return dict(sorted(Counter(values).items()))

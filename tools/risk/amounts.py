@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from chordesk.models.contracts import parse_contract
-from chordesk.models.market import Quote
+from chordesk.models.market import Quote, plain_name
 from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
 from chordesk.models.text import new_york
 from chordesk.tools.decimals import exact, money, plain
@@ -103,7 +103,9 @@ def sector_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -
         return None
     unknown = sum((amount for other, amount in found.items() if context.sectors.get(other) is None), ZERO)
     counted = f", {money(unknown)} in symbols of an unknown sector counted in," if unknown else ""
-    reason = f"{sector} would be {money(exposure)}{counted} of an equity of {money(equity)}"
+    own_data = unknown and plain_name(context.markets[0]) == "files"
+    remedy = "; sectors in universe.csv tell them apart" if own_data else ""
+    reason = f"{sector} would be {money(exposure)}{counted} of an equity of {money(equity)}{remedy}"
     return deny(DenialCode.SHARE_PER_SECTOR, reason, _share(exposure, equity), limit)
 
 

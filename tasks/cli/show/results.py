@@ -172,6 +172,7 @@ def _result(result: Mapping[str, Any]) -> list[RenderableType]:
     lines: list[RenderableType] = [
         table(columns, rows, right=columns[1:]),
         Text(f"turnover {turned}; mean exposure {_share(exposure)}; costs {result['costs']}"),
+        *_orders(result),
         Text(f"{result['turns']:,} turns, {result['tokens']:,} tokens"),
         "",
         Text(f"Share of names that {result['question'].replace('beats', 'beat')}", style="bold"),
@@ -180,6 +181,12 @@ def _result(result: Mapping[str, Any]) -> list[RenderableType]:
     lines += [Text(_voice(row)) for row in result["voices"]]
     lines += [Text(note, style="dim") for note in _unscored(result)]
     return [*lines, "", Text(result["conclusion"], style="bold")]
+
+
+def _orders(result: Mapping[str, Any]) -> list[Text]:
+    named = {"orders": result.get("orders"), "denied": result.get("denials")}
+    texts = [f"{name}: {tally(counts)}" for name, counts in named.items() if counts]
+    return [Text("; ".join(texts))] if texts else []
 
 
 def _rates(rows: Sequence[Mapping[str, Any]]) -> RenderableType:

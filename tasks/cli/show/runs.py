@@ -319,7 +319,9 @@ def _gate(run: RunView) -> Text:
         gate = f"TRADER_LIVE=1, cleared orders go to the {run.account} account"
     else:
         gate = "live trading is off (TRADER_LIVE is not 1); previews are stored, nothing was submitted"
-    return Text.assemble(("Gate: ", "bold"), f"{gate}: {tally(orders, 'no orders')}")
+    denials = run.summary.get("denials", {})
+    why = f" (denied: {tally(denials)})" if denials else ""
+    return Text.assemble(("Gate: ", "bold"), f"{gate}: {tally(orders, 'no orders')}{why}")
 
 
 def _waiting(actions: Sequence[ActionRow]) -> Iterable[str]:

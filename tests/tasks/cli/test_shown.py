@@ -150,6 +150,7 @@ def runs(books: Books) -> RenderableType:
         run.state, run.notes = "failed", ["every report failed"]
         run.summary = {
             "seconds": 12.34, "turns": 7, "tokens": 2400, "live": False, "orders": {"denied": 1, "previewed": 1},
+            "denials": {"no_verdict": 1},
             "cost": {"usd": 1.5, "unpriced": ["big"], "uncounted": 2}, "lenses": {"technical": 2}, "tools": {},
             "budgets": [{"scope": "run", "setting": "s", "used": 2400, "limit": 3_000_000}],
             "verdicts": {"BUY": 2},

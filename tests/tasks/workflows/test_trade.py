@@ -13,7 +13,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import RunState
 from chordesk.models.tables.board import Calibration
 from chordesk.models.tables.orders import Account, Fill, Order, Position, Preview
-from chordesk.models.tables.runs import Run
+from chordesk.models.tables.runs import Run, ToolCall
 from chordesk.tasks.workflows.trade import require_same_market
 from chordesk.tools.market.factory import build_market
 from tests.builders import a_run, run_row
@@ -34,13 +34,17 @@ def test_with_live_trading_off_a_preview_is_the_end_and_starts_no_cooldown(floor
     ]  # fmt: skip
     assert "XOM" in found["actions"][2]["suppressed"]
     assert (found["portfolio"], found["summary"]["orders"]) == (None, {"denied": 1, "previewed": 1})
+    assert found["summary"]["denials"] == {"no_verdict": 1}
     with floor.store.read() as session:
         assert session.exec(select(Fill)).all() == []
+        read = session.exec(select(ToolCall).where(ToolCall.tool == "portfolio_get")).one()
+        assert read.has_data, "a full answer of the desk's own books is not called empty"
     shown = floor.desk("trade", source).out
     assert "IBM    open   buy 3,000 notional" not in shown, "a preview says how many shares"
     assert re.search(r"IBM    open   buy \d+ shares, medium confidence, previewed", shown)
     assert f"Verdicts of run {source[:16]}" in shown
     assert "Gate: live trading is off (TRADER_LIVE is not 1); previews are stored, nothing was submitted" in shown
+    assert "1 denied, 1 previewed (denied: 1 no_verdict)" in shown
     assert "Portfolio" not in shown
 
 

@@ -353,6 +353,9 @@ def _contents(folder: DataFolder, prices: Prices, problems: Problems) -> Iterato
     listings = read_listings(folder, symbols, problems)
     if listings:
         yield f"universe: {len(listings)} symbols, {len({one.sector for one in listings.values()} - {None})} sectors"
+    without = sum(name not in listings or listings[name].sector is None for name in symbols)
+    if without:
+        yield f"{without} of {len(symbols)} symbols have no sector, and count as one; universe.csv can state theirs"
     with_bars = frozenset(symbols)
     if folder.headlines is not None and (headlines := read_further(folder, "headlines", with_bars, problems)):
         times = [row.published_at for rows in headlines.values() for row in rows]
