@@ -8,30 +8,11 @@ FEATURE = Feature(
     roles=("chordesk.agents.board.roles:ROLES",),
     workflows=("chordesk.tasks.workflows.episode:WORKFLOWS",),
     commands={
-        "episode": Command(
-            f"{_CLI}.board",
-            "Run",
-            "Hold an episode: harvest every tool's signals, let the voices forecast questions by them, and tally.",
-        ),
-        "board": Command(
-            f"{_CLI}.board",
-            "Look",
-            "Show a run's board: signals, questions, forecasts with their citations, voices, and the tally.",
-        ),
-        "questions": Command(
-            f"{_CLI}.questions", "Look", "Questions that resolve: the desk's own, a person's, event markets'."
-        ),
-        "scores": Command(
-            f"{_CLI}.scores",
-            "Measure",
-            "Show the scores of voices, tools, lenses, roles and verdicts over resolved questions.",
-        ),
-        "calibrate": Command(
-            f"{_CLI}.scores",
-            "Measure",
-            "Map verdicts' rating and confidence to the probability that they turned out to have, where there is "
-            "enough.",
-        ),
+        "episode": Command(f"{_CLI}.board", "Run", "Let the voices forecast questions by all tools' signals."),
+        "board": Command(f"{_CLI}.board", "Look", "Show a run's board: questions, forecasts, voices, tally."),
+        "questions": Command(f"{_CLI}.questions", "Look", "Questions that resolve: the desk's, people's, markets'."),
+        "scores": Command(f"{_CLI}.scores", "Measure", "Score voices, tools, lenses, roles and verdicts."),
+        "calibrate": Command(f"{_CLI}.scores", "Measure", "Turn verdicts into the probability that they turn out."),
     },
     settings=("episode", "rounds", "voices", "voice_models", "venues", "funding"),
     requires=("chordesk.agents.board.voices:voices_of",),

@@ -7,16 +7,8 @@ FEATURE = Feature(
     graph_roles={"tradingagents": "quick"},
     workflows=("chordesk.tasks.workflows.graph:WORKFLOWS",),
     commands={
-        "graph": Command(
-            "chordesk.tasks.cli.graphs",
-            "Run",
-            "Play a LangGraph graph as durable work: each of its model calls is a turn, and it goes on where it was.",
-        ),
-        "tradingagents": Command(
-            "chordesk.tasks.cli.graphs",
-            "Run",
-            "Play TradingAgents on symbols as durable work: a graph each on the run's market; its signal is a report.",
-        ),
+        "graph": Command("chordesk.tasks.cli.graphs", "Run", "Run a LangGraph graph as durable work."),
+        "tradingagents": Command("chordesk.tasks.cli.graphs", "Run", "Run TradingAgents on symbols as durable work."),
     },
     settings=("graphs", "graph_models"),
 )

@@ -32,7 +32,10 @@ def arm(
     hours: Annotated[float, typer.Option(help="It ends after so many.", min=0.01, max=arming.MOST_HOURS)] = 8.0,
     as_json: Json = False,
 ) -> None:
-    """Sign a mandate: let a broker with real money take orders, within limits, for some hours."""
+    """Sign a mandate: real money within limits, for some hours.
+
+    It lets a broker with real money take orders.
+    """
     _known(broker)
     settings, store = opened()
     path = arming.key_path(settings)
@@ -65,7 +68,10 @@ def disarm(
 
 @commands.command()
 def mandate(as_json: Json = False) -> None:
-    """Show the mandate in force and what is left of it; exit code 1 when there is none."""
+    """Show the mandate in force and what is left of it.
+
+    Exit code 1 when there is none.
+    """
     from chordesk.tasks.reading.order_checks import mandate_states
 
     settings, store = opened()

@@ -9,7 +9,7 @@ import typer
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RunKind
 from chordesk.tasks.cli.output import emit
-from chordesk.tasks.cli.shell import Json, opened
+from chordesk.tasks.cli.shell import Json, opened, run_of
 from chordesk.tasks.cli.start import Wait, connected, see
 
 commands = typer.Typer()
@@ -31,7 +31,10 @@ def episode(
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
-    """Hold an episode: harvest every tool's signals, let the voices forecast questions by them, and tally."""
+    """Let the voices forecast questions by all tools' signals.
+
+    Harvest every tool's signals, let the voices forecast questions by them, and tally.
+    """
     from chordesk.tasks.workflows.episode.opening import open_episode
 
     app = connected()
@@ -57,15 +60,14 @@ def board(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show a run's board: signals, questions, forecasts with their citations, voices, and the tally."""
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.runs import Run
+    """Show a run's board: questions, forecasts, voices, tally.
+
+    With its signals, and the citations of each forecast.
+    """
     from chordesk.tasks.cli.show.results import board_report
     from chordesk.tasks.reading.boards import board_view
-    from chordesk.tasks.reading.runs import newest_run
 
     store = opened()[1]
     with store.read() as session:
-        shown = by_prefix(session, Run, run) if run is not None else newest_run(session, RunKind.EPISODE)
-        found = board_view(session, shown)
+        found = board_view(session, run_of(session, run, RunKind.EPISODE))
     emit(found, board_report, as_json=as_json)

@@ -26,7 +26,7 @@ def config(
     running: Annotated[bool, typer.Option("--running", help="Only the settings of the running desk.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show every setting, its value, its owner and where it came from."""
+    """Show every setting: its value, its owner, its source."""
     from chordesk.tasks.reading.setting_values import describe
 
     loaded = checked()

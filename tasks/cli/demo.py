@@ -22,9 +22,10 @@ def run(
         typer.Option(help="Folder of `desk data import msft-chain`: look for a put on its real option chain, too."),
     ] = None,
 ) -> None:
-    """Screen the S&P 500 on real prices, research, decide, analyse three, hold a round of voices; then stop everything.
+    """Show the whole desk at work on real prices, then stop it.
 
-    DESK_REPLAY_DATE, DESK_UNIVERSE and DESK_PROTECT are taken over; no other setting is.
+    Screen the S&P 500, research, decide, analyse three, and hold a round of voices. DESK_REPLAY_DATE, DESK_UNIVERSE
+    and DESK_PROTECT are taken over; no other setting is.
     """
     from chordesk.tasks.cli.demo_run import play  # it loads the desk
 

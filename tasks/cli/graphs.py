@@ -27,7 +27,10 @@ def graph(
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
-    """Play a LangGraph graph as durable work: each of its model calls is a turn, and it goes on where it was."""
+    """Run a LangGraph graph as durable work.
+
+    Each of its model calls is a turn, and it goes on where it was.
+    """
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.runs import Run
     from chordesk.tasks.bootstrap import desk_of
@@ -81,7 +84,10 @@ def tradingagents(
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
-    """Play TradingAgents on symbols as durable work: a graph each on the run's market; its signal is a report."""
+    """Run TradingAgents on symbols as durable work.
+
+    A graph each on the run's market; its signal is a report.
+    """
     from chordesk.agents.tradingagents.project import find_project, require_installed, require_request
     from chordesk.tasks.workflows.tradingagents.opening import open_tradingagents
 

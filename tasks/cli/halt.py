@@ -38,8 +38,10 @@ def halt(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Close them without asking: for scripts.")] = False,
 ) -> None:
-    """Stop trading of every account at once: no order is submitted any more, those that wait are denied; open ones of
-    this shell's broker are cancelled."""
+    """Stop trading of every account at once.
+
+    No order is submitted any more, those that wait are denied; open ones of this shell's broker are cancelled.
+    """
     from chordesk.tools.orders import kill_switch
 
     loaded, problems = load_for_halt()
@@ -129,7 +131,10 @@ def resume(
     ] = False,
     why: Annotated[str, typer.Option(help="The reason, for the record.")] = "resumed by a person",
 ) -> None:
-    """Let this shell's account trade again; others stay as they are."""
+    """Let this shell's account trade again.
+
+    Others stay as they are.
+    """
     from chordesk.tools.orders import kill_switch
 
     settings = load_settings(but=("broker", "account"))

@@ -26,8 +26,11 @@ commands = typer.Typer()
 
 @commands.command("status")
 def show(as_json: Json = False) -> None:
-    """Show workers, app-servers, queues, running turns, parked models, the oldest step and the last sweep; exit code 1
-    when a part of the desk does not answer."""
+    """Show workers, queues, running turns and what is stuck.
+
+    Also app-servers, parked models, the oldest step and the last sweep. Exit code 1 when a part of the desk does
+    not answer.
+    """
     from chordesk.tasks.cli.show.desk_status import status_report
     from chordesk.tasks.reading.desk_status import status
 
@@ -43,7 +46,10 @@ FAILED = 1
 
 @commands.command()
 def doctor(as_json: Json = False) -> None:
-    """Check everything the desk needs before it starts; exit code 1 when a check fails."""
+    """Check everything the desk needs before it starts.
+
+    Exit code 1 when a check fails.
+    """
     from chordesk.tasks.doctor.check import CheckStatus, run_checks
     from chordesk.tasks.doctor.checklist import ALL, admitted
     from chordesk.tasks.services import signals

@@ -88,8 +88,10 @@ if TYPE_CHECKING:
 NOT_SENT = 1
 Name = Annotated[str | None, typer.Argument(metavar="CHANNEL", help="One channel; all of them by default.")]
 
-HELP = "Notifications of people: send them, test the channels, show what was sent."
-commands = typer.Typer(name="notify", help=HELP, no_args_is_help=True)
+
+commands = typer.Typer(
+    name="notify", help="Notify people: send, test the channels, show what was sent.", no_args_is_help=True
+)
 commands.command("list")(list_)
 commands.command("channels")(overview)
 

@@ -14,7 +14,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import ApprovalState, OrderState
 from chordesk.models.text import inert
 from chordesk.tasks.cli.output import console, emit, print_json, print_line, table
-from chordesk.tasks.cli.shell import Json, opened, whoami
+from chordesk.tasks.cli.shell import Json, last, opened, whoami
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
@@ -92,7 +92,7 @@ commands = typer.Typer()
 
 @commands.command("approvals")
 def listing(as_json: Json = False) -> None:
-    """List what waits for a person: orders, and what models ask for in the middle of a turn."""
+    """List what waits for a person: orders, models' requests."""
     from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
 
     with opened()[1].read() as session:
@@ -116,7 +116,10 @@ def approve(
     why: Annotated[str | None, typer.Option(help="A reason for the record.")] = None,
     answers: Annotated[list[str] | None, typer.Option("--answer", help="To a model's question: ID=TEXT.")] = None,
 ) -> None:
-    """Let an order go to the broker, as it was previewed, or a model do what it asks for."""
+    """Let an order, or what a model asks for, go ahead.
+
+    The order goes to the broker as it was previewed.
+    """
     _decide(id_, True, why, _by_question(answers or []))
 
 
@@ -199,19 +202,21 @@ def list_(
 
 @orders_commands.command()
 def show(
-    order: Annotated[str, typer.Argument(help="An order's id, or the beginning of it.")],
+    order: Annotated[
+        str | None, typer.Argument(help="An order's id, or the beginning of it; else the last order.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show an order as it stands: size, checks, preview, approval, fills, and what it rests on."""
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.orders import Order
     from chordesk.tasks.cli.show.orders import order_report
-    from chordesk.tasks.reading.orders import order_detail
+    from chordesk.tasks.reading.orders import newest_order, order_detail
     from chordesk.tools.orders.audit_reading import check_logs, entries_of
 
     settings, store = opened()
     with store.read() as session:
-        found = order_detail(session, by_prefix(session, Order, order))
+        found = order_detail(session, by_prefix(session, Order, order or last("order", newest_order(session).id)))
     entries = entries_of(check_logs(store, settings), found.order.id)
     whole = found.model_copy(update={"log": entries})
     emit(whole, lambda _: order_report(found, len(entries), settings.home), as_json=as_json)

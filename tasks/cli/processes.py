@@ -78,7 +78,10 @@ def ping(
         str | None, typer.Option(help="Its name; else any whose name begins with the role, as those of `desk up` do.")
     ] = None,
 ) -> None:
-    """Check that a worker of this host answers; exit code 1 when none does."""
+    """Check that a worker of this host answers.
+
+    Exit code 1 when none does.
+    """
     raise typer.Exit(local_ping(role, name))
 
 
@@ -110,7 +113,10 @@ def worker_arguments(settings: Settings, role: WorkerRole, concurrency: int | No
 
 @commands.command()
 def beat() -> None:
-    """Run the schedule in the foreground; a second one waits for the lock of the first."""
+    """Run the schedule in the foreground.
+
+    A second one waits for the lock of the first.
+    """
     from chordesk.tasks.bootstrap import desk_of, redis_url
     from chordesk.tasks.redis_clients import wait_ready
     from chordesk.tasks.worker.app import create_app
@@ -131,7 +137,10 @@ def flower(
         typer.Option(help="Address; metrics and health ask for no login, so use another only inside a container."),
     ] = "127.0.0.1",
 ) -> None:
-    """Run Flower on loopback: a web page about the queues, and their metrics."""
+    """Run Flower on loopback: a web page about the queues.
+
+    It has their metrics, too.
+    """
     from chordesk.tasks.services import plan
     from chordesk.tasks.services.plan import free_ports
     from chordesk.tasks.worker import celery_fixes
@@ -164,7 +173,10 @@ def rulebook(
     port: Annotated[int, typer.Option(help="Port on loopback.", min=1, max=65535)],
     latency: Annotated[float | None, typer.Option(help="Seconds added to each answer.", min=0)] = None,
 ) -> None:
-    """Serve the rulebook model on loopback: fixed rules behind a Responses API, no model."""
+    """Serve the rulebook model on loopback: rules, no model.
+
+    Fixed rules behind a Responses API.
+    """
     from chordesk.agents.rulebook.server import build_server
 
     settings = _configured()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chordesk.tools.venues.markets import EventVenue
 
 commands = typer.Typer(
-    name="questions", help="Questions that resolve: the desk's own, a person's, event markets'.", no_args_is_help=True
+    name="questions", help="Questions that resolve: the desk's, people's, markets'.", no_args_is_help=True
 )
 NOTHING = "no such questions; `desk questions add` asks one, and so does each verdict BUY or PASS"
 

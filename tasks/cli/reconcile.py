@@ -27,7 +27,10 @@ def reconcile(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare positions, open orders, fills and cash with the broker; exit code 1 when they differ."""
+    """Compare positions, orders, fills and cash with the broker.
+
+    Exit code 1 when they differ.
+    """
     from chordesk.tools.brokers.protocol import build_broker
     from chordesk.tools.orders import halting
     from chordesk.tools.orders.accounts import account_market

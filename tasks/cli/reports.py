@@ -12,6 +12,7 @@ import typer
 from chordesk.models.errors import UsageError
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.cli.output import print_line
+from chordesk.tasks.cli.shell import OneRun, run_of
 
 if TYPE_CHECKING:
     from chordesk.tasks.bootstrap import Desk
@@ -25,7 +26,7 @@ commands = typer.Typer()
 
 @commands.command("report")
 def report(
-    run: Annotated[str | None, typer.Argument(help="A run's id, or the beginning of it.")] = None,
+    run: OneRun = None,
     day: Annotated[str | None, typer.Option(help="The desk's day in New York instead: YYYY-MM-DD.")] = None,
     symbol: Annotated[str | None, typer.Option(help="A symbol across all runs of the account instead.")] = None,
     wanted: Annotated[str, typer.Option("--format", help="md, html or json.")] = "md",
@@ -36,9 +37,10 @@ def report(
         bool, typer.Option("--force", help="Write over a file that is no report of the desk, too.")
     ] = False,
 ) -> None:
-    """Make a report of a run, a day or a symbol: HTML with its charts in it, markdown or JSON.
+    """Report on a run, a day or a symbol: HTML, markdown, JSON.
 
-    It has the way from each hit to its fills, and names what was missing. Written after each run with DESK_REPORT_URL.
+    It has the way from each hit to its fills, and names what was missing. Written after each run with
+    DESK_REPORT_URL.
     """
     from chordesk.models.database.store import require_current
     from chordesk.tasks.bootstrap import Desk
@@ -46,7 +48,7 @@ def report(
     from chordesk.tasks.reports.formats import rendered
 
     chosen = _format(wanted)
-    _only_one(run, day, symbol)
+    _at_most_one(run, day, symbol)
     settings = load_settings()
     require_current(settings.database)
     place = OutputPlace(out) if out != STDOUT else None
@@ -61,8 +63,6 @@ def report(
 
 
 def _document(desk: Desk, run: str | None, day: str | None, symbol: str | None) -> Document:
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.runs import Run
     from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
 
     if day is not None:
@@ -70,7 +70,7 @@ def _document(desk: Desk, run: str | None, day: str | None, symbol: str | None) 
     if symbol is not None:
         return symbol_document(desk, symbol)
     with desk.store.read() as session:
-        run_id = by_prefix(session, Run, run or "").id
+        run_id = run_of(session, run).id
     return run_document(desk, run_id)
 
 
@@ -82,13 +82,10 @@ def _format(wanted: str) -> Format:
     return cast(Format, wanted)
 
 
-def _only_one(run: str | None, day: str | None, symbol: str | None) -> None:
+def _at_most_one(run: str | None, day: str | None, symbol: str | None) -> None:
     given = [name for name, value in (("RUN", run), ("--day", day), ("--symbol", symbol)) if value is not None]
-    if len(given) != 1:
-        wrong = f"{' and '.join(given)} together" if given else "nothing to report on"
-        raise UsageError(
-            wrong, remedy="give one of RUN, --day YYYY-MM-DD and --symbol SYMBOL; `desk runs list` has runs"
-        )
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} together", remedy="give one of RUN, --day and --symbol")
 
 
 def _day(text: str) -> dt.date:

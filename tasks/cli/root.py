@@ -17,111 +17,55 @@ from chordesk.tasks.cli.version import line
 # help loads none of them.
 PANELS: dict[str, dict[str, tuple[str, str]]] = {
     "Run": {
-        "setup": (
-            "setup.command",
-            "Choose the model and the market, try them with one turn, and write them into `.env`.",
-        ),
-        "up": (
-            "up",
-            "Start Redis, the rulebook model, the workers, the schedule and Flower; Ctrl-C stops all of them.",
-        ),
-        "screen": ("start", "Screen a universe, research the candidates, and let the trader decide."),
-        "research": (
-            "start",
-            "Research the symbols you name, or the account's holdings; the run ends with their verdicts.",
-        ),
-        "analyze": (
-            "start",
-            "Analyse symbols: chart, options, research, a synthesis by code, and a proposed put or covered call.",
-        ),
+        "setup": ("setup.command", "Choose a model and a market, and write them into `.env`."),
+        "up": ("up", "Start the desk's processes; Ctrl-C stops all of them."),
+        "screen": ("start", "Screen a universe, research it, and let the trader decide."),
+        "research": ("start", "Research symbols, or the account's holdings."),
+        "analyze": ("start", "Analyse symbols, and propose a put or a covered call."),
         "trade": ("start", "Let the trader decide on the verdicts of an earlier run."),
-        "backtest": (
-            "start",
-            "Let the whole desk play past sessions on an account of its own, and compare it with the universe itself.",
-        ),
-        "stop": (
-            "runs",
-            "Stop runs: interrupt their turns, submit none of their orders, and wait until nothing of them runs"
-            " any more.",
-        ),
+        "backtest": ("start", "Let the whole desk play past sessions."),
+        "stop": ("runs", "Stop runs, and wait until nothing of them runs any more."),
     },
     "Look": {
         "page": ("page", "Open the page; over SSH only print its link."),
-        "status": (
-            "health",
-            "Show workers, app-servers, queues, running turns, parked models, the oldest step and the last "
-            "sweep; exit code 1 when a part of the desk does not answer.",
-        ),
-        "watch": (
-            "runs",
-            "Show a run's past events, then its live ones; without a run, all live events of the desk.",
-        ),
+        "status": ("health", "Show workers, queues, running turns and what is stuck."),
+        "watch": ("runs", "Show a run's events, or live those of the whole desk."),
         "runs": ("runs", "List runs and show their results."),
-        "report": (
-            "reports",
-            "Make a report of a run, a day or a symbol: HTML with its charts in it, markdown or JSON.",
-        ),
+        "report": ("reports", "Report on a run, a day or a symbol: HTML, markdown, JSON."),
         "threads": ("threads", "Threads that roles keep from one run to the next."),
     },
     "Decide": {
-        "approvals": (
-            "orders",
-            "List what waits for a person: orders, and what models ask for in the middle of a turn.",
-        ),
-        "approve": (
-            "orders",
-            "Let an order go to the broker, as it was previewed, or a model do what it asks for.",
-        ),
+        "approvals": ("orders", "List what waits for a person: orders, models' requests."),
+        "approve": ("orders", "Let an order, or what a model asks for, go ahead."),
         "deny": ("orders", "Refuse an order or a model's request."),
-        "halt": (
-            "halt",
-            "Stop trading of every account at once: no order is submitted any more, those that wait are denied;"
-            " open ones of this shell's broker are cancelled.",
-        ),
-        "resume": ("halt", "Let this shell's account trade again; others stay as they are."),
+        "halt": ("halt", "Stop trading of every account at once."),
+        "resume": ("halt", "Let this shell's account trade again."),
         "orders": ("orders", "What was recommended, and what became of it."),
         "audit": ("orders", "The log of every order: append-only, hash-chained, anchored."),
         "risk": ("risk", "The rules that every order passes before it is sent."),
-        "reconcile": (
-            "reconcile",
-            "Compare positions, open orders, fills and cash with the broker; exit code 1 when they differ.",
-        ),
-        "arm": ("arm", "Sign a mandate: let a broker with real money take orders, within limits, for some hours."),
+        "reconcile": ("reconcile", "Compare positions, orders, fills and cash with the broker."),
+        "arm": ("arm", "Sign a mandate: real money within limits, for some hours."),
         "disarm": ("arm", "Take a mandate back, at once."),
-        "mandate": ("arm", "Show the mandate in force and what is left of it; exit code 1 when there is none."),
+        "mandate": ("arm", "Show the mandate in force and what is left of it."),
     },
     "Measure": {},
     "Operate": {
-        "doctor": ("health", "Check everything the desk needs before it starts; exit code 1 when a check fails."),
-        "config": ("config", "Show every setting, its value, its owner and where it came from."),
+        "doctor": ("health", "Check everything the desk needs before it starts."),
+        "config": ("config", "Show every setting: its value, its owner, its source."),
         "data": ("stored_data", "Own data: a folder of bars, headlines and chains."),
         "db": ("stored_data", "The database and its migrations."),
-        "gc": (
-            "upkeep",
-            "Delete what is older than the settings keep: runs, events, rollouts, pictures; never what an order"
-            " or a score rests on. A desk at work does so by itself, and may go on meanwhile.",
-        ),
-        "backup": (
-            "upkeep",
-            "Back the desk up as of one point in time while it works: database, audit log, HALT file, pictures,"
-            " rollouts.",
-        ),
-        "restore": (
-            "upkeep",
-            "Restore a backup into an empty place and verify it; the desk there is halted until a person resumes it.",
-        ),
+        "gc": ("upkeep", "Delete what is older than the settings keep."),
+        "backup": ("upkeep", "Back the desk up as of one point in time while it works."),
+        "restore": ("upkeep", "Restore a backup into an empty place, and verify it."),
         "worker": ("processes", "Run one worker in the foreground."),
-        "beat": ("processes", "Run the schedule in the foreground; a second one waits for the lock of the first."),
-        "flower": ("processes", "Run Flower on loopback: a web page about the queues, and their metrics."),
-        "rulebook": (
-            "processes",
-            "Serve the rulebook model on loopback: fixed rules behind a Responses API, no model.",
-        ),
-        "ping": ("processes", "Check that a worker of this host answers; exit code 1 when none does."),
+        "beat": ("processes", "Run the schedule in the foreground."),
+        "flower": ("processes", "Run Flower on loopback: a web page about the queues."),
+        "rulebook": ("processes", "Serve the rulebook model on loopback: rules, no model."),
+        "ping": ("processes", "Check that a worker of this host answers."),
     },
     "Extend": {
-        "api": ("serving", "Serve the desk over HTTP: runs, threads, orders, approvals, stop, and live events."),
-        "mcp": ("serving", "Offer the desk's read tools over the Model Context Protocol; none submits an order."),
+        "api": ("serving", "Serve the desk over HTTP, with live events."),
+        "mcp": ("serving", "Offer the desk's read tools over MCP; none submits orders."),
     },
 }
 _COMMANDS = features.added(

@@ -19,7 +19,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import standing_of_run
 from chordesk.models.states import RunState
 from chordesk.tasks.cli.output import console, emit
-from chordesk.tasks.cli.shell import Json, opened, standing_line, whoami
+from chordesk.tasks.cli.shell import Json, OneRun, opened, run_of, standing_line, whoami
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
@@ -58,20 +58,18 @@ def list_runs(
 
 @runs_commands.command()
 def show(
-    run: Annotated[str, typer.Argument(help="A run's id, or the beginning of it.")],
+    run: OneRun = None,
     symbol: Annotated[str | None, typer.Option("--lineage", help="Show the lineage of this symbol's orders.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show a run: candidates, verdicts, the trader's actions; or the lineage of one symbol."""
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.runs import Run
     from chordesk.tasks.cli.show.orders import lineage_report
     from chordesk.tasks.reading.chain import chain
     from chordesk.tasks.reading.run_details import detail
 
     settings, store = opened()
     with store.read() as session:
-        row = by_prefix(session, Run, run)
+        row = run_of(session, run)
         if symbol is not None:
             emit(chain(session, row, symbol), partial(lineage_report, home=settings.home), as_json=as_json)
             return
@@ -116,7 +114,10 @@ def watch(
     since: Annotated[int | None, typer.Option(help="Only events after this one; 0 is before the first.", min=0)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON envelope per line for programs.")] = False,
 ) -> None:
-    """Show a run's past events, then its live ones; without a run, all live events of the desk."""
+    """Show a run's events, or live those of the whole desk.
+
+    A run's past events come first, then its live ones until it ends.
+    """
     from chordesk.tasks.cli.start import INTERRUPTED
 
     if run is None and since is not None:
@@ -190,7 +191,10 @@ def stop(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Stop runs: interrupt their turns, submit none of their orders, and wait until nothing of them runs any more."""
+    """Stop runs, and wait until nothing of them runs any more.
+
+    Their turns are interrupted, and none of their orders is submitted.
+    """
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.runs import Run
     from chordesk.tasks.telemetry.commits import emitted

@@ -28,7 +28,10 @@ def show(
     account: Account = None,
     as_json: Json = False,
 ) -> None:
-    """Show the scores of voices, tools, lenses, roles and verdicts over resolved questions."""
+    """Score voices, tools, lenses, roles and verdicts.
+
+    Over resolved questions.
+    """
     from chordesk.tasks.cli.show.questions import score_report
     from chordesk.tasks.reading.scores import scores
 
@@ -45,7 +48,10 @@ def calibrate(
     account: Account = None,
     as_json: Json = False,
 ) -> None:
-    """Map verdicts' rating and confidence to the probability that they turned out to have, where there is enough."""
+    """Turn verdicts into the probability that they turn out.
+
+    By rating and confidence, where there are enough resolved questions.
+    """
     from chordesk.tasks.cli.show.questions import odds_report
     from chordesk.tools.scoring.verdict_calibration import cutoffs_of, store_odds, verdict_odds
 

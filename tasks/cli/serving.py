@@ -25,7 +25,10 @@ commands = typer.Typer()
 def api(
     port: Annotated[int | None, typer.Option(help="Port; the setting's or a free one.", min=0, max=65535)] = None,
 ) -> None:
-    """Serve the desk over HTTP: runs, threads, orders, approvals, stop, and live events."""
+    """Serve the desk over HTTP, with live events.
+
+    Runs, threads, orders, approvals and stop.
+    """
     from chordesk.tasks.services import signals
 
     # Loaded here: no other command, and no worker, has use for a web framework.
@@ -55,7 +58,7 @@ def mcp(
     ] = None,
     tool: Annotated[list[str] | None, typer.Option(help="A tool to offer, again for more; by default all.")] = None,
 ) -> None:
-    """Offer the desk's read tools over the Model Context Protocol; none submits an order."""
+    """Offer the desk's read tools over MCP; none submits orders."""
     from chordesk.tasks.services import signals
     from chordesk.tasks.worker import logs
 

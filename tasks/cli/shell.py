@@ -16,9 +16,13 @@ from chordesk.models.settings.running_desk import Standing
 from chordesk.models.settings.sources import Loaded, load, load_settings
 
 if TYPE_CHECKING:
+    from sqlmodel import Session
+
     from chordesk.models.database.store import Store
+    from chordesk.models.tables.runs import Run
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+OneRun = Annotated[str | None, typer.Argument(help="A run's id, or the beginning of it; else the last run.")]
 
 
 def checked(*, own_switch: bool = False) -> Loaded:
@@ -35,6 +39,25 @@ def opened() -> tuple[Settings, Store]:
     """Return this shell's settings and their database. Raises DatabaseDown unless its schema is this version's."""
     settings = load_settings()
     return settings, database(settings)
+
+
+def last(what: str, id_: str) -> str:
+    """Return an id that the desk chose because none was named; say which on stderr."""
+    typer.echo(f"the last {what}: {id_}", err=True)
+    return id_
+
+
+def run_of(session: Session, part: str | None, kind: str | None = None) -> Run:
+    """Return the run whose id begins with this; without one the last run of the kind, or of any."""
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.reading.runs import newest_run
+
+    if part is not None:
+        return by_prefix(session, Run, part)
+    found = newest_run(session, kind)
+    last(kind or f"run, a {found.kind}", found.id)
+    return found
 
 
 def database(settings: Settings) -> Store:

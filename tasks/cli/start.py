@@ -184,7 +184,7 @@ def screen(
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
-    """Screen a universe, research the candidates, and let the trader decide."""
+    """Screen a universe, research it, and let the trader decide."""
     from chordesk.tasks.workflows.screen import open_screen
 
     lenses = _lenses(lens)
@@ -205,7 +205,10 @@ def research(
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
-    """Research the symbols you name, or the account's holdings; the run ends with their verdicts."""
+    """Research symbols, or the account's holdings.
+
+    The run ends with their verdicts.
+    """
     from chordesk.tasks.workflows.research import open_portfolio, open_research
 
     if bool(symbols) == portfolio:
@@ -241,7 +244,10 @@ def analyze(
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
-    """Analyse symbols: chart, options, research, a synthesis by code, and a proposed put or covered call."""
+    """Analyse symbols, and propose a put or a covered call.
+
+    Chart, options, research, and a synthesis by code.
+    """
     from chordesk.tasks.workflows.analyze import open_analysis
 
     limits = {"max_delta": max_delta, "min_roc": min_roc, "dte": dte, "contracts": contracts}
@@ -357,7 +363,10 @@ def backtest(
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
-    """Let the whole desk play past sessions on an account of its own, and compare it with the universe itself."""
+    """Let the whole desk play past sessions.
+
+    It has an account of its own, and is compared with the universe itself.
+    """
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.runs import Run
     from chordesk.tasks.bootstrap import desk_of

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chordesk.models.errors import CodexError
+from chordesk.models.errors import CodexError, NotFound
 from chordesk.tasks.cli.output import emit, paragraph, print_line
-from chordesk.tasks.cli.shell import Json, opened
+from chordesk.tasks.cli.shell import Json, last, opened
 
 if TYPE_CHECKING:
     from chordesk.tasks.bootstrap import Desk
@@ -40,15 +40,27 @@ def list_threads(
 
 
 @commands.command()
-def show(thread: Thread, as_json: Json = False) -> None:
+def show(
+    thread: Annotated[
+        str | None, typer.Argument(help="As a thread is named for `fork`; else the one that was used last.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Show a thread's turns: role, run, time, tokens, outcome, and the first line of each prompt and answer."""
     from chordesk.tasks.cli.show.desk_status import thread_report
-    from chordesk.tasks.threads import find_thread, registered, view
+    from chordesk.tasks.threads import find_thread, registered, threads, view
 
     with _desk() as desk:
         found = registered(desk)
         with desk.store.read() as session:
-            seen = view(session, found, desk.vault, find_thread(session, thread))
+            if thread is None:
+                used = threads(session, found, 1)
+                if not used:
+                    raise NotFound("no threads are kept yet", remedy="a run keeps some")
+                id_ = last("thread", used[0].thread_id)
+            else:
+                id_ = find_thread(session, thread)
+            seen = view(session, found, desk.vault, id_)
     emit(seen, thread_report, as_json=as_json)
 
 

@@ -35,7 +35,10 @@ def up(
     api: Annotated[bool, typer.Option("--api", help="Start the service for programs (`desk api`) as well.")] = False,
     with_page: Annotated[bool, typer.Option("--page", help="Serve the page too (as --api), and open it.")] = False,
 ) -> None:
-    """Start Redis, the rulebook model, the workers, the schedule and Flower; Ctrl-C stops all of them."""
+    """Start the desk's processes; Ctrl-C stops all of them.
+
+    Redis, the rulebook model, the workers, the schedule and Flower.
+    """
     from chordesk.tasks.cli import page
     from chordesk.tasks.services import plan, signals
     from chordesk.tasks.services.plan import Choice

@@ -91,8 +91,11 @@ def gc(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Delete what is older than the settings keep: runs, events, rollouts, pictures; never what an order or a score
-    rests on. A desk at work does so by itself, and may go on meanwhile."""
+    """Delete what is older than the settings keep.
+
+    Runs, events, rollouts and pictures; never what an order or a score rests on. A desk at work does so by itself,
+    and may go on meanwhile.
+    """
     from chordesk.models.tables.columns import utcnow
     from chordesk.tasks.bootstrap import Desk
     from chordesk.tasks.retention import collection
@@ -145,7 +148,10 @@ def backup(
     place: Annotated[str, typer.Argument(help="A new folder, or an fsspec address such as s3://BUCKET/NAME.")],
     as_json: Json = False,
 ) -> None:
-    """Back the desk up as of one point in time while it works: database, audit log, HALT file, pictures, rollouts."""
+    """Back the desk up as of one point in time while it works.
+
+    Database, audit log, HALT file, pictures and rollouts.
+    """
     from chordesk.models.database.store import Store, require_current
     from chordesk.tasks.backup.making import backup as back_up
 
@@ -173,7 +179,10 @@ def restore(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Restore a backup into an empty place and verify it; the desk there is halted until a person resumes it."""
+    """Restore a backup into an empty place, and verify it.
+
+    The desk there is halted until a person resumes it.
+    """
     from chordesk.tasks.backup.restoring import restore as bring_back
 
     done = bring_back(_target(load_settings(), into), place, whoami())

@@ -6,9 +6,7 @@ FEATURE = Feature(
     name="notifications",
     commands={
         "notify": Command(
-            "chordesk.tasks.cli.notify",
-            "Operate",
-            "Notifications of people: send them, test the channels, show what was sent.",
+            "chordesk.tasks.cli.notify", "Operate", "Notify people: send, test the channels, show what was sent."
         )
     },
     settings=("notify_channels", "notify_file"),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
+from chordesk.models.errors import NotFound
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Approval, Fill, Order, Preview
 from chordesk.models.tables.runs import Run
@@ -31,6 +32,15 @@ class OrderDetail(OrderParts):
 
     chain: Chain
     log: list[AuditEntry] | None = None
+
+
+def newest_order(session: Session) -> Order:
+    """Return the newest order. Raises NotFound."""
+    newest = (col(Order.created_at).desc(), col(Order.ordinal).desc())
+    found = session.exec(select(Order).order_by(*newest).limit(1)).first()
+    if found is None:
+        raise NotFound("there is no order yet", remedy="every trading action of a decision makes one")
+    return found
 
 
 def list_orders(

@@ -186,12 +186,14 @@ class RunView(Frozen):
     graphs: list[GraphRow]
 
 
-def newest_run(session: Session, kind: str) -> Run:
-    """Return the newest run of a kind. Raises NotFound."""
+def newest_run(session: Session, kind: str | None = None) -> Run:
+    """Return the newest run of a kind, by default the newest that no other run opened. Raises NotFound."""
     newest = (col(Run.created_at).desc(), col(Run.id).desc())
-    found = session.exec(select(Run).where(Run.kind == kind).order_by(*newest).limit(1)).first()
+    wanted = Run.kind == kind if kind is not None else col(Run.parent_run_id).is_(None)
+    found = session.exec(select(Run).where(wanted).order_by(*newest).limit(1)).first()
     if found is None:
-        raise NotFound(f"there is no run of the kind {kind} yet", remedy=f"start one with: desk {kind}")
+        of = f" of the kind {kind}" if kind is not None else ""
+        raise NotFound(f"there is no run{of} yet", remedy=f"start one with: desk {kind or 'screen'}")
     return found
 
 

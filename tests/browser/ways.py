@@ -9,7 +9,7 @@ from tests.browser.kit import DeskPage
 from tests.tasks.views.chain import parts
 
 # All views that have no parameters.
-_MENU = re.findall(r"path: '([^':]+)'", (STATIC / "views.js").read_text(encoding="utf-8"))
+_MENU = re.findall(r"path: '([^':]+)'", (STATIC / "app.js").read_text(encoding="utf-8"))
 
 
 def all_ways(desk: DeskPage) -> list[str]:

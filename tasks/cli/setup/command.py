@@ -285,10 +285,11 @@ def setup(
     no_try: Annotated[bool, typer.Option("--no-try", help="Ask no server and no model anything.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Write without asking.")] = False,
 ) -> None:
-    """Choose the model and the market, try them with one turn, and write them into `.env`.
+    """Choose a model and a market, and write them into `.env`.
 
-    It asks for what no flag says. Without a terminal a missing flag is an error that names it. Exit code 1 when the try
-    fails, and then nothing is written.
+    They are tried with one turn before anything is written. It asks for what no
+    flag says. Without a terminal a missing flag is an error that names it. Exit code 1 when the try fails, and then
+    nothing is written.
     """
     flags = Flags(provider, url, model, key_env, key_file, no_key, market_name, look=not no_try)
     path = (env.expanduser().absolute() if env is not None else find_env_file(Path.cwd())).absolute()

@@ -45,7 +45,7 @@ CASES: list[tuple[str, str, str]] = [
     (f"{DAYS} --memory some", "--memory 'some' is neither on nor off", ""),
     (f"{DAYS} --universe _", "--universe is empty", ""),
     (f"{DAYS} --resume abc", "--resume goes on with a backtest as it is", ""),
-    ("report", "nothing to report on", "--day YYYY-MM-DD"),
+    ("board", "no run of the kind episode yet", "desk episode"),
     ("report x1 --day 2010-08-12", "RUN and --day together", "one of RUN"),
     ("report x1", "there is no run 'x1'", "desk runs list"),
     ("report --day 2010-02-30", "'2010-02-30' is no day", "YYYY-MM-DD"),

@@ -45,6 +45,16 @@ def test_all_formats_come_out_to_the_terminal_or_a_file(home: Path, chain: Chain
     assert json.loads(symbol.stdout)["symbol"]["symbol"] == "ACME"
 
 
+@pytest.mark.parametrize("command", ["runs show", "report", "orders show"])
+def test_what_nobody_names_is_the_last_and_the_command_says_which(home: Path, chain: Chain, command: str) -> None:
+    done = desk(home, *command.split())
+    assert done.returncode == 0, done.stderr
+    what, _, named = done.stderr.strip().rpartition(": ")
+    assert what in ("the last run, a screen", "the last order")
+    assert named[:12] in done.stdout
+    assert desk(home, *command.split(), named).stderr == ""
+
+
 def test_a_file_that_is_no_report_is_kept(home: Path, chain: Chain, tmp_path: Path) -> None:
     path = tmp_path / "mine.md"
     path.write_text("mine")

@@ -1,19 +1,44 @@
 // The page: logs in, finds the view of the address, and frames it.
 
 import { render } from 'preact';
+import { moment, plain, setZone, shortId, zone } from './lib/format.js';
 import { html, useEffect, useState } from './lib/html.js';
-import { begin, login, codeIn, logout, session } from './lib/session.js';
-import { get } from './lib/api.js';
-import { go, href, match, place, replace } from './lib/router.js';
 import { bind, bindings, moveRow } from './lib/keys.js';
-import { moment, setZone, zone } from './lib/format.js';
-import { usePreference, useResource } from './lib/store.js';
-import { Badge, Confirm, Dialog, Empty, Loading, ProblemBox, Segments, Shielded, useAction } from './lib/ui.js';
-import { plain } from './lib/text.js';
-import { VIEWS } from './views.js';
+import { go, href, match, place, replace } from './lib/router.js';
+import { begin, codeIn, login, logout, session } from './lib/session.js';
+import { useGet, usePreference } from './lib/store.js';
+import { Badge, Confirm, Dialog, Empty, Form, Loading, ProblemBox, Segments, Shielded, useAction } from './lib/ui.js';
 
 const STATUS_MS = 15_000;
-const SHEETS = new Set();
+const ID = 36; // characters of an id
+
+// The views: one line each. path: with :parameters; name: in the menu, if `menu`; key: after g, goes there. A view is the
+// component `part` of its module, by default the one of its name; it gets {params, query, desk}.
+const VIEWS = [
+  { path: '/', name: 'Desk', menu: true, key: 'd', module: 'desk' },
+  { path: '/runs', name: 'Runs', menu: true, key: 'r', module: 'runs' },
+  { path: '/runs/:run', name: 'Run', module: 'run' },
+  { path: '/runs/:run/compare/:other', name: 'Run', module: 'run' },
+  { path: '/symbols', name: 'Symbols', menu: true, key: 'y', module: 'symbols' },
+  { path: '/symbols/:symbol', name: 'Symbol', module: 'symbols' },
+  { path: '/reports/:report', name: 'Report', module: 'report' },
+  { path: '/verdicts/:verdict', name: 'Verdict', module: 'report' },
+  { path: '/orders', name: 'Orders', menu: true, key: 'o', module: 'orders' },
+  { path: '/orders/:order', name: 'Order', module: 'order', part: 'OrderView' },
+  { path: '/approvals', name: 'Approvals', key: 'p', module: 'orders' },
+  { path: '/account', name: 'Account', menu: true, key: 'a', module: 'account' },
+  { path: '/accounts/:account', name: 'Account', module: 'account' },
+  { path: '/threads', name: 'Threads', menu: true, key: 't', module: 'threads' },
+  { path: '/threads/:thread', name: 'Thread', module: 'threads' },
+  { path: '/turns/:turn', name: 'Turn', module: 'threads', part: 'TurnView' },
+  { path: '/scores', name: 'Record', menu: true, key: 'b', module: 'record' },
+  { path: '/scores/:kind/:name', name: 'Score', module: 'record' },
+  { path: '/board/:run', name: 'Board', module: 'board' },
+  { path: '/questions/:question', name: 'Question', module: 'record', part: 'QuestionView' },
+  { path: '/backtests/:run', name: 'Backtest', module: 'record' },
+  { path: '/fleet', name: 'Fleet', menu: true, key: 'f', module: 'fleet' },
+  { path: '/settings', name: 'Settings', menu: true, key: 's', module: 'settings', part: 'SettingsView' },
+];
 
 function App() {
   const { path, query } = place.value;
@@ -29,7 +54,7 @@ function App() {
   ]), []);
   const { state } = session.value;
   const seen = session.value.logins > 0;
-  const desk = useResource(({ signal }) => get('/desk', {}, { signal }), [], { every: STATUS_MS });
+  const desk = useGet('/desk', {}, { every: STATUS_MS });
   return html`
     ${seen && html`<${Frame} path=${path} desk=${desk} onHelp=${() => setHelp(true)}>
       <${Shielded} name=${path}>${found ? html`<${View} key=${found.view.path} view=${found.view} params=${found.params} query=${query} desk=${desk} />` : html`<div class="view"><h1>No such view</h1><${Empty} title="Nothing is at this address"><a href=${href('/')}>To the desk</a><//></div>`}<//>
@@ -43,20 +68,16 @@ function View({ view, params, query, desk }) {
   const [problem, setProblem] = useState(null);
   const load = () => {
     setProblem(null);
-    if (view.css && !SHEETS.has(view.css)) {
-      SHEETS.add(view.css);
-      document.head.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href: `/page/views/${view.css}` }));
-    }
-    view.load().then(setModule, (error) => setProblem({ title: 'The view does not load', detail: String(error.message), remedy: 'is the desk up? Try again when it is' }));
+    import(`./views/${view.module}.js`).then(setModule, (error) => setProblem({ title: 'The view does not load', detail: String(error.message), remedy: 'is the desk up? Try again when it is' }));
   };
   useEffect(load, [view]);
-  const title = module?.title?.(params) ?? view.name;
+  const title = [view.name, ...Object.values(params).map((value) => (value.length === ID ? shortId(value) : plain(value)))].join(' ');
   useEffect(() => {
     document.title = `${title} - Chordesk`;
   }, [title]);
   if (problem) return html`<${ProblemBox} problem=${problem} again=${load} />`;
-  if (!module) return html`<${Loading} what=${view.name} />`;
-  return html`<${module.default} params=${params} query=${query} desk=${desk} />`;
+  if (!module) return html`<${Loading} what=${title} />`;
+  return html`<${module[view.part ?? view.name]} params=${params} query=${query} desk=${desk} />`;
 }
 
 function Frame({ path, desk, children, onHelp }) {
@@ -123,11 +144,7 @@ function Login({ over }) {
     if (failed) throw failed;
     if (found.path !== '/') go(found.path);
   });
-  const submit = (event) => {
-    event.preventDefault();
-    act.run();
-  };
-  return html`<div class=${over ? 'login over' : 'login'}><form class="panel" onSubmit=${submit} aria-label="Log in">
+  return html`<div class=${over ? 'login over' : 'login'}><${Form} className="panel" run=${act.run} aria-label="Log in">
     <h1>Chordesk</h1>
     <p>${over ? 'The session has ended. What you typed is kept.' : 'You are not logged in.'} In a terminal of the desk run</p>
     <pre>desk page</pre>
@@ -135,7 +152,7 @@ function Login({ over }) {
     <label>Link or code<input type="text" value=${typed} onInput=${(event) => setTyped(event.target.value)} autocomplete="off" spellcheck="false" /></label>
     <${ProblemBox} problem=${act.problem ?? (problem?.kind === 'no_token' ? null : problem)} />
     <div class="buttons"><button type="submit" class="primary" disabled=${!typed || act.busy}>Log in</button></div>
-  </form></div>`;
+  <//></div>`;
 }
 
 function Help({ onClose }) {

@@ -27,6 +27,6 @@ def test_children_are_folded_and_runs_narrowed_by_kind_and_state(store: Store, t
         assert ids(RunFilter()) == {parent.id, child.id, screen.id}
         assert ids(RunFilter(with_children=False)) == {parent.id, screen.id}
         assert ids(RunFilter("screen", "done")) == {screen.id}
-        assert newest_run(session, RunKind.SCREEN).id == screen.id
+        assert newest_run(session, RunKind.SCREEN).id == newest_run(session).id == screen.id
         with pytest.raises(NotFound, match="no run of the kind episode yet"):
             newest_run(session, RunKind.EPISODE)

@@ -91,7 +91,7 @@ def test_a_restart_of_the_service_is_survived(page: Page, desk_page: DeskPage) -
 
 LIST = """async (count) => {
   const { html, render } = { ...(await import('/page/lib/html.js')), ...(await import('preact')) };
-  const { VirtualList } = await import('/page/lib/list.js');
+  const { VirtualList } = await import('/page/lib/ui.js');
   const { Bounded } = await import('/page/lib/store.js');
   const box = document.createElement('div');
   document.body.append(box);

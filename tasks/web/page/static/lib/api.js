@@ -1,7 +1,7 @@
 // Requests to the desk: with the session's token, and every failure as a Problem that a person can read.
 
-import { authorization, drop, session } from './session.js';
 import { pathWith } from './router.js';
+import { authorization, drop, session } from './session.js';
 
 /** The reason why a request failed. kind: for code; remedy: what a person can do. status 0: no answer. */
 export class Problem extends Error {
@@ -47,7 +47,7 @@ export async function saveFile(path, name) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-export async function ask(method, path, { body, headers = {}, signal } = {}) {
+async function ask(method, path, { body, headers = {}, signal } = {}) {
   let answer;
   try {
     answer = await fetch(path, {

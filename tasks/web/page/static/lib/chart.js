@@ -1,13 +1,32 @@
 // Charts over time: one theme with the page, drawn anew when it changes.
 
 import { createChart } from 'lightweight-charts';
-import { html, useEffect, useRef } from './html.js';
+import { html, useEffect, useRef, useState } from './html.js';
 
-/** The page's colours by their names, as they are now. */
-export function colours() {
+const COLOURS = [
+  'panel', 'line', 'text', 'quiet', 'accent', 'good', 'warn', 'bad', 'gain', 'loss', 'chart-up', 'chart-down', 'mono',
+];
+
+/** The page's colours, and its font for figures, by their names; again when the theme changes. */
+export function useColours() {
+  const [colours, setColours] = useState(read);
+  useEffect(() => {
+    const again = () => setColours(read());
+    const theme = new MutationObserver(again);
+    theme.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
+    const dark = matchMedia('(prefers-color-scheme: dark)');
+    dark.addEventListener('change', again);
+    return () => {
+      theme.disconnect();
+      dark.removeEventListener('change', again);
+    };
+  }, []);
+  return colours;
+}
+
+function read() {
   const found = getComputedStyle(document.documentElement);
-  const of = (name) => found.getPropertyValue(`--${name}`).trim();
-  return Object.fromEntries(['panel', 'line', 'text', 'quiet', 'accent', 'good', 'warn', 'bad', 'gain', 'loss', 'chart-up', 'chart-down'].map((name) => [name.replace('-', '_'), of(name)]));
+  return Object.fromEntries(COLOURS.map((name) => [name.replace('-', '_'), found.getPropertyValue(`--${name}`).trim()]));
 }
 
 const themed = (shades) => ({
@@ -24,28 +43,16 @@ const themed = (shades) => ({
  * whoever cannot see it: give the figures as a table too. All of it stays shown when the window changes. */
 export function Chart({ build, deps = [], label, height = 260, options = {} }) {
   const box = useRef(null);
+  const shades = useColours();
   useEffect(() => {
-    let chart = null;
-    const draw = () => {
-      chart?.remove();
-      const shades = colours();
-      chart = createChart(box.current, { autoSize: true, ...themed(shades), ...options });
-      build(chart, shades);
-    };
-    draw();
-    const resized = new ResizeObserver(() => requestAnimationFrame(() => chart?.timeScale().fitContent()));
+    const chart = createChart(box.current, { autoSize: true, ...themed(shades), ...options });
+    build(chart, shades);
+    const resized = new ResizeObserver(() => requestAnimationFrame(() => box.current && chart.timeScale().fitContent()));
     resized.observe(box.current);
-    const dark = matchMedia('(prefers-color-scheme: dark)');
-    const theme = new MutationObserver(draw);
-    theme.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
-    dark.addEventListener('change', draw);
     return () => {
       resized.disconnect();
-      theme.disconnect();
-      dark.removeEventListener('change', draw);
       chart.remove();
-      chart = null;
     };
-  }, deps);
+  }, [...deps, shades]);
   return html`<div class="chart" role="img" aria-label=${label} ref=${box} style=${{ height: `${height}px` }}></div>`;
 }

@@ -1,7 +1,7 @@
 // The keyboard: what each key does, in one registry, which `?` shows.
 
-import { useEffect } from 'preact/hooks';
 import { signal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
 
 const PAUSE_MS = 1_200;
 const TYPING = 'input, textarea, select, [contenteditable]';

@@ -4,9 +4,9 @@
 // others ask again and again for what is new, for a moment each.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { authorization, drop, session } from './session.js';
 import { Problem, problemOf } from './api.js';
 import { pathWith } from './router.js';
+import { authorization, drop, session } from './session.js';
 
 const STREAMS = 3;
 const BATCH_MS = 100;

@@ -1,6 +1,8 @@
 // What a view has loaded: its data, its age, and what went wrong; and lists that do not grow for ever.
 
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { get } from './api.js';
+import { pathWith } from './router.js';
 import { session } from './session.js';
 
 /** Load something, show it, and keep what was shown when a later load fails.
@@ -57,6 +59,11 @@ export function useResource(load, deps = [], { every = 0 } = {}) {
 
   return { ...found, stale: Boolean(found.problem && found.data !== undefined), reload, soon };
 }
+
+/** What GET answers, as useResource has it; it is loaded anew for another path or query. deps: what else it depends on. */
+export const useGet = (path, query = {}, { deps = [], every } = {}) => useResource(
+  ({ signal }) => get(path, query, { signal }), [pathWith(path, query), ...deps], { every },
+);
 
 /** A list of the newest `most` items. add(items) drops the oldest beyond; dropped counts them. */
 export class Bounded {

@@ -1,14 +1,10 @@
 // The parts that views are made of. All text of the desk goes through these or through ${...}: never as markup.
 
 import { Component } from 'preact';
-import { html, useEffect, useMemo, useRef, useState } from './html.js';
-import { newKey, post, Problem, saveFile } from './api.js';
-import { MISSING, ago, moment, moments, zone } from './format.js';
-import { href } from './router.js';
-import { plain, safeUrl, short, shortId } from './text.js';
-
-export { html } from './html.js';
-export { VirtualList } from './list.js';
+import { newKey, pictureUrl, post, Problem, saveFile } from './api.js';
+import { ago, MISSING, moment, moments, money, plain, safeUrl, short, shortId, zone } from './format.js';
+import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from './html.js';
+import { href, part } from './router.js';
 
 /** Text of the desk, with what hides or reorders it made visible. most: characters shown; the rest is in the tooltip. */
 export function Text({ children, most = 0, className = '' }) {
@@ -25,19 +21,23 @@ export function FilterField({ label, value = '', onChange, ...rest }) {
   return html`<label class="inline">${label}<input type="text" ...${rest} value=${typed} onInput=${(event) => setTyped(event.target.value)} onChange=${(event) => onChange(event.target.value.trim())} /></label>`;
 }
 
+/** A filter that is one of some values, or all. */
+export const Choice = ({ label, values, value, onChange, ...rest }) => html`<label ...${rest}>${label}<select value=${value ?? ''}
+  onChange=${(event) => onChange(event.target.value)}><option value="">all</option>${values.map((one) => html`<option value=${one}>${one}</option>`)}</select></label>`;
+
 /** A link to a view: <${Link} to="/runs/x">. */
 export function Link({ to, query, children, className, title }) {
   return html`<a href=${href(to, query)} class=${className} title=${title}>${children}</a>`;
 }
 export const RunLink = ({ id }) => (id ? html`<${Link} to=${`/runs/${id}`} className="id" title=${id}>${shortId(id)}<//>` : MISSING);
-export const SymbolLink = ({ symbol }) => (symbol ? html`<${Link} to=${`/symbols/${encodeURIComponent(symbol)}`} className="symbol">${plain(symbol)}<//>` : MISSING);
+export const SymbolLink = ({ symbol }) => (symbol ? html`<${Link} to=${`/symbols/${part(symbol)}`} className="symbol">${plain(symbol)}<//>` : MISSING);
 export const OrderLink = ({ id }) => (id ? html`<${Link} to=${`/orders/${id}`} className="id" title=${id}>${shortId(id)}<//>` : MISSING);
-export const ThreadLink = ({ id, children }) => (id ? html`<${Link} to=${`/threads/${encodeURIComponent(id)}`} className="id" title=${id}>${children ?? shortId(id)}<//>` : MISSING);
+export const ThreadLink = ({ id, children }) => (id ? html`<${Link} to=${`/threads/${part(id)}`} className="id" title=${id}>${children ?? shortId(id)}<//>` : MISSING);
 
 /** A link out of the desk, to what a tool or a model named: as text when its address is none of the web. */
 export function OutLink({ url, children }) {
   const safe = safeUrl(url);
-  const shown = html`<${Text} most=${80}>${children ?? url}<//>`;
+  const shown = textOf(children ?? url, 80);
   return safe ? html`<a href=${safe} target="_blank" rel="noreferrer noopener" class="out">${shown} ↗</a>` : shown;
 }
 
@@ -76,6 +76,28 @@ export function Badge({ children, tone, title }) {
   return html`<span class=${`badge ${found}`} title=${title}><span aria-hidden="true">${MARKS[found]}</span> ${word}</span>`;
 }
 
+// The same as functions, for the cells of tables and the values of facts.
+export const textOf = (value, most) => html`<${Text} most=${most}>${value}<//>`;
+export const quietOf = (value) => html`<span class="quiet">${value}</span>`;
+export const numOf = (value) => html`<span class="num">${value}</span>`;
+export const timeOf = (at, parts) => html`<${Time} at=${at} parts=${parts} />`;
+export const badgeOf = (word) => html`<${Badge}>${word}<//>`;
+export const runOf = (id) => html`<${RunLink} id=${id} />`;
+export const orderOf = (id) => html`<${OrderLink} id=${id} />`;
+export const symbolOf = (symbol) => html`<${SymbolLink} symbol=${symbol} />`;
+
+/** What a run cost: in dollars as far as the models' prices are known, else why not. */
+export function costOf({ cost }) {
+  const said = (text, why) => html`<span class="quiet" title=${why}>${text}</span>`;
+  if (!cost) return said('not known', 'no turn was counted yet');
+  const { usd, rules, local, unpriced = [], uncounted } = cost;
+  if (rules) return said('none', 'the rulebook is no model, and costs nothing');
+  if (local && !usd && !unpriced.length) return said('local', 'local models have no price');
+  if (usd === null) return said(MISSING, unpriced.length ? `no price of ${unpriced.join(', ')}` : 'no turn was counted yet');
+  const left = [...unpriced, uncounted && `${uncounted} turns that were not counted`].filter(Boolean).join(', ');
+  return html`<span class="num" title=${left ? `without ${plain(left)}` : undefined}>${left && '≥ '}${money(usd)}</span>`;
+}
+
 /** What went wrong, plainly: what, why, and what a person can do. again: offered as a button. */
 export function ProblemBox({ problem, again, what = '' }) {
   if (!problem) return null;
@@ -100,7 +122,8 @@ export function Loaded({ from, what = '', children, empty, isEmpty = (data) => A
   const stale = from.stale && html`<div class="stale" role="status">
     <${Badge} tone="warn">stale<//> as of <${Ago} at=${from.at?.toISOString()} />: ${plain(from.problem.detail || from.problem.title)}
     <button type="button" onClick=${from.reload}>Try again</button></div>`;
-  return html`${stale}${empty && isEmpty(from.data) ? empty : children(from.data)}`;
+  if (!empty || !isEmpty(from.data)) return html`${stale}${children(from.data)}`;
+  return html`${stale}${typeof empty === 'string' ? html`<${Empty} title=${empty} />` : empty}`;
 }
 
 /** A box with a heading. tools: to the right of it. */
@@ -119,34 +142,43 @@ export function Facts({ rows }) {
 /** Text laid out as it is, in a box that scrolls. label: what it is. */
 export const Block = ({ label, children }) => html`<pre class="block" tabindex="0" role="group" aria-label=${label}>${children}</pre>`;
 
-/** A table. columns: {id, label, cell(row), num, sort(row), wide, prose, unseen, title}. rows: any array. rowKey: (row) =>
- * key. num columns align at the decimal point when cell returns fixed decimals. empty: content without rows. Columns with
- * `wide` are left out on narrow screens; those with `prose` keep room for a few words; the label of `unseen` ones is for
- * readers that do not see. */
-export function Table({ columns, rows, rowKey, label, empty, rowClass = () => '' }) {
+const valueOf = (row, field) => (typeof field === 'string' ? row[field] : field(row));
+const classOf = (looks = '') => looks.replace('num', 'right').replace('unseen', '');
+
+/** A table. columns: [label, cell, looks, sort, title], the last three if needed; a cell or a sort is a function of the row,
+ * or the name of a field. looks: words. num: aligned at the decimal point, when cell returns fixed decimals; wide: left out
+ * on narrow screens; prose: keeps room for a few words; unseen: its label is for readers that do not see.
+ * rowKey: a field of the row, or (row) => key. empty: what there is to say without rows. */
+export function Table({ columns, rows, rowKey = 'id', label, empty, rowClass = () => '' }) {
   const [order, setOrder] = useState(null);
   const shown = useMemo(() => {
-    const column = order && columns.find((one) => one.id === order.id);
-    if (!column) return rows;
-    const ranked = rows.map((row) => [column.sort(row), row]);
-    const rank = (a, b) => (a === b ? 0 : a === null || a === undefined ? 1 : b === null || b === undefined ? -1 : (a < b ? -1 : 1) * (order.down ? -1 : 1));
+    const [, , , sort] = (order && columns.find(([name]) => name === order.name)) ?? [];
+    if (!sort) return rows;
+    const ranked = rows.map((row) => [valueOf(row, sort), row]);
+    const way = order.down ? -1 : 1;
+    const last = (value) => value === null || value === undefined;
+    const rank = (a, b) => (a === b ? 0 : last(a) ? 1 : last(b) ? -1 : a < b ? -way : way);
     return ranked.sort(([a], [b]) => rank(a, b)).map(([, row]) => row);
   }, [rows, order, columns]);
-  if (!rows.length && empty) return empty;
-  const turn = (id) => setOrder((now) => (now?.id !== id ? { id, down: false } : now.down ? null : { id, down: true }));
-  const named = (column) => `${column.num ? 'right' : ''} ${column.wide ? 'wide' : ''} ${column.prose ? 'prose' : ''}`;
-  const labelOf = (column) => (column.unseen ? html`<span class="unseen">${column.label}</span>` : column.label);
+  if (!rows.length && empty) return typeof empty === 'string' ? html`<${Empty} title=${empty} />` : empty;
+  const turn = (name) => setOrder((now) => (now?.name !== name ? { name, down: false } : now.down ? null : { name, down: true }));
   return html`<div class="scroll" tabindex="0" role="group" aria-label=${label}><table>
-    <thead><tr>${columns.map((column) => {
-      const sorted = order?.id === column.id ? (order.down ? 'descending' : 'ascending') : undefined;
-      const mark = sorted && (order.down ? ' ▾' : ' ▴');
-      return html`<th scope="col" class=${named(column)} aria-sort=${sorted} title=${column.title}>
-        ${column.sort ? html`<button type="button" class="plain" onClick=${() => turn(column.id)}>${labelOf(column)}${mark}</button>` : labelOf(column)}</th>`;
+    <thead><tr>${columns.map(([name, , looks = '', sort, title]) => {
+      const sorted = order?.name === name ? (order.down ? 'descending' : 'ascending') : undefined;
+      const shownName = looks.includes('unseen') ? html`<span class="unseen">${name}</span>` : name;
+      return html`<th scope="col" class=${classOf(looks)} aria-sort=${sorted} title=${title}>
+        ${sort
+          ? html`<button type="button" class="plain" onClick=${() => turn(name)}>${shownName}${sorted && (order.down ? ' ▾' : ' ▴')}</button>`
+          : shownName}</th>`;
     })}</tr></thead>
-    <tbody>${shown.map((row, index) => html`<tr key=${rowKey ? rowKey(row) : index} data-row class=${rowClass(row)}>
-      ${columns.map((column) => html`<td class=${named(column)}>${column.cell(row)}</td>`)}</tr>`)}</tbody>
+    <tbody>${shown.map((row, index) => html`<tr key=${valueOf(row, rowKey) ?? index} data-row class=${rowClass(row)}>
+      ${columns.map(([, cell, looks]) => html`<td class=${classOf(looks)}>${typeof cell === 'string' ? textOf(row[cell]) : cell(row)}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 }
+
+/** A panel of one table; the table's label is the panel's title, if none is given. */
+export const TablePanel = ({ title, label = title, className, id, tools, ...table }) => html`
+  <${Panel} title=${title} className=${className} id=${id} tools=${tools}><${Table} label=${label} ...${table} /><//>`;
 
 /** A modal dialog. onClose: also on Escape. */
 export function Dialog({ title, onClose, children }) {
@@ -162,23 +194,31 @@ export function Dialog({ title, onClose, children }) {
   </dialog>`;
 }
 
-/** Asks before something that cannot be undone: the person types `word`. run: async; its Problem is shown, and what was
- * typed stays. */
-export function Confirm({ title, word, action, run, onClose, children, danger = true }) {
-  const [typed, setTyped] = useState('');
-  const act = useAction(run);
-  const ready = !word || typed.trim() === word;
-  const submit = async (event) => {
-    event.preventDefault();
-    if (ready && (await act.run())) onClose();
-  };
-  return html`<${Dialog} title=${title} onClose=${onClose}><form onSubmit=${submit}>
+/** A form that sends itself nowhere: submitting runs `run`. */
+export const Form = ({ run, children, ...rest }) => html`<form ...${rest} onSubmit=${(event) => {
+  event.preventDefault();
+  run();
+}}>${children}</form>`;
+
+/** A dialog whose form does something. act: of useAction; its Problem is shown, and what was typed stays. ready: whether it
+ * may be sent. done: called when it succeeded, by default onClose. */
+export function FormDialog({ title, act, action, ready = true, danger = false, onClose, done = onClose, what, children }) {
+  const submit = async () => ready && (await act.run()) && done();
+  return html`<${Dialog} title=${title} onClose=${onClose}><${Form} run=${submit}>
     ${children}
-    ${word && html`<label>Type <code>${word}</code> to go on<input type="text" value=${typed} onInput=${(event) => setTyped(event.target.value)} autocomplete="off" spellcheck="false" autofocus /></label>`}
-    <${ProblemBox} problem=${act.problem} />
+    <${ProblemBox} problem=${act.problem} what=${what} />
     <div class="buttons"><button type="button" onClick=${onClose}>Cancel</button>
       <button type="submit" class=${danger ? 'danger' : 'primary'} disabled=${!ready || act.busy}>${act.busy ? '…' : action}</button></div>
-  </form><//>`;
+  <//><//>`;
+}
+
+/** Asks before something that cannot be undone: the person types `word`. run: async. */
+export function Confirm({ word, run, children, danger = true, ...dialog }) {
+  const [typed, setTyped] = useState('');
+  const act = useAction(run);
+  return html`<${FormDialog} ...${dialog} act=${act} danger=${danger} ready=${!word || typed.trim() === word}>
+    ${children}
+    ${word && html`<label>Type <code>${word}</code> to go on<input type="text" value=${typed} onInput=${(event) => setTyped(event.target.value)} autocomplete="off" spellcheck="false" autofocus /></label>`}<//>`;
 }
 
 /** A write as state. run: async (key) => answer; the key stays the same until it succeeded, so that a second try after a
@@ -261,3 +301,122 @@ export class Shielded extends Component {
     return html`<${ProblemBox} problem=${{ title: 'This view failed', detail: String(error.message ?? error), remedy: 'load it again; the rest of the page goes on' }} again=${() => this.setState({ error: null })} />`;
   }
 }
+
+// A long list of which only the rows in sight are in the document.
+
+const SPARE = 8; // rows beyond each edge
+
+/** items: an array. row: (item, index) => content. height: of a row, px. stick: stay at the end while it is in sight.
+ * dropped: how many items left the beginning, so that a reader's place stays. label: for screen readers. */
+export function VirtualList({ items, row, height = 24, stick = false, dropped = 0, label, className = '' }) {
+  const box = useRef(null);
+  const place = useRef({ top: 0, atEnd: stick, dropped });
+  const [range, setRange] = useState([0, 60]);
+
+  const measure = useCallback(() => {
+    if (!box.current) return; // the list has gone meanwhile
+    const { scrollTop, clientHeight } = box.current;
+    const first = Math.max(Math.floor(scrollTop / height) - SPARE, 0);
+    const last = Math.ceil((scrollTop + clientHeight) / height) + SPARE;
+    setRange((now) => (now[0] === first && now[1] === last ? now : [first, last]));
+  }, [height]);
+
+  const scrolled = useCallback(() => {
+    if (!box.current) return;
+    const { scrollTop, scrollHeight, clientHeight } = box.current;
+    const left = scrollHeight - scrollTop - clientHeight;
+    // Only going up leaves the end: rows that are added move it away without anybody's doing.
+    if (left < height) place.current.atEnd = true;
+    else if (scrollTop < place.current.top) place.current.atEnd = false;
+    place.current.top = scrollTop;
+    measure();
+  }, [height, measure]);
+
+  useLayoutEffect(() => {
+    const now = place.current;
+    if (stick && now.atEnd) box.current.scrollTop = box.current.scrollHeight;
+    else if (dropped > now.dropped) box.current.scrollTop -= (dropped - now.dropped) * height;
+    now.dropped = dropped;
+    now.top = box.current.scrollTop;
+    measure();
+  }, [items, items.length, dropped, height]);
+
+  useEffect(() => {
+    const seen = new ResizeObserver(() => {
+      if (box.current && stick && place.current.atEnd) box.current.scrollTop = box.current.scrollHeight;
+      measure();
+    });
+    seen.observe(box.current);
+    return () => seen.disconnect();
+  }, [measure]);
+
+  const [first, last] = [Math.min(range[0], items.length), Math.min(range[1], items.length)];
+  return html`<div class=${`virtual ${className}`} ref=${box} onScroll=${scrolled} tabindex="0" role="group" aria-label=${label}>
+    <ul style=${{ height: `${items.length * height}px` }}>
+      ${items.slice(first, last).map(
+        (item, index) => html`<li key=${first + index + dropped} class="virtual-row" aria-posinset=${first + index + 1} aria-setsize=${items.length}
+          style=${{ height: `${height}px`, transform: `translateY(${(first + index) * height}px)` }}>${row(item, first + index)}</li>`,
+      )}
+    </ul>
+  </div>`;
+}
+
+// An event of the desk in one line: what happened, and to what.
+
+const WHAT = {
+  'run.started': 'run began', 'run.stopping': 'run is being stopped', 'run.completed': 'run ended',
+  'turn.started': 'turn began', 'turn.completed': 'turn ended', 'turn.interrupted': 'turn interrupted', 'turn.failed': 'turn failed', 'turn.refused': 'model declined', 'turn.error': 'provider failed',
+  'tool.started': 'tool called', 'tool.completed': 'tool answered',
+  'status.started': 'step began', 'status.again': 'step tried again', 'status.ended': 'step ended',
+  'order.state': 'order', 'order.fill': 'fill', 'order.trading': 'trading',
+  'approval.asked': 'asks a person', 'approval.decided': 'decided', 'approval.expired': 'not decided in time',
+};
+
+const TONE = { failed: 'bad', refused: 'bad', error: 'bad', again: 'warn', interrupted: 'warn', stopping: 'warn', asked: 'warn', expired: 'warn' };
+
+/** The kind of an event as a badge. */
+function EventKind({ event }) {
+  const name = event.type.split('.')[1];
+  return html`<${Badge} tone=${TONE[name] ?? (name === 'completed' || name === 'ended' || name === 'fill' ? 'good' : 'plain')}>${WHAT[event.type] ?? event.type}<//>`;
+}
+
+/** What an event is about: role, subject, tool, state, as far as it has them. */
+function EventText({ event }) {
+  const { role, subject, tool, kind, state, symbol, why, reason, order } = event.payload;
+  const about = [role, subject || symbol, tool, !role && !tool ? kind : null, state, why || reason].filter((one) => one && typeof one === 'string');
+  return html`<${Text} most=${160}>${about.join(' · ')}<//>${typeof order === 'string' && html` <${OrderLink} id=${order} />`}`;
+}
+
+/** A row of a list of events. */
+export const EventRow = ({ event, run = true }) => html`<${Time} at=${event.occurred_at} parts="time" />
+  ${run && (event.run_id === 'desk' ? html`<span class="id">desk</span>` : runOf(event.run_id))}
+  <${EventKind} event=${event} /> <${EventText} event=${event} />
+  ${event.thread_id && html`<${ThreadLink} id=${event.thread_id}>thread<//>`}`;
+
+// Pictures that tools gave to turns: fetched with the token, shown from memory, and let go when they are not seen.
+
+/** One picture. */
+export function Picture({ digest, caption }) {
+  const [url, setUrl] = useState(null);
+  const [problem, setProblem] = useState(null);
+  useEffect(() => {
+    const cut = new AbortController();
+    let made = null;
+    pictureUrl(digest, { signal: cut.signal }).then((found) => {
+      made = found;
+      if (cut.signal.aborted) URL.revokeObjectURL(found);
+      else setUrl(found);
+    }, (error) => cut.signal.aborted || setProblem(error));
+    return () => {
+      cut.abort();
+      if (made) URL.revokeObjectURL(made);
+    };
+  }, [digest]);
+  if (problem) return html`<${ProblemBox} problem=${problem} what=${caption} />`;
+  return html`<figure class="picture">${url ? html`<a href=${url} target="_blank" rel="noopener"><img src=${url} alt=${caption} loading="lazy" /></a>` : html`<${Loading} what=${caption} />`}
+    <figcaption class="quiet"><${Text}>${caption}<//></figcaption></figure>`;
+}
+
+/** The pictures of rows of a run's artifacts, each once for a role. */
+export const Gallery = ({ rows }) => html`<div class="pictures">${[...new Map(rows.map((row) => [`${row.digest}${row.role}`, row])).values()].map((row) => html`
+  <${Picture} key=${row.id} digest=${row.digest} caption=${`${plain(row.tool)} for ${plain(row.role)}${row.subject ? `, ${plain(row.subject)}` : ''}`} />`)}</div>`;

@@ -1,25 +1,25 @@
 // One account: equity and drawdown, positions, exposure, comparison with the broker, and the kill switch.
 
-import { get } from '../lib/api.js';
+import { AreaSeries, BaselineSeries } from 'lightweight-charts';
+import { post } from '../lib/api.js';
+import { Chart } from '../lib/chart.js';
+import { date, money, percent, plain, signedMoney, signedPercent } from '../lib/format.js';
 import { html, useState } from '../lib/html.js';
 import { useKeys } from '../lib/keys.js';
 import { useLive } from '../lib/live.js';
-import { setQuery } from '../lib/router.js';
-import { date, money, percent, signedMoney, signedPercent } from '../lib/format.js';
-import { useResource } from '../lib/store.js';
-import { Ago, Badge, Empty, Facts, Figure, Link, Loaded, OrderLink, Panel, RunLink, SymbolLink, Table, Text, Time } from '../lib/ui.js';
-import { plain } from '../lib/text.js';
-import { Equity } from './account/equity.js';
-import { Switch } from './account/switch.js';
-import { OrderState, priceTerms, quantity } from './orders/terms.js';
+import { MoneyNotice, OrderState, priceTerms, quantity } from '../lib/orders.js';
+import { part, setQuery } from '../lib/router.js';
+import { useDraft, useGet } from '../lib/store.js';
+import {
+  Ago, Badge, Confirm, Empty, Facts, Figure, Link, Loaded, numOf, OrderLink, orderOf, Panel, quietOf, runOf,
+  Segments, SymbolLink, symbolOf, Table, Text, textOf, timeOf,
+} from '../lib/ui.js';
 
 const EVERY_MS = 30_000;
 const TRADING = { active: 'good', reducing: 'warn', halted: 'bad' };
 
-export const title = (params) => `Account ${params.account ?? ''}`.trim();
-
-export default function Account({ params, query }) {
-  const accounts = useResource(({ signal }) => get('/accounts', {}, { signal }), [], { every: EVERY_MS });
+export function Account({ params, query }) {
+  const accounts = useGet('/accounts', {}, { every: EVERY_MS });
   const name = params.account ?? accounts.data?.[0]?.account;
   // An account of the address needs no list first.
   if (name) return html`<div class="view"><${One} key=${name} name=${name} rows=${accounts.data ?? []} query=${query} changed=${accounts.reload} /></div>`;
@@ -27,7 +27,7 @@ export default function Account({ params, query }) {
 }
 
 function One({ name, rows, query, changed }) {
-  const detail = useResource(({ signal }) => get(`/accounts/${encodeURIComponent(name)}`, {}, { signal }), [name], { every: EVERY_MS });
+  const detail = useGet(`/accounts/${part(name)}`, {}, { every: EVERY_MS });
   const [version, setVersion] = useState(0);
   const again = () => {
     detail.reload();
@@ -55,14 +55,14 @@ function Standing({ found }) {
     ${Object.keys(found.missing).length > 0 && html`<p class="notice warn">Not valued: ${byReason(found.missing).map(([why, symbols]) => html`${symbols.map((symbol) => html`<${SymbolLink} symbol=${symbol} /> `)}<${Text}>${why}<//>. `)}</p>`}
     <${Facts} rows=${[
       ['Value now', html`<strong class="num big">${money(found.value)}</strong>`],
-      ['Cash', html`<span class="num">${money(found.cash)}</span>`],
+      ['Cash', numOf(money(found.cash))],
       ['Change on the day', equity ? html`<${Figure} value=${equity.change} sign>${signedMoney(equity.change)} (${signedPercent(equity.change_share)})<//>` : null],
-      ['Drawdown', equity ? html`<span class="num">${percent(equity.drawdown)}</span>` : null],
-      ['Highest', equity ? html`<span class="num">${money(equity.high_water)}</span>` : null],
-      ['Gross exposure', html`<span class="num">${money(found.gross)}</span>`],
-      ['Opened with', html`<span class="num">${money(found.opening_cash)}</span>`],
-      ['Prices of', found.as_of ? html`<${Time} at=${found.as_of} />` : null],
-      ['Marked', equity ? html`<span class="num">${equity.day}</span>` : null],
+      ['Drawdown', equity ? numOf(percent(equity.drawdown)) : null],
+      ['Highest', equity ? numOf(money(equity.high_water)) : null],
+      ['Gross exposure', numOf(money(found.gross))],
+      ['Opened with', numOf(money(found.opening_cash))],
+      ['Prices of', found.as_of ? timeOf(found.as_of) : null],
+      ['Marked', equity ? numOf(equity.day) : null],
     ]} />`;
 }
 
@@ -74,25 +74,25 @@ function byReason(missing) {
 }
 
 const POSITIONS = [
-  { id: 'symbol', label: 'Symbol', cell: (row) => (row.symbol === row.underlying ? html`<${SymbolLink} symbol=${row.symbol} />` : html`<span class="symbol">${plain(row.symbol)}</span> <${SymbolLink} symbol=${row.underlying} />`), sort: (row) => row.symbol },
-  { id: 'sector', label: 'Sector', wide: true, cell: (row) => (row.sector ? html`<${Text} most=${28}>${row.sector}<//>` : 'not known'), sort: (row) => row.sector },
-  { id: 'quantity', label: 'Quantity', num: true, cell: (row) => quantity(row.quantity), sort: (row) => row.quantity },
-  { id: 'cost', label: 'Average cost', num: true, wide: true, cell: (row) => money(row.average_cost) },
-  { id: 'price', label: 'Price', num: true, cell: (row) => (row.price === null ? html`<span title=${plain(row.missing)}>none</span>` : money(row.price)), title: 'hover for its time' },
-  { id: 'value', label: 'Value', num: true, cell: (row) => money(row.value), sort: (row) => row.value },
-  { id: 'share', label: 'Share', num: true, wide: true, cell: (row) => percent(row.share, 1), sort: (row) => row.share },
-  { id: 'gain', label: 'Gain', num: true, cell: (row) => html`<${Figure} value=${row.gain} sign>${signedMoney(row.gain)}<//>`, sort: (row) => row.gain },
-  { id: 'gains', label: 'Gain %', num: true, wide: true, cell: (row) => html`<${Figure} value=${row.gain} sign>${signedPercent(row.gain_share)}<//>`, sort: (row) => row.gain_share },
-  { id: 'stop', label: 'Protected by', wide: true, cell: (row) => (row.protected_by.length ? row.protected_by.map((one) => html`<span class="row"><${OrderLink} id=${one.order} /> <span class="num">${priceTerms(one)}</span> <${OrderState} state=${one.state} /></span>`) : html`<span class="quiet">no stop</span>`) },
+  ['Symbol', (row) => (row.symbol === row.underlying ? symbolOf(row.symbol) : html`<span class="symbol">${plain(row.symbol)}</span> <${SymbolLink} symbol=${row.underlying} />`), '', 'symbol'],
+  ['Sector', (row) => (row.sector ? textOf(row.sector, 28) : 'not known'), 'wide', 'sector'],
+  ['Quantity', (row) => quantity(row.quantity), 'num', 'quantity'],
+  ['Average cost', (row) => money(row.average_cost), 'num wide'],
+  ['Price', (row) => (row.price === null ? html`<span title=${plain(row.missing)}>none</span>` : money(row.price)), 'num', null, 'hover for its time'],
+  ['Value', (row) => money(row.value), 'num', 'value'],
+  ['Share', (row) => percent(row.share, 1), 'num wide', 'share'],
+  ['Gain', (row) => html`<${Figure} value=${row.gain} sign>${signedMoney(row.gain)}<//>`, 'num', 'gain'],
+  ['Gain %', (row) => html`<${Figure} value=${row.gain} sign>${signedPercent(row.gain_share)}<//>`, 'num wide', 'gain_share'],
+  ['Protected by', (row) => (row.protected_by.length ? row.protected_by.map((one) => html`<span class="row"><${OrderLink} id=${one.order} /> ${numOf(priceTerms(one))} <${OrderState} state=${one.state} /></span>`) : quietOf('no stop')), 'wide'],
 ];
 
-const Positions = ({ found }) => html`<${Table} label="Positions" columns=${POSITIONS} rows=${found.holdings} rowKey=${(row) => row.symbol} empty=${html`<${Empty} title="Nothing is held" />`} />
-  ${found.unprotected.length > 0 && html`<div class="notice warn"><${Badge} tone="warn">without a stop<//> ${found.unprotected.map((one) => html`<span><${SymbolLink} symbol=${one.symbol} /> <span class="num">${quantity(one.quantity)}</span> <${Text}>${one.why}<//> </span>`)}</div>`}`;
+const Positions = ({ found }) => html`<${Table} label="Positions" columns=${POSITIONS} rows=${found.holdings} rowKey="symbol" empty="Nothing is held" />
+  ${found.unprotected.length > 0 && html`<div class="notice warn"><${Badge} tone="warn">without a stop<//> ${found.unprotected.map((one) => html`<span><${SymbolLink} symbol=${one.symbol} /> ${numOf(quantity(one.quantity))} <${Text}>${one.why}<//> </span>`)}</div>`}`;
 
 function Sectors({ found: { sectors, gross } }) {
   if (!sectors.length) return html`<${Empty} title=${gross === null ? 'Not known: a price is missing' : 'Nothing is held'} />`;
   const most = Math.max(...sectors.map((one) => Math.abs(one.exposure)));
-  return html`<ul class="bars">${sectors.map((one) => html`<li><span class="name">${one.sector ? html`<${Text}>${one.sector}<//>` : 'sector not known'} <span class="quiet">${one.symbols.map((symbol) => html`<${SymbolLink} symbol=${symbol} /> `)}</span></span>
+  return html`<ul class="bars">${sectors.map((one) => html`<li><span class="name">${one.sector ? textOf(one.sector) : 'sector not known'} <span class="quiet">${one.symbols.map((symbol) => html`<${SymbolLink} symbol=${symbol} /> `)}</span></span>
     <span class="num">${money(one.exposure, 0)} <span class="quiet">${percent(one.share, 1)}</span></span>
     <span class="bar" aria-hidden="true"><span style=${{ width: `${most ? (Math.abs(one.exposure) / most) * 100 : 0}%` }}></span></span></li>`)}</ul>`;
 }
@@ -104,19 +104,114 @@ function Comparison({ found }) {
 }
 
 const LEDGER = [
-  { id: 'at', label: 'Market time', cell: (row) => html`<${Time} at=${row.at} />`, sort: (row) => date(row.at) },
-  { id: 'kind', label: 'What', cell: (row) => plain(row.kind) },
-  { id: 'symbol', label: 'Symbol', cell: (row) => html`<span class="symbol">${plain(row.symbol)}</span>`, sort: (row) => row.symbol },
-  { id: 'quantity', label: 'Quantity', num: true, cell: (row) => quantity(row.quantity) },
-  { id: 'price', label: 'Price', num: true, cell: (row) => money(row.price) },
-  { id: 'commission', label: 'Commission', num: true, wide: true, cell: (row) => money(row.commission) },
-  { id: 'cash', label: 'Cash', num: true, cell: (row) => html`<${Figure} value=${row.cash} sign>${signedMoney(row.cash)}<//>`, sort: (row) => row.cash },
-  { id: 'order', label: 'Order', wide: true, cell: (row) => html`<${OrderLink} id=${row.order} />` },
-  { id: 'run', label: 'Run', wide: true, cell: (row) => html`<${RunLink} id=${row.run_id} />` },
+  ['Market time', (row) => timeOf(row.at), '', (row) => date(row.at)],
+  ['What', 'kind'],
+  ['Symbol', (row) => html`<span class="symbol">${plain(row.symbol)}</span>`, '', 'symbol'],
+  ['Quantity', (row) => quantity(row.quantity), 'num'],
+  ['Price', (row) => money(row.price), 'num'],
+  ['Commission', (row) => money(row.commission), 'num wide'],
+  ['Cash', (row) => html`<${Figure} value=${row.cash} sign>${signedMoney(row.cash)}<//>`, 'num', 'cash'],
+  ['Order', (row) => orderOf(row.order), 'wide'],
+  ['Run', (row) => runOf(row.run_id), 'wide'],
 ];
 const MOST = 100;
 function Ledger({ name, version }) {
-  const rows = useResource(({ signal }) => get(`/accounts/${encodeURIComponent(name)}/ledger`, { limit: MOST }, { signal }), [name, version]);
-  return html`<${Loaded} from=${rows} what="movements" empty=${html`<${Empty} title="Nothing has moved yet" />`}>${(found) => html`<${Table} label="Movements" columns=${LEDGER} rows=${found} rowKey=${(row) => row.id} />
+  const rows = useGet(`/accounts/${part(name)}/ledger`, { limit: MOST }, { deps: [version] });
+  return html`<${Loaded} from=${rows} what="movements" empty="Nothing has moved yet">${(found) => html`<${Table} label="Movements" columns=${LEDGER} rows=${found} />
     ${found.length === MOST && html`<p class="quiet">The newest ${MOST}.</p>`}`}<//>`;
+}
+
+// The equity curve of an account, and below it how far it is under its highest.
+
+const SPANS = [['20', '1 month'], ['65', '3 months'], ['260', '1 year'], ['5000', 'all']];
+
+function Equity({ account, span, setSpan, version }) {
+  const curve = useGet(`/accounts/${part(account)}/equity`, { days: span }, { every: 60_000, deps: [version] });
+  return html`<${Panel} title="Equity" className="whole" tools=${html`<${Segments} label="Span" options=${SPANS} value=${span} onChange=${setSpan} />`}>
+    <${Loaded} from=${curve} what="equity" isEmpty=${(found) => !found.days.length} empty=${html`<${Empty} title="No equity is marked yet">The desk marks it on each session day on which the account trades or is compared.<//>`}>${(found) => html`<${Curve} found=${found} />`}<//><//>`;
+}
+
+function Curve({ found: { days, deepest } }) {
+  const last = days.at(-1);
+  if (days.length < 2) return html`<p>One session day so far, ${numOf(last.day)}: equity <strong class="num">${money(last.equity)}</strong>, drawdown ${numOf(percent(last.drawdown))}. The curve begins with the second.</p>`;
+  const values = days.map((one) => one.equity);
+  const cents = Math.max(...values) - Math.min(...values) < 50 ? 2 : 0;
+  const label = `Equity ${money(last.equity)} on ${last.day}, ${days.length} session days, deepest drawdown ${percent(deepest)}`;
+  const build = (chart, shades) => {
+    const equity = chart.addSeries(AreaSeries, { lineColor: shades.accent, topColor: `${shades.accent}33`, bottomColor: `${shades.accent}05`, lineWidth: 2, priceFormat: { type: 'custom', formatter: (value) => money(value, cents) }, title: 'equity' });
+    equity.setData(days.map((one) => ({ time: one.day, value: one.equity })));
+    const fall = chart.addSeries(BaselineSeries, { baseValue: { type: 'price', price: 0 }, topLineColor: shades.good, topFillColor1: 'transparent', topFillColor2: 'transparent', bottomLineColor: shades.loss, bottomFillColor1: `${shades.loss}10`, bottomFillColor2: `${shades.loss}55`, lineWidth: 1, priceFormat: { type: 'custom', minMove: 0.0001, formatter: (value) => percent(Math.abs(value) < 0.00005 ? 0 : value, Math.max(deepest ?? 0, 0) < 0.01 ? 2 : 1) }, title: 'drawdown' }, 1);
+    fall.setData(days.map((one) => (one.drawdown === null ? { time: one.day } : { time: one.day, value: -one.drawdown })));
+    const panes = chart.panes();
+    panes[0].setStretchFactor(3);
+    panes[1].setStretchFactor(1);
+    chart.timeScale().fitContent();
+  };
+  return html`<${Chart} build=${build} deps=${[days]} label=${label} height=${300} />
+    <p class="legend quiet">Upper: equity. Lower: drawdown from the highest; deepest ${numOf(percent(deepest))}. Money paid in or out counts as neither.</p>
+    <details><summary>As a table</summary><${Table} label="Equity by day" columns=${COLUMNS} rows=${[...days].reverse().slice(0, 260)} rowKey="day" /></details>`;
+}
+
+const COLUMNS = [
+  ['Day', (row) => numOf(row.day)],
+  ['Equity', (row) => money(row.equity), 'num'],
+  ['Change', (row) => html`<${Figure} value=${row.change} sign>${signedMoney(row.change)}<//>`, 'num'],
+  ['Share', (row) => html`<${Figure} value=${row.change} sign>${signedPercent(row.change_share)}<//>`, 'num'],
+  ['Drawdown', (row) => percent(row.drawdown), 'num'],
+];
+
+// The kill switch: halt, flatten and resume. A halt takes one click and a confirmation; what cannot be undone, or lets
+// the desk trade, is typed.
+
+const WAYS = {
+  halt: { label: 'Halt…', title: 'Halt trading', action: 'Halt now', path: '/halt', body: {} },
+  flatten: { label: 'Halt and flatten…', title: 'Halt and close every position', action: 'Halt and flatten', path: '/halt', body: { flatten: true }, word: (account) => `flatten ${account}` },
+  resume: { label: 'Resume…', title: 'Resume trading', action: 'Resume', path: '/resume', body: {}, word: (account) => `resume ${account}` },
+  reduce: { label: 'Resume, only reduce…', title: 'Resume, but only give exposure back', action: 'Resume, only reduce', path: '/resume', body: { reduce_only: true }, word: (account) => `resume ${account}` },
+};
+
+/** state: of the account, TradingState. done: called when the switch was thrown. */
+function Switch({ account, state, done }) {
+  const [asked, setAsked] = useState(null);
+  const [report, setReport] = useState(null);
+  const ways = state === 'halted' ? ['resume', 'reduce', 'flatten'] : state === 'reducing' ? ['halt', 'flatten', 'resume'] : ['halt', 'flatten'];
+  const thrown = (way, found) => {
+    setReport({ way, found });
+    done();
+  };
+  return html`<div class="row">${ways.map((way) => html`<button type="button" class=${way === 'halt' ? 'danger' : ''} onClick=${() => setAsked(way)}>${WAYS[way].label}</button>`)}</div>
+    ${asked && html`<${Ask} way=${asked} account=${account} thrown=${thrown} onClose=${() => setAsked(null)} />`}
+    ${report && html`<${Report} ...${report} />`}`;
+}
+
+function Ask({ way, account, thrown, onClose }) {
+  const { title, word, action, path, body } = WAYS[way];
+  const [why, setWhy, forget] = useDraft(`switch:${way}`);
+  const standing = useGet('/');
+  const typed = word?.(account);
+  const run = async (key) => {
+    const found = await post(path, { ...body, ...(body.flatten ? { confirm: typed } : {}), ...(why.trim() ? { why: why.trim() } : {}) }, { key });
+    forget();
+    thrown(way, found);
+  };
+  return html`<${Confirm} title=${title} word=${typed} action=${action} run=${run} onClose=${onClose} danger=${path === '/halt'}>
+    ${way !== 'halt' && html`<${MoneyNotice} standing=${standing} />`}
+    <p>${path === '/halt' ? 'Every account of the desk stops trading at once: orders that were not sent are denied, open ones of this broker are cancelled, stops that protect positions stay.' : html`Account <strong><${Text}>${account}<//></strong> may trade again${way === 'reduce' ? ', but only give exposure back' : ''}. What waited meanwhile is denied.`}
+      ${way === 'flatten' && html` <strong>Every position of this broker is closed at market.</strong> This cannot be undone.`}</p>
+    <label>Reason, for the record (may be left out)<input type="text" maxlength="500" value=${why} onInput=${(event) => setWhy(event.target.value)} /></label><//>`;
+}
+
+export function Report({ way, found }) {
+  if (WAYS[way].path === '/resume') {
+    return html`<div class="notice" role="status"><${Badge} tone=${found.state === 'active' ? 'good' : 'warn'}>${found.state}<//> account <${Text}>${found.account}<//>
+      ${found.still_halted.length > 0 && html`; still halted: <${Text}>${found.still_halted.join(', ')}<//>`}</div>`;
+  }
+  const denied = found.accounts.flatMap((one) => one.denied);
+  return html`<div class=${`notice ${found.complete ? '' : 'warn'}`} role="status">
+    <p><${Badge} tone=${found.complete ? 'good' : 'warn'}>${found.complete ? 'halted, nothing is left open' : 'halted, something is left to do'}<//> ${found.accounts.map((one) => plain(one.account)).join(', ')}</p>
+    ${denied.length > 0 && html`<p>Denied: ${denied.map((id) => html`<${OrderLink} id=${id} /> `)}</p>`}
+    ${found.open_orders?.length > 0 && html`<p>Not confirmed as cancelled: ${found.open_orders.map((id) => html`<${OrderLink} id=${id} /> `)}</p>`}
+    ${found.protective_orders?.length > 0 && html`<p>Stops that stay: ${found.protective_orders.map((id) => html`<${OrderLink} id=${id} /> `)}</p>`}
+    ${found.closing_orders?.length > 0 && html`<p>Closing: ${found.closing_orders.map((one) => html`<${OrderLink} id=${one.id} /> ${plain(one.symbol)} ${plain(one.state)} `)}</p>`}
+    ${found.problems.map((one) => html`<p><strong><${Text}>${one.detail}<//></strong>: <${Text}>${one.remedy}<//></p>`)}</div>`;
 }

@@ -1,18 +1,20 @@
 // The desk at a glance: what runs, what waits for a person, what it holds, and with what it would trade.
 
 import { count, money, percent, signedMoney, signedPercent, span } from '../lib/format.js';
-import { EventRow } from '../lib/events.js';
 import { html, useEffect } from '../lib/html.js';
 import { useKeys } from '../lib/keys.js';
 import { useLive } from '../lib/live.js';
 import { useBounded } from '../lib/store.js';
-import { Ago, Badge, Empty, Facts, Figure, Link, LiveBadge, Loaded, Loading, Panel, RunLink, SymbolLink, Table, Text, Time, VirtualList } from '../lib/ui.js';
+import {
+  Ago, Badge, Empty, EventRow, Facts, Figure, Link, LiveBadge, Loaded, Loading, numOf, Panel, quietOf, runOf,
+  SymbolLink, Table, TablePanel, Text, textOf, timeOf, VirtualList,
+} from '../lib/ui.js';
 
 const WATCHED = ['run', 'turn', 'order', 'approval', 'status.again', 'tool.completed'];
 const LATER_MS = 1_000;
 const MOST_EVENTS = 1_000;
 
-export default function Desk({ desk }) {
+export function Desk({ desk }) {
   const [events, add] = useBounded(MOST_EVENTS);
   const live = useLive('/events', {
     query: { type: WATCHED, bodies: false },
@@ -31,14 +33,14 @@ export default function Desk({ desk }) {
     <${Loaded} from=${desk} what="the desk">${(found) => html`<div class="stack">
       <${Summary} found=${found} />
       <${Panel} title="Waits for a person" tools=${html`<${Link} to="/approvals">All approvals<//>`}>
-        <${Table} label="What waits for a person" columns=${WAITING} rows=${found.waiting} rowKey=${(row) => row.approval} empty=${html`<${Empty} title="Nothing waits for you" />`} /><//>
+        <${Table} label="What waits for a person" columns=${WAITING} rows=${found.waiting} rowKey="approval" empty="Nothing waits for you" /><//>
       <div class="grid">
         <${Panel} title="Runs now" tools=${html`<${Link} to="/runs" query=${{ start: 'screen' }}>Start a run<//>`}>
-          <${Table} label="Runs now" columns=${RUNNING} rows=${found.runs} rowKey=${(run) => run.run_id} empty=${html`<${Empty} title="Nothing runs now" />`} />
+          <${Table} label="Runs now" columns=${RUNNING} rows=${found.runs} rowKey="run_id" empty="Nothing runs now" />
           ${found.all_runs > found.runs.length && html`<p><${Link} to="/runs" query=${{ state: 'running' }}>${found.all_runs} run now<//></p>`}<//>
-        <${Panel} title="Workers" tools=${html`<span class="quiet">${fleetAge(found.fleet)}</span>`}><${Workers} found=${found} /><//>
+        <${Panel} title="Workers" tools=${quietOf(fleetAge(found.fleet))}><${Workers} found=${found} /><//>
         <${Panel} title="Queues"><${Queues} found=${found} /><//>
-        <${Panel} title="Next screens"><${Table} label="Next screens" columns=${SCHEDULED} rows=${found.scheduled} rowKey=${(row) => row.name} empty=${html`<${Empty} title="No screen is scheduled" />`} /><//>
+        <${TablePanel} title="Next screens" columns=${SCHEDULED} rows=${found.scheduled} rowKey="name" empty="No screen is scheduled" />
         <${Panel} title="Standing"><${Standing} standing=${found.standing} database=${found.database} running=${found.running} /><//>
         <${Panel} title="As it happens" tools=${html`<${LiveBadge} live=${live} />`} className="whole">
           ${events.items.length ? html`<${VirtualList} label="Events" items=${events.items} dropped=${events.dropped} stick row=${(event) => html`<${EventRow} event=${event} />`} className="low" />` : html`<${Empty} title="Nothing has happened since this view was opened" />`}<//>
@@ -64,25 +66,25 @@ function Summary({ found: { equity, database, fleet, queues, all_runs: all, wait
 const Tile = ({ name, to, note, children }) => html`<a class="tile" href=${`#${to}`}><span class="quiet">${name}</span><strong class="num">${children}</strong>${note && html`<small class="quiet"><${Text} most=${44}>${note}<//></small>`}</a>`;
 
 const WAITING = [
-  { id: 'what', label: 'What', cell: (row) => html`<${Badge} tone="warn">${row.kind}<//>` },
-  { id: 'about', label: 'About', cell: (row) => (row.kind === 'order' ? html`<${SymbolLink} symbol=${row.symbol} /> <${Text}>${[row.action, row.side, count(row.quantity), row.contract].filter(Boolean).join(' ')}<//>` : html`<${Text} most=${120}>${`${row.role}: ${row.what}`}<//>`) },
-  { id: 'money', label: 'Notional', num: true, cell: (row) => (row.kind === 'order' ? money(row.notional) : '') },
-  { id: 'asked', label: 'Asked', wide: true, cell: (row) => html`<${Ago} at=${row.asked_at} />` },
-  { id: 'until', label: 'Until', wide: true, cell: (row) => html`<${Time} at=${row.expires_at} parts="time" />` },
-  { id: 'open', label: 'Decide', cell: (row) => html`<${Link} to=${row.kind === 'order' ? `/orders/${row.order}` : '/approvals'}>Decide<//>` },
+  ['What', (row) => html`<${Badge} tone="warn">${row.kind}<//>`],
+  ['About', (row) => (row.kind === 'order' ? html`<${SymbolLink} symbol=${row.symbol} /> <${Text}>${[row.action, row.side, count(row.quantity), row.contract].filter(Boolean).join(' ')}<//>` : html`<${Text} most=${120}>${`${row.role}: ${row.what}`}<//>`)],
+  ['Notional', (row) => (row.kind === 'order' ? money(row.notional) : ''), 'num'],
+  ['Asked', (row) => html`<${Ago} at=${row.asked_at} />`, 'wide'],
+  ['Until', (row) => timeOf(row.expires_at, 'time'), 'wide'],
+  ['Decide', (row) => html`<${Link} to=${row.kind === 'order' ? `/orders/${row.order}` : '/approvals'}>Decide<//>`],
 ];
 
 const RUNNING = [
-  { id: 'run', label: 'Run', cell: (run) => html`<${RunLink} id=${run.run_id} />` },
-  { id: 'kind', label: 'Kind', cell: (run) => html`${run.kind}${run.schedule && html` <span class="quiet"><${Text}>${run.schedule}<//></span>`}` },
-  { id: 'steps', label: 'Steps', cell: (run) => html`<${Progress} steps=${run.progress.steps} />` },
-  { id: 'turns', label: 'Turns', num: true, title: 'in flight, and ended', cell: (run) => `${run.progress.turns_in_flight} + ${run.progress.turns}` },
-  { id: 'about', label: 'Symbols', wide: true, cell: (run) => html`<${Text} most=${40}>${run.symbols.join(' ')}<//>` },
-  { id: 'since', label: 'For', num: true, cell: (run) => span(run.progress.seconds * 1000) },
+  ['Run', (run) => runOf(run.run_id)],
+  ['Kind', (run) => html`${run.kind}${run.schedule && html` <span class="quiet"><${Text}>${run.schedule}<//></span>`}`],
+  ['Steps', (run) => html`<${Progress} steps=${run.progress.steps} />`],
+  ['Turns', (run) => `${run.progress.turns_in_flight} + ${run.progress.turns}`, 'num', null, 'in flight, and ended'],
+  ['Symbols', (run) => textOf(run.symbols.join(' '), 40), 'wide'],
+  ['For', (run) => span(run.progress.seconds * 1000), 'num'],
 ];
 
 /** Steps that have ended, of those that are there: as a bar and as text. */
-export function Progress({ steps }) {
+function Progress({ steps }) {
   const [ended, all] = Object.values(steps).reduce(([a, b], [c, d]) => [a + c, b + d], [0, 0]);
   const title = Object.entries(steps).map(([kind, [c, d]]) => `${kind} ${c}/${d}`).join('\n');
   return html`<span class="progress" title=${title}><progress value=${ended} max=${Math.max(all, 1)} aria-label="Steps"></progress> <span class="num">${ended}/${all}</span></span>`;
@@ -92,36 +94,36 @@ function Workers({ found: { fleet, database } }) {
   const trouble = Object.entries(fleet.trouble ?? {});
   return html`${trouble.map(([what, why]) => html`<p><${Badge} tone="warn">${what}<//> <${Text}>${why}<//></p>`)}
     ${!fleet.workers && html`<${Loading} what="the workers' answers" />`}
-    ${fleet.workers && html`<${Table} label="Workers" columns=${WORKERS} rows=${fleet.workers} rowKey=${(row) => row.node} empty=${html`<${Empty} title="No worker answers">start them: <code>desk up</code><//>`} />`}
-    ${database?.oldest && html`<p class="quiet">oldest step: <${Text}>${[database.oldest.kind, database.oldest.role, database.oldest.subject, database.oldest.state].filter(Boolean).join(' ')}<//>, <span class="num">${span(database.oldest.seconds * 1000)}</span></p>`}`;
+    ${fleet.workers && html`<${Table} label="Workers" columns=${WORKERS} rows=${fleet.workers} rowKey="node" empty=${html`<${Empty} title="No worker answers">start them: <code>desk up</code><//>`} />`}
+    ${database?.oldest && html`<p class="quiet">oldest step: <${Text}>${[database.oldest.kind, database.oldest.role, database.oldest.subject, database.oldest.state].filter(Boolean).join(' ')}<//>, ${numOf(span(database.oldest.seconds * 1000))}</p>`}`;
 }
 
 const WORKERS = [
-  { id: 'node', label: 'Worker', cell: (row) => html`<code><${Text}>${row.node}<//></code>` },
-  { id: 'state', label: 'State', cell: (row) => (row.trouble ? html`<${Badge} tone="bad" title=${row.trouble}>trouble<//>` : Object.keys(row.differs ?? {}).length ? html`<${Badge} tone="warn">other settings<//>` : html`<${Badge} tone="good">answers<//>`) },
-  { id: 'held', label: 'Steps', num: true, cell: (row) => count(row.steps_held) },
-  { id: 'turns', label: 'Turns', num: true, cell: (row) => count(row.app_servers.reduce((sum, one) => sum + one.in_flight, 0)) },
-  { id: 'mb', label: 'MB', num: true, wide: true, cell: (row) => count(row.rss_mb + row.app_servers.reduce((sum, one) => sum + (one.rss_mb ?? 0), 0)) },
+  ['Worker', (row) => html`<code><${Text}>${row.node}<//></code>`],
+  ['State', (row) => (row.trouble ? html`<${Badge} tone="bad" title=${row.trouble}>trouble<//>` : Object.keys(row.differs ?? {}).length ? html`<${Badge} tone="warn">other settings<//>` : html`<${Badge} tone="good">answers<//>`)],
+  ['Steps', (row) => count(row.steps_held), 'num'],
+  ['Turns', (row) => count(row.app_servers.reduce((sum, one) => sum + one.in_flight, 0)), 'num'],
+  ['MB', (row) => count(row.rss_mb + row.app_servers.reduce((sum, one) => sum + (one.rss_mb ?? 0), 0)), 'num wide'],
 ];
 
 function Queues({ found: { queues, redis_trouble: trouble } }) {
   if (!queues) return html`<${Empty} title="The queues are not known"><${Text}>${trouble ?? 'Redis did not answer'}<//><//>`;
-  return html`<${Facts} rows=${[...Object.entries(queues.queued).map(([name, waiting]) => [name, html`<span class="num">${count(waiting)}</span>`]), ['held', html`<span class="num">${count(queues.held)}</span>`]]} />
+  return html`<${Facts} rows=${[...Object.entries(queues.queued).map(([name, waiting]) => [name, numOf(count(waiting))]), ['held', numOf(count(queues.held))]]} />
     ${queues.parked.length > 0 && html`<h3>Parked models</h3><ul>${queues.parked.map((one) => html`<li><${Badge} tone="warn">parked<//> <${Text}>${one.model}<//> <span class="quiet"><${Text} most=${80}>${[one.why, one.seconds === undefined ? null : `for ${span(one.seconds * 1000)}`].filter(Boolean).join(', ')}<//></span></li>`)}</ul>`}`;
 }
 
 const SCHEDULED = [
-  { id: 'name', label: 'Name', cell: (row) => html`<${Text}>${row.name}<//>` },
-  { id: 'kind', label: 'Kind', cell: (row) => row.kind },
-  { id: 'at', label: 'At', cell: (row) => html`<${Time} at=${row.at} />` },
+  ['Name', 'name'],
+  ['Kind', (row) => row.kind],
+  ['At', (row) => timeOf(row.at)],
 ];
 
 const Standing = ({ standing, running, database }) => html`<${Facts} rows=${[
   ['Orders', html`<${Badge} tone=${standing.real_money ? 'bad' : standing.live ? 'warn' : 'plain'}>${standing.real_money ? 'live, real money' : standing.live ? 'live, play money' : 'preview'}<//>`],
-  ['Broker', html`<${Text}>${standing.broker}<//>`],
-  ['Account', html`<${Text}>${standing.account}<//>`],
-  ['Model', html`<${Text}>${standing.model}<//>`],
-  ['Market', html`<${Text}>${`${standing.market} ${standing.day}`}<//>`],
+  ['Broker', textOf(standing.broker)],
+  ['Account', textOf(standing.account)],
+  ['Model', textOf(standing.model)],
+  ['Market', textOf(`${standing.market} ${standing.day}`)],
   ['Desk', running ? html`<${Badge} tone="good">up<//>` : html`<${Badge} tone="warn">no desk up<//>`],
   ['Last sweep', database?.sweep?.at ? html`<${Ago} at=${database.sweep.at} />` : 'none yet'],
 ]} />`;

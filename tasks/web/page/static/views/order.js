@@ -1,27 +1,23 @@
 // One order: what it is, why it was made, what was checked, what it rests on, and what became of it.
 
-import { get } from '../lib/api.js';
-import { html, useEffect, useState } from '../lib/html.js';
+import { compact, figure, MISSING, money, percent, plain, short, shortId, span } from '../lib/format.js';
+import { html, useEffect, useRef, useState } from '../lib/html.js';
 import { useKeys } from '../lib/keys.js';
 import { useLive } from '../lib/live.js';
-import { compact, figure, money } from '../lib/format.js';
-import { useResource } from '../lib/store.js';
-import { Badge, Block, Empty, Facts, Link, Loaded, LiveBadge, OrderLink, Panel, RunLink, SymbolLink, Table, Text, Time } from '../lib/ui.js';
-import { plain, shortId } from '../lib/text.js';
-import { Answering } from './orders/answering.js';
-import { Changes, Checks, useChecks } from './orders/checks.js';
-import { Lineage, partsOf } from './orders/graph.js';
-import { TurnLink } from './orders/links.js';
-import { OrderState, instrument, priceTerms, quantity, unit } from './orders/terms.js';
+import {
+  Answering, breakable, instrument, OrderState, priceTerms, quantity, stateName, stateTone, TurnLink, unit,
+} from '../lib/orders.js';
+import { href, part } from '../lib/router.js';
+import { useGet } from '../lib/store.js';
+import {
+  Badge, badgeOf, Block, Empty, Facts, Link, LiveBadge, Loaded, numOf, orderOf, Panel, runOf, SymbolLink, Table,
+  TablePanel, Text, textOf, Time, timeOf,
+} from '../lib/ui.js';
 
-const EVERY_MS = 30_000;
-
-export const title = (params) => `Order ${shortId(params.order)}`;
-
-export default function OrderView({ params, query }) {
-  const path = `/orders/${encodeURIComponent(params.order)}`;
-  const order = useResource(({ signal }) => get(path, {}, { signal }), [params.order], { every: EVERY_MS });
-  const waiting = useResource(({ signal }) => get('/approvals', {}, { signal }), [params.order], { every: EVERY_MS });
+export function OrderView({ params, query }) {
+  const path = `/orders/${part(params.order)}`;
+  const order = useGet(path, {}, { every: EVERY_MS });
+  const waiting = useGet('/approvals', {}, { every: EVERY_MS, deps: [params.order] });
   const again = () => [order, waiting].forEach((one) => one.reload());
   const run = order.data?.order.run_id;
   const live = useLive(run ? '/events' : null, { query: { run, type: ['order', 'approval'], bodies: false }, onEvents: () => [order, waiting].forEach((one) => one.soon(500)), onGap: again });
@@ -58,8 +54,8 @@ function Whole({ detail, path, part, live, item, again }) {
       <${Panel} title="The order" id="part-order"><${Terms} order=${order} /><//>
       <${Panel} title="Preview" id="part-preview">${preview ? html`<${Preview} preview=${preview} checks=${checks} />` : html`<${Empty} title="There is no preview">A denied order has none, where it failed before.<//>`}<//>
       ${approval && html`<${Panel} title="Answer" id="part-answer"><${Answer} approval=${approval} /><//>`}
-      <${Panel} title="Fills" id="part-fills"><${Table} label="Fills" columns=${FILLS} rows=${fills} rowKey=${(row) => row.id} empty=${html`<${Empty} title="Nothing is filled" />`} /><//>
-      ${detail.protected_by.length > 0 && html`<${Panel} title="Protected by"><${Table} label="Protective orders" columns=${PROTECTION} rows=${detail.protected_by} rowKey=${(row) => row.id} /><//>`}
+      <${TablePanel} title="Fills" id="part-fills" columns=${FILLS} rows=${fills} empty="Nothing is filled" />
+      ${detail.protected_by.length > 0 && html`<${TablePanel} title="Protected by" label="Protective orders" columns=${PROTECTION} rows=${detail.protected_by} />`}
       <${Panel} title="Audit log" className="whole" id="part-log"><${AuditLog} path=${path} state=${order.state} /><//>
     </div></div>`;
 }
@@ -69,10 +65,10 @@ function Why({ chain }) {
   return html`<div class="stack">
     ${order.why && html`<p><${Text}>${order.why}<//></p>`}
     <${Facts} rows=${[
-      ['Decided by', decision.thread_id ? html`<${TurnLink} thread=${decision.thread_id} turn=${decision.codex_turn_id} /> <${Text} className="quiet">${decision.author}<//>` : html`<${Text}>${decision.author}<//>`],
-      ['Decision', html`<${Text}>${decision.status}<//>`],
+      ['Decided by', decision.thread_id ? html`<${TurnLink} thread=${decision.thread_id} turn=${decision.codex_turn_id} /> <${Text} className="quiet">${decision.author}<//>` : textOf(decision.author)],
+      ['Decision', textOf(decision.status)],
       ['Verdict', verdict ? html`<${Link} to=${`/verdicts/${verdict.id}`}><${Badge} tone="plain">${verdict.rating}<//> ${plain(verdict.confidence)}<//>` : null],
-      ['When', decision.at ? html`<${Time} at=${decision.at} />` : undefined],
+      ['When', decision.at ? timeOf(decision.at) : undefined],
     ]} />
     ${decision.thread_id && html`<p><${TurnLink} thread=${decision.thread_id} turn=${decision.codex_turn_id}>The trader's whole turn<//></p>`}
     ${decision.reasoning && html`<details><summary>The decision's reasoning</summary><p class="prose"><${Text}>${decision.reasoning}<//></p></details>`}
@@ -81,55 +77,55 @@ function Why({ chain }) {
 }
 
 const REPORTS = [
-  { id: 'role', label: 'Role', cell: (row) => html`<${Link} to=${`/reports/${row.id}`}><${Text}>${row.role}<//><//>`, sort: (row) => row.role },
-  { id: 'verdict', label: 'Verdict', cell: (row) => html`<${Badge}>${row.verdict ?? row.status}<//>`, sort: (row) => row.verdict },
-  { id: 'confidence', label: 'Confidence', cell: (row) => row.confidence ?? '\u2014' },
-  { id: 'saw', label: 'What it saw', cell: (row) => html`<${TurnLink} thread=${row.thread_id} turn=${row.codex_turn_id}>${row.calls.length} tool ${row.calls.length === 1 ? 'answer' : 'answers'}<//>` },
-  { id: 'tools', label: 'Tools', wide: true, cell: (row) => html`<${Text} most=${60} className="quiet">${[...new Set(row.calls.map((one) => one.tool))].join(', ')}<//>` },
-  { id: 'summary', label: 'Summary', wide: true, cell: (row) => html`<${Text} most=${140}>${row.summary || row.reason}<//>` },
-  { id: 'tokens', label: 'Tokens', num: true, wide: true, cell: (row) => compact(row.tokens), sort: (row) => row.tokens },
+  ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}><${Text}>${row.role}<//><//>`, '', 'role'],
+  ['Verdict', (row) => badgeOf(row.verdict ?? row.status), '', 'verdict'],
+  ['Confidence', (row) => row.confidence ?? '\u2014'],
+  ['What it saw', (row) => html`<${TurnLink} thread=${row.thread_id} turn=${row.codex_turn_id}>${row.calls.length} tool ${row.calls.length === 1 ? 'answer' : 'answers'}<//>`],
+  ['Tools', (row) => html`<${Text} most=${60} className="quiet">${[...new Set(row.calls.map((one) => one.tool))].join(', ')}<//>`, 'wide'],
+  ['Summary', (row) => textOf(row.summary || row.reason, 140), 'wide'],
+  ['Tokens', (row) => compact(row.tokens), 'num wide', 'tokens'],
 ];
-const Reports = ({ rows }) => html`<${Table} label="Reports" columns=${REPORTS} rows=${rows} rowKey=${(row) => row.id} empty=${html`<${Empty} title="It rests on no report" />`} />`;
+const Reports = ({ rows }) => html`<${Table} label="Reports" columns=${REPORTS} rows=${rows} empty="It rests on no report" />`;
 
 const HITS = [
-  { id: 'lens', label: 'Lens', cell: (row) => html`<${Text}>${row.lens}<//>` },
-  { id: 'confidence', label: 'Confidence', cell: (row) => plain(row.confidence) },
-  { id: 'thesis', label: 'Thesis', cell: (row) => html`<${Text} most=${160}>${row.thesis}<//>` },
-  { id: 'turn', label: 'Turn', cell: (row) => html`<${TurnLink} thread=${row.thread_id} turn=${row.codex_turn_id} />` },
+  ['Lens', 'lens'],
+  ['Confidence', 'confidence'],
+  ['Thesis', (row) => textOf(row.thesis, 160)],
+  ['Turn', (row) => html`<${TurnLink} thread=${row.thread_id} turn=${row.codex_turn_id} />`],
 ];
-const Hits = ({ rows }) => html`<${Table} label="Screen hits" columns=${HITS} rows=${rows} rowKey=${(row) => row.id} empty=${html`<${Empty} title="No screen put it forward" />`} />`;
+const Hits = ({ rows }) => html`<${Table} label="Screen hits" columns=${HITS} rows=${rows} empty="No screen put it forward" />`;
 
 const FORECASTS = [
-  { id: 'voice', label: 'Voice', cell: (row) => html`<${Text}>${row.voice}<//>` },
-  { id: 'round', label: 'Round', num: true, cell: (row) => row.round },
-  { id: 'yes', label: 'Yes', num: true, cell: (row) => figure(row.probability, 2) },
-  { id: 'market', label: 'Baseline', num: true, cell: (row) => figure(row.baseline, 2) },
-  { id: 'because', label: 'Because', wide: true, cell: (row) => html`<${Text} most=${140}>${row.because}<//>` },
+  ['Voice', 'voice'],
+  ['Round', (row) => row.round, 'num'],
+  ['Yes', (row) => figure(row.probability, 2), 'num'],
+  ['Baseline', (row) => figure(row.baseline, 2), 'num'],
+  ['Because', (row) => textOf(row.because, 140), 'wide'],
 ];
-const Forecasts = ({ rows }) => html`<${Table} label="Forecasts" columns=${FORECASTS} rows=${rows} rowKey=${(row) => row.id} />`;
+const Forecasts = ({ rows }) => html`<${Table} label="Forecasts" columns=${FORECASTS} rows=${rows} />`;
 
 const Terms = ({ order }) => html`<${Facts} rows=${[
   ['Id', html`<code>${plain(order.id)}</code>`],
-  ['Run', html`<${RunLink} id=${order.run_id} />`],
-  ['Account', html`<${Text}>${order.account}<//>`],
+  ['Run', runOf(order.run_id)],
+  ['Account', textOf(order.account)],
   ['Action', `${plain(order.action)}${order.side ? `, ${plain(order.side)}` : ''}`],
-  ['Quantity', html`<span class="num">${quantity(order.quantity)}</span>`],
-  ['Type', html`<span class="num">${priceTerms(order)}</span>`],
+  ['Quantity', numOf(quantity(order.quantity))],
+  ['Type', numOf(priceTerms(order))],
   ['In force', plain(order.time_in_force)],
-  ['Market time', html`<${Time} at=${order.market_at} />`],
-  ['Made', html`<${Time} at=${order.created_at} />`],
-  ['Sent', order.sent_at ? html`<${Time} at=${order.sent_at} />` : 'not sent'],
+  ['Market time', timeOf(order.market_at)],
+  ['Made', timeOf(order.created_at)],
+  ['Sent', order.sent_at ? timeOf(order.sent_at) : 'not sent'],
   ['At the broker', order.broker_order_id ? html`<code><${Text}>${order.broker_order_id}<//></code>` : undefined],
-  ['Protects', order.protects && order.protects !== order.id ? html`<${OrderLink} id=${order.protects} />` : undefined],
-  ['Message', order.message ? html`<${Text}>${order.message}<//>` : undefined],
+  ['Protects', order.protects && order.protects !== order.id ? orderOf(order.protects) : undefined],
+  ['Message', order.message ? textOf(order.message) : undefined],
 ]} />`;
 
 function Preview({ preview, checks }) {
   return html`<div class="stack"><${Facts} rows=${[
-      ['Price', html`<span class="num">${money(preview.price)}</span>`],
-      ['Of', html`<${Time} at=${preview.priced_at} />`],
-      ['Money', html`<span class="num">${money(preview.notional)}</span>`],
-      ['Made', html`<${Time} at=${preview.created_at} />`],
+      ['Price', numOf(money(preview.price))],
+      ['Of', timeOf(preview.priced_at)],
+      ['Money', numOf(money(preview.notional))],
+      ['Made', timeOf(preview.created_at)],
     ]} />
     <p class="hash"><span class="quiet">SHA-256 of the canonical text</span> <code>${plain(preview.payload_hash)}</code></p>
     <${Changes} from=${checks} />
@@ -146,35 +142,211 @@ function readable(payload) {
 
 const Answer = ({ approval }) => html`<${Facts} rows=${[
   ['State', html`<${Badge} tone=${{ approved: 'good', denied: 'bad', expired: 'warn', pending: 'warn' }[approval.state]}>${approval.state}<//>`],
-  ['By', approval.decided_by ? html`<${Text}>${approval.decided_by}<//>` : null],
-  ['When', approval.decided_at ? html`<${Time} at=${approval.decided_at} />` : null],
-  ['Why', approval.why ? html`<${Text}>${approval.why}<//>` : null],
-  ['Asked', html`<${Time} at=${approval.asked_at} />`],
+  ['By', approval.decided_by ? textOf(approval.decided_by) : null],
+  ['When', approval.decided_at ? timeOf(approval.decided_at) : null],
+  ['Why', approval.why ? textOf(approval.why) : null],
+  ['Asked', timeOf(approval.asked_at)],
   ['Bound to', html`<code title=${plain(approval.payload_hash)}>${shortId(approval.payload_hash)}</code>`],
 ]} />`;
 
 const FILLS = [
-  { id: 'at', label: 'At', cell: (row) => html`<${Time} at=${row.filled_at} />` },
-  { id: 'side', label: 'Side', cell: (row) => plain(row.side) },
-  { id: 'symbol', label: 'What', cell: (row) => html`<span class="symbol">${plain(row.symbol)}</span>` },
-  { id: 'quantity', label: 'Quantity', num: true, cell: (row) => quantity(row.quantity) },
-  { id: 'price', label: 'Price', num: true, cell: (row) => money(row.price) },
-  { id: 'commission', label: 'Commission', num: true, wide: true, cell: (row) => money(row.commission) },
+  ['At', (row) => timeOf(row.filled_at)],
+  ['Side', 'side'],
+  ['What', (row) => html`<span class="symbol">${plain(row.symbol)}</span>`],
+  ['Quantity', (row) => quantity(row.quantity), 'num'],
+  ['Price', (row) => money(row.price), 'num'],
+  ['Commission', (row) => money(row.commission), 'num wide'],
 ];
 const PROTECTION = [
-  { id: 'order', label: 'Order', cell: (row) => html`<${OrderLink} id=${row.id} />` },
-  { id: 'quantity', label: 'Quantity', num: true, cell: (row) => quantity(row.quantity) },
-  { id: 'terms', label: 'Price', num: true, cell: (row) => priceTerms(row) },
-  { id: 'state', label: 'State', cell: (row) => html`<${OrderState} state=${row.state} />` },
+  ['Order', (row) => orderOf(row.id)],
+  ['Quantity', (row) => quantity(row.quantity), 'num'],
+  ['Price', (row) => priceTerms(row), 'num'],
+  ['State', (row) => html`<${OrderState} state=${row.state} />`],
 ];
 
 function AuditLog({ path, state }) {
-  const log = useResource(({ signal }) => get(path, { log: true }, { signal }), [path, state]);
+  const log = useGet(path, { log: true }, { deps: [state] });
   return html`<${Loaded} from=${log} what="the audit log" isEmpty=${(found) => !found.log?.length} empty=${html`<${Empty} title="The audit log has no line on it">A preview leaves one; so does each later step.<//>`}>${({ log: lines }) => html`<${Table} label="Audit log" columns=${LOG} rows=${lines} rowKey=${(row) => `${row.at}${row.n}`} />`}<//>`;
 }
 const LOG = [
-  { id: 'n', label: 'Line', num: true, cell: (row) => row.n },
-  { id: 'at', label: 'At', cell: (row) => html`<${Time} at=${row.at} />` },
-  { id: 'kind', label: 'What', cell: (row) => plain(row.kind).replaceAll('_', ' ') },
-  { id: 'facts', label: 'Facts', cell: (row) => html`<${Text} most=${200} className="quiet">${Object.entries(row.facts).filter(([name]) => !['order', 'payload'].includes(name)).map(([name, value]) => `${name} ${typeof value === 'object' ? JSON.stringify(value) : value}`).join(', ')}<//>` },
+  ['Line', (row) => row.n, 'num'],
+  ['At', (row) => timeOf(row.at)],
+  ['What', (row) => plain(row.kind).replaceAll('_', ' ')],
+  ['Facts', (row) => html`<${Text} most=${200} className="quiet">${Object.entries(row.facts).filter(([name]) => !['order', 'payload'].includes(name)).map(([name, value]) => `${name} ${typeof value === 'object' ? JSON.stringify(value) : value}`).join(', ')}<//>`],
 ];
+
+// The rules that bind an order, each with what was measured and its limit; and what changed since the preview.
+
+const ANSWERS = {
+  passed: ['good', 'passed'], denied: ['bad', 'denied'], not_bound: ['plain', 'does not bind an exit'],
+  passed_then: ['good', 'passed then'], not_recorded: ['plain', 'not recorded'], not_reached: ['plain', 'not reached'], not_checked: ['plain', 'not checked'],
+};
+const WAITS = ['drafted', 'previewed', 'approval_pending', 'approved'];
+const EVERY_MS = 30_000;
+
+/** The checks of an order as a resource, for the parts of its view. */
+const useChecks = (path, state) => useGet(`${path}/checks`, {}, { every: WAITS.includes(state) ? EVERY_MS : 0, deps: [state] });
+
+function Checks({ from }) {
+  const [all, setAll] = useState(false);
+  return html`<${Loaded} from=${from} what="the checks">${(found) => {
+    // Denials first.
+    const telling = found.checks.filter((one) => one.figure !== null || one.answer === 'denied').sort((one, other) => (other.answer === 'denied') - (one.answer === 'denied'));
+    const rows = all ? found.checks : telling;
+    return html`<p>${summary(found)} ${found.at ? html`<span class="quiet">as of <${Time} at=${found.at} /></span>` : ''}</p>
+      ${found.missing && html`<p class="notice warn"><${Text}>${found.missing}<//></p>`}
+      ${rows.length > 0 && html`<${Table} label="Checks" columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.codes.join()} />`}
+      ${telling.length < found.checks.length && html`<p><button type="button" aria-expanded=${all} onClick=${() => setAll(!all)}>${all ? 'Fewer' : `All ${found.checks.length} rules`}</button></p>`}`;
+  }}<//>`;
+}
+
+function summary({ checks, state }) {
+  const denied = checks.filter((one) => one.answer === 'denied').length;
+  if (denied) return html`<${Badge} tone="bad">${`denied by ${denied} of ${checks.length} rules`}<//>`;
+  const [first] = checks;
+  if (first?.answer === 'passed_then') return html`<${Badge} tone="good">${`passed ${checks.length} rules`}<//> when it was sent; the figures of then were not recorded.`;
+  if (first?.answer === 'not_checked') return html`<${Badge} tone="plain">not checked<//> the desk sends such orders without the rules.`;
+  if (!WAITS.includes(state)) return html`<${Badge} tone="good">${`passed all ${checks.length} rules`}<//> when it was last checked,`;
+  return html`<${Badge} tone="good">${`passes all ${checks.length} rules`}<//>`;
+}
+
+const limitsOf = (row) => (row.limit !== null ? html`<span class="num measured"><${Text}>${row.limit}<//></span>` : Object.entries(row.limits).map(([name, value]) => html`<div>${numOf(value === null || value === undefined ? MISSING : plain(value))} <code class="quiet small">${breakable(name)}</code></div>`));
+const COLUMNS = [
+  ['Rule', (row) => html`<span title=${row.denies.map(plain).join('\n')}>${row.codes.map((code) => plain(code).replaceAll('_', ' ')).join(', ')}</span>`],
+  ['Answer', (row) => html`<${Badge} tone=${ANSWERS[row.answer]?.[0]}>${ANSWERS[row.answer]?.[1] ?? row.answer}<//>`],
+  ['Measured', (row) => html`<span class="num measured"><${Text}>${row.figure ?? MISSING}<//></span>${row.reason && html`<br /><${Text} className="quiet">${row.reason}<//>`}`],
+  ['Limit', (row) => limitsOf(row), 'wide'],
+];
+
+/** What is otherwise now than when the order was previewed. */
+function Changes({ from }) {
+  const changes = from.data?.changes;
+  if (!changes) return null;
+  const over = changes.moved !== null && changes.moved > changes.collar;
+  return html`<div role="group" aria-label="Changes since the preview"><h3>Since the preview</h3>
+    ${changes.denied && html`<p class="notice bad"><${Badge} tone="bad">would be denied now<//> <code>${plain(changes.denied.code)}</code>: <${Text}>${changes.denied.reason}<//>. Measured <span class="num"><${Text}>${changes.denied.measured || MISSING}<//></span>, limit <span class="num"><${Text}>${changes.denied.limit || MISSING}<//></span></p>`}
+    <${Facts} rows=${[
+      ['Price then', numOf(money(changes.price_then))],
+      ['Price now', changes.price_now === null ? 'none' : numOf(money(changes.price_now))],
+      ['Moved', changes.moved === null ? null : html`${numOf(percent(changes.moved))} of ${numOf(percent(changes.collar))} allowed ${over ? html`<${Badge} tone="bad">too far<//>` : ''}`],
+      ['Order and hash', html`<${Badge} tone=${changes.intact ? 'good' : 'bad'}>${changes.intact ? 'as they were checked' : 'altered'}<//>`],
+      ['Mandate', changes.mandate_then === changes.mandate_now ? (changes.mandate_now ?? 'none, as then') : html`<${Badge} tone="warn">${`was ${changes.mandate_then ?? 'none'}, is ${changes.mandate_now ?? 'none'}`}<//>`],
+      ['Time left', changes.seconds_left === null ? undefined : numOf(span(Math.max(changes.seconds_left, 0) * 1000))],
+    ]} /></div>`;
+}
+
+// Lineage as a graph: from the screener's hit to the fill, each node a link to what it stands for.
+
+const HEIGHT = 38;
+const GAP = 10;
+const HEAD = 18;
+const LEAST = 92; // width of a node at which a line of it can still be read
+const MOST = 190;
+const LIST = 640; // most width of layers one below the other
+const BETWEEN = 14;
+const BESIDE = 78; // of the layers' names, where they are one below the other
+
+const STANCES = { CONFIRMED: 'good', REJECT: 'bad', CAUTION: 'warn' };
+const ANSWER_TONES = { approved: 'good', denied: 'bad', pending: 'warn', expired: 'warn' };
+
+/** The nodes of a kind in a chain, each with its facts beside its own fields. */
+const partsOf = (chain, kind) => chain.nodes.filter((one) => one.kind === kind).map((one) => ({ ...one, ...one.facts, id: one.id }));
+
+/** The layers of an order's chain, first to last, and the edges between their nodes. A node without `to` stands for
+ * what there is not. */
+function layersOf({ order, chain }) {
+  const own = `/orders/${order.id}`;
+  const thread = (one) => (one.thread_id ? { to: `/threads/${one.thread_id}`, query: { turn: one.codex_turn_id } } : {});
+  const part = (name) => ({ to: own, query: { part: name } });
+  const made = (kind, title, missing, of) => layer(kind, title, partsOf(chain, kind).map((one) => ({ id: one.id, ...of(one) })), missing);
+  const fills = partsOf(chain, 'fill');
+  const forecasts = partsOf(chain, 'forecast');
+  const some = (found) => found.nodes[0].missing !== true;
+  const layers = [
+    made('hit', 'Hits', order.protects ? 'none' : 'not from a screen', (one) => ({ lines: [one.lens, one.confidence], ...thread(one) })),
+    made('candidate', 'Candidate', 'no research', (one) => ({ lines: [order.symbol, one.rank ? `rank ${one.rank}` : one.origin], to: `/symbols/${order.symbol}` })),
+    made('report', 'Reports', 'none', (one) => ({ lines: [one.role, one.verdict ?? one.status], tone: STANCES[one.verdict], to: `/reports/${one.id}` })),
+    ...(forecasts.length ? [layer('board', 'Board', [{ id: 'board', lines: [`${forecasts.length} forecasts`, `${new Set(forecasts.map((one) => one.voice)).size} voices`], to: `/board/${order.run_id}` }])] : []),
+    made('verdict', 'Verdict', 'none', (one) => ({ lines: [one.rating, one.confidence], to: `/verdicts/${one.id}` })),
+    ...[made('analysis', 'Analysis', 'none', (one) => ({ lines: [one.strategy, one.recommendation], to: `/runs/${order.run_id}` }))].filter(some),
+    made('decision', 'Decision', 'none', (one) => ({ lines: [one.turn_id ? 'trader' : one.author?.startsWith('code:') ? 'code' : 'a person', one.status], ...part('why'), ...thread(one) })),
+    made('order', 'Order', 'none', (one) => ({ lines: [shortId(one.id), stateName(one.state)], tone: stateTone(one.state), ...part('order') })),
+    made('preview', 'Preview', 'none', (one) => ({ lines: [money(one.notional), shortId(one.payload_hash)], ...part('preview') })),
+    ...[made('approval', 'Answer', 'none', (one) => ({ lines: [one.state, one.decided_by ?? 'waits'], tone: ANSWER_TONES[one.state], ...part('answer') }))].filter(some),
+    layer('submission', 'Submission', order.sent_at ? [{ id: 'submission', lines: ['sent', order.broker_order_id ? shortId(order.broker_order_id) : 'no broker id'], ...part('log') }] : [], 'not sent'),
+    layer('fill', 'Fill', fills.length ? [{ id: 'fill', lines: [`${quantity(fills.reduce((sum, one) => sum + one.quantity, 0))} filled`, money(fills.at(-1).price)], tone: 'good', ...part('fills') }] : [], 'no fill'),
+  ];
+  const edges = layers.slice(1).flatMap((one, n) => layers[n].nodes.flatMap((from) => one.nodes.map((to) => [from.id, to.id])));
+  return { layers, edges };
+}
+
+const layer = (id, title, nodes, missing = 'none') => ({ id, title, nodes: nodes.length ? nodes : [{ id: `no-${id}`, lines: [missing], missing: true }] });
+
+/** Places of the nodes: side by side where there is room, else one layer below the other. */
+function arranged(layers, width) {
+  const places = new Map();
+  const heads = [];
+  const wide = Math.floor((width - BETWEEN * (layers.length - 1)) / layers.length);
+  if (wide >= LEAST) {
+    const node = Math.min(wide, MOST);
+    const tallest = Math.max(...layers.map((one) => one.nodes.length));
+    const height = HEAD + tallest * (HEIGHT + GAP);
+    layers.forEach((one, column) => {
+      const x = column * (node + BETWEEN);
+      const top = HEAD + ((tallest - one.nodes.length) * (HEIGHT + GAP)) / 2;
+      heads.push({ title: one.title, x, y: 11 });
+      one.nodes.forEach((found, row) => places.set(found.id, { x, y: top + row * (HEIGHT + GAP), node }));
+    });
+    return { places, heads, height, width: layers.length * (node + BETWEEN) - BETWEEN, down: false };
+  }
+  const room = Math.min(width, LIST) - BESIDE;
+  const across = Math.max(1, Math.floor((room + GAP) / (LEAST + 32 + GAP)));
+  let y = 0;
+  for (const one of layers) {
+    const row = Math.min(across, one.nodes.length);
+    const node = Math.floor((room - GAP * (row - 1)) / row);
+    heads.push({ title: one.title, x: 0, y: y + 23 });
+    one.nodes.forEach((found, n) => places.set(found.id, { x: BESIDE + (n % row) * (node + GAP), y: y + Math.floor(n / row) * (HEIGHT + GAP), node }));
+    y += Math.ceil(one.nodes.length / row) * (HEIGHT + GAP) + 2;
+  }
+  return { places, heads, height: y, width: room + BESIDE, down: true };
+}
+
+function Lineage({ detail }) {
+  const box = useRef(null);
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    const seen = new ResizeObserver(([entry]) => setWidth(Math.floor(entry.contentRect.width)));
+    seen.observe(box.current);
+    return () => seen.disconnect();
+  }, []);
+  return html`<div class="lineage" ref=${box}>${width > 0 && html`<${Drawing} detail=${detail} width=${width} />`}</div>`;
+}
+
+function Drawing({ detail, width }) {
+  const { layers, edges } = layersOf(detail);
+  const { places, heads, height, width: drawn, down } = arranged(layers, width);
+  return html`<svg width=${drawn} height=${height} viewBox=${`0 0 ${drawn} ${height}`} role="group" aria-label="What the order rests on, and what became of it">
+    ${edges.map(([from, to]) => html`<path class="edge" d=${curve(places.get(from), places.get(to), down)} />`)}
+    ${heads.map((one) => html`<text class="head" x=${one.x} y=${one.y}>${one.title}</text>`)}
+    ${layers.flatMap((one) => one.nodes.map((found) => html`<${Node} key=${found.id} node=${found} layer=${one} at=${places.get(found.id)} />`))}
+  </svg>`;
+}
+
+function Node({ node, layer: within, at }) {
+  const letters = Math.floor((at.node - 11) / 6.7);
+  const lines = node.lines.filter((line) => line !== null && line !== undefined && line !== '').map(plain);
+  const box = html`<title>${`${within.title}: ${lines.join(', ')}`}</title>
+    <rect x=${at.x + 0.5} y=${at.y + 0.5} width=${at.node - 1} height=${HEIGHT - 1} rx="4" class=${`node ${node.missing ? 'missing' : ''} ${node.tone ?? ''}`} />
+    ${lines.map((line, n) => html`<text x=${at.x + 7} y=${at.y + (lines.length === 1 ? 23 : 16 + n * 14)} class=${n ? 'second' : 'first'}>${short(line, letters)}</text>`)}`;
+  return node.to ? html`<a href=${href(node.to, node.query)} aria-label=${`${within.title}: ${lines.join(', ')}`}>${box}</a>` : html`<g>${box}</g>`;
+}
+
+function curve(from, to, down) {
+  if (down) {
+    const [x1, y1, x2, y2] = [from.x + from.node / 2, from.y + HEIGHT, to.x + to.node / 2, to.y];
+    return `M${x1} ${y1} C${x1} ${y1 + 14} ${x2} ${y2 - 14} ${x2} ${y2}`;
+  }
+  const [x1, y1, x2, y2] = [from.x + from.node, from.y + HEIGHT / 2, to.x, to.y + HEIGHT / 2];
+  return `M${x1} ${y1} C${x1 + 10} ${y1} ${x2 - 10} ${y2} ${x2} ${y2}`;
+}

@@ -1,28 +1,26 @@
 // Orders, the newest first, and above them what waits for a person.
 
-import { get } from '../lib/api.js';
+import { count, date, money, plain, shortId } from '../lib/format.js';
 import { html, useState } from '../lib/html.js';
 import { useKeys } from '../lib/keys.js';
 import { useLive } from '../lib/live.js';
+import { OrderState, priceTerms, quantity, stateName, STATES, Waiting } from '../lib/orders.js';
 import { setQuery } from '../lib/router.js';
-import { date, money } from '../lib/format.js';
-import { useResource } from '../lib/store.js';
-import { Empty, FilterField, Link, Loaded, LiveBadge, OrderLink, Panel, RunLink, SymbolLink, Table, Text, Time } from '../lib/ui.js';
-import { plain } from '../lib/text.js';
-import { Audit } from './orders/audit.js';
-import { Waiting } from './orders/waiting.js';
-import { OrderState, STATES, priceTerms, quantity, stateName } from './orders/terms.js';
+import { useGet } from '../lib/store.js';
+import {
+  Badge, Empty, FilterField, Link, LiveBadge, Loaded, orderOf, Panel, runOf, symbolOf, Table, Text, textOf, timeOf,
+} from '../lib/ui.js';
 
 const FIRST = 100;
 const MORE = 400;
 const EVERY_MS = 30_000;
 const FOLLOWED = { type: ['order', 'approval'], bodies: false };
 
-export default function Orders({ query }) {
+export function Orders({ query }) {
   const [most, setMost] = useState(FIRST);
   const asked = { state: query.state, symbol: query.symbol, run: query.run, account: query.account, day: query.day, limit: most };
-  const orders = useResource(({ signal }) => get('/orders', asked, { signal }), [query.state, query.symbol, query.run, query.account, query.day, most], { every: EVERY_MS });
-  const waiting = useResource(({ signal }) => get('/approvals', {}, { signal }), [], { every: EVERY_MS });
+  const orders = useGet('/orders', asked, { every: EVERY_MS });
+  const waiting = useGet('/approvals', {}, { every: EVERY_MS });
   const again = () => [orders, waiting].forEach((one) => one.reload());
   const live = useLive('/events', { query: FOLLOWED, onEvents: () => [orders, waiting].forEach((one) => one.soon(700)), onGap: again });
   useKeys([['r', 'Load again', again]]);
@@ -46,15 +44,43 @@ function Filters({ query }) {
 }
 
 const COLUMNS = [
-  { id: 'order', label: 'Order', cell: ({ order }) => html`<${OrderLink} id=${order.id} />` },
-  { id: 'symbol', label: 'Symbol', cell: ({ order }) => html`<${SymbolLink} symbol=${order.symbol} />`, sort: ({ order }) => order.symbol },
-  { id: 'what', label: 'What', cell: ({ order }) => `${plain(order.action)}${order.side ? `, ${plain(order.side)}` : ''}`, sort: ({ order }) => order.action },
-  { id: 'quantity', label: 'Quantity', num: true, cell: ({ order }) => quantity(order.quantity), sort: ({ order }) => order.quantity },
-  { id: 'terms', label: 'Price', num: true, wide: true, cell: ({ order }) => (order.quantity === null ? '\u2014' : priceTerms(order)) },
-  { id: 'money', label: 'Money', num: true, cell: ({ order, preview }) => money(preview?.notional ?? order.notional), sort: ({ order, preview }) => preview?.notional ?? order.notional, title: 'as it was previewed' },
-  { id: 'state', label: 'State', cell: ({ order }) => html`<${OrderState} state=${order.state} />`, sort: ({ order }) => order.state },
-  { id: 'why', label: 'Why not', wide: true, cell: ({ order }) => (order.denial_code ? html`<code>${plain(order.denial_code)}</code> <${Text} most=${60} className="quiet">${order.denial_reason}<//>` : '') },
-  { id: 'account', label: 'Account', wide: true, cell: ({ order }) => html`<${Text}>${order.account}<//>`, sort: ({ order }) => order.account },
-  { id: 'run', label: 'Run', wide: true, cell: ({ order }) => html`<${RunLink} id=${order.run_id} />` },
-  { id: 'at', label: 'Changed', wide: true, cell: ({ order }) => html`<${Time} at=${order.updated_at} />`, sort: ({ order }) => date(order.updated_at) },
+  ['Order', ({ order }) => orderOf(order.id)],
+  ['Symbol', ({ order }) => symbolOf(order.symbol), '', ({ order }) => order.symbol],
+  ['What', ({ order }) => `${plain(order.action)}${order.side ? `, ${plain(order.side)}` : ''}`, '', ({ order }) => order.action],
+  ['Quantity', ({ order }) => quantity(order.quantity), 'num', ({ order }) => order.quantity],
+  ['Price', ({ order }) => (order.quantity === null ? '\u2014' : priceTerms(order)), 'num wide'],
+  ['Money', ({ order, preview }) => money(preview?.notional ?? order.notional), 'num', ({ order, preview }) => preview?.notional ?? order.notional, 'as it was previewed'],
+  ['State', ({ order }) => html`<${OrderState} state=${order.state} />`, '', ({ order }) => order.state],
+  ['Why not', ({ order }) => (order.denial_code ? html`<code>${plain(order.denial_code)}</code> <${Text} most=${60} className="quiet">${order.denial_reason}<//>` : ''), 'wide'],
+  ['Account', ({ order }) => textOf(order.account), 'wide', ({ order }) => order.account],
+  ['Run', ({ order }) => runOf(order.run_id), 'wide'],
+  ['Changed', ({ order }) => timeOf(order.updated_at), 'wide', ({ order }) => date(order.updated_at)],
 ];
+
+// Whether the audit log is whole.
+
+function Audit() {
+  const audit = useGet('/audit', {}, { every: 120_000 });
+  return html`<${Panel} title="Audit log" tools=${audit.data && html`<${Badge} tone=${audit.data.verified ? 'good' : 'bad'}>${audit.data.verified ? 'whole' : 'broken'}<//>`}>
+    <${Loaded} from=${audit} what="the audit log" isEmpty=${(found) => !found.chains.length} empty="Nothing is on record yet">${({ chains }) => html`<${Table} label="Chains of the audit log" columns=${CHAINS} rows=${chains} rowKey="chain" />
+      ${chains.flatMap((one) => one.problems).map((problem) => html`<p class="notice bad"><${Text}>${problem}<//></p>`)}`}<//><//>`;
+}
+
+const CHAINS = [
+  ['Chain', (row) => html`<code title=${plain(row.place)}>${shortId(row.chain)}</code>`],
+  ['State', (row) => html`<${Badge} tone=${row.verified ? 'good' : 'bad'}>${row.verified ? 'whole' : row.file_found ? `${row.all_problems} problems` : 'its file is missing'}<//>`],
+  ['Lines', (row) => count(row.entries), 'num'],
+  ['Last hash', (row) => (row.head ? html`<code title=${plain(row.head)}>${shortId(row.head)}</code>` : '\u2014'), 'wide'],
+  ['Last line', (row) => timeOf(row.at), 'wide'],
+  ['Place', (row) => html`<${Text} most=${60} className="quiet">${row.place}<//>`, 'wide'],
+];
+
+// All that waits for a person, alone on a page.
+
+export function Approvals() {
+  const waiting = useGet('/approvals', {}, { every: 30_000 });
+  const live = useLive('/events', { query: FOLLOWED, onEvents: () => waiting.soon(500), onGap: waiting.reload });
+  useKeys([['r', 'Load again', waiting.reload]]);
+  return html`<div class="view stack"><h1>Approvals <${LiveBadge} live=${live} /> <${Link} to="/orders">all orders<//></h1>
+    <${Waiting} from=${waiting} done=${waiting.reload} /></div>`;
+}

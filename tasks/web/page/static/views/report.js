@@ -1,27 +1,20 @@
 // One report: the structured answer, each figure beside the tool answer that it comes from, what was missing, and who
 // gave it on which thread.
 
-import { get, pictureUrl } from '../lib/api.js';
-import { between, compact, count, money, percent, span } from '../lib/format.js';
-import { html, useEffect, useMemo, useState } from '../lib/html.js';
+import { between, compact, count, money, percent, plain, shortId, span } from '../lib/format.js';
+import { html, useEffect, useMemo, useRef } from '../lib/html.js';
 import { useKeys } from '../lib/keys.js';
-import { part, setQuery } from '../lib/router.js';
-import { useResource } from '../lib/store.js';
-import { Badge, Empty, Facts, Link, Loaded, Panel, ProblemBox, RunLink, SymbolLink, Text, ThreadLink, Time } from '../lib/ui.js';
-import { plain, shortId } from '../lib/text.js';
-import { figuresOf, missingOf, otherFields } from './report/figures.js';
-import { Cited, Tree } from './report/cited.js';
-import { Calls } from './report/calls.js';
+import { href, part, place, setQuery } from '../lib/router.js';
+import { useGet } from '../lib/store.js';
+import {
+  Badge, badgeOf, Empty, Facts, Link, Loaded, numOf, OrderLink, Panel, Picture, quietOf, runOf, SymbolLink,
+  TablePanel, Text, textOf, ThreadLink, timeOf,
+} from '../lib/ui.js';
 
-export const title = ({ report }) => `Report ${shortId(report)}`;
-
-export default function Report({ params, query }) {
-  const found = useResource(({ signal }) => get(`/reports/${part(params.report)}`, {}, { signal }), [params.report]);
+export function Report({ params, query }) {
+  const found = useGet(`/reports/${part(params.report)}`);
   useKeys([['r', 'Load again', found.reload]]);
   const data = found.data;
-  if (!data && found.problem?.status === 404) {
-    return html`<div class="view"><h1>Report ${shortId(params.report)}</h1><${ProblemBox} problem=${found.problem} again=${found.reload} /></div>`;
-  }
   return html`<div class="view report-view">
     <h1>${data ? html`${plain(data.role).replaceAll('_', ' ')} on <${SymbolLink} symbol=${data.symbol} /> <${Badge}>${data.verdict ?? data.status}<//>` : html`Report ${shortId(params.report)}`}</h1>
     <${Loaded} from=${found} what="the report">${(row) => html`<${Shown} key=${row.id} report=${row} query=${query} />`}<//>
@@ -40,10 +33,10 @@ function Shown({ report, query }) {
     <div class="stack">
       <${Panel} title="Answer">
         <${Facts} rows=${[
-          ['Verdict', report.verdict ? html`<${Badge}>${report.verdict}<//>` : html`<span class="quiet">none</span>`],
+          ['Verdict', report.verdict ? badgeOf(report.verdict) : quietOf('none')],
           ['Confidence', html`<${Text}>${report.confidence ?? 'none'}<//>${report.claimed && report.claimed !== report.confidence ? html` <span class="quiet">(it claimed <${Text}>${report.claimed}<//>)</span>` : ''}`],
-          ['Status', html`<${Badge}>${report.status}<//>`],
-          ['Figures with a source', report.figures === null ? html`<span class="quiet">not looked for</span>` : html`<span class="num">${count(report.supported)} of ${count(report.figures)}${report.figures ? ` (${percent(report.supported / report.figures, 0)})` : ''}</span>`],
+          ['Status', badgeOf(report.status)],
+          ['Figures with a source', report.figures === null ? quietOf('not looked for') : html`<span class="num">${count(report.supported)} of ${count(report.figures)}${report.figures ? ` (${percent(report.supported / report.figures, 0)})` : ''}</span>`],
         ]} />
         ${report.reason && html`<p class="reason"><${Badge} tone="warn">why<//> <${Text}>${report.reason}<//></p>`}
         <p class="summary"><${Cited} text=${report.summary} name="summary" figures=${figures} chosen=${chosen} choose=${choose} /></p>
@@ -55,7 +48,7 @@ function Shown({ report, query }) {
         ? html`<ul class="dots">${missing.map((gap) => html`<li><${Text}>${[gap.symbol, gap.what].filter(Boolean).join(' ')}<//>: <${Text} className="quiet">${gap.reason}<//> ${gap.tool && html`<code>${plain(gap.tool)}</code>`}</li>`)}</ul>`
         : html`<p class="quiet">No tool reported a gap.</p>`}<//>
       <${Panel} title="Where it is from"><${Origin} report=${report} /><//>
-      ${report.pictures.length > 0 && html`<${Panel} title="Pictures that it was given"><${Pictures} pictures=${report.pictures} /><//>`}
+      ${report.pictures.length > 0 && html`<${Panel} title="Pictures that it was given"><div class="stack">${report.pictures.map((one) => html`<${Picture} key=${one.digest} digest=${one.digest} caption="The chart that a tool gave the turn" />`)}</div><//>`}
     </div>
     <${Panel} title="Sources" className="sources" tools=${html`<span class="quiet">${sourced.length ? 'n and p go through the figures' : ''}</span>`}>
       <${Calls} report=${report} figures=${figures} chosen=${chosen} query=${query} />
@@ -66,41 +59,245 @@ function Shown({ report, query }) {
 function Origin({ report }) {
   const { turn } = report;
   return html`<${Facts} rows=${[
-    ['Role', html`<${Text}>${report.role}<//>`],
-    ['Author', html`<${Text}>${report.author}<//>`],
+    ['Role', textOf(report.role)],
+    ['Author', textOf(report.author)],
     ['Thread', html`<${ThreadLink} id=${turn.thread_id} /> <span class="quiet"><${Text}>${turn.thread_reason}<//></span>`],
     ['Turn', turn.thread_id ? html`<${Link} to=${`/threads/${part(turn.thread_id)}`} query=${{ turn: turn.id }} className="id">${shortId(turn.id)}<//>` : html`<span class="id">${shortId(turn.id)}</span>`],
-    ['Attempt', html`<span class="num">${count(turn.attempt)}</span>`],
+    ['Attempt', numOf(count(turn.attempt))],
     ['Tokens', html`<span class="num" title=${count(turn.total_tokens)}>${compact(turn.total_tokens)}</span>`],
-    ['Money', turn.cost_usd === null ? html`<span class="quiet">in its run</span>` : html`<span class="num">${money(turn.cost_usd, 4)}</span>`],
-    ['Took', html`<span class="num">${span(between(turn.started_at, turn.finished_at))}</span>`],
-    ['Market time', html`<${Time} at=${report.market_at} />`],
-    ['Written', html`<${Time} at=${report.created_at} />`],
-    ['Run', html`<${RunLink} id=${report.run_id} />`],
-    ['Verdicts that count it', report.verdicts.length ? report.verdicts.map((one) => html`<${Link} to=${`/verdicts/${one.id}`}><${Badge}>${one.rating}<//><//> `) : html`<span class="quiet">none</span>`],
+    ['Money', turn.cost_usd === null ? quietOf('in its run') : numOf(money(turn.cost_usd, 4))],
+    ['Took', numOf(span(between(turn.started_at, turn.finished_at)))],
+    ['Market time', timeOf(report.market_at)],
+    ['Written', timeOf(report.created_at)],
+    ['Run', runOf(report.run_id)],
+    ['Verdicts that count it', report.verdicts.length ? report.verdicts.map((one) => html`<${Link} to=${`/verdicts/${one.id}`}><${Badge}>${one.rating}<//><//> `) : quietOf('none')],
   ]} />`;
 }
 
-function Pictures({ pictures }) {
-  return html`<div class="stack">${pictures.map((one) => html`<${Picture} key=${one.digest} picture=${one} />`)}</div>`;
+// The tool calls that a report rests on: arguments and answers, with the value in sight that a figure comes from.
+
+function Calls({ report, figures, chosen, query }) {
+  const { calls } = report;
+  const asked = query.call === undefined ? null : Number(query.call);
+  const open = asked ?? chosen?.call ?? chosen?.other_call ?? calls[0]?.ordinal ?? null;
+  return html`${chosen && html`<p class="chosen-figure" role="status"><b class="num"><${Text}>${chosen.figure}<//></b> ${chosen.source
+      ? html`<span class="quiet">is</span> <span class="num"><${Text}>${chosen.value}<//></span>${chosen.other_value === null || chosen.other_value === undefined ? '' : html` <span class="quiet">with</span> <span class="num"><${Text}>${chosen.other_value}<//></span>`} <span class="quiet">${sourceOf(chosen)}</span>`
+      : html`<${Badge} tone="warn">no source<//> <span class="quiet">neither a tool's answer nor the question has it</span>`}</p>`}
+    ${!chosen && html`<p class="quiet">Choose a figure of the answer to see what it comes from.</p>`}
+    ${!calls.length && html`<${Empty} title="It called no tool" />`}
+    <ul class="calls">${calls.map((call) => html`<${Call} key=${call.id} call=${call} open=${call.ordinal === open} chosen=${chosen}
+      figures=${figures.filter((figure) => figure.call === call.ordinal || figure.other_call === call.ordinal)} />`)}</ul>`;
 }
 
-function Picture({ picture }) {
-  const [url, setUrl] = useState(null);
-  const [problem, setProblem] = useState(null);
-  useEffect(() => {
-    const cut = new AbortController();
-    let made = null;
-    pictureUrl(picture.digest, { signal: cut.signal }).then((found) => {
-      made = found;
-      if (cut.signal.aborted) URL.revokeObjectURL(found);
-      else setUrl(found);
-    }, (error) => !cut.signal.aborted && setProblem(error));
-    return () => {
-      cut.abort();
-      if (made) URL.revokeObjectURL(made);
-    };
-  }, [picture.digest]);
-  if (problem) return html`<${ProblemBox} problem=${problem} what="the picture" />`;
-  return url ? html`<img class="picture" src=${url} alt="The chart that a tool gave the turn" />` : html`<p class="quiet">loading the picture</p>`;
+function Call({ call, open, chosen, figures }) {
+  const body = `call-${call.ordinal}`;
+  return html`<li class="call">
+    <button type="button" class="plain head" aria-expanded=${open} aria-controls=${body} onClick=${() => setQuery({ call: open ? -1 : call.ordinal })}>
+      <span aria-hidden="true">${open ? '▾' : '▸'}</span> ${numOf(call.ordinal)} <b><code>${plain(call.tool)}</code></b>
+      ${!call.success ? html`<${Badge} tone="bad">failed<//>` : !call.has_data ? html`<${Badge} tone="warn">no data<//>` : ''}
+      <span class="quiet">${figures.length ? `${figures.length} ${figures.length === 1 ? 'figure' : 'figures'}` : ''} ${span(call.seconds * 1000)}</span></button>
+    <div id=${body}>${open && html`<p class="arguments"><span class="quiet">asked</span> <code><${Text}>${JSON.stringify(call.arguments)}<//></code></p><${Answer} call=${call} figures=${figures} chosen=${chosen} />`}</div>
+  </li>`;
 }
+
+function Answer({ call, figures, chosen }) {
+  const box = useRef(null);
+  const value = useMemo(() => answerOf(call), [call]);
+  const pointers = useMemo(() => new Set(figures.flatMap((figure) => [figure.call === call.ordinal && figure.path, figure.other_call === call.ordinal && figure.other_path]).filter((one) => typeof one === 'string')), [figures, call]);
+  const { text, spots } = useMemo(() => (value === undefined ? { text: call.output, spots: new Map() } : pretty(value, pointers)), [value, pointers]);
+  const now = chosen && (chosen.call === call.ordinal ? chosen.path : chosen.other_call === call.ordinal ? chosen.other_path : null);
+  useEffect(() => {
+    const mark = box.current?.querySelector('mark.now');
+    if (mark) box.current.scrollTop = mark.offsetTop - box.current.offsetTop - box.current.clientHeight / 2;
+  }, [now, text]);
+  return html`<pre class="block answered" ref=${box} tabindex="0" role="region" aria-label=${`Answer of call ${call.ordinal}`}>${cut(text, spots).map((piece) => (piece.pointer === undefined
+    ? plain(piece.text)
+    : html`<mark class=${piece.pointer === now ? 'now' : ''}>${plain(piece.text)}</mark>`))}</pre>
+    ${value === undefined && html`<p class="quiet">The answer is kept up to a bound, and this one was longer.</p>`}`;
+}
+
+/** A text in pieces, those of spots apart; of spots within each other the outer one counts. */
+function cut(text, spots) {
+  const found = [];
+  let at = 0;
+  for (const [pointer, [start, end]] of [...spots].sort(([, a], [, b]) => a[0] - b[0])) {
+    if (start < at) continue;
+    found.push({ text: text.slice(at, start) }, { text: text.slice(start, end), pointer });
+    at = end;
+  }
+  return [...found, { text: text.slice(at) }];
+}
+
+// A text of a report with its figures as links to their sources, and the rest of its answer as a tree.
+
+/** text: of the report; name: how its figures name it. choose: gets the figure that was pressed. */
+function Cited({ text, name, figures, chosen, choose }) {
+  return html`<bdi>${pieces(text, name, figures).map((piece) => {
+    if (typeof piece === 'string') return plain(piece);
+    const { figure } = piece;
+    const source = figure.source ? sourceOf(figure) : 'no source was found for it';
+    return html`<a key=${figure.number} href=${href(place.value.path, { figure: figure.number })} class=${`figure ${figure.source ? '' : 'unsourced'}`} aria-current=${chosen === figure ? 'true' : undefined} title=${source}
+      onClick=${(event) => plainClick(event) && choose(figure)}>${plain(piece.text)}${figure.source ? '' : '?'}</a>`;
+  })}</bdi>`;
+}
+
+/** Whether a click is meant for this tab; the browser then does not follow the link. */
+function plainClick(event) {
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return false;
+  event.preventDefault();
+  return true;
+}
+
+/** Where a figure comes from, as a line of text. */
+function sourceOf({ source, tool, call, path, operation, other_call: other, other_path: otherPath }) {
+  const place = (number, way) => (number === null ? `the question ${way ?? ''}` : `call ${number} ${way ?? ''}`);
+  if (source === 'question') return `of the question ${plain(path)}`;
+  if (source === 'derived') return `derived: ${plain(operation)} of ${place(call, plain(path))} and ${place(other, plain(otherPath))}`;
+  return `${plain(tool)}, call ${call}: ${plain(path)}`;
+}
+
+/** The fields of an answer that have no place of their own, in depth. */
+function Tree({ value }) {
+  const entries = Object.entries(value ?? {});
+  if (!entries.length) return null;
+  return html`<dl class="tree">${entries.map(([name, one]) => html`<div><dt>${plain(name).replaceAll('_', ' ')}</dt><dd><${Leaf} value=${one} /></dd></div>`)}</dl>`;
+}
+
+function Leaf({ value }) {
+  if (value === null || value === undefined || value === '') return quietOf('none');
+  if (Array.isArray(value)) {
+    if (!value.length) return quietOf('none');
+    return html`<ul class="dots">${value.map((one) => html`<li><${Leaf} value=${one} /></li>`)}</ul>`;
+  }
+  if (typeof value === 'object') return html`<${Tree} value=${value} />`;
+  return html`<${Text} className=${typeof value === 'number' ? 'num' : ''}>${typeof value === 'boolean' ? (value ? 'yes' : 'no') : value}<//>`;
+}
+
+// The figures of a report's texts with their sources, and what its tools reported as missing.
+
+/** The figures in the order of the texts, numbered from 1: {number, name, start, end, figure, source, call, path, value}. A
+ * figure without a source has source null. */
+function figuresOf({ cited, unsupported }) {
+  const all = [...cited.map((one) => ({ ...one, name: one.text })), ...unsupported.map((one) => ({ ...one, name: one.text, source: null }))];
+  const place = (one) => (one.name === 'summary' ? '' : one.name);
+  all.sort((a, b) => place(a).localeCompare(place(b), 'en', { numeric: true }) || a.start - b.start);
+  return all.map((one, index) => ({ ...one, number: index + 1 }));
+}
+
+/** A text cut at its figures: strings and figures in turn. Offsets count characters as Python does, not UTF-16 units. */
+function pieces(text, name, figures) {
+  const letters = Array.from(text ?? '');
+  const found = [];
+  let at = 0;
+  for (const figure of figures.filter((one) => one.name === name).sort((a, b) => a.start - b.start)) {
+    if (figure.start < at || figure.end > letters.length) continue;
+    if (figure.start > at) found.push(letters.slice(at, figure.start).join(''));
+    found.push({ figure, text: letters.slice(figure.start, figure.end).join('') });
+    at = figure.end;
+  }
+  if (at < letters.length) found.push(letters.slice(at).join(''));
+  return found;
+}
+
+/** What the tools of a report did not have: {tool, what, reason, symbol}, each once. */
+function missingOf({ calls, reason, status }) {
+  const found = status === 'completed' || !reason ? [] : [{ what: status.replaceAll('_', ' '), reason }];
+  for (const call of calls) {
+    const gaps = answerOf(call)?.missing;
+    if (Array.isArray(gaps)) {
+      for (const gap of gaps) found.push({ tool: call.tool, what: gap?.what ?? 'data', reason: gap?.reason ?? 'no reason given', symbol: gap?.symbol });
+    }
+    if (!call.success) found.push({ tool: call.tool, what: 'the call failed', reason: call.output.slice(0, 300) });
+  }
+  const seen = new Set();
+  return found.filter((gap) => {
+    const key = JSON.stringify([gap.symbol, gap.what, gap.reason]);
+    return !seen.has(key) && seen.add(key);
+  });
+}
+
+/** The answer of a call as a value; undefined when it is no whole JSON, since stored answers are cut at a bound. */
+function answerOf(call) {
+  try {
+    return JSON.parse(call.output);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The fields of the answer that have no place of their own. */
+function otherFields({ answer }) {
+  const { verdict, confidence, summary, key_risks: risks, ...others } = answer ?? {};
+  return others;
+}
+
+/** JSON in lines, with the places of values: {text, spots: Map(pointer -> [start, end])}. */
+function pretty(value, wanted) {
+  const spots = new Map();
+  const out = [];
+  let length = 0;
+  const write = (text) => {
+    out.push(text);
+    length += text.length;
+  };
+  const walk = (one, pointer, indent) => {
+    const begin = length;
+    if (one === null || typeof one !== 'object') write(JSON.stringify(one));
+    else {
+      const list = Array.isArray(one);
+      const entries = Object.entries(one);
+      write(list ? '[' : '{');
+      entries.forEach(([key, inner], index) => {
+        write(`${index ? ',' : ''}\n${' '.repeat(indent + 2)}${list ? '' : `${JSON.stringify(key)}: `}`);
+        walk(inner, `${pointer}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`, indent + 2);
+      });
+      write(`${entries.length ? `\n${' '.repeat(indent)}` : ''}${list ? ']' : '}'}`);
+    }
+    if (wanted.has(pointer)) spots.set(pointer, [begin, length]);
+  };
+  walk(value, '', 0);
+  return { text: out.join(''), spots };
+}
+
+// One verdict: the rating, the rule that gave it, the reports it rests on, what was missing, and the orders that rest on it.
+
+export function Verdict({ params }) {
+  const found = useGet(`/verdicts/${part(params.verdict)}`);
+  useKeys([['r', 'Load again', found.reload]]);
+  const data = found.data;
+  return html`<div class="view report-view">
+    <h1>${data ? html`Verdict on <${SymbolLink} symbol=${data.verdict.symbol} /> <${Badge}>${data.verdict.rating}<//> <span class="quiet"><${Text}>${data.verdict.confidence}<//> confidence</span>` : html`Verdict ${shortId(params.verdict)}`}</h1>
+    <${Loaded} from=${found} what="the verdict">${(detail) => html`<${VerdictShown} detail=${detail} />`}<//>
+  </div>`;
+}
+
+function VerdictShown({ detail }) {
+  const { verdict, candidate } = detail;
+  return html`<div class="stack">
+    <${Panel} title="Why"><p class="rule"><${Text}>${detail.rule}<//></p>
+      <${Facts} rows=${[
+        ['Rating', badgeOf(verdict.rating)],
+        ['Confidence', textOf(verdict.confidence)],
+        ['Beats the median', detail.probability === null ? html`<span class="quiet">not known until <code>desk calibrate</code></span>` : numOf(percent(detail.probability, 0))],
+        ['Candidate', html`${numOf(count(candidate.rank))}, <${Text}>${candidate.origin}<//>`],
+        ['Market time', timeOf(detail.market_at)],
+        ['Run', runOf(verdict.run_id)],
+        ['Orders that rest on it', detail.orders.length ? detail.orders.map((id) => html`<${OrderLink} id=${id} /> `) : quietOf('none')],
+      ]} /><//>
+    <${TablePanel} title="Reports that it rests on" label="Reports" columns=${REPORTS} rows=${detail.reports} empty="It rests on no report" />
+    <div class="grid">
+      <${Panel} title="What was missing">${verdict.missing.length ? html`<ul class="dots">${verdict.missing.map((one) => html`<li><${Text}>${one}<//></li>`)}</ul>` : html`<p class="quiet">Every role reported.</p>`}<//>
+      <${Panel} title="Key risks">${verdict.key_risks.length ? html`<ul class="dots">${verdict.key_risks.map((one) => html`<li><${Text}>${one}<//></li>`)}</ul>` : html`<p class="quiet">No report names one.</p>`}<//>
+    </div>
+    <${Panel} title="Summary"><pre class="words"><${Text}>${verdict.summary}<//></pre><//>
+  </div>`;
+}
+
+const REPORTS = [
+  ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${plain(row.role).replaceAll('_', ' ')}<//>`, '', 'role'],
+  ['Answer', (row) => badgeOf(row.verdict ?? row.status), '', (row) => row.verdict ?? row.status],
+  ['Confidence', (row) => (row.confidence ? textOf(row.confidence) : quietOf('none')), '', 'confidence'],
+  ['Sourced', (row) => (row.figures === null ? quietOf('none') : `${row.supported}/${row.figures}`), 'num', null, 'figures of its text with a source'],
+  ['Summary', (row) => html`<div class="prose"><${Text} most=${260}>${row.summary || row.reason}<//></div>`],
+  ['Author', (row) => textOf(row.author, 40), 'wide'],
+];

@@ -1,19 +1,20 @@
 // One run: from the universe to the fills, its steps on a timeline, its candidates, and what happens while it runs.
 
 import { get } from '../lib/api.js';
-import { compact, count, between, money, span } from '../lib/format.js';
-import { html, useEffect, useMemo, useState } from '../lib/html.js';
+import {
+  between, compact, count, figure, moment, moments, money, percent, plain, short, shortId, span, zone,
+} from '../lib/format.js';
+import { html, useCallback, useEffect, useMemo, useRef, useState } from '../lib/html.js';
 import { useKeys } from '../lib/keys.js';
+import { useLive } from '../lib/live.js';
 import { part, setQuery } from '../lib/router.js';
-import { useResource } from '../lib/store.js';
-import { ActionButton, Badge, Facts, Link, Loaded, LiveBadge, Panel, ProblemBox, RunLink, SaveButton, Text, Time } from '../lib/ui.js';
-import { plain, shortId } from '../lib/text.js';
-import { Analyses } from './run/analyses.js';
-import { Candidates } from './run/candidates.js';
-import { Compare } from './run/compare.js';
-import { Events, Spoken, useEvents } from './run/events.js';
-import { Funnel } from './run/funnel.js';
-import { Timeline } from './run/timeline.js';
+import { useBounded, useGet, useResource } from '../lib/store.js';
+import {
+  ActionButton, Badge, badgeOf, costOf, Empty, Facts, Link, LiveBadge, Loaded, numOf, orderOf, Panel, ProblemBox,
+  quietOf, runOf, SaveButton, Segments, SymbolLink, symbolOf, Table, TablePanel, Text, textOf, ThreadLink, Time,
+  timeOf, VirtualList,
+} from '../lib/ui.js';
+import { Timeline } from './timeline.js';
 
 const FINAL = new Set(['done', 'partial', 'failed', 'stopped']);
 const SOON_MS = 2_000;
@@ -25,9 +26,7 @@ const CHANGES = {
 // Kinds of runs that have a view of their own as well.
 const MORE = { episode: ['/board/', 'its board'], backtest: ['/backtests/', 'its backtest'] };
 
-export const title = ({ run }) => `Run ${shortId(run)}`;
-
-export default function Run({ params, query }) {
+export function Run({ params, query }) {
   return html`<${One} key=${params.run} run=${params.run} query=${params.other ? { with: params.other, ...query } : query} />`;
 }
 
@@ -94,17 +93,17 @@ function Head({ run }) {
   const standing = run.standing;
   return html`<section class="panel head" aria-label="The run"><div class="body">
     <${Facts} rows=${[
-      ['Began', html`<${Time} at=${run.created_at} />`],
-      ['Took', html`<span class="num">${span(between(run.created_at, run.finished_at))}</span>${run.finished_at ? '' : ' so far'}`],
+      ['Began', timeOf(run.created_at)],
+      ['Took', html`${numOf(span(between(run.created_at, run.finished_at)))}${run.finished_at ? '' : ' so far'}`],
       ['Steps', html`<span class="num">${count(ended)} of ${count(steps)}</span>`],
-      ['Turns', html`<span class="num">${count(progress.turns)}</span>${progress.turns_in_flight ? html` <span class="quiet">+ ${count(progress.turns_in_flight)} in flight${slow(progress.phases)}</span>` : ''}`],
+      ['Turns', html`${numOf(count(progress.turns))}${progress.turns_in_flight ? html` <span class="quiet">+ ${count(progress.turns_in_flight)} in flight${slow(progress.phases)}</span>` : ''}`],
       ['Tokens', html`<span class="num" title=${count(progress.tokens)}>${compact(progress.tokens)}</span>`],
-      ['Money', html`<${Cost} cost=${run.cost} />`],
+      ['Money', costOf(run)],
       ['Market', html`<${Text}>${run.market}<//> <${Time} at=${run.market_now} parts="both" />`],
-      ['Model', html`<${Text} most=${60}>${run.model}<//>`],
-      ['Orders', standing ? html`<${Badge} tone=${standing.real_money ? 'bad' : standing.live ? 'warn' : 'plain'}>${standing.real_money ? 'live, real money' : standing.live ? 'live, play money' : 'preview'}<//> <${Text}>${run.account}<//>` : html`<${Text}>${run.account}<//>`],
+      ['Model', textOf(run.model, 60)],
+      ['Orders', standing ? html`<${Badge} tone=${standing.real_money ? 'bad' : standing.live ? 'warn' : 'plain'}>${standing.real_money ? 'live, real money' : standing.live ? 'live, play money' : 'preview'}<//> <${Text}>${run.account}<//>` : textOf(run.account)],
       ['More', MORE[run.kind] ? html`<${Link} to=${`${MORE[run.kind][0]}${run.run_id}`}>${MORE[run.kind][1]}<//>` : undefined],
-      ['Verdicts of', run.source_run ? html`<${RunLink} id=${run.source_run} />` : undefined],
+      ['Verdicts of', run.source_run ? runOf(run.source_run) : undefined],
     ]} />
     ${run.notes?.length > 0 && html`<ul class="notes">${run.notes.map((note) => html`<li><${Badge} tone="warn">note<//> <${Text}>${note}<//></li>`)}</ul>`}
   </div></section>`;
@@ -118,11 +117,309 @@ function slow(phases) {
   return parts.length ? `: ${parts.join(', ')}` : '';
 }
 
-/** What the turns cost: known, partly known, or why not. */
-function Cost({ cost }) {
-  if (!cost) return html`<span class="quiet">not known</span>`;
-  if (cost.rules) return html`<span class="quiet" title="the rulebook is no model, and costs nothing">rules, no model</span>`;
-  if (cost.local && !cost.usd && !cost.unpriced?.length) return html`<span class="quiet">local, no price</span>`;
-  const left = [cost.unpriced?.length && `no price for ${cost.unpriced.map(plain).join(', ')}`, cost.uncounted && `${count(cost.uncounted)} turns without a count of tokens`].filter(Boolean).join('; ');
-  return html`<span class="num" title=${left || undefined}>${money(cost.usd)}</span>${left && html` <${Badge} tone="warn" title=${left}>incomplete<//>`}`;
+// The funnel: what became of the universe, stage by stage. A count is a filter of the table below.
+
+const STAGES = ['universe', 'hits', 'candidates', 'verdicts', 'orders', 'fills'];
+
+function Funnel({ stages, stage, label }) {
+  const most = Math.max(1, ...stages.map((one) => one.symbols));
+  return html`<ol class="funnel">${stages.map((one, index) => {
+    const before = stages[index - 1]?.symbols;
+    const share = index && before ? percent(one.symbols / before, 0) : '';
+    const chosen = stage === one.stage;
+    return html`<li class=${chosen ? 'chosen' : ''}>
+      <button type="button" class="stage" aria-pressed=${chosen && !label} onClick=${() => setQuery({ stage: chosen && !label ? '' : one.stage, label: '' })}
+        title=${`${count(one.count)} ${one.stage} of ${count(one.symbols)} symbols`}>
+        <span class="count num">${count(one.count)}</span> <span>${one.stage}</span> ${share && html`<span class="quiet num" title="of the symbols of the stage before">${share}</span>`}
+        <svg class="share" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max((one.symbols / most) * 100, one.symbols ? 1 : 0)} height="4" /></svg>
+      </button>
+      <div class="labels">${Object.entries(one.labels).map(([name, number]) => html`<button type="button" class="plain" aria-pressed=${chosen && label === name}
+        onClick=${() => setQuery(chosen && label === name ? { stage: '', label: '' } : { stage: one.stage, label: name })}>${plain(name).replaceAll('_', ' ')} <b class="num">${count(number)}</b></button>`)}</div>
+    </li>`;
+  })}</ol>`;
 }
+
+/** The symbols behind a stage, or behind one of its labels, in their order; null when no stage is chosen. */
+function chosenSymbols(stages, stage, label) {
+  const found = stages?.find((one) => one.stage === stage);
+  if (!found) return null;
+  return [...new Set(found.items.filter((item) => !label || item.label === label).map((item) => item.symbol))];
+}
+
+/** What the universe and the hits hold by symbol: {symbol, lenses}. */
+function screened(stages, symbols) {
+  const lenses = new Map();
+  for (const hit of stages.find((one) => one.stage === 'hits')?.items ?? []) {
+    lenses.set(hit.symbol, [...(lenses.get(hit.symbol) ?? []), hit.label]);
+  }
+  return symbols.map((symbol) => ({ symbol, lenses: lenses.get(symbol) ?? [] }));
+}
+
+// The candidates of a run: one cell a role, the verdict and its rule, and the orders; filtered by the funnel.
+
+const MOST = 60; // rows, before a person asks for all
+
+function Candidates({ table, funnel, query, ended }) {
+  const stages = funnel.data?.stages;
+  const symbols = useMemo(() => chosenSymbols(stages, query.stage, query.label), [stages, query.stage, query.label]);
+  const early = query.stage === 'universe' || query.stage === 'hits';
+  const what = query.stage && symbols ? `${query.stage}${query.label ? `: ${plain(query.label)}` : ''}` : '';
+  return html`<${Panel} title=${what ? `Candidates, ${what}` : 'Candidates'} tools=${what && html`<button type="button" onClick=${() => setQuery({ stage: '', label: '' })}>Show all candidates</button>`}>
+    <${Loaded} from=${table} what="the candidates">${(data) => (early && symbols
+      ? html`<${Screened} rows=${screened(stages, symbols)} candidates=${data.rows} stage=${query.stage} />`
+      : html`<${Rows} data=${data} symbols=${symbols} stage=${query.stage} ended=${ended} />`)}<//>
+  <//>`;
+}
+
+function Rows({ data, symbols, stage, ended }) {
+  const [all, setAll] = useState(false);
+  const columns = useMemo(() => columnsOf(data.roles), [data.roles.join()]);
+  const rows = useMemo(() => {
+    const wanted = symbols && new Set(symbols);
+    return wanted ? data.rows.filter((row) => wanted.has(row.symbol)) : data.rows;
+  }, [data.rows, symbols]);
+  const empty = html`<${Empty} title=${data.rows.length ? `No candidate among the ${STAGES.includes(stage) ? stage : 'symbols'}` : ended ? 'This run has no candidates' : 'No candidate yet'}>${data.rows.length || ended ? null : 'they come when the screeners are through'}<//>`;
+  const shown = all ? rows : rows.slice(0, MOST);
+  return html`<${Table} label="Table of candidates" columns=${columns} rows=${shown} rowKey="candidate_id" empty=${empty} />
+    ${shown.length < rows.length && html`<p><button type="button" onClick=${() => setAll(true)}>Show all ${count(rows.length)}</button></p>`}`;
+}
+
+const ORDER = { buy: 0, caution: 1, hold: 2, pass: 3, reject: 4, sell: 5 };
+const MARKS = { confirmed: ['good', '●'], buy: ['good', '●'], 'strong buy': ['good', '●'], bullish: ['good', '●'], caution: ['warn', '▲'], hold: ['warn', '▲'], neutral: ['plain', '○'], reject: ['bad', '■'], sell: ['bad', '■'], bearish: ['bad', '■'], pass: ['plain', '○'] };
+
+function columnsOf(roles) {
+  return [
+    ['#', (row) => row.rank, 'num', 'rank'],
+    ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
+    ['Screened by', (row) => (row.lenses.length ? row.lenses.map(plain).join(', ') : plain(row.origin)), 'wide', (row) => row.lenses.join() || row.origin],
+    ['Score', (row) => figure(row.score), 'num wide', 'score'],
+    ...roles.map((role) => [
+      plain(role).replaceAll('_', ' '), (row) => roleCell(row.cells[role]), '', ({ cells }) => cells[role]?.verdict ?? cells[role]?.status,
+    ]),
+    ['Verdict', (row) => verdictCell(row), '', (row) => (row.verdict ? ORDER[row.verdict.rating.toLowerCase()] ?? 9 : null)],
+    ['Because', (row) => row.verdict && html`<${Text} most=${46} className="quiet cell">${row.rule}<//>`, 'wide'],
+    ['Orders', (row) => row.orders.map(orderCell)],
+  ];
+}
+
+const marked = (word) => MARKS[String(word).toLowerCase()] ?? ['plain', '○'];
+
+/** A role's answer as a link to its report: few elements, since there are many cells. */
+function roleCell(cell) {
+  if (!cell) return html`<span class="quiet" title="this role was not asked about it">·</span>`;
+  if (!cell.report_id) return badgeOf(cell.state);
+  const [tone, mark] = marked(cell.verdict);
+  const word = cell.verdict ?? cell.status;
+  const notes = [cell.confidence && `confidence ${cell.confidence}`, cell.reason, cell.figures ? `${cell.supported} of ${cell.figures} figures with a source` : '', cell.earlier && 'of an earlier run', !cell.counts && 'does not count for the verdict'];
+  return html`<a class=${`cell badge ${cell.verdict ? tone : 'plain'} ${cell.counts ? '' : 'idle'}`} href=${`#/reports/${cell.report_id}`} title=${notes.filter(Boolean).map(plain).join('\n')}>${cell.verdict ? mark : '○'} ${plain(word).replaceAll('_', ' ')}${cell.earlier ? ' ↩' : ''}${cell.figures && cell.supported < cell.figures ? ' ?' : ''}</a>`;
+}
+
+function verdictCell({ verdict, rule }) {
+  if (!verdict) return quietOf('not yet');
+  const [tone, mark] = marked(verdict.rating);
+  return html`<a class=${`cell badge ${tone}`} href=${`#/verdicts/${verdict.id}`} title=${plain(rule)}>${mark} ${plain(verdict.rating)} <span class="quiet">${plain(verdict.confidence)}</span></a>`;
+}
+
+function orderCell(order) {
+  const why = order.denial_reason ?? order.denial_code;
+  return html`<${Link} to=${`/orders/${order.id}`} className="cell" title=${plain(why) || shortId(order.id)}>${plain(order.action)} ${order.quantity === null ? '' : figure(order.quantity, order.quantity % 1 ? 2 : 0)} ${plain(order.state).replaceAll('_', ' ')}<//> `;
+}
+
+/** The symbols of the universe or of the hits: hundreds, so only those in sight are in the document. */
+function Screened({ rows, candidates, stage }) {
+  const [text, setText] = useState('');
+  const ranks = useMemo(() => new Map(candidates.map((row) => [row.symbol, row])), [candidates]);
+  const shown = text ? rows.filter((row) => row.symbol.toLowerCase().includes(text.toLowerCase())) : rows;
+  return html`<div class="filters"><label>Symbol<input type="search" value=${text} onInput=${(event) => setText(event.target.value)} spellcheck="false" /></label>
+      <span class="quiet">${count(shown.length)} of ${count(rows.length)} symbols</span></div>
+    ${shown.length
+      ? html`<${VirtualList} className="screened" label=${`Symbols of the ${stage}`} items=${shown} row=${(row) => html`<${SymbolLink} symbol=${row.symbol} />
+        <span>${row.lenses.length ? `hit by ${row.lenses.map(plain).join(', ')}` : quietOf('no hit')}</span>
+        ${ranks.has(row.symbol) && html`<span class="quiet">candidate ${ranks.get(row.symbol).rank}</span>`}
+        ${ranks.get(row.symbol)?.verdict && verdictCell(ranks.get(row.symbol).verdict)}`} />`
+      : html`<${Empty} title="No symbol is like that" />`}`;
+}
+
+// The analyses of a run: strategy, recommendation and contract of each symbol.
+
+const COLUMNS = [
+  ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
+  ['Strategy', 'strategy', '', 'strategy'],
+  ['Recommendation', 'recommendation', '', 'recommendation'],
+  ['Verdict', (row) => html`<${Badge}>${row.rating}<//> <span class="quiet"><${Text}>${row.confidence}<//></span>`, '', 'rating'],
+  ['Contract', (row) => (row.contract ? html`<code><${Text}>${row.contract}<//></code>` : quietOf('none'))],
+  ['Checks', (row) => html`<ul class="checks">${(row.checks ?? []).filter((check) => check.state !== 'ok').map((check) => html`<li><${Badge} tone=${check.state === 'fail' ? 'bad' : 'warn'}>${check.state}<//> <${Text} most=${110}>${check.text}<//></li>`)}</ul>`, 'wide'],
+];
+
+const Analyses = ({ rows }) => html`<${TablePanel} title="Analyses" label="Table of analyses" columns=${COLUMNS} rows=${rows} />`;
+
+// What happened in a run, as it happens, and what its models are saying.
+
+const MOST_EVENTS = 10_000;
+const MOST_TURNS = 12; // whose words are kept
+const TAIL = 600; // characters of each
+const DOMAINS = [['', 'All'], ['status', 'Steps'], ['turn', 'Turns'], ['tool', 'Tools'], ['order', 'Orders'], ['approval', 'Approvals']];
+
+/** The events of a run from its first: {list, live, texts, missed}. onFound: gets each batch. */
+function useEvents(path, speaking, onFound) {
+  const [list, add, clear] = useBounded(MOST_EVENTS);
+  const [missed, setMissed] = useState(null);
+  const last = useRef(0);
+  const texts = useRef(new Map());
+  // Another question needs another stream: it goes on where this one is.
+  const since = useMemo(() => last.current, [path, speaking]);
+  const live = useLive(`${path}/events`, {
+    query: { bodies: false, ...(speaking ? { deltas: true } : {}) },
+    since,
+    onEvents: (events) => {
+      const stored = events.filter((event) => event.sequence !== null && event.sequence > last.current);
+      if (stored.length) last.current = stored.at(-1).sequence;
+      for (const event of events) keepText(texts.current, event);
+      add(stored);
+      onFound(stored);
+    },
+    onGap: (problem) => {
+      clear();
+      setMissed(problem);
+    },
+  });
+  return { list, live, texts: texts.current, missed };
+}
+
+/** Keep the end of what each turn says; a message that is complete leaves. */
+function keepText(texts, event) {
+  if (event.type === 'item.delta') {
+    const key = event.turn_id ?? event.thread_id;
+    const before = texts.get(key);
+    const text = `${before?.item === event.item_id ? before.text : ''}${event.payload.text ?? ''}`.slice(-TAIL);
+    texts.delete(key);
+    texts.set(key, { text, item: event.item_id, thread: event.thread_id, turn: event.turn_id, role: event.payload.role ?? before?.role });
+    if (texts.size > MOST_TURNS) texts.delete(texts.keys().next().value);
+  } else if (event.type.startsWith('turn.') && !['turn.started', 'turn.usage', 'turn.progress'].includes(event.type)) {
+    texts.delete(event.turn_id);
+  }
+}
+
+function Spoken({ events, on, setOn, offered, sent }) {
+  if (!offered && !on) return null;
+  const rows = [...events.texts.values()].reverse();
+  return html`<${Panel} title="What models are saying" tools=${html`<label class="check"><input type="checkbox" checked=${on} onChange=${(event) => setOn(event.target.checked)} />show it while it is written</label>`}>
+    ${!on ? html`<p class="quiet">Off: answers are in the threads when they are complete.</p>`
+      : sent === false ? html`<${Empty} title="This desk does not send it">start the desk with <code>DESK_EVENT_DELTAS=true</code><//>`
+        : rows.length ? html`<ul class="spoken">${rows.map((row) => html`<li key=${row.turn}><${ThreadLink} id=${row.thread} /> <bdi class="words">${plain(row.text)}</bdi></li>`)}</ul>`
+          : html`<p class="quiet" role="status">No model says anything right now.</p>`}
+  <//>`;
+}
+
+function Events({ events, query }) {
+  const domain = query.events ?? '';
+  const { list, missed } = events;
+  const items = useMemo(() => (domain ? list.items.filter((event) => event.domain === domain) : list.items), [list.items, domain]);
+  const ny = zone.value;
+  const row = useCallback((event) => rowOf(event), [ny]);
+  return html`<${Panel} title="Events" tools=${html`<${Segments} label="Events of" value=${domain} onChange=${(value) => setQuery({ events: value })} options=${DOMAINS} /><${LiveBadge} live=${events.live} />`}>
+    ${missed && html`<p class="stale"><${Badge} tone="warn">not all<//> earlier events are no longer kept: ${plain(missed.detail)}</p>`}
+    ${list.dropped > 0 && html`<p class="quiet">The newest ${MOST_EVENTS.toLocaleString('en-US')} are shown.</p>`}
+    ${items.length
+      ? html`<${VirtualList} className="events" label="List of events" items=${items} row=${row} stick dropped=${domain ? 0 : list.dropped} height=${22} />`
+      : html`<${Empty} title=${list.items.length ? 'No event is like that' : 'No events'} />`}
+  <//>`;
+}
+
+const TONES = { done: 'good', completed: 'good', filled: 'good', failed: 'bad', error: 'bad', refused: 'bad', rejected: 'bad', denied: 'bad', unknown: 'bad', lost: 'bad', again: 'warn', interrupted: 'warn', stopped: 'warn', stopping: 'warn' };
+const EVENT_MARKS = { good: '●', warn: '▲', bad: '■', plain: '○' };
+
+function rowOf(event) {
+  const { payload } = event;
+  const ended = String(payload.state ?? payload.outcome ?? event.type.split('.')[1]);
+  const tone = payload.success === false ? 'bad' : TONES[ended] ?? 'plain';
+  return html`<time class="num quiet" title=${moments(event.occurred_at)}>${moment(event.occurred_at, 'time')}</time>
+    <span class=${`type badge ${tone}`}>${EVENT_MARKS[tone]} ${plain(event.type)}</span>
+    <bdi class="about">${about(event)}</bdi>
+    ${payload.order ? orderOf(payload.order) : event.thread_id ? html`<${ThreadLink} id=${event.thread_id}>thread<//>` : ''}`;
+}
+
+/** What an event is about, as one line of text. */
+function about({ type, payload }) {
+  const subject = [payload.role, payload.kind, payload.subject, payload.symbol].filter(Boolean).join(' ');
+  const more = {
+    'tool.started': () => `${payload.tool} ${payload.arguments ?? ''}`,
+    'tool.completed': () => `${payload.tool} ${payload.success ? '' : 'failed '}${payload.answer ?? ''}`,
+    'turn.usage': () => `${compact(payload.total_tokens)} tokens`,
+    'turn.progress': () => `${subject} ${payload.phase} for ${span(payload.seconds * 1000)}, ${compact(payload.tokens)} tokens, call ${payload.calls}`,
+    'turn.completed': () => `${subject} ${span(payload.ms)}`,
+    'item.completed': () => `${payload.type ?? ''} ${payload.text ?? ''}`,
+    'item.started': () => payload.type ?? '',
+    'order.fill': () => `${payload.side} ${figure(payload.quantity, 0)} ${payload.symbol} at ${figure(payload.price, 4)}`,
+    'order.state': () => `${payload.symbol} ${payload.was ? `${payload.was} → ` : ''}${payload.state} ${payload.why ?? ''}`,
+    'status.started': () => `${subject}${payload.attempt > 1 ? `, attempt ${payload.attempt}` : ''} on ${payload.owner}`,
+    'status.again': () => `${subject}, attempt ${payload.attempt} ${payload.outcome}: ${payload.why ?? ''}`,
+    'status.ended': () => `${subject} ${payload.state} ${payload.why ?? ''}`,
+    'run.completed': () => `${payload.state} ${(payload.notes ?? []).join('; ')}`,
+    'thread.started': () => `${subject} ${payload.model ?? ''}`,
+  }[type];
+  return short(more ? more() : [subject, payload.what, payload.why, payload.state].filter(Boolean).join(' '), 200);
+}
+
+// Two runs of one kind beside each other: what was judged otherwise, what was spent, and which settings differ.
+
+const OFFERED = 50;
+
+function Compare({ run, path, other }) {
+  if (!run) return null;
+  return html`<${Panel} title="Compare with another run" id="compare" tools=${html`<${Choice} run=${run} other=${other} />`}>
+    ${other ? html`<${Compared} path=${path} other=${other} key=${other} />` : html`<p class="quiet">Choose another ${plain(run.kind)}: the address then keeps it.</p>`}<//>`;
+}
+
+function Choice({ run, other }) {
+  const runs = useGet('/runs', { kind: run.kind, limit: OFFERED, short: true });
+  const offered = (runs.data ?? []).filter((one) => one.id !== run.run_id);
+  const known = !other || offered.some((one) => one.id === other);
+  return html`<label>Other run<select value=${other ?? ''} onChange=${(event) => setQuery({ with: event.target.value })}>
+    <option value="">none</option>
+    ${!known && html`<option value=${other}>${shortId(other)}</option>`}
+    ${offered.map((one) => html`<option value=${one.id}>${shortId(one.id)}, ${moment(one.created_at)}, ${plain(one.state)}</option>`)}</select></label>`;
+}
+
+function Compared({ path, other }) {
+  const found = useGet(`${path}/compare/${part(other)}`);
+  return html`<${Loaded} from=${found} what="the comparison">${(data) => html`<div class="stack">
+    <${Table} label="Both runs" columns=${BOTH} rows=${totals(data)} rowKey="name" />
+    <div class="grid">
+      <section><h3>Candidates</h3><${Table} label="Candidates of both" columns=${CANDIDATES} rows=${data.candidates} rowKey="symbol" rowClass=${(row) => (row.changed ? 'changed' : '')} empty="Neither has candidates" /></section>
+      <section><h3>Roles</h3><${Table} label="Turns and tokens by role" columns=${ROLES} rows=${data.roles} rowKey="role" empty="No turns" /></section>
+      <section><h3>Settings that differ</h3><${Table} label="Settings that differ" columns=${VALUES} rows=${[...data.settings, ...data.params]} rowKey="name" empty="None differs" /></section>
+    </div></div>`}<//>`;
+}
+
+const BOTH = [
+  ['What', (row) => row.name, 'unseen'],
+  ['This run', (row) => row.ours, 'num'],
+  ['The other', (row) => row.theirs, 'num'],
+];
+const totals = ({ ours, theirs, only_ours: mine, only_theirs: others }) => [
+  { name: 'Run', ours: runOf(ours.id), theirs: runOf(theirs.id) },
+  { name: 'Began', ours: moment(ours.created_at), theirs: moment(theirs.created_at) },
+  { name: 'State', ours: badgeOf(ours.state), theirs: badgeOf(theirs.state) },
+  ...[['Candidates', 'candidates'], ['Orders', 'orders'], ['Turns', 'turns'], ['Tokens', 'tokens']].map(([name, field]) => ({ name, ours: count(ours[field]), theirs: count(theirs[field]) })),
+  { name: 'Money', ours: money(ours.cost?.usd), theirs: money(theirs.cost?.usd) },
+  { name: 'Candidates of one alone', ours: count(mine.length), theirs: count(others.length) },
+];
+const rating = (value, confidence) => (value ? html`<${Badge}>${value}<//> <span class="quiet">${plain(confidence)}</span>` : quietOf('none'));
+const CANDIDATES = [
+  ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
+  ['This run', (row) => rating(row.ours, row.ours_confidence)],
+  ['The other', (row) => rating(row.theirs, row.theirs_confidence)],
+  ['Differs', (row) => (row.changed ? html`<${Badge} tone="warn">differs<//>` : ''), 'unseen', (row) => !row.changed],
+];
+const ROLES = [
+  ['Role', 'role'],
+  ['Turns', (row) => `${count(row.ours_turns)} / ${count(row.theirs_turns)}`, 'num'],
+  ['Tokens', (row) => `${compact(row.ours_tokens)} / ${compact(row.theirs_tokens)}`, 'num'],
+];
+const shown = (value) => html`<code><${Text} most=${60}>${typeof value === 'string' ? value : JSON.stringify(value)}<//></code>`;
+const VALUES = [
+  ['Name', 'name', '', 'name'],
+  ['This run', (row) => shown(row.ours)],
+  ['The other', (row) => shown(row.theirs)],
+];

@@ -1,40 +1,159 @@
 // The symbols that runs have researched, the last one first, and any other by its name.
 
-import { get } from '../lib/api.js';
-import { count } from '../lib/format.js';
+import { count, figure, money, plain } from '../lib/format.js';
 import { html, useState } from '../lib/html.js';
 import { useKeys } from '../lib/keys.js';
+import { useLive } from '../lib/live.js';
 import { go, part, setQuery } from '../lib/router.js';
-import { useResource } from '../lib/store.js';
-import { Badge, Empty, Loaded, Panel, RunLink, SymbolLink, Table, Text, Time } from '../lib/ui.js';
+import { useGet } from '../lib/store.js';
+import {
+  Badge, badgeOf, Block, Empty, Facts, Figure, Form, Link, Loaded, numOf, orderOf, Panel, ProblemBox, quietOf,
+  RunLink, runOf, symbolOf, Table, TablePanel, Text, textOf, timeOf,
+} from '../lib/ui.js';
+import { Prices } from './prices.js';
 
 const MOST = 200;
 const FRESH_MS = 30_000;
 
-export default function Symbols({ query }) {
+export function Symbols({ query }) {
   const [typed, setTyped] = useState(query.q ?? '');
-  const found = useResource(({ signal }) => get('/symbols', { q: query.q, limit: MOST }, { signal }), [query.q], { every: FRESH_MS });
+  const found = useGet('/symbols', { q: query.q, limit: MOST }, { every: FRESH_MS });
   useKeys([['r', 'Load again', found.reload]]);
-  const open = (event) => {
-    event.preventDefault();
+  const open = () => {
     const symbol = typed.trim().toUpperCase();
     if (symbol) go(`/symbols/${part(symbol)}`);
   };
   return html`<div class="view symbol-view"><h1>Symbols</h1>
-    <form class="filters" onSubmit=${open}><label>Symbol<input type="search" value=${typed} autocomplete="off" spellcheck="false" onInput=${(event) => {
+    <${Form} className="filters" run=${open}><label>Symbol<input type="search" value=${typed} autocomplete="off" spellcheck="false" onInput=${(event) => {
       setTyped(event.target.value);
       setQuery({ q: event.target.value.trim() });
-    }} /></label><button type="submit" disabled=${!typed.trim()}>Open</button></form>
+    }} /></label><button type="submit" disabled=${!typed.trim()}>Open</button><//>
     <${Panel} title="Researched">
-      <${Loaded} from=${found} what="symbols" empty=${html`<${Empty} title=${query.q ? 'No researched symbol is like that' : 'No symbol was researched yet'}>${query.q ? 'Open shows it all the same: prices, and whether it is held' : null}<//>`}>${(rows) => html`<${Table} label="Symbols" columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.symbol} />
+      <${Loaded} from=${found} what="symbols" empty=${html`<${Empty} title=${query.q ? 'No researched symbol is like that' : 'No symbol was researched yet'}>${query.q ? 'Open shows it all the same: prices, and whether it is held' : null}<//>`}>${(rows) => html`<${Table} label="Symbols" columns=${COLUMNS} rows=${rows} rowKey="symbol" />
         ${rows.length === MOST && html`<p class="quiet">The last ${count(MOST)} are shown: filter by name to see others.</p>`}`}<//>
     <//></div>`;
 }
 
 const COLUMNS = [
-  { id: 'symbol', label: 'Symbol', cell: (row) => html`<${SymbolLink} symbol=${row.symbol} />`, sort: (row) => row.symbol },
-  { id: 'rating', label: 'Last verdict', cell: (row) => (row.rating ? html`<${Badge}>${row.rating}<//> <span class="quiet"><${Text}>${row.confidence}<//></span>` : html`<span class="quiet">none</span>`), sort: (row) => row.rating },
-  { id: 'runs', label: 'Runs', num: true, cell: (row) => count(row.runs), sort: (row) => row.runs },
-  { id: 'run', label: 'Last run', cell: (row) => html`<${RunLink} id=${row.last_run} />` },
-  { id: 'at', label: 'At', cell: (row) => html`<${Time} at=${row.last_at} />`, sort: (row) => row.last_at },
+  ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
+  ['Last verdict', (row) => (row.rating ? html`<${Badge}>${row.rating}<//> <span class="quiet"><${Text}>${row.confidence}<//></span>` : quietOf('none')), '', 'rating'],
+  ['Runs', (row) => count(row.runs), 'num', 'runs'],
+  ['Last run', (row) => runOf(row.last_run)],
+  ['At', (row) => timeOf(row.last_at), '', 'last_at'],
 ];
+
+// One symbol across all runs: its chart with what the desk did and when, what roles wrote of it, and what is held.
+
+const SOON_MS = 2_000;
+
+export function Symbol({ params, query }) {
+  return html`<${One} key=${params.symbol} symbol=${params.symbol} query=${query} />`;
+}
+
+function One({ symbol, query }) {
+  const path = `/symbols/${part(symbol)}`;
+  const found = useGet(path, { run: query.run }, { every: FRESH_MS });
+  useKeys([['r', 'Load again', found.reload]]);
+  useLive('/events', { query: { type: ['order', 'run.completed'] }, onEvents: (events) => {
+    if (events.some((event) => event.type === 'run.completed' || event.payload?.symbol === symbol)) found.soon(SOON_MS);
+  } });
+  if (found.problem && found.data === undefined && found.problem.status < 500 && found.problem.status > 0) {
+    return html`<div class="view"><h1>${plain(symbol)}</h1><${ProblemBox} problem=${found.problem} again=${found.reload} /><p><${Link} to="/symbols">All symbols<//></p></div>`;
+  }
+  const data = found.data;
+  return html`<div class="view symbol-view">
+    <h1><span class="symbol">${plain(symbol)}</span> ${data && html`<span class="quiet"><${Text}>${[data.name, data.sector].filter(Boolean).join(', ') || 'no name known'}<//></span>`}
+      ${query.run && html`<span class="quiet">as of run</span> <${RunLink} id=${query.run} /> <${Link} to=${`/symbols/${part(symbol)}`}>as of now<//>`}</h1>
+    <div class="stack">
+      <${Prices} path=${path} symbol=${symbol} query=${query} detail=${data} />
+      <${Loaded} from=${found} what=${plain(symbol)}>${(rows) => html`<${Rest} data=${rows} />`}<//>
+    </div></div>`;
+}
+
+function Rest({ data }) {
+  const never = !data.hits.length && !data.verdicts.length && !data.reports.length && !data.orders.length;
+  return html`${never && html`<${Empty} title="No run of this account has looked at it">start one under <${Link} to="/runs">Runs<//><//>`}
+    <div class="grid">
+      <${Panel} title="Position"><${Position} data=${data} /><//>
+      <${Panel} title="Memory" tools=${quietOf('as the next prompt has it')}>${data.memory_off
+        ? html`<${Empty} title="Memory is off">no prompt gets one: <code>DESK_MEMORY=off</code><//>`
+        : data.memory ? html`<${Block} label="Memory"><${Text}>${data.memory}<//><//>` : html`<${Empty} title="Nothing is remembered of it" />`}<//>
+    </div>
+    <${List} title="Verdicts" rows=${data.verdicts} columns=${VERDICTS} empty="No verdict yet" />
+    <${List} title="Reports" rows=${data.reports} columns=${REPORTS} empty="No report yet" />
+    <div class="grid">
+      <${List} title="Orders" rows=${data.orders} columns=${ORDERS} empty="No order yet" />
+      <${List} title="Fills" rows=${data.fills} columns=${FILLS} empty="No fill yet" />
+    </div>
+    <${List} title="Hits" rows=${data.hits} columns=${HITS} empty="No screener put it forward" />
+    <${List} title="The trader's notes" rows=${data.notes} columns=${NOTES} empty="No note yet" />`;
+}
+
+const List = ({ title, rows, ...table }) => html`<${TablePanel} title=${title} label=${`${title}, as a table`}
+  tools=${rows.length > 0 && html`<span class="quiet num">${count(rows.length)}</span>`} rows=${rows} ...${table} />`;
+
+function Position({ data }) {
+  if (!data.positions.length) return html`<${Empty} title=${`${plain(data.account)} holds none`} />`;
+  return data.positions.map((one) => html`<div key=${one.symbol} class="position">
+    <${Facts} rows=${[
+      ['Holds', html`<${Figure} value=${one.quantity} sign>${one.quantity > 0 ? 'long' : 'short'} ${figure(Math.abs(one.quantity), one.quantity % 1 ? 4 : 0)}<//> <code><${Text}>${one.symbol}<//></code>`],
+      ['Average cost', numOf(money(one.average_cost, 4))],
+      ['At cost', numOf(money(one.average_cost * one.quantity))],
+      ['Last fill', timeOf(one.filled_at)],
+    ]} />
+    <h3>Protected by</h3>
+    <${Table} label=${`Protective orders of ${plain(one.symbol)}`} columns=${STOPS} rows=${one.protected_by} rowKey="order" empty=${html`<p><${Badge} tone="warn">not protected<//> no stop is in force at the broker</p>`} />
+  </div>`);
+}
+
+const price = (value) => (value === null ? quietOf('none') : money(value));
+const day = ['Market time', (row) => timeOf(row.market_at), '', 'market_at'];
+const filled = ['Market time', (row) => timeOf(row.filled_at), '', 'filled_at'];
+const run = ['Run', (row) => runOf(row.run_id)];
+const STOPS = [
+  ['Order', (row) => orderOf(row.order)],
+  ['Type', (row) => textOf(`${row.side ?? ''} ${row.order_type ?? ''} ${row.time_in_force}`.replaceAll('_', ' '))],
+  ['Stop', (row) => (row.trail_percent === null ? price(row.stop_price) : `trails ${figure(row.trail_percent)} %`), 'num'],
+  ['Limit', (row) => price(row.limit_price), 'num'],
+  ['Left', (row) => figure(row.left, row.left % 1 ? 4 : 0), 'num'],
+  ['State', (row) => badgeOf(row.state)],
+];
+const VERDICTS = [
+  day,
+  ['Verdict', (row) => html`<${Link} to=${`/verdicts/${row.id}`}><${Badge}>${row.rating}<//><//> <span class="quiet">${plain(row.confidence)}</span>`, '', 'rating'],
+  ['Because', (row) => html`<div class="prose"><${Text} most=${160}>${row.summary}<//></div>`],
+  ['Missing', (row) => html`<${Text} most=${90} className="quiet">${row.missing.join('; ')}<//>`, 'wide'],
+  run,
+];
+const REPORTS = [
+  day,
+  ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${plain(row.role)}<//>`, '', 'role'],
+  ['Answer', (row) => html`<${Badge}>${row.verdict ?? row.status}<//> <span class="quiet">${plain(row.confidence)}</span>`, '', (row) => row.verdict ?? row.status],
+  ['Sourced', (row) => (row.figures === null ? quietOf('none') : `${row.supported}/${row.figures}`), 'num', null, 'figures of its text with a source'],
+  ['Summary', (row) => textOf(row.summary || row.reason, 150), 'wide'],
+  run,
+];
+const ORDERS = [
+  day,
+  ['Order', (row) => orderOf(row.id)],
+  ['What', (row) => html`<${Text} className="cell">${[row.action, row.side, row.order_type, row.contract].filter(Boolean).join(' ').replaceAll('_', ' ')}<//>`],
+  ['Quantity', (row) => figure(row.quantity, row.quantity % 1 ? 4 : 0), 'num'],
+  ['Price', (row) => (row.limit_price ?? row.stop_price) === null ? quietOf('market') : money(row.limit_price ?? row.stop_price), 'num wide'],
+  ['State', (row) => html`<${Badge} title=${plain(row.denial_reason)}>${row.state}<//>${row.denial_code ? html` <code>${plain(row.denial_code)}</code>` : ''}`],
+];
+const FILLS = [
+  filled,
+  ['Side', 'side'],
+  ['Quantity', (row) => figure(row.quantity, row.quantity % 1 ? 4 : 0), 'num'],
+  ['Price', (row) => money(row.price, 4), 'num'],
+  ['Commission', (row) => money(row.commission), 'num wide'],
+  ['Order', (row) => orderOf(row.order_id)],
+];
+const HITS = [
+  day,
+  ['Lens', (row) => html`<${Text} className="cell">${row.lens}<//>`, '', 'lens'],
+  ['Thesis', (row) => html`<div class="prose"><${Text} most=${140}>${row.thesis}<//></div>`],
+  ['Conf.', 'confidence', 'wide'],
+  run,
+];
+const NOTES = [day, ['Note', (row) => html`<div class="prose"><${Text}>${row.line}<//></div>`]];

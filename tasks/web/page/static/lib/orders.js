@@ -1,0 +1,169 @@
+// An order in words: its instrument, its terms and its state.
+
+import { post } from './api.js';
+import { figure, MISSING, money, plain, shortId } from './format.js';
+import { html, useState } from './html.js';
+import { part } from './router.js';
+import { useDraft, useGet } from './store.js';
+import {
+  Ago, Badge, Block, Facts, FormDialog, Link, Loaded, numOf, OrderLink, Panel, RunLink, Text, textOf, ThreadLink,
+  Time, timeOf, useAction,
+} from './ui.js';
+
+const TONES = {
+  approval_pending: 'warn', approved: 'busy', submitting: 'busy', submitted: 'busy', partially_filled: 'busy',
+  unknown: 'bad', filled: 'good', denied: 'bad', rejected: 'bad', cancelled: 'warn', expired: 'warn',
+};
+const NAMES = { approval_pending: 'waits for a person', unknown: 'outcome not known' };
+
+export const STATES = [
+  'drafted', 'denied', 'previewed', 'approval_pending', 'approved', 'submitting', 'unknown', 'submitted',
+  'partially_filled', 'filled', 'cancelled', 'rejected', 'expired',
+];
+export const stateName = (state) => NAMES[state] ?? plain(state).replaceAll('_', ' ');
+export const stateTone = (state) => TONES[state] ?? 'plain';
+export const OrderState = ({ state }) => html`<${Badge} tone=${stateTone(state)}>${stateName(state)}<//>`;
+
+/** What an order trades: its contract, the legs together, or the symbol itself. */
+export function instrument(order) {
+  if (order.legs?.length) return order.legs.map((leg) => `${leg.side === 'buy' ? '+' : '-'}${leg.ratio ?? 1} ${plain(leg.contract)}`).join(' ');
+  return plain(order.contract ?? order.symbol);
+}
+
+export const unit = (order) => (order.legs?.length ? 'units' : order.contract ? 'contracts' : 'shares');
+
+/** A quantity as the order has it: whole ones without decimals. */
+export const quantity = (value) => (value === null || value === undefined ? MISSING : Number.isInteger(Number(value)) ? figure(value, 0) : figure(value, 4));
+
+/** The price terms: "limit $24.10", "stop $20.00 limit $19.90", "market". */
+export function priceTerms(order) {
+  const parts = [plain(order.order_type ?? 'market').replaceAll('_', ' ')];
+  if (order.stop_price !== null && order.stop_price !== undefined) parts.push(`stop ${money(order.stop_price)}`);
+  if (order.trail_percent !== null && order.trail_percent !== undefined) parts.push(`trails by ${figure(order.trail_percent, 2)}\u202f%`);
+  if (order.limit_price !== null && order.limit_price !== undefined) parts.push(`at ${money(order.limit_price)}`);
+  return parts.join(' ');
+}
+
+/** The name of a variable, with places where a narrow column may break it. */
+export const breakable = (name) => plain(name).split('_').flatMap((one, n) => (n ? [html`<wbr />`, `_${one}`] : [one]));
+
+// Links to what a model did.
+
+/** A link to a turn of a thread. turn: the runtime's id of it; without one, to the thread. */
+export const TurnLink = ({ thread, turn, children }) => (thread ? html`<${Link} to=${`/threads/${part(thread)}`} query=${{ turn }} className=${children ? '' : 'id'} title=${thread}>${children ?? shortId(thread)}<//>` : MISSING);
+
+// A person's answer to what waits: approve or deny, with a reason. What was typed stays until the desk has taken it.
+
+/** The two buttons for something that waits, of GET /approvals. done: called with the answer's result. */
+export function Answering({ item, done }) {
+  const [asking, setAsking] = useState(null);
+  return html`<span class="row">
+    <button type="button" class="primary" onClick=${() => setAsking('approve')}>Approve…</button>
+    <button type="button" onClick=${() => setAsking('deny')}>Deny…</button></span>
+    ${asking && html`<${AnswerDialog} item=${item} answer=${asking} done=${done} onClose=${() => setAsking(null)} />`}`;
+}
+
+function AnswerDialog({ item, answer, done, onClose }) {
+  const [why, setWhy, forgetWhy] = useDraft(`answer:${item.approval}:${answer}`);
+  const [given, setGiven, forgetGiven] = useDraft(`answers:${item.approval}`, '{}');
+  const answers = JSON.parse(given);
+  const standing = useGet('/');
+  const questions = (answer === 'approve' && item.detail?.questions) || [];
+  const act = useAction(async (key) => {
+    const more = questions.length ? { answers: Object.fromEntries(questions.map((one) => [one.id, [answers[one.id] ?? '']])) } : {};
+    const result = await post(`/approvals/${item.approval}`, { answer, ...(why.trim() ? { why: why.trim() } : {}), ...more }, { key });
+    forgetWhy();
+    forgetGiven();
+    done(result);
+  });
+  const complete = questions.every((one) => answers[one.id]?.trim()) && (answer === 'approve' || why.trim());
+  const title = `${answer === 'approve' ? 'Approve' : 'Deny'} ${item.kind === 'order' ? `the order ${shortId(item.order)}` : `the request of ${plain(item.role)}`}`;
+  const danger = answer === 'approve' && standing.data?.standing?.real_money;
+  return html`<${FormDialog} title=${title} act=${act} action=${answer === 'approve' ? 'Approve' : 'Deny'} ready=${complete} danger=${danger} onClose=${onClose}>
+    ${item.kind === 'order' ? html`<${OrderAsked} item=${item} standing=${standing} approve=${answer === 'approve'} />` : html`<${RequestAsked} item=${item} />`}
+    ${questions.map((one) => html`<${Question} key=${one.id} question=${one} value=${answers[one.id] ?? ''} set=${(text) => setGiven(JSON.stringify({ ...answers, [one.id]: text }))} />`)}
+    <label>${answer === 'deny' ? 'Reason, for the record' : 'Reason, for the record (may be left out)'}
+      <textarea maxlength="500" value=${why} required=${answer === 'deny'} onInput=${(event) => setWhy(oneLine(event.target.value))} /></label><//>`;
+}
+
+// The desk keeps reasons as single lines.
+const oneLine = (text) => text.replace(/\s*\n\s*/g, ' ');
+
+function OrderAsked({ item, standing, approve }) {
+  return html`${approve && html`<${MoneyNotice} standing=${standing} />`}
+    <${Facts} rows=${[
+      ['Account', html`<strong><${Text}>${item.account}<//></strong>`],
+      ['Side', html`<strong>${plain(item.side ?? item.action)}</strong>`],
+      ['Quantity', html`<strong class="num">${quantity(item.quantity)} ${unit(item)}</strong>`],
+      ['Of', html`<strong class="symbol">${instrument(item)}</strong>`],
+      ['Price', html`<span class="num">${priceTerms(item)}, ${plain(item.time_in_force)}</span>`],
+      ['Money', html`<strong class="num">${money(item.notional)}</strong>`],
+      ['Preview', html`<code title=${plain(item.payload_hash)}>${shortId(item.payload_hash)}</code>`],
+      ['Answer by', timeOf(item.expires_at)],
+    ]} />`;
+}
+
+/** Whether this moves real money, in text and not by colour alone. */
+export function MoneyNotice({ standing }) {
+  const found = standing.data?.standing;
+  if (!found) return html`<p class="notice warn" role="status">${standing.problem ? 'Whether this moves real money is not known: the desk did not answer.' : 'Asking whether this moves real money …'}</p>`;
+  if (found.real_money) return html`<p class="notice bad" role="alert"><strong>REAL MONEY.</strong> This goes to the broker <${Text}>${found.broker}<//> and moves real money.</p>`;
+  if (found.live) return html`<p class="notice"><${Badge} tone="warn">live, play money<//> It goes to the broker <${Text}>${found.broker}<//>.</p>`;
+  return html`<p class="notice"><${Badge} tone="plain">preview<//> Live trading is off: nothing is sent to a broker.</p>`;
+}
+
+function RequestAsked({ item }) {
+  const { detail } = item;
+  return html`<p><strong><${Text}>${item.role}<//></strong> asks in the middle of a turn, which waits for the answer.</p>
+    <${RequestDetail} kind=${item.kind} detail=${detail} />
+    <p class="quiet">Answer by <${Time} at=${item.expires_at} /></p>`;
+}
+
+/** What a model asks for, whole: it is the model's own words. */
+export function RequestDetail({ kind, detail }) {
+  if (kind === 'command') return html`<${Block} label="Command">${plain(detail.command)}<//><p class="quiet">in <code><${Text}>${detail.cwd}<//></code>${detail.reason && html`: <${Text}>${detail.reason}<//>`}</p>`;
+  if (kind === 'file_change') return html`${detail.changes?.map((one) => html`<p><${Badge}>${one.change}<//> <code><${Text}>${one.path}<//></code></p><${Block} label=${`Change of ${plain(one.path)}`}>${plain(one.diff)}<//>`)}`;
+  if (kind === 'user_input') return null;
+  return html`<${Block} label="What it asks">${plain(JSON.stringify(detail, null, 2))}<//>`;
+}
+
+function Question({ question, value, set }) {
+  const listed = question.options?.length > 0;
+  return html`<fieldset><legend><${Text}>${question.question}<//></legend>
+    ${listed && question.options.map((option) => html`<label class="check"><input type="radio" name=${question.id} checked=${value === option} onChange=${() => set(option)} /><${Text}>${option}<//></label>`)}
+    ${(!listed || question.other) && html`<label>${listed ? 'Another answer' : 'Answer'}<input type=${question.secret ? 'password' : 'text'} autocomplete="off" maxlength="2000" value=${listed && question.options.includes(value) ? '' : value} onInput=${(event) => set(event.target.value)} /></label>`}
+  </fieldset>`;
+}
+
+// What waits for a person: orders as they were previewed, and what models ask for in the middle of a turn.
+
+/** from: a resource of GET /approvals. done: called after an answer. */
+export function Waiting({ from, done }) {
+  const [result, setResult] = useState(null);
+  const answered = (found) => {
+    setResult(found);
+    done();
+  };
+  return html`<${Panel} title="Waits for a person">
+    ${result && html`<p role="status" class="notice"><${Badge} tone=${result.state === 'approved' ? 'good' : 'warn'}>${result.state}<//> ${after(result)}</p>`}
+    <${Loaded} from=${from} what="what waits" empty="Nothing waits for you">${(rows) => html`<${Rows} rows=${rows} done=${answered} />`}<//><//>`;
+}
+
+const after = (result) => {
+  const about = result.order ? html`order <${OrderLink} id=${result.order} />` : html`request <code>${shortId(result.approval)}</code>`;
+  if (!result.order || result.state !== 'approved') return about;
+  return html`${about}: ${result.notified ? 'it is checked once more and then sent' : 'the trade queue was not reached; it sends with its next check, within a minute'}`;
+};
+
+function Rows({ rows, done }) {
+  return html`<ul class="waiting">${rows.map((item) => html`<li key=${item.approval} data-row>
+    ${item.kind === 'order' ? html`<${WaitingOrder} item=${item} />` : html`<${WaitingRequest} item=${item} />`}
+    <span class="quiet">asked <${Ago} at=${item.asked_at} />, answer by <${Time} at=${item.expires_at} parts="time" /></span>
+    <${Answering} item=${item} done=${done} /></li>`)}</ul>`;
+}
+
+const WaitingOrder = ({ item }) => html`<span class="what"><${OrderLink} id=${item.order} /> <strong>${plain(item.side ?? item.action)} ${numOf(quantity(item.quantity))} <span class="symbol">${instrument(item)}</span></strong>
+  <span>${unit(item)}, ${priceTerms(item)}</span> <strong class="num">${money(item.notional)}</strong> <span class="quiet">account <${Text}>${item.account}<//></span></span>`;
+
+const WaitingRequest = ({ item }) => html`<span class="what"><${Badge} tone="warn">${item.kind}<//> <strong><${Text}>${item.role}<//></strong> of run <${RunLink} id=${item.run_id} />, thread <${ThreadLink} id=${item.thread_id} />:
+  ${item.kind === 'command' || item.kind === 'file_change' ? html`<${RequestDetail} kind=${item.kind} detail=${item.detail} />` : textOf(item.what)}</span>`;

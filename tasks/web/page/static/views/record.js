@@ -1,0 +1,299 @@
+// The record: what time made of forecasts and verdicts, the questions, the episodes, the backtests, and the charts.
+
+import { LineSeries } from 'lightweight-charts';
+import { Chart } from '../lib/chart.js';
+import {
+  count, date, figure, MISSING, money, percent, plain, shortId, signedMoney, signedPercent,
+} from '../lib/format.js';
+import { html } from '../lib/html.js';
+import { useKeys } from '../lib/keys.js';
+import { part, setQuery } from '../lib/router.js';
+import { useGet } from '../lib/store.js';
+import {
+  Badge, badgeOf, Block, Choice, Empty, Facts, Figure, FilterField, Gallery, Link, Loaded, numOf, OutLink, Panel,
+  RunLink, runOf, Segments, SymbolLink, symbolOf, Table, TablePanel, Text, textOf, Time, timeOf,
+} from '../lib/ui.js';
+
+// Scores as columns: mean, number and dates, with the error by date.
+
+/** A mean with its sign and its error by date. */
+function signed(mean) {
+  if (!mean) return MISSING;
+  const text = `${mean.mean > 0 ? '+' : ''}${figure(mean.mean, 4)}`;
+  return mean.error === null ? text : `${text} ±${figure(mean.error, 4)}`;
+}
+
+/** A row without any record yet has a baseline's score, which is none of its own. */
+const unscored = (row) => row.unrecorded !== undefined && row.unrecorded === row.forecasts;
+
+/** The columns of scores. account: of the record, where it is not the desk's own. */
+const scoreColumns = (account) => [
+  ['Name', (row) => html`<${Link} to=${`/scores/${row.kind}/${part(row.name)}`} query=${{ account }}><${Text}>${row.name}<//><//>`, '', 'name'],
+  ['Questions', (row) => count(row.brier.n), 'num', (row) => row.brier.n],
+  ['Dates', (row) => count(row.brier.dates), 'num wide', (row) => row.brier.dates],
+  ['Brier', (row) => (unscored(row) ? MISSING : figure(row.brier.mean, 4)), 'num', (row) => row.brier.mean],
+  ['Log', (row) => (unscored(row) ? MISSING : figure(row.log.mean, 3)), 'num wide', (row) => row.log.mean],
+  ['Alpha', (row) => (unscored(row) ? 'no record yet' : html`<${Figure} value=${row.alpha.mean} sign>${signed(row.alpha)}<//>`), 'num', (row) => row.alpha.mean],
+];
+
+const SHOWN = [['scores', 'Scores'], ['questions', 'Questions'], ['episodes', 'Episodes'], ['backtests', 'Backtests'], ['charts', 'Charts']];
+const VIEWS = { scores: ScoresPart, questions: Questions, episodes: Episodes, backtests: Backtests, charts: Charts };
+const TITLES = { voice: 'Voices, by their last position', tool: 'Tools, by what their signals implied', lens: 'Lenses, by their record up to each day', role: 'Roles, by their record up to each day', rating: 'Verdicts, by their record up to each day' };
+
+export function Record({ query }) {
+  const shown = VIEWS[query.show] ? query.show : 'scores';
+  const Part = VIEWS[shown];
+  return html`<div class="view stack"><h1>Record <${Segments} label="What is shown" options=${SHOWN} value=${shown} onChange=${(show) => setQuery({ show })} /></h1>
+    <${Part} key=${shown} query=${query} /></div>`;
+}
+
+function ScoresPart({ query: { account } }) {
+  const scores = useGet('/scores', { account });
+  const columns = scoreColumns(account);
+  useKeys([['r', 'Load again', scores.reload]]);
+  return html`<${Loaded} from=${scores} what="scores">${(board) => html`
+    <p class="lead">Account <${Text}>${board.account}<//>. Questions: ${Object.entries(board.questions).map(([state, number]) => html`<${Link} to="/scores" query=${{ show: 'questions', state }}>${numOf(number)} ${state}<//> `)}${!Object.keys(board.questions).length && 'none yet'}</p>
+    ${!board.rows.length ? html`<${Empty} title="No forecast of a resolved question to score yet">A verdict is a question too: it resolves after <code>DESK_QUESTION_SESSIONS</code> sessions. <code>desk episode</code> asks the voices.<//>` : html`<div class="grid">
+      ${Object.entries(TITLES).map(([kind, title]) => [kind, title, board.rows.filter((row) => row.kind === kind)]).filter(([, , rows]) => rows.length).map(([kind, title, rows]) => html`<${TablePanel} title=${title} key=${kind} columns=${columns} rows=${rows} rowKey="name" />`)}
+      ${board.crowd && html`<${Panel} title="All voices together, same questions"><${Table} label="All voices together" columns=${PARTS} rows=${board.crowd.rounds} rowKey="name" />
+        <p class="quiet">Round 2 gained ${numOf(signed(board.crowd.gain))}; round ${board.crowd.better_round} is used.</p><//>`}
+    </div><p class="quiet">Brier: (p - o)², 0 is right, 0.25 is one half each time. Alpha is against the baseline: above 0 is skill, and .018 shows from 350 questions on. ± is the standard error by date.</p>`}`}<//>`;
+}
+const PARTS = [
+  ['Round', 'name'],
+  ...scoreColumns().filter(([name]) => ['Questions', 'Brier', 'Alpha'].includes(name)),
+];
+
+const STATES = ['open', 'resolved', 'void'];
+const SOURCES = ['desk', 'verdict', 'person', 'manifold', 'polymarket', 'kalshi'];
+function Questions({ query }) {
+  const questions = useGet('/questions', { state: query.state, source: query.source, about: query.about, limit: 200 });
+  useKeys([['r', 'Load again', questions.reload]]);
+  const choice = (name, label, values) => html`<${Choice} class="inline" label=${label} values=${values} value=${query[name]} onChange=${(value) => setQuery({ [name]: value })} />`;
+  return html`<${Panel} title="Questions" tools=${html`${choice('state', 'State', STATES)}${choice('source', 'Source', SOURCES)}<${FilterField} label="About" size="7" maxlength="16" value=${query.about} onChange=${(text) => setQuery({ about: text.toUpperCase() })} />`}>
+    <${Loaded} from=${questions} what="questions" empty="No question is like that">${(rows) => html`<${Table} label="Questions" columns=${QUESTIONS} rows=${rows} />${rows.length === 200 && html`<p class="quiet">The first 200.</p>`}`}<//><//>`;
+}
+const QUESTIONS = [
+  ['Question', (row) => html`<${Link} to=${`/questions/${row.id}`}><${Text} most=${120}>${row.text}<//><//>`, 'prose'],
+  ['State', (row) => html`<${Badge} tone=${{ open: 'busy', resolved: 'good', void: 'warn' }[row.state]}>${row.state}<//>`, '', 'state'],
+  ['Outcome', (row) => (row.outcome === null ? '\u2014' : row.outcome === 1 ? 'yes' : row.outcome === 0 ? 'no' : figure(row.outcome, 2)), 'num', 'outcome'],
+  ['Baseline', (row) => figure(row.baseline, 2), 'num', 'baseline'],
+  ['Source', (row) => html`<${Text}>${row.source}<//>${row.url && html` <${OutLink} url=${row.url}>venue<//>`}`, 'wide', 'source'],
+  ['About', (row) => row.subjects.map((symbol) => html`<${SymbolLink} symbol=${symbol} /> `), 'wide'],
+  ['Closes', (row) => timeOf(row.closes_at, 'day'), 'wide', (row) => date(row.closes_at)],
+];
+
+/** The last runs of a kind, as a panel of a table. */
+function RunsOf({ kind, title, columns, empty }) {
+  const runs = useGet('/runs', { kind, limit: 50 }, { every: 30_000 });
+  return html`<${Panel} title=${title}><${Loaded} from=${runs} what=${title.toLowerCase()} empty=${empty}>${(rows) => html`
+    <${Table} label=${title} columns=${columns} rows=${rows} />`}<//><//>`;
+}
+
+const COMMON = [
+  ['Run', (row) => runOf(row.id)],
+  ['State', (row) => badgeOf(row.state)],
+  ['Market day', (row) => timeOf(row.market_now, 'day'), '', (row) => date(row.market_now)],
+  ['Began', (row) => timeOf(row.created_at), 'wide', (row) => date(row.created_at)],
+];
+const EPISODES = [...COMMON, ['Board', (row) => html`<${Link} to=${`/board/${row.id}`}>questions, forecasts, signals<//>`]];
+function Episodes() {
+  return html`<${RunsOf} kind="episode" title="Episodes" columns=${EPISODES} empty=${html`<${Empty} title="No episode was held yet">
+    <code>desk episode</code> holds one; screens with <code>DESK_ROUNDS</code> have a board too.<//>`} />`;
+}
+
+const result = (row, name) => row.summary?.backtest?.returns?.[name];
+const BACKTESTS = [
+  ['Backtest', (row) => html`<${Link} to=${`/backtests/${row.id}`} className="id" title="its curve and hit rates">${shortId(row.id)}<//>`],
+  COMMON[1],
+  ['Sessions', (row) => (row.summary?.backtest ? html`<span class="num">${row.summary.backtest.first} to ${row.summary.backtest.last}</span>` : '\u2014')],
+  ['Desk', (row) => html`<${Figure} value=${result(row, 'desk')} sign>${signedPercent(result(row, 'desk'))}<//>`, 'num', (row) => result(row, 'desk')],
+  ['Held', (row) => html`<${Figure} value=${result(row, 'held')} sign>${signedPercent(result(row, 'held'))}<//>`, 'num'],
+  ['Drawdown', (row) => percent(row.summary?.backtest?.drawdown?.desk), 'num wide'],
+  ['Capital', (row) => money(row.summary?.backtest?.capital, 0), 'num wide'],
+];
+function Backtests() {
+  return html`<${RunsOf} kind="backtest" title="Backtests" columns=${BACKTESTS} empty=${html`<${Empty} title="No backtest was run yet">
+    <code>desk backtest --from DAY --to DAY</code> plays past sessions.<//>`} />`;
+}
+
+function Charts() {
+  const runs = useGet('/runs', { kind: 'analyze', limit: 50 });
+  return html`<${Loaded} from=${runs} what="analyses" empty=${html`<${Empty} title="No analysis was made yet"><code>desk analyze SYMBOL</code> makes one, with its chart.<//>`}>${(rows) => html`<div class="stack">${rows.slice(0, 6).map((row) => html`<${Panel} key=${row.id} title=${`Analysis of ${plain((row.params?.symbols ?? row.symbols ?? []).join(', '))}`} tools=${runOf(row.id)}><${Pictures} run=${row.id} /><//>`)}</div>`}<//>`;
+}
+
+function Pictures({ run }) {
+  const found = useGet(`/runs/${run}`);
+  return html`<${Loaded} from=${found} what="pictures" isEmpty=${(one) => !one.artifacts.length} empty="It has no picture">
+    ${(one) => html`<${Gallery} rows=${one.artifacts} />`}<//>`;
+}
+
+// One source in the record: a voice, tool, lens, role or kind of verdict, with its calibration.
+
+export function Score({ params, query: { account } }) {
+  const scores = useGet('/scores', { kind: params.kind, name: params.name, account });
+  return html`<div class="view"><h1>${plain(params.kind)} <${Text}>${params.name}<//> <${Link} to="/scores" query=${{ account }}>all scores${account ? html` of <${Text}>${account}<//>` : ''}<//></h1>
+    <${Loaded} from=${scores} what="the score" isEmpty=${(found) => !found.rows.length} empty="None of its questions has an outcome yet">${({ rows: [row] }) => html`<${WholeScore} row=${row} />`}<//></div>`;
+}
+
+function WholeScore({ row }) {
+  return html`<div class="grid">
+    <${Panel} title="Scores"><${Facts} rows=${[
+      ['Forecasts', numOf(count(row.forecasts))],
+      ['Questions', html`${numOf(count(row.brier.n))} on ${numOf(count(row.brier.dates))} dates`],
+      ['Brier', numOf(figure(row.brier.mean, 4))],
+      ['Log', numOf(figure(row.log.mean, 3))],
+      ['Alpha', html`<${Figure} value=${row.alpha.mean} sign>${signed(row.alpha)}<//>`],
+      ['Round 2 gained', row.revision ? html`<${Figure} value=${row.revision.mean} sign>${signed(row.revision)}<//>` : undefined],
+      ['Karma', row.karma ? html`conduct ${numOf(figure(row.karma.conduct, 1))}, skill ${numOf(figure(row.karma.skill, 1))}` : undefined],
+      ['Before any record', row.unrecorded ? numOf(count(row.unrecorded)) : undefined],
+    ]} /><//>
+    <${Panel} title="Calibration"><${Calibration} rows=${row.calibration} /><//>
+    ${[['By round', row.rounds], ["By the models' cutoffs", row.sides], ['By label', row.labels]].filter(([, parts]) => parts.length).map(([name, parts]) => html`<${TablePanel} title=${name} columns=${name === 'By label' ? LABELS : ROUNDS} rows=${parts} rowKey="name" />`)}
+  </div>`;
+}
+
+const ROUNDS = [['Part', 'name'], ...scoreColumns().slice(1)];
+const LABELS = [...ROUNDS, ['Came true', (row) => percent(row.rate.mean, 1), 'num']];
+
+const SIZE = 220;
+const PAD = 30;
+const at = (value) => PAD + value * (SIZE - PAD - 8);
+const down = (value) => SIZE - PAD - value * (SIZE - PAD - 8);
+
+/** What was forecast against what came true: on the diagonal is calibrated; the bars are the 95 % interval. */
+function Calibration({ rows }) {
+  if (!rows.length) return html`<${Empty} title="Nothing to compare yet" />`;
+  return html`<div class="row"><svg class="calibration" width=${SIZE} height=${SIZE} viewBox=${`0 0 ${SIZE} ${SIZE}`} role="img" aria-label="Share that came true by forecast; the table beside it has the figures">
+      <rect x=${at(0)} y=${down(1)} width=${at(1) - at(0)} height=${down(0) - down(1)} class="plane" />
+      <path class="diagonal" d=${`M${at(0)} ${down(0)} L${at(1)} ${down(1)}`} />
+      ${[0, 0.5, 1].map((tick) => html`<text x=${at(tick)} y=${SIZE - 14} text-anchor="middle">${tick}</text><text x=${PAD - 5} y=${down(tick) + 4} text-anchor="end">${tick}</text>`)}
+      <text x=${at(0.5)} y=${SIZE - 2} text-anchor="middle">forecast</text>
+      ${rows.map((row) => html`<path class="interval" d=${`M${at(row.forecast)} ${down(row.least)} L${at(row.forecast)} ${down(row.most)}`} /><circle cx=${at(row.forecast)} cy=${down(row.rate)} r=${Math.min(2 + Math.sqrt(row.n), 8)} />`)}
+    </svg>
+    <${Table} label="Calibration" columns=${BUCKETS} rows=${rows} rowKey="low" /></div>`;
+}
+const BUCKETS = [
+  ['Forecasts', (row) => html`<span class="num">${figure(row.low, 1)} to ${figure(row.high, 1)}</span>`],
+  ['How many', (row) => count(row.n), 'num'],
+  ['Mean', (row) => figure(row.forecast, 2), 'num'],
+  ['Came true', (row) => figure(row.rate, 2), 'num'],
+  ['95 %', (row) => `${figure(row.least, 2)} to ${figure(row.most, 2)}`, 'num wide'],
+];
+
+// One question: its rule, its times, its outcome with the evidence, and who forecast it.
+
+export function QuestionView({ params }) {
+  const found = useGet(`/questions/${part(params.question)}`);
+  return html`<div class="view"><${Loaded} from=${found} what="the question">${(detail) => html`<${WholeQuestion} ...${detail} />`}<//></div>`;
+}
+
+function WholeQuestion({ question, verdicts, forecasts, positions }) {
+  return html`<h1><${Text}>${question.text}<//></h1><div class="grid">
+    <${Panel} title="Question"><${Facts} rows=${[
+      ['State', html`<${Badge} tone=${{ open: 'busy', resolved: 'good', void: 'warn' }[question.state]}>${question.state}<//>`],
+      ['Outcome', question.outcome === null ? null : html`<strong class="num">${question.outcome === 1 ? 'yes' : question.outcome === 0 ? 'no' : figure(question.outcome, 2)}</strong>`],
+      ['Baseline', html`${numOf(figure(question.baseline, 2))} <${Text} className="quiet">${question.baseline_source}<//>`],
+      ['About', question.subjects.map((symbol) => html`<${SymbolLink} symbol=${symbol} /> `)],
+      ['Opens', timeOf(question.opens_at)],
+      ['Closes', timeOf(question.closes_at)],
+      ['Source', html`<${Text}>${question.source}<//>${question.url && html` <${OutLink} url=${question.url}>venue<//>`}`],
+      ['Resolved', question.resolved_at ? html`<${Time} at=${question.resolved_at} /> <${Text}>${question.resolved_by}<//>` : undefined],
+      ['Note', question.note ? textOf(question.note) : undefined],
+    ]} /><//>
+    <${Panel} title="Rule and evidence"><${Block} label="Rule">${plain(JSON.stringify(question.rule, null, 1))}<//>
+      ${question.evidence ? html`<${Block} label="Evidence">${plain(JSON.stringify(question.evidence, null, 1))}<//>` : html`<p class="quiet">No evidence yet.</p>`}<//>
+    <${TablePanel} title="Forecasts" className="whole" columns=${FORECASTS} rows=${forecasts} empty="No voice has forecast it" />
+    <${TablePanel} title="Verdicts that it scores" label="Verdicts" columns=${VERDICTS} rows=${verdicts} empty="It scores no verdict" />
+    ${positions.length > 0 && html`<${TablePanel} title="Play money on it" label="Play money" columns=${POSITIONS} rows=${positions} />`}
+  </div>`;
+}
+
+const FORECASTS = [
+  ['Voice', (row) => html`<${Link} to=${`/scores/voice/${part(row.voice)}`}><${Text}>${row.voice}<//><//>`, '', 'voice'],
+  ['Round', (row) => row.round, 'num', 'round'],
+  ['Yes', (row) => figure(row.probability, 2), 'num', 'probability'],
+  ['Baseline', (row) => figure(row.baseline, 2), 'num'],
+  ['Because', (row) => textOf(row.because, 160), 'wide'],
+  ['Board', (row) => html`<${Link} to=${`/board/${row.run_id}`} className="id">${shortId(row.run_id)}<//>`],
+];
+const VERDICTS = [
+  ['Symbol', (row) => symbolOf(row.symbol)],
+  ['Verdict', (row) => html`<${Link} to=${`/verdicts/${row.id}`}><${Badge} tone="plain">${row.rating}<//><//> ${plain(row.confidence)}`],
+  ['Run', (row) => runOf(row.run_id)],
+];
+const POSITIONS = [
+  ['Side', 'side'],
+  ['Shares', (row) => figure(row.shares, 2), 'num'],
+  ['Cost', (row) => money(row.cost), 'num'],
+  ['Payout', (row) => html`<${Figure} value=${row.payout} sign>${signedMoney(row.payout)}<//>`, 'num'],
+];
+
+// A backtest: its curve beside two benchmarks, what it came to, and its sessions.
+
+export function Backtest({ params }) {
+  const run = useGet(`/runs/${part(params.run)}`, {}, { every: 20_000 });
+  useKeys([['r', 'Load again', run.reload]]);
+  return html`<div class="view"><h1>Backtest <${RunLink} id=${params.run} /> ${run.data && badgeOf(run.data.state)}</h1>
+    <${Loaded} from=${run} what="the backtest" isEmpty=${(found) => !found.backtest} empty="This run is no backtest">${({ backtest }) => html`<${WholeBacktest} found=${backtest} account=${run.data.account} />`}<//></div>`;
+}
+
+function WholeBacktest({ found: { sessions, rows, result, scored }, account }) {
+  return html`<p class="lead">Account <${Link} to=${`/accounts/${account}`}>${plain(account)}<//>, <${Link} to="/scores" query=${{ account: scored }}>scores of its verdicts<//></p><div class="grid">
+    ${result ? html`<${Result} result=${result} />` : html`<${Panel} title="Result"><${Empty} title="Not yet">${numOf(rows.length)} of ${numOf(sessions)} sessions are played.<//><//>`}
+    <${TablePanel} title="Sessions" className="whole" columns=${SESSIONS} rows=${rows} rowKey="day" empty="No session is played yet" /></div>`;
+}
+
+function Result({ result }) {
+  if (!result.curve) return html`<${Panel} title="Result"><${Empty} title="It visited no session" /><//>`;
+  return html`<${Panel} title="Conclusion" className="whole"><p class="lead"><${Text}>${result.conclusion}<//></p>
+    <${Facts} rows=${[
+      ['Desk', html`<${Figure} value=${result.returns.desk} sign>${signedPercent(result.returns.desk)}<//>`],
+      ['Bought and held', html`<${Figure} value=${result.returns.held} sign>${signedPercent(result.returns.held)}<//>`],
+      ['Equal weight', html`<${Figure} value=${result.returns.equal_weight} sign>${signedPercent(result.returns.equal_weight)}<//>`],
+      ['Deepest fall', html`${numOf(percent(result.drawdown.desk))} against ${numOf(percent(result.drawdown.held))} held`],
+      ['Mean exposure', numOf(percent(result.exposure, 1))],
+      ['Turnover', numOf(figure(result.turnover, 2))],
+      ['Sessions', html`${numOf(count(result.sessions))}, ${numOf(count(result.missing))} missing`],
+      ['Costs', textOf(result.costs)],
+    ]} /><//>
+    <${Panel} title="Equity" className="whole"><${Curve} result=${result} /><//>
+    ${HIT_RATES.filter(([name]) => result[name]?.length).map(([name, heading]) => html`<${Panel} title=${heading} key=${name}><p class="quiet"><${Text}>${result.question}<//></p><${Table} label=${heading} columns=${rateColumns(result[name])} rows=${result[name]} /><//>`)}`;
+}
+
+const HIT_RATES = [['ratings', 'Hit rates by rating'], ['confidences', 'Hit rates by confidence'], ['lenses', 'Hit rates by lens'], ['roles', 'Hit rates by role']];
+const rateColumns = (rows) => Object.keys(rows[0]).map((name) => {
+  const known = rows.map((row) => row[name]).filter((value) => typeof value === 'number');
+  const digits = known.every(Number.isInteger) ? 0 : 3;
+  const text = (value) => textOf(Array.isArray(value) ? value.join(', ') : value ?? MISSING);
+  return [name.replaceAll('_', ' '), (row) => (known.length ? figure(row[name], digits) : text(row[name])), known.length ? 'num' : ''];
+});
+
+function Curve({ result }) {
+  const { curve, returns } = result;
+  const build = (chart, shades) => {
+    const add = (name, color, title, style) => {
+      const line = chart.addSeries(LineSeries, { color, lineWidth: name === 'equity' ? 2 : 1, lineStyle: style, title, priceFormat: { type: 'custom', formatter: (value) => money(value, 0) } });
+      line.setData(curve.map((one) => (one[name] === null ? { time: one.day } : { time: one.day, value: one[name] })));
+    };
+    add('held', shades.quiet, 'held', 2);
+    add('equal_weight', shades.warn, 'equal weight', 1);
+    add('equity', shades.accent, 'desk', 0);
+    chart.timeScale().fitContent();
+  };
+  return html`<${Chart} build=${build} deps=${[curve]} label=${`Equity of the desk, ${signedPercent(returns.desk)}, beside the universe held, ${signedPercent(returns.held)}`} />
+    <p class="legend quiet">Thick: the desk. Dashed: bought at equal weight and held. Dotted: kept at equal weight.</p>`;
+}
+
+const tally = (counts) => Object.entries(counts).map(([name, n]) => `${n} ${plain(name).replaceAll('_', ' ')}`).join(', ');
+const SESSIONS = [
+  ['Day', (row) => numOf(row.day), '', 'day'],
+  ['State', (row) => html`<${Badge}>${row.state}<//>${row.reason && html` <${Text} most=${60}>${row.reason}<//>`}`],
+  ['Equity', (row) => money(row.equity), 'num', 'equity'],
+  ['Cash', (row) => money(row.cash), 'num wide'],
+  ['Traded', (row) => money(row.traded), 'num wide'],
+  ['Orders', (row) => textOf(tally(row.orders)), 'wide'],
+  ['Denied', (row) => textOf(tally(row.denials)), 'wide'],
+  ['Screen', (row) => runOf(row.screen_run_id)],
+  ['Trade', (row) => runOf(row.trade_run_id), 'wide'],
+];
