@@ -17,7 +17,7 @@ import typer.main
 from chordesk.models.events import EventType
 from chordesk.models.settings import ALIASES, Settings
 from chordesk.models.settings.running_desk import owner_of
-from chordesk.models.telemetry_events import EVENTS, Canonical
+from chordesk.models.telemetry_events import EVENTS, Canonical, OfTurn, RunCompleted
 from chordesk.tasks.cli.root import build
 from chordesk.tasks.telemetry.gauges import DESK_GAUGES as OF_DESK
 from chordesk.tasks.telemetry.gauges import NOTIFICATION_GAUGES as OF_NOTIFICATIONS
@@ -31,6 +31,7 @@ DOCS = Path(__file__).parent
 REFERENCE = DOCS / "reference"
 _BLOCK = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COMMON = frozenset({"event", "at", "run_id"})  # fields of every telemetry event
+EVERYWHERE = frozenset({"--json", "--wait"})  # options that the page describes once
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -74,7 +75,8 @@ def _argument(param: Any) -> str:
 
 
 def _options(command: Any) -> list[Any]:
-    return [param for param in command.params if param.param_type_name == "option" and not param.hidden]
+    options = [param for param in command.params if param.param_type_name == "option" and not param.hidden]
+    return [param for param in options if EVERYWHERE.isdisjoint(param.opts)]
 
 
 def _names(param: Any) -> str:
@@ -156,10 +158,10 @@ def _setting_default(name: str) -> str:
 def risk_codes() -> str:
     """Return every denial code with what it refuses and the settings that move it."""
     rows = (
-        (code(one.value), meaning.denies, meaning.binds, ", ".join(_limit(name) for name in meaning.settings) or "none")
+        (code(one.value), meaning.denies, "yes" if meaning.exits else "", ", ".join(map(_limit, meaning.settings)))
         for one, meaning in CODES.items()
     )
-    return table(("code", "denies", "binds", "setting and its default"), rows)
+    return table(("code", "denies", "exits too", "setting and its default"), rows)
 
 
 def _limit(name: str) -> str:
@@ -170,8 +172,10 @@ def _limit(name: str) -> str:
 
 
 def telemetry_events() -> str:
-    """Return the canonical events with their own fields."""
-    return table(("event", "when", "fields"), ((code(_event_name(one)), _when(one), _fields(one)) for one in EVENTS))
+    """Return the canonical events with their own fields, after the fields that several have alike."""
+    shared = [("every `*.run.completed`", "", _fields(RunCompleted)), ("every other event", "", _fields(OfTurn))]
+    rows = [(code(_event_name(one)), _when(one), _fields(one)) for one in EVENTS]
+    return table(("event", "when", "fields"), [*shared, *rows])
 
 
 def _event_name(event: type[Canonical]) -> str:
@@ -184,7 +188,9 @@ def _when(event: type[Canonical]) -> str:
 
 
 def _fields(event: type[Canonical]) -> str:
-    return ", ".join(code(info.alias or name) for name, info in event.model_fields.items() if name not in COMMON)
+    base = event.__mro__[1] if event.__mro__[1] in (OfTurn, RunCompleted) else Canonical
+    own = ((name, info) for name, info in event.model_fields.items() if name not in {*COMMON, *base.model_fields})
+    return ", ".join(code(info.alias or name) for name, info in own)
 
 
 def metrics() -> str:
@@ -205,9 +211,10 @@ def metrics() -> str:
 
 
 def event_types() -> str:
-    """Return the types of a run's events, with the comment that each has in the source."""
-    notes = dict(re.findall(r'= "([a-z.]+)"(?:  # (.*))?', inspect.getsource(EventType)))
-    return table(("type", "meaning"), ((code(one.value), notes.get(one.value, "")) for one in EventType))
+    """Return the types of a run's events: those with a comment in the source in a table, then the names of the rest."""
+    notes = dict(re.findall(r'= "([a-z.]+)"  # (.*)', inspect.getsource(EventType)))
+    explained = table(("type", "meaning"), ((code(name), note) for name, note in notes.items()))
+    return explained + "\n\nThe others: " + ", ".join(code(one.value) for one in EventType if one not in notes) + "."
 
 
 # HTTP

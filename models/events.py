@@ -50,7 +50,7 @@ class EventType(StrEnum):
     THREAD_STARTED = "thread.started"
     THREAD_RESUMED = "thread.resumed"
     THREAD_FORKED = "thread.forked"
-    THREAD_CLOSED = "thread.closed"  # released by its conversation, or for good with the reason manual
+    THREAD_CLOSED = "thread.closed"  # for good only with payload.reason manual
     TURN_STARTED = "turn.started"
     TURN_COMPLETED = "turn.completed"
     TURN_INTERRUPTED = "turn.interrupted"
@@ -58,10 +58,10 @@ class EventType(StrEnum):
     TURN_REFUSED = "turn.refused"
     TURN_ERROR = "turn.error"  # the provider failed a call; payload.will_retry
     TURN_USAGE = "turn.usage"
-    TURN_PROGRESS = "turn.progress"  # of a turn that takes long. payload.phase, seconds, tokens, calls
+    TURN_PROGRESS = "turn.progress"  # of a long turn. payload.phase, seconds, tokens, calls
     ITEM_STARTED = "item.started"
     ITEM_COMPLETED = "item.completed"
-    ITEM_DELTA = "item.delta"  # on the stream alone: never stored, without a sequence
+    ITEM_DELTA = "item.delta"  # live only: not stored, no sequence
     TOOL_STARTED = "tool.started"
     TOOL_COMPLETED = "tool.completed"
     STATUS_STARTED = "status.started"

@@ -119,7 +119,7 @@ class CodexTurnFailed(OfTurn):
 
 
 class UsageMissing(OfTurn):
-    """The provider counted tokens of a turn in no usable way: these figures are missing, and no sum has them."""
+    """The provider gave no usable count of tokens. fields: the figures that are missing."""
 
     event: Literal["codex.usage.missing"] = "codex.usage.missing"
     fields: list[str]

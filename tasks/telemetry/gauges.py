@@ -63,8 +63,8 @@ def families(reading: Reading) -> Iterator[GaugeMetricFamily]:
 
 
 MIB = 2**20
-STEPS_HELD = Gauge("desk_steps_held", "Steps that this worker has in work.")
-TURNS_IN_FLIGHT = Gauge("desk_turns_in_flight", "Turns of this worker that run now.", ("kind",))
+STEPS_HELD = Gauge("desk_steps_held", "Steps in work here.")
+TURNS_IN_FLIGHT = Gauge("desk_turns_in_flight", "Turns that run here.", ("kind",))
 SERVERS = Gauge("desk_app_servers", "App-servers of this worker.", ("kind",))
 MEMORY = Gauge("desk_app_server_bytes", "Resident memory of all of them.", ("kind",))
 LARGEST = Gauge("desk_app_server_largest_bytes", "Resident memory of the largest of them.", ("kind",))
@@ -92,14 +92,10 @@ def read_own(held: int, servers: Sequence[ProcessStatus] | None) -> Reading:
 UNACKED = "unacked"  # kombu's hash of the messages that workers hold
 MESSAGES = Gauge("desk_queue_messages", "Messages that wait in Redis for a worker.", ("queue",))
 MESSAGES_HELD = Gauge("desk_messages_held", "Messages that workers hold.")
-MODELS_PARKED = Gauge(
-    "desk_models_parked", "Models on which no turn starts for now, because the provider limits its rate."
-)
-MODELS_PARKED_FOR = Gauge(
-    "desk_model_parked_seconds", "Time until turns may start again on a parked model.", ("model",)
-)
-TURNS_RESERVED = Gauge("desk_turns_reserved", "Turns in flight by model, where they are limited.", ("model",))
-TURNS_WAITING = Gauge("desk_turns_waiting", "Turns that wait for a place by model, where they are limited.", ("model",))
+MODELS_PARKED = Gauge("desk_models_parked", "Models whose provider limits the rate.")
+MODELS_PARKED_FOR = Gauge("desk_model_parked_seconds", "Time until its turns may start again.", ("model",))
+TURNS_RESERVED = Gauge("desk_turns_reserved", "Turns in flight of a limited model.", ("model",))
+TURNS_WAITING = Gauge("desk_turns_waiting", "Turns that wait for a place.", ("model",))
 BROKER_GAUGES = (MESSAGES, MESSAGES_HELD, MODELS_PARKED, MODELS_PARKED_FOR, TURNS_RESERVED, TURNS_WAITING)
 
 
@@ -120,22 +116,24 @@ LOSS_MINUTES = 10.0
 DUE = Gauge("desk_steps_due", "Steps that are due and not in work.", ("queue",))
 DUE_AGE = Gauge("desk_steps_due_age_seconds", "Time since the oldest of them became due; 0 without one.", ("queue",))
 RUNNING = Gauge("desk_steps_running", "Steps in work.", ("queue",))
-DEMAND = Gauge("desk_research_demand", "Steps of research workers that are due or in work; autoscalers ask the same.")
+DEMAND = Gauge("desk_research_demand", "Due and running steps of research workers.")
 RUNS = Gauge("desk_runs_open", "Runs that have not ended.", ("kind",))
 SWEEP_AGE = Gauge("desk_sweep_age_seconds", "Time since the last sweep ended; missing before the first.")
-LOST = Gauge("desk_attempts_lost", f"Attempts of the last {LOSS_MINUTES:g} minutes with a worker that was lost.")
-ORDERS = Gauge("desk_orders_open", "Orders of the account between preview and end.", ("state",))
-REQUESTS_WAITING = Gauge("desk_waiting", "Requests that wait for a person: orders, and models' requests.", ("kind",))
+LOST = Gauge("desk_attempts_lost", f"Attempts lost with a worker in the last {LOSS_MINUTES:g} minutes.")
+ORDERS = Gauge("desk_orders_open", "Open orders of the account.", ("state",))
+REQUESTS_WAITING = Gauge("desk_waiting", "Orders and models' requests that wait for a person.", ("kind",))
 REQUESTS_WAITING_AGE = Gauge("desk_waiting_age_seconds", "Age of the oldest of them; 0 without one.", ("kind",))
-TRADING = Gauge("desk_trading_state", "1 for the one in force: preview, live, reducing, halted.", ("account", "state"))
+TRADING = Gauge(
+    "desk_trading_state", "1 for the state in force: preview, live, reducing, halted.", ("account", "state")
+)
 EQUITY = Gauge("desk_equity", "Equity at the last mark, in the account's currency.", ("account",))
 DRAWDOWN = Gauge("desk_drawdown_share", "Fall from the highest equity, as a share of it.", ("account",))
 DAY_CHANGE = Gauge("desk_day_change_share", "Change of equity in the last session day, as a share.", ("account",))
 DAY_TOKENS = Gauge("desk_day_tokens", "Tokens of the UTC day, as its budget counts them.")
-DAY_COST = Gauge("desk_day_usd", "Estimated cost of the UTC day's turns with a price, US dollars; missing without one.")
+DAY_COST = Gauge("desk_day_usd", "Estimated cost of the UTC day, US dollars; missing without prices.")
 LIMIT = Gauge(
     "desk_limit",
-    "Limits by the settings: day_tokens (missing without one), drawdown and daily_loss (shares), app_server_bytes.",
+    "Limits: day_tokens, drawdown and daily_loss (shares), app_server_bytes.",
     ("limit",),
 )
 DATABASE_GAUGES = (
@@ -271,17 +269,13 @@ def _limit_pairs(settings: Settings) -> Iterator[tuple[tuple[str], float]]:
 # by the processes that send them alone.
 
 LATELY = dt.timedelta(hours=24)
-NOTIFICATIONS_WAITING = Gauge(
-    "desk_notifications_waiting", "Messages to a channel that are not sent yet, held ones too.", ("channel",)
-)
+NOTIFICATIONS_WAITING = Gauge("desk_notifications_waiting", "Unsent messages, held ones too.", ("channel",))
 NOTIFICATIONS_LATE = Gauge(
     "desk_notifications_late_seconds",
-    "Age of the oldest message that has failed, or time since one is due, if nothing holds it; 0 without one.",
+    "Time that the oldest message is late; 0 without one.",
     ("channel",),
 )
-NOTIFICATIONS_GIVEN_UP = Gauge(
-    "desk_notifications_given_up", "Messages of the last 24 hours that were given up.", ("channel",)
-)
+NOTIFICATIONS_GIVEN_UP = Gauge("desk_notifications_given_up", "Messages given up in the last 24 hours.", ("channel",))
 NOTIFICATION_GAUGES = (NOTIFICATIONS_WAITING, NOTIFICATIONS_LATE, NOTIFICATIONS_GIVEN_UP)
 
 
@@ -317,7 +311,7 @@ log = structlog.get_logger(__name__)
 
 REST_SECONDS = 4.0
 WAIT_SECONDS = 3.0  # Prometheus itself gives up after 10
-PART_UP = Gauge("desk_part_up", "1 while a part of the desk answers, else 0: database or redis.", ("part",))
+PART_UP = Gauge("desk_part_up", "1 while the database or Redis answers, else 0.", ("part",))
 DESK_GAUGES = (PART_UP, *DATABASE_GAUGES, *BROKER_GAUGES)
 Read = Callable[[], Reading]
 

@@ -43,23 +43,23 @@ def shown(value: object) -> str:
 
 
 CODES: Mapping[Code, CodeMeaning] = {
-    Code.HALTED: CodeMeaning("any order while trading of the account is halted; `desk resume` ends it", exits=True),
-    Code.REDUCING: CodeMeaning("an order that takes exposure on while the account may only give it back"),
+    Code.HALTED: CodeMeaning("any order while the account is halted; `desk resume` ends it", exits=True),
+    Code.REDUCING: CodeMeaning("more exposure while the account may only reduce"),
     Code.PROVIDER_NOT_ALLOWED: CodeMeaning(
         "the rulebook model or the replay market on any broker but paper", exits=True
     ),
-    Code.NOT_LISTED: CodeMeaning("a symbol that the market does not carry, or cannot say whether it carries"),
+    Code.NOT_LISTED: CodeMeaning("a symbol that the market does not list, or may not list"),
     Code.NO_VERDICT: CodeMeaning("a symbol without a verdict of the decision's runs"),
     Code.NOT_TRADABLE: CodeMeaning("opening or adding on a verdict of INSUFFICIENT or PASS"),
-    Code.VERDICT_STALE: CodeMeaning("a verdict that is older than this, or of a later day", ("max_verdict_age_hours",)),
+    Code.VERDICT_STALE: CodeMeaning("a verdict older than this, or of a later day", ("max_verdict_age_hours",)),
     Code.MALFORMED: CodeMeaning(
-        "side against action, both or neither of quantity and notional, less than one whole", exits=True
+        "a side against the action, both or neither of quantity and notional, less than one whole", exits=True
     ),
     Code.OPTION_CONTRACT: CodeMeaning(
-        "an option without an OCC contract on the symbol that expires after today; today is enough to give it back",
+        "an option without an OCC contract on the symbol, or one that expires today (it may still be closed)",
         exits=True,
     ),
-    Code.UNRESOLVED: CodeMeaning("a symbol with an order whose outcome is not known; `desk reconcile` asks again"),
+    Code.UNRESOLVED: CodeMeaning("a symbol with an order of unknown outcome; `desk reconcile` asks again"),
     Code.COOLDOWN: CodeMeaning("an order on the symbol within so many hours of market time", ("cooldown_hours",)),
     Code.LONG_ONLY: CodeMeaning(
         "selling more shares than are held, or those that cover written calls", ("allow_short",), exits=True
@@ -68,9 +68,9 @@ CODES: Mapping[Code, CodeMeaning] = {
     Code.ORDER_TYPE: CodeMeaning("an option order that opens without a limit price"),
     Code.NOTIONAL_PER_ORDER: CodeMeaning("an order larger than this", ("max_order_notional",)),
     Code.COLLAR: CodeMeaning("a limit price further than this from the last price", ("max_price_collar",), exits=True),
-    Code.UNPRICED: CodeMeaning("what has no price; an exit waits for a person instead"),
+    Code.UNPRICED: CodeMeaning("an order without a price; an exit waits for a person instead"),
     Code.QUOTE_STALE: CodeMeaning(
-        "a last quote that is older than this; an exit gets a limit price instead", ("max_quote_age_minutes",)
+        "a quote older than this; an exit gets a limit price instead", ("max_quote_age_minutes",)
     ),
     Code.SHARE_PER_SYMBOL: CodeMeaning("more than this share of equity in one symbol", ("max_symbol_share",)),
     Code.NOTIONAL_PER_SYMBOL: CodeMeaning("more than this in one symbol", ("max_symbol_notional",)),
@@ -83,36 +83,31 @@ CODES: Mapping[Code, CodeMeaning] = {
         "an option that opens anything but a put sold against free cash or a call sold against 100 free shares"
     ),
     Code.DAILY_LOSS: CodeMeaning(
-        "taking exposure on after a loss of this share since the last mark of the session before, or since today's "
-        "first where there is none",
+        "more exposure after this share was lost since the last session's mark, or today's first",
         ("max_daily_loss",),
     ),
-    Code.DRAWDOWN: CodeMeaning(
-        "taking exposure on after a fall of this share from the highest equity", ("max_drawdown",)
-    ),
+    Code.DRAWDOWN: CodeMeaning("more exposure after a fall of this share from the highest equity", ("max_drawdown",)),
     Code.CONSECUTIVE_REJECTIONS: CodeMeaning(
-        "taking exposure on after so many refusals of the broker in a row", ("max_consecutive_rejections",)
+        "more exposure after so many refusals of the broker in a row", ("max_consecutive_rejections",)
     ),
-    Code.DUPLICATE: CodeMeaning("an order on the same side of what an open order trades", exits=True),
+    Code.DUPLICATE: CodeMeaning("an order beside an open one on the same side", exits=True),
     Code.ORDER_RATE: CodeMeaning("more orders than this in a minute", ("max_orders_per_minute",)),
-    Code.TRADES_PER_DAY: CodeMeaning("more orders than this in a day of the exchange", ("max_trades_per_day",)),
-    Code.MARKET_CLOSED: CodeMeaning(
-        "an order outside the exchange's session, or one for an auction that takes none any more", exits=True
-    ),
+    Code.TRADES_PER_DAY: CodeMeaning("more orders than this in an exchange day", ("max_trades_per_day",)),
+    Code.MARKET_CLOSED: CodeMeaning("an order outside the session, or for an auction that is over", exits=True),
     Code.PREVIEW_STALE: CodeMeaning(
-        "a preview older than this, in market time or in real time", ("preview_minutes",), exits=True
+        "a preview older than this in market or real time", ("preview_minutes",), exits=True
     ),
-    Code.PREVIEW_ALTERED: CodeMeaning("an order that is not what its preview's hash was taken of", exits=True),
+    Code.PREVIEW_ALTERED: CodeMeaning("an order that differs from its preview's hash", exits=True),
     Code.PRICE_MOVED: CodeMeaning("a price further than this from the preview's", ("max_price_collar",), exits=True),
-    Code.APPROVAL_DENIED: CodeMeaning("an order that a person denied, or none approved", ("approval",), exits=True),
+    Code.APPROVAL_DENIED: CodeMeaning("an order that a person denied or did not approve", ("approval",), exits=True),
     Code.APPROVAL_EXPIRED: CodeMeaning(
-        "an order that no person answered for in time", ("approval", "preview_minutes"), exits=True
+        "an order that no person answered in time", ("approval", "preview_minutes"), exits=True
     ),
     Code.RUN_STOPPED: CodeMeaning("an order of a run that is stopping, stopped or closed", exits=True),
     Code.NOT_RECONCILED: CodeMeaning("any order while the account cannot be compared with its broker", exits=True),
     Code.SETTINGS_DIFFER: CodeMeaning(
-        "an order of a run that was opened with another live switch, broker, limit or version of own data than the "
-        "trade worker has; limits and data do not count for one that only reduces",
+        "an order of a run with another live switch, broker, limit or data version than the trade worker; a reducing "
+        "order may differ in limits and data",
         exits=True,
     ),
     Code.NO_MANDATE: CodeMeaning(

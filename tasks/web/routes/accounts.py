@@ -51,16 +51,17 @@ Skip = Annotated[int, Query(ge=0, le=10_000, description="how many to skip first
 
 @router.get("/accounts")
 def accounts(context: Context) -> list[AccountState]:
-    """List the accounts, this service's own first: cash, trading state, equity at the last mark, and whether the books
-    agreed with the broker's."""
+    """List the accounts, this service's own first: cash, trading state, equity, and agreement with the broker."""
     with context.store.read() as session:
         return list_accounts(session, context.settings)
 
 
 @router.get("/accounts/{account}")
 def account(context: Context, account: Name) -> AccountDetail:
-    """Show an account: positions at the market's prices with the orders that protect them, exposure by sector, and the
-    last comparison with the broker. An account of another broker is shown without prices."""
+    """Show an account: positions at the market's prices with their stops, exposure by sector, the last reconciliation.
+
+    An account of another broker is shown without prices.
+    """
     with context.store.read() as session:
         name = find_account(session, context.settings, account)
         symbols = held_symbols(session, name)
@@ -72,14 +73,17 @@ def account(context: Context, account: Name) -> AccountDetail:
 
 @router.get("/accounts/{account}/equity")
 def equity(context: Context, account: Name, days: Days = 260) -> EquityCurve:
-    """Show an account's equity by session day, with change and drawdown; money paid in or out counts as neither."""
+    """Show an account's equity by session day, with change and drawdown.
+
+    Money paid in or out counts as neither.
+    """
     with context.store.read() as session:
         return equity_curve(session, find_account(session, context.settings, account), days)
 
 
 @router.get("/accounts/{account}/ledger")
 def movements(context: Context, account: Name, limit: Limit = 100, offset: Skip = 0) -> list[LedgerRow]:
-    """List an account's fills and option events, the newest first, with what each did to its cash."""
+    """List an account's fills and option events, the newest first, with their effect on its cash."""
     with context.store.read() as session:
         return ledger(session, find_account(session, context.settings, account), limit, offset)
 
@@ -94,16 +98,20 @@ OfDay = Annotated[DayFilter, Query(description="as of this session of the settin
 
 @symbols_router.get("/symbols")
 def symbols(context: Context, q: TextFilter = None, limit: Limit = 100, offset: Offset = 0) -> list[SymbolRow]:
-    """List the symbols that the account's runs researched, with their last verdict, the last researched first. q: part
-    of the symbol."""
+    """List the symbols that the account's runs researched, with their last verdict.
+
+    The last researched come first. q: part of the symbol.
+    """
     with context.store.read() as session:
         return list_symbols(session, context.settings.account, limit, offset, q)
 
 
 @symbols_router.get("/symbols/{symbol}")
 def symbol(context: Context, symbol: Ticker, run: OfRun = None, limit: Limit = 50) -> SymbolDetail:
-    """Show a symbol across all runs of an account: hits, verdicts, reports, orders, fills, notes, the memory that a
-    prompt gets, and what is held of it. Without a run as of the account's market now. limit: of each list."""
+    """Show a symbol across an account's runs: hits, verdicts, reports, orders, fills, notes, memory, holdings.
+
+    Without a run as of the account's market now. limit: of each list.
+    """
     seen = _seen(context, run, None)
     listing = listing_of(seen, symbol.upper())
     with context.store.read() as session:
@@ -120,8 +128,11 @@ def bars(
     run: OfRun = None,
     day: OfDay = None,
 ) -> CandleChart:
-    """Show a symbol's bars with volume and indicators. Nothing is later than the market's now: of the run, of the day,
-    or else of the account's market. Where there are none, `missing` has the reason."""
+    """Show a symbol's bars with volume and indicators.
+
+    Nothing is later than the market's now: of the run, of the day, or else of the account's market. Without bars,
+    `missing` has the reason.
+    """
     return candles(_seen(context, run, day), symbol.upper(), sessions, interval, indicator)
 
 

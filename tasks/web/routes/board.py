@@ -40,14 +40,14 @@ STOP_SECONDS = 3.0  # with healthy workers a voice's turn ends within one
 
 @router.get("/runs/{run_id}/board")
 def run_board(context: Context, run_id: Id) -> BoardView:
-    """Show a run's board: signals, questions, forecasts with their citations, voices, and the tally."""
+    """Show a run's board: signals, questions, forecasts with their citations, voices, the tally."""
     with context.store.read() as session:
         return board_view(session, by_prefix(session, Run, run_id))
 
 
 @router.get("/runs/{run_id}/episode")
 def run_episode(context: Context, run_id: Id) -> Episode:
-    """Show the tally of a run's board: its content as markdown, and as JSON in `summary`."""
+    """Show the tally of a run's board as markdown, and as JSON in `summary`."""
     with context.store.read() as session:
         run = by_prefix(session, Run, run_id)
         found = session.get(Episode, research_run(run))
@@ -64,7 +64,10 @@ _STOPPING: dict[int | str, dict[str, Any]] = {
 @router.post("/runs/{run_id}/voices/{voice}/stop", responses=_STOPPING)
 @decided_once
 def stop_one_voice(context: Context, run_id: Id, voice: Ticker, asked: StopRequest, response: Response) -> StoppedVoice:
-    """Stop one voice of a run: interrupt its running turn; it takes no other one. The other voices go on."""
+    """Stop one voice of a run and interrupt its running turn.
+
+    The other voices go on.
+    """
     with context.store.read() as session:
         found = by_prefix(session, Run, run_id).id
     log.info("api.stop_voice", run=found, voice=voice, by=asked.by)
@@ -86,7 +89,10 @@ def questions(
     limit: Limit = 20,
     offset: Offset = 0,
 ) -> list[Question]:
-    """List questions: open ones first, what closes soonest at the top, then the newest outcomes. about: a symbol."""
+    """List questions: open ones by their closing, then the newest outcomes.
+
+    about: a symbol.
+    """
     with context.store.read() as session:
         subject = about.upper() if about else None
         rows = list_questions(session, state=state, source=source, subject=subject, limit=limit, offset=offset)
@@ -95,7 +101,7 @@ def questions(
 
 @questions_router.get("/questions/{question_id}")
 def question(context: Context, question_id: Id) -> QuestionDetail:
-    """Show a question: its rule, its times, its outcome with the evidence, and what it scores."""
+    """Show a question: rule, times, outcome with its evidence, scores."""
     with context.store.read() as session:
         return question_detail(session, by_prefix(session, Question, question_id))
 
@@ -107,8 +113,10 @@ scores_router = APIRouter(tags=["scores"], route_class=JsonRoute)
 def show(
     context: Context, kind: ScoreKind | None = None, name: TextFilter = None, account: TextFilter = None
 ) -> ScoreBoard:
-    """Show the scores of an account's voices, tools, lenses, roles and verdicts over resolved questions, by default the
-    desk's own account; of one kind or, with its name, of one source alone."""
+    """Show the scores of an account's voices, tools, lenses, roles and verdicts.
+
+    By default of the desk's own account; of one kind or, with its name, of one source.
+    """
     if name is not None and kind is None:
         raise UsageError("a name was given without its kind", remedy="give kind too, such as kind=voice")
     settings = context.settings

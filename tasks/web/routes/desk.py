@@ -39,8 +39,10 @@ class DeskGlance(Glance):
 
 @router.get("/")
 def desk(context: Context) -> ServiceStatus:
-    """Show the running desk: live or preview, broker, account, model, market and day, and its settings; without a
-    `desk up`, those of this service."""
+    """Show the running desk: live or preview, broker, account, model, market, day, settings.
+
+    Without a `desk up`, those of this service.
+    """
     theirs = context.running_desk()
     settings = theirs or context.settings
     return ServiceStatus(
@@ -54,9 +56,10 @@ def desk(context: Context) -> ServiceStatus:
 
 @router.get("/desk")
 def at_a_glance(context: Context, fleet: FleetPart) -> DeskGlance:
-    """Show the desk at a glance: running runs with their progress, what waits for a person, trading state, equity,
-    queues, parked models, the oldest step, and the next scheduled runs. Only the workers are not asked anew each time:
-    their answers have an age."""
+    """Show the desk at a glance: running runs, approvals, equity, queues, parked models, the next scheduled runs.
+
+    Only the workers are not asked anew each time: their answers have an age.
+    """
     theirs = context.running_desk()
     workers = fleet.workers()
     queues, trouble = _queues(context)
@@ -94,24 +97,27 @@ class SettingRow(Frozen):
 
 @fleet_router.get("/status")
 def status(fleet: FleetPart) -> KeptStatus:
-    """Show workers, app-servers, queues, turns in flight, parked models, the oldest step and the last sweep, as they
-    were read at most some seconds ago; while they are read for the first time, the answer waits for it."""
+    """Show workers, app-servers, queues, turns in flight, parked models, the oldest step and the last sweep.
+
+    The answers are a few seconds old at most. The first request waits until all were asked.
+    """
     kept = fleet.status.look(STATUS_SECONDS)
     return KeptStatus(age=kept.age, refreshing=kept.refreshing, status=kept.value)
 
 
 @fleet_router.get("/settings")
 def settings() -> list[SettingRow]:
-    """List every setting as a command of the desk would now have it in this service's place: value, owner, and where it
-    came from. Secrets are masked."""
+    """List every setting as a command would have it: value, owner, origin. Secrets are masked."""
     return [SettingRow.model_validate(row) for row in describe(load(agree=False))]
 
 
 @fleet_router.get("/doctor")
 def doctor(fleet: FleetPart, whole: Whole = False) -> KeptChecks:
-    """Show the checks of a desk with their remedies, as they ended at most a minute ago. Those that run a turn, start
-    an app-server or read all prices are made with `whole`, and are at most an hour old; while they are made, the answer
-    has the others."""
+    """Show the checks of `desk doctor`, a minute old at most; with `whole` the costly ones too.
+
+    Costly checks run a turn, start an app-server or read all prices, and are at most an hour old; while they run, the
+    answer has the others.
+    """
     return fleet.checks(whole=whole)
 
 
@@ -146,7 +152,7 @@ class LoggedOut(Frozen):
 
 @session_router.post("/session", status_code=HTTPStatus.CREATED)
 async def begin(context: Context, asked: LoginRequest) -> NewSession:
-    """Log the page in with a one-time code. The only route that needs no token."""
+    """Log the page in with a one-time code. This route needs no token."""
     begun = await context.sessions.begin(asked.code)
     log.info("api.session", by=begun.by)
     return begun

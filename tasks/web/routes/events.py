@@ -201,8 +201,11 @@ async def all_events(
     bodies: Bodies = True,
     deltas: Deltas = False,
 ) -> Response:
-    """Stream the events of all runs, and of none, after a place, without a gap or a repeat; each run's are in order.
-    The stream never ends. A filtered stream's places are good for any other filter."""
+    """Stream the events of all runs after a place, and those without a run.
+
+    There is no gap and no repeat; each run's events are in order. The stream never ends. A filtered stream's places are
+    good for any other filter.
+    """
     text = after if last_event_id is None else last_event_id
     place = DeskPlace.parse(text) if text is not None else None
     runs = await run_in_threadpool(_found, context.store, run)
@@ -239,9 +242,11 @@ async def events(
     bodies: Bodies = True,
     deltas: Deltas = False,
 ) -> Response:
-    """Stream every event of a run after a sequence, without a gap or a repeat. The stream ends when the run has ended,
-    none of its orders is open and no request of it waits for a person. The run `desk` has the events of no run, and
-    never ends."""
+    """Stream every event of a run after a sequence.
+
+    There is no gap and no repeat. The stream ends when the run has ended, none of its orders is open and no request of
+    it waits for a person. The run `desk` has the events without a run, and never ends.
+    """
     after = since if last_event_id is None else last_event_id
     found, last, over = await run_in_threadpool(_state, context.store, run_id)
     await context.feed.check(found, after)

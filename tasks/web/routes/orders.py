@@ -67,7 +67,10 @@ def orders(
     limit: Limit = 20,
     offset: Offset = 0,
 ) -> list[OrderRow]:
-    """List orders, the newest first. day: of the exchange, in market time."""
+    """List orders, the newest first.
+
+    day: of the exchange, in market time.
+    """
     with context.store.read() as session:
         run_id = by_prefix(session, Run, run).id if run else None
         rows = list_orders(
@@ -78,8 +81,10 @@ def orders(
 
 @router.get("/orders/{order_id}", tags=["orders"])
 def order(context: Context, order_id: Id, log: bool = False) -> OrderDetail:
-    """Show an order: size, preview, approval, fills, and the chain that leads to it. log: add its lines in the audit
-    log, which is read and checked as a whole."""
+    """Show an order: size, preview, approval, fills, and the chain that leads to it.
+
+    log: add its lines in the audit log, which is read and checked as a whole.
+    """
     with context.store.read() as session:
         found = order_detail(session, by_prefix(session, Order, order_id))
     if not log:
@@ -90,8 +95,11 @@ def order(context: Context, order_id: Id, log: bool = False) -> OrderDetail:
 
 @router.get("/orders/{order_id}/checks", tags=["orders"])
 def checks(context: Context, order_id: Id) -> OrderChecks:
-    """Show each rule's answer on an order, with its figure and limit. Those of an order that is not sent yet are made
-    now, with what has changed since its preview and what would refuse it; nothing is decided by it."""
+    """Show each rule's answer on an order, with its figure and limit.
+
+    For an order that is not sent yet the rules are asked now: what has changed since its preview, and what would refuse
+    it. Nothing is decided.
+    """
     with context.store.read() as session:
         found = by_prefix(session, Order, order_id)
         symbols = symbols_of(session, [found], found.account)
@@ -112,14 +120,14 @@ def _market_of(context: ServiceContext, run_id: str) -> MarketData:
 
 @router.get("/limits", tags=["orders"])
 def limits(context: Context) -> LimitsView:
-    """Show the limits in force by denial code, and the mandates of brokers that move real money."""
+    """Show the limits in force by denial code, and the mandates for real money."""
     with context.store.read() as session:
         return limits_view(session, context.settings)
 
 
 @router.get("/audit", tags=["orders"])
 def audit(context: Context) -> AuditState:
-    """Check the audit log line by line, and show for each chain whether it is whole, its length and its last hash."""
+    """Check the audit log line by line; show each chain's length and last hash."""
     checked = check_logs(context.store, context.settings)
     with context.store.read() as session:
         return audit_state(session, checked)
@@ -127,7 +135,7 @@ def audit(context: Context) -> AuditState:
 
 @router.get("/approvals", tags=["approvals"])
 def approvals(context: Context) -> list[Annotated[WaitingOrder | WaitingRequest, Field(discriminator="kind")]]:
-    """List the orders and the models' requests that wait for a person; the oldest first of each."""
+    """List the orders and the models' requests that wait for a person, the oldest first."""
     with context.store.read() as session:
         return waiting(session)
 
@@ -135,8 +143,10 @@ def approvals(context: Context) -> list[Annotated[WaitingOrder | WaitingRequest,
 @router.post("/approvals/{id_}", tags=["approvals"])
 @decided_once
 def decide(context: Context, id_: Id, asked: AnswerRequest) -> AnswerResult:
-    """Approve or refuse an order as it was previewed, or a model's request. The id is the order's, its approval's or
-    the request's."""
+    """Approve or refuse an order as it was previewed, or a model's request.
+
+    The id is the order's, its approval's or the request's.
+    """
     by = f"{asked.by} via the API"
     answers = asked.answers if isinstance(asked, ApproveRequest) else None
     found = answer(
@@ -192,8 +202,11 @@ _INCOMPLETE: dict[int | str, dict[str, Any]] = {
 @trading_router.post("/halt", responses=_INCOMPLETE)
 @decided_once
 def halt(context: Context, body: HaltBody, response: Response) -> HaltReport:
-    """Stop trading of every account now: nothing is submitted any more, orders that wait are denied, open ones of this
-    service's broker are cancelled; flatten, with its confirmation, closes its positions too, at market."""
+    """Stop trading of every account now; with `flatten`, close its positions too.
+
+    Nothing is submitted any more, waiting orders are denied, open ones of this service's broker are cancelled.
+    Flattening needs its confirmation and sells at market.
+    """
     _require_confirmation(body, context.settings.account)
     by, collected = f"{body.by} via the API", _Collected()
     log.warning("api.halt", by=by, flatten=body.flatten)
@@ -230,7 +243,7 @@ def _connected(desk: Desk) -> tuple[MarketData, Broker]:
 
 @trading_router.post("/resume")
 def resume(context: Context, body: ResumeBody) -> ResumeReport:
-    """Let this service's account trade again, or only give exposure back; other accounts stay as they are."""
+    """Let this service's account trade again, or only reduce; other accounts stay as they are."""
     by = f"{body.by} via the API"
     log.warning("api.resume", by=by, reduce_only=body.reduce_only)
     why = body.why or kill_switch.RESUMED

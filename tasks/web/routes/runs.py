@@ -89,8 +89,11 @@ def runs(
     offset: Offset = 0,
     short: Short = False,
 ) -> list[RunRow]:
-    """List runs with their progress, tokens and money, the newest first. day: New York date on which a run was opened;
-    market_day: the date its market was on; symbol: one of its candidates or orders."""
+    """List runs with their progress, tokens and money, the newest first.
+
+    day: New York date on which a run was opened; market_day: the date its market was on; symbol: one of its candidates
+    or orders.
+    """
     wanted = RunFilter(kind, state, day, market_day, symbol)
     with context.store.read() as session:
         found = run_page(session, context.settings, wanted, limit, offset, short=short)
@@ -100,7 +103,7 @@ def runs(
 
 @router.post("/runs", status_code=HTTPStatus.CREATED)
 def start(context: Context, asked: RunRequest) -> Run:
-    """Start a run, with the desk's settings, and return it as it begins."""
+    """Start a run with the desk's settings, and return it."""
     context.require_agreement()
     log.info("api.start", kind=asked.kind, by=asked.by)
     return open_requested(context.notifier.app(), asked)
@@ -108,21 +111,27 @@ def start(context: Context, asked: RunRequest) -> Run:
 
 @router.get("/runs/{run_id}")
 def run(context: Context, run_id: Id) -> RunDetail:
-    """Show a whole run: its progress, its candidates, the trader's actions, and each attempt at its steps."""
+    """Show a run: progress, candidates, the trader's actions, each attempt at its steps."""
     with context.store.read() as session:
         return detail(session, context.settings, by_prefix(session, Run, run_id))
 
 
 @router.get("/runs/{run_id}/candidates")
 def run_candidates(context: Context, run_id: Id) -> list[CandidateRow]:
-    """List a run's candidates by rank; for a trade run those of its source run."""
+    """List a run's candidates by rank.
+
+    A trade run has those of its source run.
+    """
     with context.store.read() as session:
         return candidates(session, by_prefix(session, Run, run_id))
 
 
 @router.get("/runs/{run_id}/verdicts")
 def run_verdicts(context: Context, run_id: Id) -> list[VerdictRow]:
-    """List a run's verdicts by symbol, each with its reports; for a trade run those of its source run."""
+    """List a run's verdicts by symbol, each with its reports.
+
+    A trade run has those of its source run.
+    """
     with context.store.read() as session:
         return verdicts(session, by_prefix(session, Run, run_id))
 
@@ -166,7 +175,7 @@ _STOPPING: dict[int | str, dict[str, Any]] = {
 @router.post("/runs/{run_id}/stop", responses=_STOPPING)
 @decided_once
 def stop(context: Context, run_id: Id, asked: StopRequest, response: Response) -> Stop:
-    """End a run now: interrupt its turns and submit none of its orders any more."""
+    """End a run now: interrupt its turns, submit none of its orders."""
     with context.store.read() as session:
         found = by_prefix(session, Run, run_id).id
     log.info("api.stop", run=found, by=asked.by)
@@ -218,28 +227,28 @@ course_router = APIRouter(tags=["runs"], route_class=JsonRoute)
 
 @course_router.get("/runs/{run_id}/timeline")
 def run_timeline(context: Context, run_id: Id) -> Timeline:
-    """Show each step of a run with its attempts, workers, waits and turns, and those that have not begun."""
+    """Show each step of a run with its attempts, workers, waits and turns."""
     with context.store.read() as session:
         return timeline(session, by_prefix(session, Run, run_id))
 
 
 @course_router.get("/runs/{run_id}/funnel")
 def run_funnel(context: Context, run_id: Id) -> Funnel:
-    """Show a run's universe, hits, candidates, verdicts, orders and fills, each with the ids behind its count."""
+    """Show a run's universe, hits, candidates, verdicts, orders and fills, with the ids of each."""
     with context.store.read() as session:
         return funnel(session, by_prefix(session, Run, run_id))
 
 
 @course_router.get("/runs/{run_id}/table")
 def run_table(context: Context, run_id: Id) -> CandidateTable:
-    """Show a run's candidates with one cell a role, the verdict with the rule that decided it, and the orders."""
+    """Show a run's candidates with one cell a role, the verdict with its rule, and the orders."""
     with context.store.read() as session:
         return candidate_table(session, by_prefix(session, Run, run_id))
 
 
 @course_router.get("/runs/{run_id}/compare/{other_id}")
 def compare(context: Context, run_id: Id, other_id: Id) -> RunComparison:
-    """Compare a run with another one of its kind: candidates, verdicts, tokens and money, settings."""
+    """Compare two runs of one kind: candidates, verdicts, tokens, money, settings."""
     with context.store.read() as session:
         return comparison(session, context.settings, by_prefix(session, Run, run_id), by_prefix(session, Run, other_id))
 
@@ -255,7 +264,7 @@ _FILE: dict[int | str, dict[str, Any]] = {
 
 @course_router.get("/runs/{run_id}/report", response_class=Response, responses=_FILE)
 def run_report(context: Context, run_id: Id, format: Format = "html") -> Response:
-    """Make the report of a run: HTML with its charts in it, markdown or JSON, as `desk report` does."""
+    """Make the report of a run as HTML, markdown or JSON, as `desk report` does."""
     with context.store.read() as session:
         found = by_prefix(session, Run, run_id).id
     made = run_document(context.desk, found)
@@ -288,14 +297,13 @@ def reports(
 
 @reports_router.get("/reports/{report_id}")
 def report(context: Context, report_id: Id) -> ReportDetail:
-    """Show a report: its structured answer, each figure with the tool call that it comes from, its turn and thread, and
-    the verdicts that count it."""
+    """Show a report: answer, the tool call behind each figure, turn, thread, verdicts."""
     with context.store.read() as session:
         return report_detail(session, report_id)
 
 
 @reports_router.get("/verdicts/{verdict_id}")
 def verdict(context: Context, verdict_id: Id) -> VerdictDetail:
-    """Show a verdict: the rule that decided it, the reports that it rests on, what was missing, and its orders."""
+    """Show a verdict: its rule, its reports, what was missing, its orders."""
     with context.store.read() as session:
         return verdict_detail(session, verdict_id)

@@ -39,7 +39,7 @@ router = APIRouter(tags=["threads"], route_class=WriteRoute)
 
 @router.get("/threads")
 def threads(context: Context, role: TextFilter = None, limit: Limit = 50) -> list[ThreadRow]:
-    """List the current threads of roles, the last used first, then those of the past."""
+    """List the current threads of roles, the last used first, then past ones."""
     records = registered(context.desk)
     with context.store.read() as session:
         return known(session, records, limit, role)
@@ -47,8 +47,11 @@ def threads(context: Context, role: TextFilter = None, limit: Limit = 50) -> lis
 
 @router.get("/threads/{thread_id}")
 def thread(context: Context, thread_id: Id) -> ThreadView:
-    """Show a thread with its turns: role, run, time, tokens, outcome, and the first line of each prompt and answer. The
-    turns' own routes have the whole text."""
+    """Show a thread with a line for each turn.
+
+    A line has role, run, time, tokens, outcome, and the first line of prompt and answer. The turns' own routes have the
+    whole text.
+    """
     records = registered(context.desk)
     with context.store.read() as session:
         return view(session, records, context.desk.vault, find_thread(session, thread_id))
@@ -56,7 +59,10 @@ def thread(context: Context, thread_id: Id) -> ThreadView:
 
 @router.post("/threads/{thread_id}/turns/{turn_id}/interrupt", tags=["turns"])
 def interrupt(context: Context, thread_id: Id, turn_id: Id, asked: StopRequest) -> InterruptedTurn:
-    """End one running turn. Its step is tried again as after any interruption; a stop ends the whole run."""
+    """End one running turn; its step is tried again.
+
+    Stopping the run ends all of it.
+    """
     log.info("api.interrupt", thread=thread_id, turn=turn_id, by=asked.by)
     if not _any_step_runs(context.store) or not context.notifier.interrupt(thread_id, turn_id):
         raise NotFound(f"no worker runs turn {turn_id!r} of thread {thread_id!r}", remedy="its events have both ids")
@@ -77,8 +83,10 @@ _places = threading.BoundedSemaphore(ASKED_AT_ONCE)
 
 @router.get("/threads/{thread_id}/turns")
 def thread_turns(context: Context, thread_id: Id, limit: Limit = 20, offset: Offset = 0) -> ThreadTranscript:
-    """Show a thread's turns in full, the oldest first: prompt, answer, items, tool calls with arguments and answers,
-    approvals and tokens."""
+    """Show a thread's turns in full, the oldest first.
+
+    A turn has prompt, answer, items, tool calls with arguments and answers, approvals and tokens.
+    """
     with context.store.read() as session:
         found = find_thread(session, thread_id)
         return thread_transcript(session, context.desk.vault, found, limit, offset)
@@ -86,7 +94,7 @@ def thread_turns(context: Context, thread_id: Id, limit: Limit = 20, offset: Off
 
 @router.post("/threads/{thread_id}/fork", status_code=HTTPStatus.CREATED)
 def fork_thread(context: Context, thread_id: Id, asked: ForkRequest) -> Forked:
-    """Make a thread of its own with everything before a turn; the parent stays as it is."""
+    """Fork a thread before a turn; the parent stays as it is."""
     found = _found(context, thread_id)
     log.info("api.fork", thread=found, before_turn=asked.before_turn, by=asked.by)
     with _one_of_few():
@@ -95,8 +103,10 @@ def fork_thread(context: Context, thread_id: Id, asked: ForkRequest) -> Forked:
 
 @router.post("/threads/{thread_id}/ask")
 def ask_fork(context: Context, thread_id: Id, asked: AskRequest) -> AskedTurn:
-    """Run one more turn in a fork and return its answer; it makes no report, decision or order. Its events are the
-    desk's own."""
+    """Run one turn in a fork and return its answer; it leads to no report or order.
+
+    Its events are the desk's own.
+    """
     context.require_agreement()
     found = _found(context, thread_id)
     log.info("api.ask", thread=found, by=asked.by)
@@ -109,7 +119,7 @@ def ask_fork(context: Context, thread_id: Id, asked: AskRequest) -> AskedTurn:
 
 @router.post("/threads/{thread_id}/reset")
 def reset_thread(context: Context, thread_id: Id, asked: StopRequest) -> ResetThread:
-    """Let a thread's role start a new one with its next turn; the history is kept."""
+    """Let a thread's role start a new thread with its next turn; the history is kept."""
     found = _found(context, thread_id)
     log.info("api.reset", thread=found, by=asked.by)
     one = reset(context.desk, found)
