@@ -48,12 +48,12 @@ def code(text: object) -> str:
 
 
 def commands() -> str:
-    """Return a table of all commands with the names of their options; `--help` describes them."""
+    """Return a list of all commands with the names of their options; `--help` describes them."""
     found = _walk(typer.main.get_command(build()), "desk")
-    rows = (
-        (code(_usage(path, one)), _first_line(one.help), " ".join(map(_names, _options(one)))) for path, one in found
+    return "\n".join(
+        f"- {' '.join([code(_usage(path, one)), *map(_names, _options(one))])}: {_first_line(one.help)}"
+        for path, one in found
     )
-    return table(("command", "purpose", "options"), rows)
 
 
 def _walk(command: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -70,7 +70,7 @@ def _usage(path: str, command: Any) -> str:
 
 
 def _argument(param: Any) -> str:
-    name = (param.metavar or param.name.upper()) + ("..." if param.nargs == -1 else "")
+    name = (param.metavar or param.name.upper().rstrip("_")).removesuffix("...") + ("..." if param.nargs == -1 else "")
     return name if param.required else f"[{name}]"
 
 
@@ -221,14 +221,13 @@ def event_types() -> str:
 
 
 def routes() -> str:
-    """Return the routes of `desk api`."""
-    rows = [
-        (f"`{method} {route.path}`", _first_line(inspect.getdoc(route.endpoint)))
+    """Return a list of the routes of `desk api`."""
+    return "\n".join(
+        f"- `{method} {route.path}`: {_first_line(inspect.getdoc(route.endpoint))}"
         for router in ROUTERS
         for route in router.routes
         for method in sorted(route.methods)
-    ]
-    return table(("request", "answer"), rows)
+    )
 
 
 GENERATED: Mapping[str, Callable[[], str]] = {

@@ -142,7 +142,7 @@ def _watched(
 
 @commands.command("test")
 def try_out(channel: Name = None, as_json: Json = False) -> None:
-    """Send a test message to each channel and print what it answered; exit code 1 when one did not take it."""
+    """Send a test message to each channel; exit code 1 when one did not take it."""
     from chordesk.tasks.notifications import channels, checking
 
     settings = checked().settings

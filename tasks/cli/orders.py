@@ -207,7 +207,7 @@ def show(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show an order as it stands: size, checks, preview, approval, fills, and what it rests on."""
+    """Show an order: size, checks, preview, approval, fills, and what it rests on."""
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.orders import Order
     from chordesk.tasks.cli.show.orders import order_report
@@ -235,7 +235,7 @@ audit_commands = typer.Typer(
 
 @audit_commands.command()
 def verify(also: With = None, as_json: Json = False) -> None:
-    """Find any line that was altered, is missing or was cut off; exit code 1 if there is one."""
+    """Find lines that were altered, removed or cut off; exit code 1 if there is one."""
     checked = _check(*opened(), also)
     if as_json:
         print_json([_plain(one) for one in checked])

@@ -34,7 +34,7 @@ def list_(
     limit: Annotated[int, typer.Option(help="How many.", min=1, max=1000)] = 20,
     as_json: Json = False,
 ) -> None:
-    """List questions: open ones first, what closes soonest at the top, then the newest outcomes."""
+    """List questions: open ones by their closing, then the newest outcomes."""
     from chordesk.tasks.cli.show.questions import question_list
     from chordesk.tools.questions.reading import list_questions
 
@@ -49,7 +49,7 @@ def show(
     question: Annotated[str, typer.Argument(help="A question's id, or the beginning of it.")],
     as_json: Json = False,
 ) -> None:
-    """Show a question: its rule, its times, its outcome with the evidence, and the forecasts and verdicts on it."""
+    """Show a question: rule, times, outcome with its evidence, forecasts, verdicts."""
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.board import Question
     from chordesk.tasks.cli.show.questions import question_report
@@ -102,7 +102,10 @@ def add(
     by: By = None,
     as_json: Json = False,
 ) -> None:
-    """Ask a question that a person will resolve. Times are the market's: in a replay, those of its day."""
+    """Ask a question that a person will resolve.
+
+    Times are the market's: in a replay, those of its day.
+    """
     from chordesk.tools.questions.person import add_question, moment_of
 
     settings, store = opened()
@@ -124,7 +127,10 @@ def import_(
     by: By = None,
     as_json: Json = False,
 ) -> None:
-    """Import questions of an event market, or refresh their prices. Nothing is ever sent to it but the request."""
+    """Import questions of an event market, or refresh their prices.
+
+    Nothing is ever sent to it but the request.
+    """
     from chordesk.tasks.cli.show.questions import import_report
     from chordesk.tools.questions.importing import import_one, import_term
     from chordesk.tools.venues.factory import build_venue
@@ -172,10 +178,11 @@ def resolve(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Resolve what is due from later bars and from venues, or one question; exit code 1 when that one stays open.
+    """Resolve due questions from later bars and venues, or one question.
 
-    A question resolves once. A person resolves a person's question, and may declare another void that its deadline left
-    without data.
+    Exit code 1 when the named one stays open. A question resolves once.
+
+    A person resolves a person's question, and may declare another void that its deadline left without data.
     """
     from chordesk.tasks.cli.show.questions import question_report
     from chordesk.tasks.reading.scores import question_detail
@@ -270,7 +277,7 @@ def pairs(
     rejected: Annotated[bool, typer.Option("--rejected", help="Show rejected pairs too.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show pairs of questions that may be the same, or are, as a person decided."""
+    """Show pairs of questions that are the same, or may be."""
     from chordesk.tasks.cli.show.questions import pairs_report, survey_report
     from chordesk.tools.venues.factory import build_venues
     from chordesk.tools.venues.pairs import CONFIRMED, REJECTED, SUGGESTED, list_pairs, suggest_pairs, survey_pairs
@@ -297,7 +304,10 @@ def pair(
     why: Why = None,
     as_json: Json = False,
 ) -> None:
-    """Confirm that two questions are the same, after reading the rules of both; only then a gap can be an arbitrage."""
+    """Confirm that two questions are the same, after reading both rules.
+
+    Only then a gap can be an arbitrage.
+    """
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.board import Question
     from chordesk.tasks.cli.show.questions import pair_line
@@ -335,7 +345,7 @@ def positions(
     account: Annotated[str | None, typer.Option("--account", help="Another account than that of the settings.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the play money on event markets: the bankroll, what is staked, and each position with its payout."""
+    """Show the play money on event markets: bankroll, stakes, payouts."""
     from chordesk.tasks.cli.show.questions import ledger_report
     from chordesk.tools.event_positions import event_ledger
 

@@ -15,7 +15,7 @@ commands = typer.Typer(name="risk", no_args_is_help=True, help="The rules that e
 
 @commands.command()
 def codes(as_json: Json = False) -> None:
-    """List every denial code: what it refuses, whether it binds exits, and the limit in force with its setting."""
+    """List every denial code: what it refuses, whether it binds exits, the limit in force."""
     from chordesk.tools.risk.codes import CODES
 
     loaded = load()

@@ -62,7 +62,7 @@ def show(
     symbol: Annotated[str | None, typer.Option("--lineage", help="Show the lineage of this symbol's orders.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show a run: candidates, verdicts, the trader's actions; or the lineage of one symbol."""
+    """Show a run: candidates, verdicts, actions; or the lineage of one symbol."""
     from chordesk.tasks.cli.show.orders import lineage_report
     from chordesk.tasks.reading.chain import chain
     from chordesk.tasks.reading.run_details import detail

