@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
 from statistics import mean, stdev
@@ -22,7 +22,7 @@ from chordesk.tools.decimals import exact
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import quote_of
 from chordesk.tools.market.protocol import Floats, MarketData, RecordedSessions
-from chordesk.tools.scoring.statistics import Z, dated_mean, wilson
+from chordesk.tools.scoring.inference import Estimate, Observation, estimate, share_bounds, told_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,43 +231,49 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class HitRate:
-    """One group. n: claims with an outcome, on so many dates; open: claims without one yet; low, high: Wilson's 95 %
-    bounds as if claims were independent; error: standard error by date, which is the honest one, None on one date."""
+    """One group. n: claims with an outcome, on so many dates; open: claims without one yet; effective: independent
+    claims with the same error; low, high: 95 % bounds of the share; None where the claims are too few. told: whether
+    the share is told from one half among all groups."""
 
     group: str
     n: int
     dates: int
     hits: int
     open: int
-    share: float | None
-    low: float | None
-    high: float | None
-    error: float | None
+    share: float | None = None
+    effective: float | None = None
+    low: float | None = None
+    high: float | None = None
+    told: bool = False
 
 
 def hit_rates(claims: Iterable[Claim], closes: CloseTable, sessions: int) -> list[HitRate]:
     """Return a row for each group, by name."""
-    grouped: dict[str, list[tuple[dt.date, float | None]]] = defaultdict(list)
+    place = {day: at for at, day in enumerate(closes.days)}
+    known: dict[str, list[Observation]] = defaultdict(list)
+    waiting: Counter[str] = Counter()
     for claim in claims:
-        grouped[claim.group].append((claim.day, closes.outcome(claim.symbol, claim.day, sessions)))
-    return [_row(group, found) for group, found in sorted(grouped.items())]
+        outcome = closes.outcome(claim.symbol, claim.day, sessions)
+        if outcome is None:
+            waiting[claim.group] += 1
+        else:
+            at = place[claim.day]
+            known[claim.group].append(Observation(outcome - EVEN, at, at + sessions, claim.symbol))
+    edges = {group: estimate(found) for group, found in known.items()}
+    told = told_apart(edges)
+    return [_row(group, edges.get(group), waiting[group], group in told) for group in sorted({*known, *waiting})]
 
 
-def _row(group: str, found: list[tuple[dt.date, float | None]]) -> HitRate:
-    known = [(day, outcome) for day, outcome in found if outcome is not None]
-    hits, mean = round(sum(outcome for _, outcome in known)), dated_mean(known)
-    bounds = wilson(hits, len(known))
-    return HitRate(
-        group=group,
-        n=len(known),
-        dates=mean.dates if mean else 0,
-        hits=hits,
-        open=len(found) - len(known),
-        share=hits / len(known) if known else None,
-        low=bounds.low if bounds else None,
-        high=bounds.high if bounds else None,
-        error=mean.error if mean else None,
-    )
+EVEN = 0.5  # of the names beat the median
+
+
+def _row(group: str, edge: Estimate | None, waiting: int, told: bool) -> HitRate:
+    if edge is None:
+        return HitRate(group, 0, 0, 0, waiting)
+    rate = replace(edge, mean=edge.mean + EVEN)
+    low, high = share_bounds(rate) or (None, None)
+    hits = round(rate.mean * rate.n)
+    return HitRate(group, rate.n, rate.dates, hits, waiting, rate.mean, rate.effective, low, high, told)
 
 
 # Below it the error of a mean is itself hardly known.
@@ -291,7 +297,7 @@ def conclusion(desk: Sequence[float | None], held: Sequence[float], *, rules: bo
             f"difference from chance, for which {LEAST_SESSIONS} are the least."
         )
     centre, error = mean(steps), stdev(steps) / math.sqrt(len(steps))
-    low, high = centre - Z * error, centre + Z * error
+    low, high = centre - 1.96 * error, centre + 1.96 * error
     bounds = f"{centre:+.3%} a step against the universe held, between {low:+.3%} and {high:+.3%}"
     if low <= 0 <= high:
         return f"No difference is shown: {of_what} came to {bounds} over {len(steps)} steps, and zero lies within."

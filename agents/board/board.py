@@ -13,7 +13,7 @@ from chordesk.models import text as text_module
 from chordesk.models.board import BoardQuestion, KarmaSum, SignalState, VoicePosition, concerns
 from chordesk.models.tables.board import Forecast, Question, Signal
 from chordesk.tools.questions.reading import known_at
-from chordesk.tools.scoring.statistics import DatedMean
+from chordesk.tools.scoring.inference import Estimate
 
 
 @dataclass(frozen=True)
@@ -242,8 +242,8 @@ MOST_TOOLS = 12
 class PastRecord:
     """A voice's scores over resolved questions; None before the first."""
 
-    brier: DatedMean | None = None
-    alpha: DatedMean | None = None
+    brier: Estimate | None = None
+    alpha: Estimate | None = None
 
 
 def voice_memory(
@@ -291,8 +291,10 @@ def _record(record: PastRecord) -> str:
     )
 
 
-def _error(alpha: DatedMean) -> str:
-    return "its error is not known yet" if alpha.error is None else f"standard error {alpha.error:.4f}"
+def _error(alpha: Estimate) -> str:
+    if alpha.low is None or alpha.high is None:
+        return f"{alpha.lack} for an error"
+    return f"95 % from {_signed(alpha.low)} to {_signed(alpha.high)}"
 
 
 def _karma(sums: Mapping[KarmaSum, float]) -> str:

@@ -16,7 +16,8 @@ from chordesk.models.errors import NotFound
 from chordesk.models.tables.board import EventPosition, Forecast, KarmaEntry, Question, Signal, VerdictQuestion
 from chordesk.models.tables.runs import Report, Run, ScreenHit, Verdict
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.scoring.statistics import CalibrationRow, DatedMean, Score, ScoredForecast, score
+from chordesk.tools.scoring.inference import Estimate, told_apart
+from chordesk.tools.scoring.statistics import CalibrationRow, Score, ScoredForecast, score
 from chordesk.tools.scoring.track_records import (
     lens_judgements,
     rates,
@@ -42,9 +43,9 @@ class PartRow(Frozen):
     """The scores of a part of the forecasts: one round, or one side of the models' cutoffs."""
 
     name: str
-    brier: DatedMean
-    log: DatedMean
-    alpha: DatedMean
+    brier: Estimate
+    log: Estimate
+    alpha: Estimate
 
     @classmethod
     def named(cls, name: str, found: Score, **more: Any) -> Self:
@@ -54,7 +55,7 @@ class PartRow(Frozen):
 class LabelRow(PartRow):
     """The scores of one label, such as BUY high, and the share of its questions that came true."""
 
-    rate: DatedMean
+    rate: Estimate
 
 
 class KarmaRow(Frozen):
@@ -68,24 +69,25 @@ class ScoreRow(PartRow):
     """The scores of one source. sides: of its models' cutoffs. rounds, revision and karma: of a voice alone; revision:
     fall of its Brier score from round 1 to 2. labels: of judgements without a probability of their own, which are
     scored by their label's record up to each day. unrecorded: judgements before their label had a record; they are
-    worth the baseline."""
+    worth the baseline. told: whether its alpha is told from 0 among all sources of its kind."""
 
     kind: ScoreKind
     forecasts: int
     sides: list[PartRow]
     calibration: list[CalibrationRow]
     rounds: list[PartRow] = []
-    revision: DatedMean | None = None
+    revision: Estimate | None = None
     karma: KarmaRow | None = None
     labels: list[LabelRow] = []
     unrecorded: int = 0
+    told: bool = False
 
 
 class CrowdRow(Frozen):
     """The mean forecast of all voices, blind and with all positions in view, on the same questions."""
 
     rounds: list[PartRow]
-    gain: DatedMean
+    gain: Estimate
     better_round: int
 
 
@@ -109,6 +111,8 @@ def scores(
     held = voice_forecasts(session, account) if kind in (None, "voice") else []
     rows = _voice_rows(held, _karma(session, account), days)
     rows += [row for one in KINDS if kind in (None, one) for row in _rows(session, account, one, days)]
+    told = {one: told_apart({row.name: row.alpha for row in rows if row.kind == one}) for one in KINDS}
+    rows = [row.model_copy(update={"told": row.name in told[row.kind]}) for row in rows]
     if kind is not None and name is not None:
         _require_known(session, account, kind, name)
         rows = [row for row in rows if row.name == name]

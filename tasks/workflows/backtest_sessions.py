@@ -397,6 +397,6 @@ def _voices(forecasts: Sequence[ScoredForecast]) -> list[dict[str, Any]]:
     for voice in sorted({one.source for one in forecasts}):
         own = score([one for one in forecasts if one.source == voice])
         if own is not None:
-            figures = {"brier": own.brier.mean, "alpha": own.alpha.mean, "error": own.alpha.error}
+            figures = {"brier": own.brier.mean, "alpha": own.alpha.mean, "low": own.alpha.low, "high": own.alpha.high}
             found.append({"voice": voice, "questions": own.questions, "dates": own.alpha.dates, **figures})
     return found

@@ -30,7 +30,6 @@ from chordesk.tools.backtests import (
 )
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
-from chordesk.tools.scoring.statistics import wilson
 
 DAYS = [dt.date(2010, 3, day) for day in (1, 2, 3, 4)]
 FIRST, LAST = dt.date(2010, 3, 1), dt.date(2010, 3, 12)
@@ -133,14 +132,26 @@ def test_rates_count_claims_dates_and_what_is_open() -> None:
     claims = [Claim("BUY", "UP", DAYS[0]), Claim("BUY", "DOWN", DAYS[1]), Claim("BUY", "UP", DAYS[1])]
     claims += [Claim("BUY", "UP", DAYS[3]), Claim("PASS", "DOWN", DAYS[0]), Claim("HOLD", "UP", DAYS[3])]
     buy, hold, passed = hit_rates(claims, CLOSES, 1)
-    bounds = wilson(2, 3)
-    assert bounds is not None
     assert (buy.group, buy.n, buy.dates, buy.hits, buy.open) == ("BUY", 3, 2, 2, 1)
-    assert (buy.share, buy.low, buy.high) == (pytest.approx(2 / 3), bounds.low, bounds.high)
-    # By date: sums of deviations +1/3 and -1/3, so sqrt(2 * 2/9 / 1) / 3.
-    assert buy.error == pytest.approx((2 * 2 / 9) ** 0.5 / 3)
-    assert (passed.n, passed.hits, passed.error) == (1, 0, None)
-    assert (hold.n, hold.open, hold.share, hold.low, hold.error) == (0, 1, None, None, None)
+    assert (buy.share, buy.low, buy.effective) == (pytest.approx(2 / 3), None, None), "three are too few"
+    assert (passed.n, passed.hits, passed.low) == (1, 0, None)
+    assert (hold.n, hold.open, hold.share, hold.low) == (0, 1, None, None)
+
+
+def test_a_rate_of_claims_that_overlap_is_worth_fewer() -> None:
+    """The same claims with outcomes 10 sessions ahead in place of 1: daily claims share nine of ten sessions."""
+    draws = np.random.default_rng(3)
+    days = [dt.date(2010, 1, 1) + dt.timedelta(days=day) for day in range(300)]
+    closes = CloseTable(days, [f"S{at}" for at in range(9)], np.exp(np.cumsum(draws.normal(0, 0.01, (300, 9)), axis=0)))
+    claims = [Claim("BUY", symbol, day) for day in days for symbol in closes.symbols[:3]]
+    (short,), (long,) = hit_rates(claims, closes, 1), hit_rates(claims, closes, 10)
+    assert short.low is not None
+    assert short.high is not None
+    assert long.low is not None
+    assert long.high is not None
+    assert long.high - long.low > 1.8 * (short.high - short.low)
+    assert long.low < 0.5 < long.high
+    assert not long.told
 
 
 @pytest.mark.parametrize(("day", "stale"), [(28, []), (29, ["AAPL"])])

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -23,7 +22,7 @@ from chordesk.tools.market.prices import lapse
 from chordesk.tools.market.protocol import Bars, Floats, MarketData
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.registry import Gaps, ToolContext
-from chordesk.tools.scoring.statistics import dated_mean
+from chordesk.tools.scoring.inference import Estimate, Observation, estimate
 
 PANEL_SESSIONS = 504
 LEAST_COMPARED = 10  # names that a rank needs
@@ -199,7 +198,7 @@ def universe_correlation(panel: PricePanel) -> float | None:
 # Patterns of 5 against 20 sessions over a whole universe, and how they ended where that is known by now.
 #
 # A pattern is shared by many names on few dates, and names of one date share its market: the dates count, not the
-# instances. Outcomes of dates closer than the horizon overlap, so the error goes by blocks of that many sessions.
+# instances. Outcomes of dates closer than the horizon overlap.
 
 PATTERN_SHORT, PATTERN_LONG = 5, 20
 LEAST_MOVE = 0.02
@@ -216,26 +215,23 @@ Mask = npt.NDArray[np.bool_]
 @dataclass(frozen=True, slots=True)
 class PatternRecord:
     """How a pattern ended. share: mean over dates of the share of its instances with the outcome; base: the same of all
-    names on these dates; pooled: share of the instances, whatever their dates; error: of `share`, by blocks of dates,
-    null with fewer than two."""
+    names on these dates; pooled: share of the instances, whatever their dates; edge: `share` less `base`."""
 
     instances: int
     dates: int
     share: float
     pooled: float
     base: float
-    error: float | None
+    edge: Estimate
 
     @property
     def enough(self) -> bool:
-        return self.dates >= LEAST_DATES and self.error is not None
+        return self.dates >= LEAST_DATES and self.edge.error is not None
 
     def interval(self, looks: int) -> tuple[float, float] | None:
         """Return bounds of the share that hold for all of so many patterns at once with 95 % (Bonferroni)."""
-        if self.error is None:
-            return None
-        reach = NormalDist().inv_cdf(1 - _LEVEL / (2 * looks)) * self.error
-        return max(0.0, self.share - reach), min(1.0, self.share + reach)
+        bounds = self.edge.bounds(1 - _LEVEL / looks)
+        return (max(0.0, self.base + bounds[0]), min(1.0, self.base + bounds[1])) if bounds else None
 
 
 def change(values: Floats, sessions: int) -> Floats:
@@ -286,15 +282,16 @@ def record_of(panel: PricePanel, mask: Mask, outcome: Floats, horizon: int) -> P
     shares = np.array([outcome[found[:, at], at].mean() for at in columns])
     base = np.nanmean(outcome[:, columns], axis=0)
     # The error is that of the difference to the base on the same dates: what moves both is no uncertainty of either.
-    blocks = [panel.days[at // horizon * horizon] for at in columns.tolist()]
-    spread = dated_mean(zip(blocks, (shares - base).tolist(), strict=True))
+    differences = zip(columns.tolist(), (shares - base).tolist(), strict=True)
+    edge = estimate(Observation(difference, at, at + horizon) for at, difference in differences)
+    assert edge is not None, "there is a date"
     return PatternRecord(
         instances=int(found.sum()),
         dates=len(columns),
         share=float(shares.mean()),
         pooled=float(outcome[found].mean()),
         base=float(base.mean()),
-        error=spread.error if spread is not None else None,
+        edge=edge,
     )
 
 

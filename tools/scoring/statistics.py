@@ -1,5 +1,4 @@
-"""Statistics of forecasts: points, means with the error of their dates, intervals, the calibration table, one score a
-source."""
+"""Statistics of forecasts: points, the calibration table, one score a source."""
 
 from __future__ import annotations
 
@@ -8,11 +7,10 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
-from typing import NamedTuple
 
 from chordesk.models.errors import UsageError
 from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.scoring.inference import Estimate, Observation, estimate, share_bounds
 
 # One forecast of 0 or 1 that fails would outweigh all others without it.
 LEAST, MOST = 0.01, 0.99
@@ -42,130 +40,13 @@ def alpha(forecast: float, baseline: float, outcome: float) -> float:
     return brier(baseline, outcome) - brier(forecast, outcome)
 
 
-Z = 1.96  # 95 %
-
-
-class ShareInterval(NamedTuple):
-    """Bounds of a share, 0 to 1."""
-
-    low: float
-    high: float
-
-
-def wilson(hits: float, n: int, z: float = Z) -> ShareInterval | None:
-    """Return the bounds for `hits` of n independent tries, hits in fractions too; None without a try."""
-    if n <= 0:
-        return None
-    if not 0 <= hits <= n:
-        raise UsageError(f"{hits:g} hits of {n} tries", remedy="give from 0 to n hits")
-    share, square = hits / n, z * z
-    centre = share + square / (2 * n)
-    reach = z * math.sqrt(share * (1 - share) / n + square / (4 * n * n))
-    scale = 1 + square / n
-    return ShareInterval(max(0.0, (centre - reach) / scale), min(1.0, (centre + reach) / scale))
-
-
-# By degrees of freedom, from 1.
-_FIRST = (
-    12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281,
-    2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860,
-)  # fmt: skip
-_NORMAL = 1.959964
-
-
-def t_95(degrees: int) -> float:
-    """Return the two-sided 95 % quantile for 1 or more degrees of freedom, right to 0.001.
-
-    Above 20 by its expansion in 1 / degrees (Abramowitz and Stegun, 26.7.5).
-    """
-    if degrees <= len(_FIRST):
-        return _FIRST[degrees - 1]
-    z = _NORMAL
-    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
-
-
-@dataclass(frozen=True, slots=True)
-class DatedMean:
-    """Mean of n values on so many dates, and its standard error by date; None with fewer than two dates."""
-
-    mean: float
-    error: float | None
-    n: int
-    dates: int
-
-    @property
-    def lower(self) -> float | None:
-        """Return the lower 95 % bound, by Student's t with one degree of freedom less than there are dates."""
-        return None if self.error is None else self.mean - t_95(self.dates - 1) * self.error
-
-    @property
-    def upper(self) -> float | None:
-        return None if self.error is None else self.mean + t_95(self.dates - 1) * self.error
-
-
-def dated_mean(values: Iterable[tuple[date, float]]) -> DatedMean | None:
-    """Return the mean over all values with its error by date; None without a value.
-
-    The cluster-robust error of a mean: the root of G / (G - 1) times the sum of squared sums of deviations by date,
-    over n (Liang and Zeger, 1986, with the usual correction for G dates).
-    """
-    by_date: dict[date, list[float]] = defaultdict(list)
-    for day, value in values:
-        by_date[day].append(value)
-    n, dates = sum(map(len, by_date.values())), len(by_date)
-    if n == 0:
-        return None
-    mean = math.fsum(math.fsum(group) for group in by_date.values()) / n
-    if dates < 2:
-        return DatedMean(mean, None, n, dates)
-    squares = math.fsum(math.fsum(value - mean for value in group) ** 2 for group in by_date.values())
-    return DatedMean(mean, math.sqrt(squares * dates / (dates - 1)) / n, n, dates)
-
-
-BUCKETS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class CalibrationRow:
-    """Forecasts from low up to high (the last one with it): how many, their mean, and the share that came true with its
-    95 % interval as if each were independent, which those of one date are not."""
-
-    low: float
-    high: float
-    n: int
-    forecast: float
-    rate: float
-    least: float
-    most: float
-
-
-def calibration_table(points: Sequence[tuple[float, float]], buckets: int = BUCKETS) -> list[CalibrationRow]:
-    """Return the rows of the buckets that have a forecast, from (forecast, outcome), lowest first."""
-    if buckets < 1:
-        raise UsageError(f"{buckets} buckets", remedy="give 1 or more")
-    grouped: list[list[tuple[float, float]]] = [[] for _ in range(buckets)]
-    for forecast, outcome in points:
-        probability(outcome, "outcome")
-        grouped[min(int(probability(forecast) * buckets + 1e-9), buckets - 1)].append((forecast, outcome))
-    return [_row(at, buckets, group) for at, group in enumerate(grouped) if group]
-
-
-def _row(at: int, buckets: int, group: list[tuple[float, float]]) -> CalibrationRow:
-    n = len(group)
-    hits = min(float(n), sum(outcome for _, outcome in group))
-    interval = wilson(hits, n)
-    assert interval is not None, "a row has at least one forecast"
-    forecast = sum(point for point, _ in group) / n
-    return CalibrationRow(at / buckets, (at + 1) / buckets, n, forecast, hits / n, *interval)
-
-
 CODE = "code"  # author of what no model made
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredForecast:
     """A forecast of a resolved question. source: what made it; author: label of its model; at and known: market time of
-    the forecast, and from which the outcome is known.
+    the forecast, and from which the outcome is known; name: what the question is about, by default itself alone.
 
     A judgement that states no probability, such as BUY high, has it as its label, the baseline as its probability until
     `walked` gives it another, and as evidence the number of resolved questions on which that rests.
@@ -183,16 +64,53 @@ class ScoredForecast:
     round: int = 0
     label: str = ""
     evidence: int | None = None
+    name: str = ""
+
+
+BUCKETS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationRow:
+    """Forecasts from low up to high (the last one with it): how many, their mean, and the share that came true with its
+    95 % bounds, None where they are too few."""
+
+    low: float
+    high: float
+    n: int
+    forecast: float
+    rate: float
+    least: float | None
+    most: float | None
+
+
+def calibration_table(forecasts: Sequence[ScoredForecast], buckets: int = BUCKETS) -> list[CalibrationRow]:
+    """Return the rows of the buckets that have a forecast, lowest first."""
+    if buckets < 1:
+        raise UsageError(f"{buckets} buckets", remedy="give 1 or more")
+    grouped: list[list[ScoredForecast]] = [[] for _ in range(buckets)]
+    for one in forecasts:
+        probability(one.outcome, "outcome")
+        grouped[min(int(probability(one.probability) * buckets + 1e-9), buckets - 1)].append(one)
+    return [_row(at, buckets, group) for at, group in enumerate(grouped) if group]
+
+
+def _row(at: int, buckets: int, group: list[ScoredForecast]) -> CalibrationRow:
+    rate = mean_of(group, lambda one: one.outcome)
+    assert rate is not None, "a row has at least one forecast"
+    forecast = math.fsum(one.probability for one in group) / len(group)
+    least, most = share_bounds(rate) or (None, None)
+    return CalibrationRow(at / buckets, (at + 1) / buckets, len(group), forecast, rate.mean, least, most)
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The scores of a source: means over questions with errors by date, and its calibration."""
+    """The scores of a source: means over questions, and its calibration."""
 
     forecasts: int
-    brier: DatedMean
-    log: DatedMean
-    alpha: DatedMean
+    brier: Estimate
+    log: Estimate
+    alpha: Estimate
     calibration: list[CalibrationRow]
 
     @property
@@ -213,18 +131,23 @@ def score(forecasts: Sequence[ScoredForecast]) -> Score | None:
     if brier_mean is None or log_mean is None or alpha_mean is None:
         return None
     firsts = [min(group, key=lambda one: (one.at, one.round)) for group in groups]
-    table = calibration_table([(one.probability, one.outcome) for one in firsts])
-    return Score(len(forecasts), brier_mean, log_mean, alpha_mean, table)
+    return Score(len(forecasts), brier_mean, log_mean, alpha_mean, calibration_table(firsts))
 
 
-def mean_of(forecasts: Iterable[ScoredForecast], value: Callable[[ScoredForecast], float]) -> DatedMean | None:
-    """Return the mean of a value over questions with its error by the date of each question's first forecast."""
+def mean_of(forecasts: Iterable[ScoredForecast], value: Callable[[ScoredForecast], float]) -> Estimate | None:
+    """Return the mean of a value over questions, each of the date of its first forecast."""
     return _mean(_by_question(forecasts), value)
 
 
-def _mean(groups: Iterable[Sequence[ScoredForecast]], value: Callable[[ScoredForecast], float]) -> DatedMean | None:
-    return dated_mean(
-        (exchange_day(min(one.at for one in group)), math.fsum(map(value, group)) / len(group)) for group in groups
+def _mean(groups: Iterable[Sequence[ScoredForecast]], value: Callable[[ScoredForecast], float]) -> Estimate | None:
+    return estimate(
+        Observation(
+            value=math.fsum(map(value, group)) / len(group),
+            day=exchange_day(min(one.at for one in group)).toordinal(),
+            until=exchange_day(max(one.known for one in group)).toordinal(),
+            name=group[0].name or group[0].question,
+        )
+        for group in groups
     )
 
 

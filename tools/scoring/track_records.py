@@ -21,7 +21,8 @@ from chordesk.models.tables.runs import Report, Run, ScreenHit, Turn, Verdict
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.questions.asking import RELATIVE
 from chordesk.tools.questions.reading import known_column
-from chordesk.tools.scoring.statistics import CODE, DatedMean, ScoredForecast, alpha, mean_of
+from chordesk.tools.scoring.inference import Estimate
+from chordesk.tools.scoring.statistics import CODE, ScoredForecast, alpha, mean_of
 from chordesk.tools.scoring.voices import BLIND, VoiceRecord, compute_shares, crowd, extinct, last_positions, plan_turns
 
 
@@ -43,12 +44,16 @@ def voice_forecasts(session: Session, account: str, until: dt.datetime | None = 
             col(Forecast.author),
             col(Forecast.run_id),
             col(Forecast.round),
+            col(Question.subjects),
         )
         .join(Question, col(Question.id) == col(Forecast.question_id))
         .where(col(Forecast.account) == account, *resolved(until))
         .order_by(col(Forecast.market_at), col(Forecast.round), col(Forecast.id))
     )
-    return [ScoredForecast(*row) for row in session.execute(query)]
+    return [
+        ScoredForecast(*row[:-1], name=row.subjects[0] if row.subjects else "")  # type: ignore[misc]
+        for row in session.execute(query)
+    ]
 
 
 def resolved(until: dt.datetime | None) -> tuple[sqlalchemy.ColumnElement[bool], ...]:
@@ -68,7 +73,7 @@ def voice_records(forecasts: Iterable[ScoredForecast], voices: Iterable[str]) ->
 
 
 def better_round(session: Session, account: str, until: dt.datetime | None = None) -> int:
-    """Return the round, 1 or 2, of which the mean forecast has the better record; 1 before there is one."""
+    """Return round 2 where its mean forecast has shown the better record, else 1."""
     found = crowd(voice_forecasts(session, account, until))
     return found.better_round if found else BLIND
 
@@ -114,8 +119,8 @@ def walked(judgements: Iterable[ScoredForecast]) -> list[ScoredForecast]:
     return found
 
 
-def rates(judgements: Iterable[ScoredForecast]) -> dict[str, DatedMean]:
-    """Return by label the share of questions that came true, with its error by date, in the order of the labels."""
+def rates(judgements: Iterable[ScoredForecast]) -> dict[str, Estimate]:
+    """Return by label the share of questions that came true, in the order of the labels."""
     grouped: dict[str, list[ScoredForecast]] = defaultdict(list)
     for one in judgements:
         grouped[one.label].append(one)
@@ -186,7 +191,7 @@ def _judgements(session: Session, until: dt.datetime | None, rows: Iterable[Any]
         question = asked.of(run, symbol, market, exchange_day(at))
         if question is not None and question.baseline is not None and question.outcome is not None:
             times, worth = (at, question.closes_at), (question.baseline, question.baseline, question.outcome)
-            found.append(ScoredForecast(source, question.id, *times, *worth, author, run, label=label))
+            found.append(ScoredForecast(source, question.id, *times, *worth, author, run, label=label, name=symbol))
     return found
 
 
@@ -214,6 +219,7 @@ class _OnBoard(NamedTuple):
 
     id: str
     names: frozenset[str]  # its label and its subjects
+    name: str
     at: dt.datetime
     known: dt.datetime
     baseline: float
@@ -233,7 +239,7 @@ def tool_forecasts(session: Session, account: str, until: dt.datetime | None = N
         .order_by(col(Run.market_now), col(Run.id), col(Signal.label))
     )
     return [
-        ScoredForecast(tool, one.id, one.at, one.known, implied, one.baseline, one.outcome, CODE, run)
+        ScoredForecast(tool, one.id, one.at, one.known, implied, one.baseline, one.outcome, CODE, run, name=one.name)
         for run, tool, subjects, implied in session.execute(query)
         for one in boards.get(run, ())
         if not one.names.isdisjoint(subjects)
@@ -260,7 +266,8 @@ def _boards(session: Session, account: str, until: dt.datetime | None) -> dict[s
     )
     found: dict[str, list[_OnBoard]] = defaultdict(list)
     for run, question, label, subjects, at, known, base, outcome in session.execute(query):
-        found[run].append(_OnBoard(question, frozenset({label, *subjects}), at, known, base, outcome))
+        name = subjects[0] if subjects else ""
+        found[run].append(_OnBoard(question, frozenset({label, *subjects}), name, at, known, base, outcome))
     return found
 
 

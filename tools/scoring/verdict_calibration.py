@@ -4,8 +4,7 @@ read."""
 from __future__ import annotations
 
 import datetime as dt
-import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -16,7 +15,8 @@ from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Calibration
 from chordesk.models.tables.runs import Run, Verdict
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.scoring.statistics import CODE, ScoredForecast, dated_mean
+from chordesk.tools.scoring.inference import Observation, estimate, share_bounds
+from chordesk.tools.scoring.statistics import CODE, ScoredForecast
 from chordesk.tools.scoring.track_records import verdict_judgements
 
 RULES = "rulebook"
@@ -55,9 +55,10 @@ LEAST_RESOLVED = LEAST_DATES = 30
 
 @dataclass(frozen=True, slots=True)
 class VerdictOdds:
-    """What verdicts of a model, rating and confidence turned out to be worth: n resolved questions on so many dates.
+    """What verdicts of a model, rating and confidence turned out to be worth: n resolved questions on so many dates,
+    which are so many horizons without overlap.
 
-    probability, low and high: that the symbol beats the median, and its 95 % interval by date; None until there is
+    probability, low and high: that the symbol beats the median, and its 95 % interval; None until there is
     enough. contaminated: verdicts left out because they lie before the model's cutoff. until: market time from which
     all of their outcomes are known.
     """
@@ -67,6 +68,7 @@ class VerdictOdds:
     confidence: str
     n: int
     dates: int
+    spans: float
     contaminated: int
     probability: float | None = None
     low: float | None = None
@@ -140,19 +142,28 @@ def _odds(
     first: dict[str, ScoredForecast] = {}
     for one in sorted(clean, key=lambda one: one.at):
         first.setdefault(one.question, one)
-    by_day: dict[dt.date, list[float]] = defaultdict(list)
-    for one in first.values():
-        by_day[exchange_day(one.at)].append(one.outcome)
-    found = VerdictOdds(author, rating, confidence, len(first), len(by_day), len(group) - len(clean))
+    per_day = Counter(exchange_day(one.at) for one in first.values())
     # Each date has one vote: a day with many verdicts is still one market.
-    mean = dated_mean((day, math.fsum(outcomes) / len(outcomes)) for day, outcomes in by_day.items())
-    if len(first) < least or len(by_day) < LEAST_DATES or mean is None or mean.lower is None or mean.upper is None:
+    mean = estimate(
+        Observation(
+            one.outcome,
+            exchange_day(one.at).toordinal(),
+            exchange_day(one.known).toordinal(),
+            one.name or one.question,
+            1 / per_day[exchange_day(one.at)],
+        )
+        for one in first.values()
+    )
+    spans, bounds = mean.spans if mean else 0.0, share_bounds(mean)
+    dates, contaminated = len(per_day), len(group) - len(clean)
+    found = VerdictOdds(author, rating, confidence, len(first), dates, spans, contaminated)
+    if len(first) < least or dates < LEAST_DATES or mean is None or bounds is None:
         return found
     return replace(
         found,
         probability=min(1.0, mean.mean),
-        low=max(0.0, mean.lower),
-        high=min(1.0, mean.upper),
+        low=bounds.low,
+        high=bounds.high,
         until=max(one.known for one in first.values()),
     )
 

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.scoring.statistics import DatedMean, Score, ScoredForecast, brier, mean_of, score
+from chordesk.tools.scoring.inference import Estimate, told_apart
+from chordesk.tools.scoring.statistics import Score, ScoredForecast, brier, mean_of, score
 
 # Half a share never hangs on skill: with few outcomes it is mostly luck.
 EQUAL = 0.5
@@ -22,44 +23,41 @@ LEAST_VOICES = 3
 
 @dataclass(frozen=True, slots=True)
 class VoiceRecord:
-    """A voice with its alpha over resolved questions, by date; None before the first."""
+    """A voice with its alpha over resolved questions; None before the first."""
 
     voice: str
-    alpha: DatedMean | None = None
-
-    @property
-    def proven(self) -> float:
-        """Return the lower bound of alpha where it is above 0, else 0."""
-        lower = self.alpha.lower if self.alpha else None
-        return max(0.0, lower) if lower is not None else 0.0
+    alpha: Estimate | None = None
 
 
 def compute_shares(records: Iterable[VoiceRecord]) -> dict[str, float]:
     """Return each voice's share of compute, 1 together: half in equal parts, half by the lower bound of alpha.
 
-    While no lower bound is above 0, the second half is equal too.
+    A voice has a bound above 0 where its alpha is told from 0 among all voices. While none has, the second half is
+    equal too.
     """
     known = list(records)
     if not known:
         return {}
-    total = sum(record.proven for record in known)
+    told = told_apart({record.voice: record.alpha for record in known})
+    proven = {record.voice: max(0.0, told[record.voice][0]) if record.voice in told else 0.0 for record in known}
+    total = sum(proven.values())
     return {
-        record.voice: EQUAL / len(known) + (1 - EQUAL) * (record.proven / total if total > 0 else 1 / len(known))
-        for record in known
+        voice: EQUAL / len(known) + (1 - EQUAL) * (lower / total if total > 0 else 1 / len(known))
+        for voice, lower in proven.items()
     }
 
 
 def extinct(records: Iterable[VoiceRecord], alive: Iterable[str]) -> set[str]:
-    """Return the voices that end now: n of 350 or more and an upper bound of alpha below 0.
+    """Return the voices that end now: n of 350 or more, and an alpha told from 0 among all voices, below it.
 
     Worst upper bound first, and as many as leave three alive.
     """
-    living = set(alive)
-    lost: list[tuple[float, str]] = []
-    for record in records:
-        upper = record.alpha.upper if record.alpha else None
-        if record.alpha and upper is not None and upper < 0 and record.alpha.n >= LEAST_RESOLVED:
-            lost.append((upper, record.voice))
+    living, alphas = set(alive), {record.voice: record.alpha for record in records}
+    lost = [
+        (upper, voice)
+        for voice, (_, upper) in told_apart(alphas).items()
+        if upper < 0 and (alpha := alphas[voice]) is not None and alpha.n >= LEAST_RESOLVED
+    ]
     ending = [voice for _, voice in sorted(lost) if voice in living]
     return set(ending[: max(0, len(living) - LEAST_VOICES)])
 
@@ -173,12 +171,12 @@ class Crowd:
 
     blind: Score
     informed: Score
-    gain: DatedMean
+    gain: Estimate
 
     @property
     def better_round(self) -> int:
-        """Return the round with the lower Brier score; on a draw the blind one, whose voices are independent."""
-        return INFORMED if self.gain.mean > 0 else BLIND
+        """Return the informed round where its gain is told from 0; else the blind one, whose voices are independent."""
+        return INFORMED if self.gain.low is not None and self.gain.low > 0 else BLIND
 
 
 def last_positions(forecasts: Iterable[ScoredForecast]) -> list[ScoredForecast]:
@@ -188,7 +186,7 @@ def last_positions(forecasts: Iterable[ScoredForecast]) -> list[ScoredForecast]:
     return list(last.values())
 
 
-def revision_gain(forecasts: Iterable[ScoredForecast]) -> DatedMean | None:
+def revision_gain(forecasts: Iterable[ScoredForecast]) -> Estimate | None:
     """Return the mean fall of the Brier score from round 1 to round 2 of one voice, above 0 for a better second one;
     None where it revised nothing."""
     both: dict[tuple[str, str, str], dict[int, ScoredForecast]] = defaultdict(dict)

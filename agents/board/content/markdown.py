@@ -87,8 +87,8 @@ def _leaderboard(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     table = [["Voice", "Skill", "Conduct", "This episode", "Resolved", "Alpha"]]
     for one in rows:
         alpha = "none" if one["alpha"] is None else f"{one['alpha']:+.4f}"
-        if one["alpha_error"] is not None:
-            alpha += f" ± {one['alpha_error']:.4f}"
+        if one["alpha_low"] is not None:
+            alpha += f", {one['alpha_low']:+.4f} to {one['alpha_high']:+.4f}"
         given = [
             f"{one['skill']:+.2f}",
             f"{one['conduct']:+.2f}",

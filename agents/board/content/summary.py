@@ -22,7 +22,7 @@ from chordesk.agents.board.karma import (
 )
 from chordesk.models.board import ROUNDS, SignalState, VoicePosition
 from chordesk.models.tables.board import Booking
-from chordesk.tools.scoring.statistics import DatedMean
+from chordesk.tools.scoring.inference import Estimate
 
 MOST_QUOTES = 3
 QUOTE_CHARS = 280
@@ -95,7 +95,7 @@ class VoiceStanding:
     faction: str = ""
     conduct: float = 0.0
     skill: float = 0.0
-    alpha: DatedMean | None = None
+    alpha: Estimate | None = None
 
     @property
     def resolved(self) -> int:
@@ -206,7 +206,8 @@ def _leaderboard(tally: EpisodeTally) -> list[dict[str, Any]]:
             ],
             "resolved": one.resolved,
             "alpha": one.alpha.mean if one.alpha else None,
-            "alpha_error": one.alpha.error if one.alpha else None,
+            "alpha_low": one.alpha.low if one.alpha else None,
+            "alpha_high": one.alpha.high if one.alpha else None,
         }
         for one in ordered
     ]

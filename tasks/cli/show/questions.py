@@ -17,7 +17,8 @@ from chordesk.tasks.cli.show.runs import SHORT_ID
 from chordesk.tools.event_positions import MOST_HEAT, EventLedger, HeldEvent
 from chordesk.tools.questions.importing import ImportReport
 from chordesk.tools.questions.resolving import ResolveReport
-from chordesk.tools.scoring.statistics import CalibrationRow, DatedMean
+from chordesk.tools.scoring.inference import LEAST_SPANS, Estimate, reach_text
+from chordesk.tools.scoring.statistics import CalibrationRow
 from chordesk.tools.scoring.verdict_calibration import LEAST_DATES, VerdictOdds
 from chordesk.tools.scoring.voices import LEAST_RESOLVED
 from chordesk.tools.venues.pairs import Comparison, PairedQuestions, PairSurvey
@@ -236,7 +237,7 @@ _TITLES = {
     "role": "Roles, by their record up to each day",
     "rating": "Verdicts, by their record up to each day",
 }
-_SCORE_COLUMNS = ("Questions", "Dates", "Brier", "Log", "Alpha")
+_SCORE_COLUMNS = ("Questions", "Effective", "Dates", "Brier", "Log", "Alpha")
 
 
 def score_report(board: ScoreBoard, *, in_detail: bool = False) -> RenderableType:
@@ -257,7 +258,11 @@ def score_report(board: ScoreBoard, *, in_detail: bool = False) -> RenderableTyp
         parts += [part for row in board.rows for part in _detail(row)]
     parts += [
         "",
-        Text(f"Alpha is against the baseline, above 0 is skill; .018 shows from {LEAST_RESOLVED} questions on."),
+        Text(
+            f"Alpha is against the baseline, above 0 is skill; .018 shows from {LEAST_RESOLVED} questions on. ± is "
+            "half of the 95 % interval: so many independent questions as are effective would have it. * is told from 0 "
+            "among all of its kind."
+        ),
     ]
     return Group(*parts)
 
@@ -272,7 +277,10 @@ def odds_report(found: Sequence[VerdictOdds], least: int) -> RenderableType:
 def _odds(one: VerdictOdds, least: int) -> str:
     left_out = f"; {one.contaminated} before the model's cutoff left out" if one.contaminated else ""
     if one.probability is None or one.low is None or one.high is None:
-        return f"not enough: {one.n} of {least} resolved questions, {one.dates} of {LEAST_DATES} dates{left_out}"
+        return (
+            f"not enough: {one.n} of {least} resolved questions, {one.dates} of {LEAST_DATES} dates, "
+            f"{one.spans:.1f} of {LEAST_SPANS} horizons without overlap{left_out}"
+        )
     interval = f"{one.low:.0%} to {one.high:.0%}"
     return f"{one.probability:.0%} beat the median ({interval}), {one.n} questions on {one.dates} dates{left_out}"
 
@@ -282,7 +290,7 @@ def _named(parts: Iterable[PartRow]) -> Iterable[tuple[str, PartRow]]:
 
 
 def _table(title: str, first: str, rows: Iterable[tuple[str, ScoreRow | PartRow]]) -> Table:
-    cells = [(name, str(row.brier.n), str(row.brier.dates), *_points(row)) for name, row in rows]
+    cells = [(name, str(row.alpha.n), _effective(row.alpha), str(row.alpha.dates), *_points(row)) for name, row in rows]
     return table((first, *_SCORE_COLUMNS), cells, title=title)
 
 
@@ -291,7 +299,8 @@ def _points(row: ScoreRow | PartRow) -> tuple[str, str, str]:
 
     if isinstance(row, ScoreRow) and row.unrecorded == row.forecasts:
         return "-", "-", "no record yet"
-    return f"{row.brier.mean:.4f}", f"{row.log.mean:.3f}", _signed(row.alpha)
+    told = "*" if isinstance(row, ScoreRow) and row.told else ""
+    return f"{row.brier.mean:.4f}", f"{row.log.mean:.3f}", _signed(row.alpha) + told
 
 
 def _detail(row: ScoreRow) -> Iterable[RenderableType]:
@@ -321,12 +330,16 @@ def _detail(row: ScoreRow) -> Iterable[RenderableType]:
 
 
 def _interval(one: CalibrationRow) -> str:
-    return f"{one.least:.0%} to {one.most:.0%}"
+    return "too few" if one.least is None or one.most is None else f"{one.least:.0%} to {one.most:.0%}"
 
 
-def _signed(found: DatedMean) -> str:
-    return f"{found.mean:+.4f} ± {found.error:.4f}" if found.error is not None else f"{found.mean:+.4f}, no error yet"
+def _signed(found: Estimate) -> str:
+    return f"{found.mean:+.4f} {reach_text(found)}"
 
 
-def _share(found: DatedMean) -> str:
-    return f"{found.mean:.1%} ± {found.error:.1%}" if found.error is not None else f"{found.mean:.1%}, no error yet"
+def _share(found: Estimate) -> str:
+    return f"{found.mean:.1%} {reach_text(found, '.1%')}"
+
+
+def _effective(found: Estimate) -> str:
+    return "-" if found.effective is None else f"{found.effective:.0f}"

@@ -190,25 +190,31 @@ def _orders(result: Mapping[str, Any]) -> list[Text]:
 
 
 def _rates(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    columns = ("Claim", "n", "Dates", "Share", "95 %", "Error by date")
+    columns = ("Claim", "n", "Effective", "Dates", "Share", "95 %")
     cells = [
         (
             row["group"],
             str(row["n"]),
+            f"{row['effective']:.0f}" if row.get("effective") is not None else "-",
             str(row["dates"]),
             _share(row["share"]),
-            f"{row['low']:.0%}-{row['high']:.0%}" if row["n"] else "-",
-            _share(row["error"]),
+            _between(row) + ("*" if row.get("told") else ""),
         )
         for row in rows
     ]
     return table(columns, cells, right=columns[1:])
 
 
+def _between(row: Mapping[str, Any]) -> str:
+    if row.get("low") is None or row.get("high") is None:
+        return "too few"
+    return f"{row['low']:.0%} to {row['high']:.0%}"
+
+
 def _voice(row: Mapping[str, Any]) -> str:
-    error = f" +- {row['error']:.4f}" if row["error"] is not None else ""
+    bounds = f"{row['low']:+.4f} to {row['high']:+.4f}" if row.get("low") is not None else "too few"
     return (
-        f"{row['voice']}: Brier {row['brier']:.3f}, alpha {row['alpha']:+.4f}{error} over {row['questions']} questions"
+        f"{row['voice']}: Brier {row['brier']:.3f}, alpha {row['alpha']:+.4f} ({bounds}), {row['questions']} questions"
     )
 
 

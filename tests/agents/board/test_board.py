@@ -29,7 +29,7 @@ from chordesk.models.board import KarmaSum, VoiceForecast, VoiceOutput
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Forecast, Question
-from chordesk.tools.scoring.statistics import DatedMean
+from chordesk.tools.scoring.inference import Estimate, known_estimate
 from tests.agents.board.kit import BOARD, FUNDING, cite, position, question, signal
 
 HEADS = ("[", "=", "SIGNAL BOARD", "TOOL SIGNALS", "QUESTIONS")
@@ -128,7 +128,9 @@ def test_data_of_any_size_is_bounded() -> None:
 
 NOW = dt.datetime(2026, 2, 17, 21, 0, tzinfo=dt.UTC)
 DAY = dt.timedelta(days=1)
-RECORD = PastRecord(DatedMean(0.2312, 0.01, 40, 12), DatedMean(0.0188, 0.0072, 40, 12))
+RECORD = PastRecord(
+    known_estimate(0.2312, 0.01, 4, 40, 12, 12, 30.0), known_estimate(0.0188, 0.0072, 4, 40, 12, 12, 30.0)
+)
 KARMA = {KarmaSum.CONDUCT: 3.5, KarmaSum.SKILL: -12.25}
 
 
@@ -144,7 +146,7 @@ def past(
 def test_a_memory_with_every_part() -> None:
     text = voice_memory(RECORD, [past(9, 1.0, 2), past(3)], KARMA, now=NOW, unused=["funding", "events"])
     assert text.splitlines() == [
-        "Record: 40 resolved questions on 12 dates, Brier 0.231, alpha +0.0188 (standard error 0.0072). "
+        "Record: 40 resolved questions on 12 dates, Brier 0.231, alpha +0.0188 (95 % from -0.0012 to +0.0388). "
         "Above 0 beats the baseline.",
         "Karma: conduct +3.50, skill -12.25.",
         "No voice used last time: funding, events.",
@@ -166,8 +168,8 @@ def test_a_first_episode_has_no_memory() -> None:
 
 
 def test_an_error_that_is_not_known_is_not_given() -> None:
-    text = voice_memory(PastRecord(DatedMean(0.25, None, 1, 1), DatedMean(0.0, None, 1, 1)), [], {}, now=NOW)
-    assert "its error is not known yet" in text
+    text = voice_memory(PastRecord(*(Estimate(mean, 1, 1, 1, lack="too few") for mean in (0.25, 0.0))), [], {}, now=NOW)
+    assert "too few for an error" in text
     assert "Karma: none booked yet." in text
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import re
 
@@ -14,7 +13,7 @@ from chordesk.agents.board.content import EpisodeTally, VoiceStanding, content, 
 from chordesk.agents.board.content.markdown import escaped
 from chordesk.agents.board.karma import aggregate, conduct, convergence, herding
 from chordesk.models.board import VoicePosition
-from chordesk.tools.scoring.statistics import dated_mean
+from chordesk.tools.scoring.inference import known_estimate
 from tests.agents.board.kit import BOARD, FUNDING, cite, judged, position
 from tests.examples import examples
 
@@ -23,7 +22,7 @@ VOICES = {"mediator": "pattern", "sizer": "ledger", "weaver": "pattern"}
 
 def tally(*positions: VoicePosition, notes: dict[str, list[str]] | None = None) -> EpisodeTally:
     found = judged(*positions)
-    alpha = dated_mean([(dt.date(2026, 2, 1), 0.01), (dt.date(2026, 2, 2), 0.03)])
+    alpha = known_estimate(0.02, 0.01, 4, 40, 12, 12, 30.0)
     shares = dict.fromkeys(VOICES, 1 / len(VOICES))
     return EpisodeTally(
         board=BOARD,
@@ -65,7 +64,7 @@ def test_the_summary_of_an_episode() -> None:
     made = content(tally(*answers()))
     assert [one["voice"] for one in made["quotes"]] == ["mediator"]
     assert [one["voice"] for one in made["leaderboard"]] == ["sizer", "mediator", "weaver"]
-    assert made["leaderboard"][0]["resolved"] == 2
+    assert made["leaderboard"][0]["resolved"] == 40
     assert {one["voice"]: one["episode"] for one in made["leaderboard"]} == {
         "sizer": 0.0,
         "mediator": 1.5,
@@ -89,7 +88,7 @@ def test_the_page_of_an_episode() -> None:
     page = markdown(content(tally(*answers(), notes={"weaver": ["Q9: no question of this board; left out"]})))
     assert page.startswith("# Episode 9, 2026-02-17\n")
     assert "| mediator | 70% → 60% | none | none |" in rows(page, "Positions")
-    assert rows(page, "Leaderboard")[0] == "| sizer | +2.00 | +0.50 | +0.00 | 2 | +0.0200 ± 0.0100 |"
+    assert rows(page, "Leaderboard")[0] == "| sizer | +2.00 | +0.50 | +0.00 | 40 | +0.0200, -0.0078 to +0.0478 |"
     assert "- Used by no voice: divergence, factors, portfolio" in page
     assert "- weaver: Q9: no question of this board; left out" in page
     assert "- sizer copied mediator on Q1 (1.00)" in page

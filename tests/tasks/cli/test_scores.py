@@ -46,7 +46,7 @@ def test_scores_are_shown_and_printed_for_programs(tmp_path: Path) -> None:
 def test_calibrate_stores_a_probability_once_there_is_enough(tmp_path: Path) -> None:
     home = a_home(tmp_path)
     strict = desk(home, "calibrate", "--min-n", "31")
-    assert "not enough: 30 of 31 resolved questions, 30 of 30 dates" in strict.stdout
+    assert "not enough: 30 of 31 resolved questions, 30 of 30 dates, 6.0 of 5 horizons" in strict.stdout
     found = json.loads(desk(home, "calibrate", "--json").stdout)
     assert [(one["rating"], one["confidence"], one["n"], one["dates"]) for one in found] == [("BUY", "high", 30, 30)]
     assert round(found[0]["probability"], 6) == round(2 / 3, 6)

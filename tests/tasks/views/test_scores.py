@@ -19,13 +19,14 @@ from tests.tasks.cli.console import rendered
 from tests.tools.scoring.rows import a_forecast, a_question, a_run_on, a_signal, on_board, on_day
 from tests.tools.scoring.test_records import a_hit, a_verdict
 
-CUTOFFS = "gpt-5.5=2010-01-13"
+CUTOFFS = "gpt-5.5=2010-01-31"
 DAYS = 40
 
 
 @pytest.fixture
 def episodes(session: Session) -> Session:
-    """40 days with a question each: ada knows the chance, bo flips coins, cy is certain of what the dice show.
+    """40 days, each the third, with a question each: ada knows the chance, bo flips coins, cy is certain of what the
+    dice show.
 
     Ada's model was trained until the tenth day. On each board a signal with the chance; on each day a verdict BUY with
     a report and a hit of a lens.
@@ -33,8 +34,8 @@ def episodes(session: Session) -> Session:
     draws = np.random.default_rng(8)
     for day in range(DAYS):
         chance = 0.3 if day % 2 else 0.8
-        run, outcome = a_run_on(session, day), float(draws.random() < chance)
-        question = a_question(session, f"q{day}", outcome, day, source="verdict")
+        run, outcome = a_run_on(session, 3 * day), float(draws.random() < chance)
+        question = a_question(session, f"q{day}", outcome, 3 * day, source="verdict")
         on_board(session, run, question, "Q1")
         a_signal(session, run, "momentum", chance, "AAPL")
         a_forecast(session, run, question, "ada", 0.5, author="codex:gpt-5.5")
@@ -45,7 +46,7 @@ def episodes(session: Session) -> Session:
     session.add(_karma(run.id, "conduct", 1.5, "a"))
     session.add(_karma(run.id, "skill", -2.0, "b"))
     session.flush()
-    a_forecast(session, run, a_question(session, "open", None, DAYS), "ada", 0.9)
+    a_forecast(session, run, a_question(session, "open", None, 3 * DAYS), "ada", 0.9)
     return session
 
 
@@ -92,7 +93,7 @@ def test_every_source_is_scored_as_theory_has_it(episodes: Session) -> None:
     for (kind, name), label in judged.items():
         (rate,) = rows[kind, name].labels  # type: ignore[index]
         assert (rate.name, rate.rate.n, rate.brier.n) == (label, DAYS, DAYS)
-        assert rows[kind, name].unrecorded == 14, "the first outcome is known on the 15th day"  # type: ignore[index]
+        assert rows[kind, name].unrecorded == 5, "the first outcome is known on the 15th day"  # type: ignore[index]
         assert rows[kind, name].alpha.mean == pytest.approx(0, abs=0.02)
 
 
@@ -144,20 +145,21 @@ def test_the_terminal_shows_them_in_80_columns(episodes: Session) -> None:
     assert max(map(len, lines)) <= 80
     assert lines[0] == "Account paper. Questions: 1 open, 40 resolved."
     ada = board(episodes, "voice", "ada")
-    assert any(line.split()[:4] == ["ada", "40", "40", f"{ada.rows[0].brier.mean:.4f}"] for line in lines)
+    effective = f"{ada.rows[0].alpha.effective:.0f}"
+    assert any(line.split()[:5] == ["ada", "40", effective, "40", f"{ada.rows[0].brier.mean:.4f}"] for line in lines)
     assert any("round 2 is used" in line for line in lines)
     detail = rendered(score_report(ada, in_detail=True))
     for part in ("Karma: conduct +1.5, skill -2.0", "By round", "By the model's cutoff", "before", "30%-40%"):
         assert part in detail
     rating = rendered(score_report(board(episodes, "rating", "BUY"), in_detail=True))
-    assert "14 of 40 came before their label had a record: worth the baseline." in rating
+    assert "5 of 40 came before their label had a record: worth the baseline." in rating
     assert "BUY high" in rating
 
 
 def test_a_verdict_shows_its_probability_once_there_is_one(session: Session) -> None:
     for day in range(30):
         a_verdict(session, day, "AAPL", float(day % 3 != 0))
-    run = a_run_on(session, 60)
+    run = a_run_on(session, 120)
     candidate = a_candidate(session, run)
     session.add(
         Verdict(run_id=run.id, candidate_id=candidate.id, symbol="AAPL", rating="BUY", confidence="high", summary="")
@@ -169,14 +171,14 @@ def test_a_verdict_shows_its_probability_once_there_is_one(session: Session) -> 
     shown = view(session, run)
     assert shown.candidates[0].verdict_probability == pytest.approx(2 / 3)
     assert "high 67%" in rendered(run_report(shown))
-    assert "67% beat the median (49% to 85%), 30 questions on 30 dates" in rendered(odds_report(odds, 30), 120)
+    assert "67% beat the median (49% to 81%), 30 questions on 30 dates" in rendered(odds_report(odds, 30), 120)
 
 
 def test_too_few_verdicts_have_their_count_instead_of_a_probability(session: Session) -> None:
     assert rendered(odds_report([], 30)) == "not enough: 0 of 30 resolved questions on verdicts\n"
     a_verdict(session, 0, "AAPL", 1.0, model="codex:gpt-5.5")
     found = rendered(odds_report(verdict_odds(session, "paper", {}), 30), 120)
-    assert found == "codex:gpt-5.5: BUY high: not enough: 1 of 30 resolved questions, 1 of 30 dates\n"
+    assert found.startswith("codex:gpt-5.5: BUY high: not enough: 1 of 30 resolved questions, 1 of 30 dates, 1.0 of 5")
 
 
 def test_a_judgement_before_any_record_is_shown_to_have_none(session: Session) -> None:

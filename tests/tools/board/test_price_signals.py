@@ -35,7 +35,7 @@ from chordesk.tools.board.price_panel import (
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
-from chordesk.tools.scoring.statistics import wilson
+from chordesk.tools.scoring.inference import wilson
 from tests.tools.board.boards import board, dormant, harvested
 from tests.tools.conftest import MakeContext
 from tests.tools.market.far_market import FarMarket, daily
@@ -242,31 +242,27 @@ def test_a_record_counts_dates_and_not_instances() -> None:
     assert found.pooled == pytest.approx(3 / 5)
     assert found.share == pytest.approx(1 / 3)
     assert found.base == pytest.approx((1 + 0.5 + 0.5) / 3)
-    # differences to the base: 0, -.5, -.5; three blocks: sqrt(sum of squared deviations * 3 / 2) / 3
-    deviations = np.array([0.0, -0.5, -0.5]) + 1 / 3
-    assert found.error == pytest.approx(math.sqrt((deviations**2).sum() * 3 / 2) / 3)
-    reach = 1.959964 * found.error
-    assert found.interval(1) == (pytest.approx(1 / 3 - reach), pytest.approx(1 / 3 + reach))
-    wider = found.interval(5)
-    assert wider is not None
-    assert wider[1] == pytest.approx(1 / 3 + 2.575829 * found.error), "1 % for each of five is 5 % for all"
+    assert found.edge.mean == pytest.approx(-1 / 3)
+    assert found.interval(1) is None
     assert not found.enough
 
 
-def test_dates_within_a_horizon_are_one_block() -> None:
-    """Outcomes of four dates, two sessions ahead: dates 0 and 1 overlap, and so do 2 and 3."""
-    outcome = np.array([[1.0, 1.0, 0.0, 0.0, math.nan, math.nan], [0.0, 0.0, 1.0, 1.0, math.nan, math.nan]])
-    mask = np.array([[1] * 6, [0] * 6], dtype=bool)
-    apart = record_of(panel(np.ones((2, 6))), mask, outcome, 1)
-    overlapping = record_of(panel(np.ones((2, 6))), mask, outcome, 2)
+def test_the_interval_of_a_pattern_widens_with_overlap_and_looks() -> None:
+    moves = np.random.default_rng(1).normal(size=420)
+    up = np.array([moves[day : day + 20].sum() > 0 for day in range(400)])
+    mask, outcome = np.vstack([up >= 0, up < 0]).astype(bool), np.vstack([up, ~up]).astype(float)
+    apart, overlapping, short = (
+        record_of(panel(np.ones((2, 400))), mask, outcome, horizon) for horizon in (1, 20, 100)
+    )
     assert apart is not None
     assert overlapping is not None
-    assert apart.error == pytest.approx(math.sqrt(4 * 0.25 * 4 / 3) / 4)
-    assert overlapping.error == pytest.approx(math.sqrt(2 * 1.0 * 2) / 4)
-    one = record_of(panel(np.ones((2, 6))), mask, outcome, 6)
-    assert one is not None
-    assert one.error is None
-    assert one.interval(1) is None
+    assert short is not None
+    once, many = overlapping.interval(1), overlapping.interval(12)
+    assert once is not None
+    assert many is not None
+    assert many[0] < once[0] < overlapping.share < once[1] < many[1]
+    assert (overlapping.edge.effective or 0) < 100
+    assert short.interval(1) is None, "four spans without overlap are too few"
 
 
 def test_no_instance_has_no_record() -> None:
@@ -368,15 +364,15 @@ ON_2010_08_12 = ["AAPL", "IBM", "XOM", "GE", "JPM", "KO", "F", "AMZN", "GS"]
 
 
 def wavy(names: int, sessions: int, edge: float) -> dict[str, list[float]]:
-    """Names on waves of 40 sessions, each shifted by a session; one that is rising again gains `edge` a session more
-    over the ten after it, so that the pattern has an edge if `edge` is large."""
-    closes = {}
+    """Names on noisy waves of 40 sessions, each shifted by a session; one that is rising again gains `edge` a session
+    more over the ten after it, so that the pattern has an edge if `edge` is large."""
+    closes, draws = {}, np.random.default_rng(1)
     for name in range(names):
         prices = [100.0]
         for at in range(1, sessions):
             phase = (at + name) % 40
             slope = -0.006 if phase < 20 else 0.008 if phase < 26 else edge
-            prices.append(prices[-1] * math.exp(slope))
+            prices.append(prices[-1] * math.exp(slope + draws.normal(0, 0.006)))
         closes[f"N{name:02d}"] = prices
     return closes
 
@@ -494,5 +490,5 @@ def test_the_trap_of_the_default_data_is_not_fallen_into(data: ReplayData, make_
     low, high = found.interval(1) or (1, 0)
     assert low < found.base < high
     assert found.enough
-    assert found.error is not None
-    assert found.error > 0.03
+    assert found.edge.error is not None
+    assert found.edge.error > 0.03

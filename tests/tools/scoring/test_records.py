@@ -83,13 +83,13 @@ def test_a_record_is_alpha_of_the_last_positions(session: Session) -> None:
     assert newcomer.alpha is None
 
 
-def test_the_blind_round_leads_until_the_second_has_the_better_record(session: Session) -> None:
-    run, question = a_run_on(session, 0), a_question(session, "q", 1.0)
-    a_forecast(session, run, question, "ada", 0.6)
-    assert better_round(session, "paper") == 1
-    a_forecast(session, run, question, "ada", 0.8, round=2)
+def test_the_blind_round_leads_until_the_second_has_shown_the_better_record(session: Session) -> None:
+    for day in range(40):
+        run, question = a_run_on(session, 3 * day), a_question(session, f"q{day}", 1.0, 3 * day)
+        a_forecast(session, run, question, "ada", 0.6)
+        a_forecast(session, run, question, "ada", 0.8 + day / 1000, round=2)
     assert better_round(session, "paper") == 2
-    assert better_round(session, "paper", on_day(3)) == 1
+    assert better_round(session, "paper", on_day(60)) == 1, "too few had an outcome by then"
 
 
 def a_hit(session: Session, run: Run, lens: str, symbol: str, confidence: str = "high", model: str = RULES) -> None:
@@ -237,16 +237,16 @@ def test_plans_name_the_tier_where_there_are_models_of_voices() -> None:
 
 
 def test_plans_come_from_what_was_known_on_the_day(session: Session) -> None:
-    """Ada is right on 12 days and wrong on none: a proven record from the day on which they closed."""
-    for day in range(12):
-        run, question = a_run_on(session, day), a_question(session, f"q{day}", 1.0, day)
-        a_forecast(session, run, question, "ada", 0.8 + day / 100)
+    """Ada is right on 40 days and wrong on none: a proven record once enough of them have closed."""
+    for day in range(40):
+        run, question = a_run_on(session, 3 * day), a_question(session, f"q{day}", 1.0, 3 * day)
+        a_forecast(session, run, question, "ada", 0.8 + day / 1000)
         a_forecast(session, run, question, "bo", 0.5)
-    early = voice_plans(session, settings(), "paper", ("ada", "bo", "cy"), until=on_day(11))
-    later = voice_plans(session, settings(), "paper", ("ada", "bo", "cy"), until=on_day(40))
+    early = voice_plans(session, settings(), "paper", ("ada", "bo", "cy"), until=on_day(60))
+    later = voice_plans(session, settings(), "paper", ("ada", "bo", "cy"), until=on_day(150))
     assert [plan.turns for plan in early.values()] == [2, 2, 2]
     assert {voice: plan.turns for voice, plan in later.items()} == {"ada": 4, "bo": 1, "cy": 1}
-    off = voice_plans(session, settings(voice_compute="equal"), "paper", ("ada", "bo", "cy"), until=on_day(40))
+    off = voice_plans(session, settings(voice_compute="equal"), "paper", ("ada", "bo", "cy"), until=on_day(150))
     assert [plan.turns for plan in off.values()] == [2, 2, 2]
 
 
@@ -302,7 +302,9 @@ def probability_of(
     return found.probability if found else None
 
 
-def a_verdict(session: Session, day: int, symbol: str, outcome: float, model: str = RULES, rating: str = "BUY") -> None:
+def a_verdict(session: Session, nth: int, symbol: str, outcome: float, model: str = RULES, rating: str = "BUY") -> None:
+    """The nth verdict, one each third day: five of their questions overlap."""
+    day = 3 * nth
     run = a_run_on(session, day, model=model)
     a_question(session, f"{symbol} {day} {run.id}", outcome, day, symbol=symbol)
     candidate = a_candidate(session, run, symbol)
@@ -332,6 +334,23 @@ def test_before_thirty_dates_there_is_none(session: Session) -> None:
     assert more.probability is None
 
 
+def test_verdicts_of_thirty_dates_that_overlap_are_not_enough(session: Session) -> None:
+    for day in range(30):
+        run = a_run_on(session, day)
+        question = a_question(session, f"q{day}", float(day % 2), day, closes_at=on_day(day + 28))
+        candidate = a_candidate(session, run, "AAPL")
+        verdict = Verdict(
+            run_id=run.id, candidate_id=candidate.id, symbol="AAPL", rating="BUY", confidence="high", summary=""
+        )
+        session.add(verdict)
+        session.flush()
+        session.add(VerdictQuestion(verdict_id=verdict.id, question_id=question.id))
+    session.flush()
+    (found,) = verdict_odds(session, "paper", {})
+    assert (found.n, found.dates, found.probability) == (30, 30, None)
+    assert found.spans == pytest.approx(30 / 28)
+
+
 def test_each_date_has_one_vote(session: Session) -> None:
     """30 dates of which 15 went well, one of them with 40 verdicts: still one half."""
     for day in range(30):
@@ -351,8 +370,8 @@ def test_it_is_stored_once_and_holds_for_its_model_account_and_time(session: Ses
     assert store_odds(session, "paper", found) == []
     assert len(session.exec(select(Calibration)).all()) == 1
     assert probability_of(session, "paper", RULES, "BUY", "high") == row.probability == pytest.approx(2 / 3)
-    assert probability_of(session, "paper", RULES, "BUY", "high", on_day(43)) == row.probability
-    assert probability_of(session, "paper", RULES, "BUY", "high", on_day(42)) is None
+    assert probability_of(session, "paper", RULES, "BUY", "high", on_day(3 * 29 + 14)) == row.probability
+    assert probability_of(session, "paper", RULES, "BUY", "high", on_day(3 * 29 + 13)) is None
     for other in (("other", RULES, "BUY", "high"), ("paper", "codex:gpt-5.5", "BUY", "high")):
         assert probability_of(session, *other) is None
     assert probability_of(session, "paper", RULES, "PASS", "high") is None
@@ -366,15 +385,15 @@ def test_the_newest_is_in_force(session: Session) -> None:
     a_verdict(session, 30, "AAPL", 1.0)
     (newer,) = store_odds(session, "paper", verdict_odds(session, "paper", {}))
     assert probability_of(session, "paper", RULES, "BUY", "high") == newer.probability == pytest.approx(21 / 31)
-    assert probability_of(session, "paper", RULES, "BUY", "high", on_day(43)) == pytest.approx(2 / 3)
+    assert probability_of(session, "paper", RULES, "BUY", "high", on_day(3 * 29 + 14)) == pytest.approx(2 / 3)
 
 
 def test_verdicts_that_the_model_may_have_read_about_are_left_out(session: Session) -> None:
     for day in range(35):
-        a_verdict(session, day, "AAPL", 1.0, model="codex:gpt-5.5")
+        a_verdict(session, day, "AAPL", float(day % 3 != 0), model="codex:gpt-5.5")
     (clean,) = verdict_odds(session, "paper", {})
-    assert (clean.n, clean.contaminated, clean.probability) == (35, 0, 1.0)
-    (found,) = verdict_odds(session, "paper", cutoffs_of("gpt-5.5=2010-01-13"))
+    assert (clean.n, clean.contaminated, clean.probability) == (35, 0, pytest.approx(23 / 35))
+    (found,) = verdict_odds(session, "paper", cutoffs_of("gpt-5.5=2010-01-31"))
     assert (found.n, found.contaminated, found.probability) == (25, 10, None)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.scoring.statistics import DatedMean
+from chordesk.tools.scoring.inference import Estimate, known_estimate
 from chordesk.tools.scoring.voices import (
     VoiceRecord,
     agreement,
@@ -32,7 +32,11 @@ SIX = ("a", "b", "c", "d", "e", "f")
 
 
 def record(voice: str, mean: float, error: float | None, n: int = 400) -> VoiceRecord:
-    return VoiceRecord(voice, DatedMean(mean, error, n, max(1, n // 10)))
+    """A record on 40 degrees of freedom: 95 % is 2.0211 errors."""
+    found = (
+        Estimate(mean, n, 9, 1, lack="too few") if error is None else known_estimate(mean, error, 40, n, 41, 41, n / 2)
+    )
+    return VoiceRecord(voice, found)
 
 
 def test_shares_are_equal_until_skill_is_proven() -> None:
@@ -42,11 +46,11 @@ def test_shares_are_equal_until_skill_is_proven() -> None:
 
 
 def test_half_goes_by_the_lower_bound() -> None:
-    """On 40 dates, 2.0227 errors below: .02977 and .00977 are 75.3 % and 24.7 % of the second half."""
+    """Two of three are told from 0, so their bounds hold with 1 - .05 * 2 / 3: 2.2041 errors below."""
     shares = compute_shares([record("a", 0.05, 0.01), record("b", 0.03, 0.01), record("c", 0, 0.01), VoiceRecord("d")])
     assert shares == {
-        "a": pytest.approx(0.125 + 0.5 * 0.02977 / 0.03954, abs=1e-4),
-        "b": pytest.approx(0.125 + 0.5 * 0.00977 / 0.03954, abs=1e-4),
+        "a": pytest.approx(0.125 + 0.5 * 0.02796 / 0.03592, abs=1e-4),
+        "b": pytest.approx(0.125 + 0.5 * 0.00796 / 0.03592, abs=1e-4),
         "c": 0.125,
         "d": 0.125,
     }
@@ -97,8 +101,8 @@ def test_only_a_proven_loss_ends_a_voice_and_three_stay(drawn: list[VoiceRecord]
         if one.voice in ending:
             assert one.alpha is not None
             assert one.alpha.n >= 350
-            assert one.alpha.upper is not None
-            assert one.alpha.upper < 0
+            assert one.alpha.high is not None
+            assert one.alpha.high < 0
 
 
 def test_the_bounds_of_extinction() -> None:
@@ -226,13 +230,17 @@ def test_the_crowd_of_each_round_is_scored_on_the_same_questions() -> None:
     assert found.blind.brier.mean == pytest.approx(0.25)
     assert found.informed.brier.mean == pytest.approx(0.35**2)
     assert found.gain.mean == pytest.approx(0.25 - 0.35**2)
-    assert found.better_round == 2
+    assert crowd(rows[:2]) is None
 
 
-def test_debate_that_costs_leaves_the_blind_round() -> None:
-    rows = [forecast("q1", 0.6, 1), forecast("q1", 0.3, 1, round=2)]
-    worse, same = crowd(rows), crowd([forecast("q1", 0.6, 1), forecast("q1", 0.6, 1, round=2)])
-    assert worse is not None
-    assert same is not None
-    assert (worse.better_round, same.better_round) == (1, 1)
-    assert crowd([forecast("q1", 0.6, 1)]) is None
+@pytest.mark.parametrize(("noise", "gain", "used"), [(0.01, 0.1, 2), (0.01, -0.1, 1), (0.3, 0.01, 1)])
+def test_the_informed_round_is_used_where_its_gain_is_told_from_zero(noise: float, gain: float, used: int) -> None:
+    draws = np.random.default_rng(3)
+    moves = np.clip(0.6 + gain + draws.normal(0, noise, 400), 0, 1).tolist()
+    rows = [forecast(f"q{day}", 0.6, 1, day=day) for day in range(400)]
+    rows += [forecast(f"q{day}", move, 1, day=day, round=2) for day, move in enumerate(moves)]
+    few, found = crowd([*rows[:9], *rows[400:409]]), crowd(rows)
+    assert few is not None
+    assert found is not None
+    assert few.better_round == 1
+    assert found.better_round == used

@@ -14,11 +14,11 @@ TIERS = "codex:gpt-5.6-sol:high;codex:gpt-5.5"
 
 
 def proven(made: Floor, voice: str) -> None:
-    """Give a voice 12 days on which it was right, all of them known before the replay's day."""
+    """Give a voice 40 days on which it was right, all of them known before the replay's day."""
     with made.store.session() as session:
-        for day in range(12):
-            run, question = a_run_on(session, day), a_question(session, f"proven {day}", 1.0, day)
-            a_forecast(session, run, question, voice, 0.8 + day / 100)
+        for nth in range(40):
+            run, question = a_run_on(session, 3 * nth), a_question(session, f"proven {nth}", 1.0, 3 * nth)
+            a_forecast(session, run, question, voice, 0.8 + nth / 1000)
 
 
 def turns(made: Floor, run: Run) -> Counter[tuple[str, str]]:

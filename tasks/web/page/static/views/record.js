@@ -14,13 +14,15 @@ import {
   RunLink, runOf, Segments, SymbolLink, symbolOf, Table, TablePanel, Text, textOf, Time, timeOf,
 } from '../lib/ui.js';
 
-// Scores as columns: mean, number and dates, with the error by date.
+// Scores as columns: mean, number, effective number and dates, with the 95 % interval.
 
-/** A mean with its sign and its error by date. */
+/** A mean with its sign and half of its 95 % interval, which is never written as zero. */
 function signed(mean) {
   if (!mean) return MISSING;
   const text = `${mean.mean > 0 ? '+' : ''}${figure(mean.mean, 4)}`;
-  return mean.error === null ? text : `${text} ±${figure(mean.error, 4)}`;
+  if (mean.high === null) return `${text}, ${mean.lack}`;
+  const reach = mean.high - mean.mean;
+  return `${text} ±${reach < 0.0001 ? reach.toPrecision(1) : figure(reach, 4)}`;
 }
 
 /** A row without any record yet has a baseline's score, which is none of its own. */
@@ -30,10 +32,11 @@ const unscored = (row) => row.unrecorded !== undefined && row.unrecorded === row
 const scoreColumns = (account) => [
   ['Name', (row) => html`<${Link} to=${`/scores/${row.kind}/${part(row.name)}`} query=${{ account }}><${Text}>${row.name}<//><//>`, '', 'name'],
   ['Questions', (row) => count(row.brier.n), 'num', (row) => row.brier.n],
+  ['Effective', (row) => figure(row.alpha.effective, 0), 'num wide', (row) => row.alpha.effective],
   ['Dates', (row) => count(row.brier.dates), 'num wide', (row) => row.brier.dates],
   ['Brier', (row) => (unscored(row) ? MISSING : figure(row.brier.mean, 4)), 'num', (row) => row.brier.mean],
   ['Log', (row) => (unscored(row) ? MISSING : figure(row.log.mean, 3)), 'num wide', (row) => row.log.mean],
-  ['Alpha', (row) => (unscored(row) ? 'no record yet' : html`<${Figure} value=${row.alpha.mean} sign>${signed(row.alpha)}<//>`), 'num', (row) => row.alpha.mean],
+  ['Alpha', (row) => (unscored(row) ? 'no record yet' : html`<${Figure} value=${row.alpha.mean} sign>${signed(row.alpha)}${row.told ? '*' : ''}<//>`), 'num', (row) => row.alpha.mean],
 ];
 
 const SHOWN = [['scores', 'Scores'], ['questions', 'Questions'], ['episodes', 'Episodes'], ['backtests', 'Backtests'], ['charts', 'Charts']];
@@ -57,7 +60,7 @@ function ScoresPart({ query: { account } }) {
       ${Object.entries(TITLES).map(([kind, title]) => [kind, title, board.rows.filter((row) => row.kind === kind)]).filter(([, , rows]) => rows.length).map(([kind, title, rows]) => html`<${TablePanel} title=${title} key=${kind} columns=${columns} rows=${rows} rowKey="name" />`)}
       ${board.crowd && html`<${Panel} title="All voices together, same questions"><${Table} label="All voices together" columns=${PARTS} rows=${board.crowd.rounds} rowKey="name" />
         <p class="quiet">Round 2 gained ${numOf(signed(board.crowd.gain))}; round ${board.crowd.better_round} is used.</p><//>`}
-    </div><p class="quiet">Brier: (p - o)², 0 is right, 0.25 is one half each time. Alpha is against the baseline: above 0 is skill, and .018 shows from 350 questions on. ± is the standard error by date.</p>`}`}<//>`;
+    </div><p class="quiet">Brier: (p - o)², 0 is right, 0.25 is one half each time. Alpha is against the baseline: above 0 is skill, and .018 shows from 350 questions on. ± is half of the 95 % interval: so many independent questions as are effective would have it. * is told from 0 among all of its kind.</p>`}`}<//>`;
 }
 const PARTS = [
   ['Round', 'name'],
@@ -169,7 +172,7 @@ function Calibration({ rows }) {
       <path class="diagonal" d=${`M${at(0)} ${down(0)} L${at(1)} ${down(1)}`} />
       ${[0, 0.5, 1].map((tick) => html`<text x=${at(tick)} y=${SIZE - 14} text-anchor="middle">${tick}</text><text x=${PAD - 5} y=${down(tick) + 4} text-anchor="end">${tick}</text>`)}
       <text x=${at(0.5)} y=${SIZE - 2} text-anchor="middle">forecast</text>
-      ${rows.map((row) => html`<path class="interval" d=${`M${at(row.forecast)} ${down(row.least)} L${at(row.forecast)} ${down(row.most)}`} /><circle cx=${at(row.forecast)} cy=${down(row.rate)} r=${Math.min(2 + Math.sqrt(row.n), 8)} />`)}
+      ${rows.map((row) => html`${row.least !== null && html`<path class="interval" d=${`M${at(row.forecast)} ${down(row.least)} L${at(row.forecast)} ${down(row.most)}`} />`}<circle cx=${at(row.forecast)} cy=${down(row.rate)} r=${Math.min(2 + Math.sqrt(row.n), 8)} />`)}
     </svg>
     <${Table} label="Calibration" columns=${BUCKETS} rows=${rows} rowKey="low" /></div>`;
 }
@@ -178,7 +181,7 @@ const BUCKETS = [
   ['How many', (row) => count(row.n), 'num'],
   ['Mean', (row) => figure(row.forecast, 2), 'num'],
   ['Came true', (row) => figure(row.rate, 2), 'num'],
-  ['95 %', (row) => `${figure(row.least, 2)} to ${figure(row.most, 2)}`, 'num wide'],
+  ['95 %', (row) => (row.least === null ? 'too few' : `${figure(row.least, 2)} to ${figure(row.most, 2)}`), 'num wide'],
 ];
 
 // One question: its rule, its times, its outcome with the evidence, and who forecast it.
@@ -264,8 +267,8 @@ function Result({ result }) {
 const HIT_RATES = [['ratings', 'Hit rates by rating'], ['confidences', 'Hit rates by confidence'], ['lenses', 'Hit rates by lens'], ['roles', 'Hit rates by role']];
 const rateColumns = (rows) => Object.keys(rows[0]).map((name) => {
   const known = rows.map((row) => row[name]).filter((value) => typeof value === 'number');
-  const digits = known.every(Number.isInteger) ? 0 : 3;
-  const text = (value) => textOf(Array.isArray(value) ? value.join(', ') : value ?? MISSING);
+  const digits = name === 'effective' || known.every(Number.isInteger) ? 0 : 3;
+  const text = (value) => textOf(Array.isArray(value) ? value.join(', ') : String(value ?? MISSING));
   return [name.replaceAll('_', ' '), (row) => (known.length ? figure(row[name], digits) : text(row[name])), known.length ? 'num' : ''];
 });
 
