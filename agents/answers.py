@@ -317,8 +317,6 @@ def _taken(output: type[BaseModel], text: str) -> Completed:
 
 
 def fits(output: type[BaseModel]) -> Fits:
-    """Return the test of a text against a schema."""
-
     def fit(text: str) -> bool:
         try:
             output.model_validate_json(text)

@@ -27,7 +27,6 @@ OVERFLOW = re.compile(
 
 
 def kind_of_status(status: int) -> str:
-    """Return the kind of the failure that an error's status means."""
     return _BY_STATUS.get(status, "bad_request" if status < 500 else "server_error")
 
 
@@ -51,12 +50,10 @@ def count(value: Any, most: int) -> int | None:
 
 
 def function_tool(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool in the form of chat completions."""
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
 def is_object(text: str) -> bool:
-    """Return whether a text is a JSON object."""
     try:
         return isinstance(orjson.loads(text), dict)
     except (orjson.JSONDecodeError, TypeError):
@@ -110,7 +107,6 @@ class Apart:
         self._channels = self._heading = self._begun = False
 
     def feed(self, text: str) -> list[SplitPiece]:
-        """Return what can be told of a further piece of the text."""
         self._rest += text
         return list(self._told(last=False))
 

@@ -195,7 +195,6 @@ def fixed_tokens(role: Role) -> int:
 
 
 def answer_tokens(context: int, limits: TurnLimits) -> int:
-    """Return the tokens that are kept free for an answer."""
     return min(limits.output_tokens, max(SMALLEST_ANSWER, context // ANSWER_PART))
 
 

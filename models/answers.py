@@ -207,7 +207,6 @@ class Usage(Frozen):
 
     @classmethod
     def unknown(cls) -> Usage:
-        """Return the usage of calls of which the provider gave no figure."""
         return cls(**dict.fromkeys(cls.model_fields))
 
     @property

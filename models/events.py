@@ -101,7 +101,6 @@ class Envelope(Frozen):
     payload: dict[str, Any] = Field(default_factory=dict)
 
     def at(self, sequence: int) -> Envelope:
-        """Return the same event with its sequence."""
         return self.model_copy(update={"sequence": sequence})
 
 
@@ -220,7 +219,6 @@ class TurnLifecycle(_Lifecycle):
     tokens: int = 0
 
     def during(self, phase: str, tokens: int) -> Self:
-        """Return the same turn in this phase."""
         return type(self)(**{**self.__dict__, "phase": phase, "tokens": tokens})
 
 

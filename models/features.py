@@ -146,7 +146,6 @@ def _wrong(name: str, feature: Any, found: _Found) -> tuple[str, str]:
 
 
 def off() -> tuple[str, ...]:
-    """Return the names that are switched off in this process."""
     return tuple(part.strip() for part in os.environ.get(OFF, "").split(",") if part.strip())
 
 

@@ -59,7 +59,6 @@ def price_of(label: str, known: Mapping[str, Price]) -> Price | None:
 
 
 def model_of(label: str) -> str:
-    """Return the model's name in a label."""
     return label.partition(":")[2] or label
 
 

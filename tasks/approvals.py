@@ -108,7 +108,6 @@ def expire_overdue_requests(session: Session) -> int:
 
 
 def request_line(row: RuntimeApproval) -> str:
-    """Return the request in one line."""
     detail = row.detail
     if row.kind == "command":
         return f"{detail['command']} in {detail['cwd']}"

@@ -131,7 +131,6 @@ class Desk:
 
     @part
     def recorder(self) -> Recorder:
-        """Return the recorder of the events of this process's runtimes."""
         from chordesk.tasks.events.recorder import Recorder
 
         return Recorder(self.store, self.deltas if self.settings.event_deltas else None)
@@ -296,7 +295,6 @@ class Desk:
 
     @part
     def model_server(self) -> Callable[[str], Awaitable[ServerFacts]]:
-        """Return what asks the local server about its models."""
         from chordesk.agents.codex.launch import runtime_config
         from chordesk.agents.gateway.probe import KnownServer  # its library is for desks with such a server alone
 
@@ -309,7 +307,6 @@ class Desk:
         return (await self.model_server(model.model)).context if model.runtime == LOCAL else None
 
     def runtime_of(self, runtime: str) -> ThreadRuntime:
-        """Return the runtime of app-servers of this name."""
         return self.local_runtime if runtime == LOCAL else self.runtime
 
     def _app_servers(self, config: RuntimeConfig) -> ThreadRuntime:
@@ -335,7 +332,6 @@ class Desk:
 
     @part
     def vault(self) -> ThreadVault:
-        """Return the store of the copies of kept threads."""
         from chordesk.agents.codex.rollouts import ThreadVault
 
         return ThreadVault(self.store, blob_store(self.settings.blob_url, self.store))

@@ -147,7 +147,6 @@ def newest_copy(session: Session, thread_id: str) -> Rollout | None:
 
 
 def first_line(text: str | None) -> str | None:
-    """Return the first line that is not blank."""
     return next((line.strip() for line in (text or "").splitlines() if line.strip()), None)
 
 

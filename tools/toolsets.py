@@ -142,7 +142,6 @@ def _checked(
 
 
 def _taken(arguments: Mapping[str, Any], answer: ToolAnswer) -> int:
-    """Return the tokens that a call takes of the model's context."""
     texts = tokens_of(text_of(dict(arguments))) + tokens_of(answer.text())
     return CALL_TOKENS + texts + _image_tokens(answer.image)
 

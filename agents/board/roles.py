@@ -13,7 +13,6 @@ from chordesk.models.board import SignalState, VoiceOutput
 
 
 def has_live_signal(brief: Mapping[str, Any], calls: Sequence[RecordedCall]) -> bool:
-    """Return whether the board of a voice's brief has a live signal."""
     return any(row["state"] == SignalState.LIVE for row in brief["signals"])
 
 

@@ -324,7 +324,6 @@ def slim_catalog(
 
 
 def _served(facts: ServerFacts) -> dict[str, Any]:
-    """Return the traits of a model by what its server can do."""
     found: dict[str, Any] = {
         "supports_parallel_tool_calls": bool(facts.parallel_tools),
         "input_modalities": ["text", "image"] if facts.images else ["text"],

@@ -40,7 +40,6 @@ class OpenedThread:
 
 
 def wanted_record(spec: ConversationSpec, server: AppServer, home: str, owner: str) -> ThreadRecord:
-    """Return the record a fresh thread of this spec would get."""
     now = time.time()
     return ThreadRecord(
         thread_id="",

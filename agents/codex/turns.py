@@ -75,7 +75,6 @@ def is_limit(error: Mapping[str, Any] | None) -> bool:
 
 
 def failure_of_error(error: DeskError) -> Failure:
-    """Return the failure of an exception of the client."""
     if isinstance(error, ProcessDied | RpcTimeout | ThreadInUse):
         return failure(kind_of(error), str(error))
     return Failure(kind="rpc_error", retryable=error.retryable, message=masked_message(str(error)))

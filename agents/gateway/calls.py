@@ -331,7 +331,6 @@ def assumed_ways(seen: Look) -> tuple[SchemaWay, ToolWay]:
 
 
 def _usable(answer: Answer) -> bool:
-    """Return whether the counts of tokens can be true."""
     usage = answer.usage if isinstance(answer.usage, Mapping) else {}
     read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
     counts = [one for one in (read, written) if isinstance(one, int) and not isinstance(one, bool) and one > 0]

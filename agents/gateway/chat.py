@@ -44,7 +44,6 @@ from chordesk.models.urls import masked
 
 
 def event(kind: str, **fields: Any) -> bytes:
-    """Return one event."""
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), orjson.dumps({"type": kind, **fields}))
 
 
@@ -62,7 +61,6 @@ def completed(usage: Mapping[str, Any] | None, number: str = "") -> bytes:
 
 
 def message(text: str, id_: str = "") -> dict[str, Any]:
-    """Return the item of a text."""
     part = {"type": "output_text", "text": text, "annotations": []}
     return {"type": "message", "role": "assistant", "id": id_ or _id("msg"), "content": [part]}
 
@@ -192,7 +190,6 @@ class ChatCalls:
             raise Problem(_KINDS.get(kind_of(error), "bad_request"), str(error)) from None
 
     def post(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
-        """Return the context of a request."""
         given = {name: headers[name] for name in SENT_ON if name in headers}
         given["content-type"] = "application/json"
         if self._key:
@@ -261,7 +258,6 @@ class Call:
         await self._send(self._told.ends(*self._checked(reply), usage))
 
     def _begun(self, reply: Reply) -> bool:
-        """Return whether a reply is the beginning of one."""
         if reply.calls:
             return not is_json(reply.calls[-1].arguments)
         return bool(reply.text.strip()) and not self._plan.fits(reply)

@@ -233,7 +233,6 @@ class Plan:
     answering: bool = False
 
     def read(self, answer: ChatAnswer) -> Reply:
-        """Return what an answer says."""
         if self.in_words:
             return _of_words(answer)
         given = [call for call in answer.calls if call.name == ANSWER]
@@ -366,7 +365,6 @@ def _beside(
 
 
 def _put(schema: Mapping[str, Any], facts: ServerFacts, *, strict: bool = True) -> dict[str, Any]:
-    """Return how a schema is put by itself."""
     if facts.schema_way == "json_schema":
         wanted = {"name": ANSWER, "schema": schema, "strict": strict}
         return {"response_format": {"type": "json_schema", "json_schema": wanted}}
@@ -409,7 +407,6 @@ def _options(request: Mapping[str, Any], facts: ServerFacts) -> dict[str, Any]:
 
 
 def _tools(given: Any) -> list[dict[str, Any]]:
-    """Return the functions among the tools of a request."""
     found = []
     for tool in given or ():
         if tool.get("type") != "function":

@@ -47,7 +47,6 @@ class Page:
 
     @property
     def is_page(self) -> bool:
-        """Return whether it is a page for people."""
         return "text/html" in self.kind or self.text.lstrip()[:1] == "<"
 
     @property
@@ -92,7 +91,6 @@ class Answer:
 
     @property
     def calls(self) -> list[tuple[str, str]]:
-        """Return name and arguments of each tool call."""
         return [(call.name, call.arguments) for call in self.chat.calls]
 
     def take(self, chunk: Any) -> bool:
@@ -319,7 +317,6 @@ def names_of(models: Sequence[str]) -> str:
 
 
 def away(server: str, error: Exception) -> Problem:
-    """Return the failure of a connection that could not be made."""
     if isinstance(error, aiohttp.ClientSSLError):
         why = getattr(error, "certificate_error", None) or error.os_error
         text = f"the certificate of {server} is not trusted: {why}"
@@ -357,7 +354,6 @@ class Server:
         self.context, self.prompt = context, prompt
 
     def of_status(self, status: int, headers: Mapping[str, str], body: bytes) -> Problem:
-        """Return the failure of an answer with an error's status."""
         text = body.decode(errors="replace")
         error = error_in(body)
         if error is None and _is_page(headers.get("content-type", ""), text):
@@ -386,7 +382,6 @@ class Server:
         return Problem(kind, f"{self.model} on {self.name}: {told}{shown(said)}{_REMEDY.get(kind, '')}", reset)
 
     def no_model(self, said: str) -> Problem:
-        """Return the failure of a model that the server has not."""
         has = f"it has {names_of(self.models)}" if self.models else "what it has is not known"
         text = f"{self.name} has no model {self.model} ({shown(said)}); {has}"
         return Problem(
@@ -405,7 +400,6 @@ class Server:
         return Problem("not_found", f"{text}; for a server of chat completions set DESK_PROVIDER=local")
 
     def other_model(self, now: str) -> Problem:
-        """Return the failure of an answer that another model gave."""
         text = f"{now} answers on {self.name} in place of {self.model}: the server was started anew with another model"
         return Problem("not_found", f"{text}; start it with {self.model}, or set DESK_MODEL={now}")
 

@@ -212,7 +212,6 @@ class Field(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def field_of(key: str) -> Field:
-    """Return the meaning of a field's name."""
     digits = _LAST_DIGITS.search(key)
     name = _LAST_DIGITS.sub("", key).lower().replace("_", "")
     fitting = [concept for concept, pattern in _FIELDS if pattern.fullmatch(name)]

@@ -361,7 +361,6 @@ def _pairs(
 
 
 def _of_levels(matcher: Matcher, known: NamedRows) -> list[Datum]:
-    """Return the prices of the levels that the text names by their ids."""
     levels = (one for one in matcher.index.by_concept.get("level", ()) if one.kind == "price" and "id" in one.row.names)
     return list({one.value: one for one in levels if known.level(one.row) == NAMED}.values())[:_MOST_VALUES]
 

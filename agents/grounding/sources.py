@@ -256,7 +256,6 @@ def identities(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def family(row: Row) -> tuple[Any, ...]:
-    """Return what the rows of one table on one symbol have in common."""
     return row.table, row.parent.number if row.parent else None, row.names.get("symbol")
 
 
@@ -381,7 +380,6 @@ class Mentions:
         self._known.clear()
 
     def of(self, index: Index, table: str, name: str) -> frozenset[Any]:
-        """Return the values of one identity of a table that are mentioned."""
         known = self._known.get((table, name))
         if known is None:
             known = self._known[table, name] = frozenset(self._find(index.tables[table][name], name))

@@ -114,7 +114,6 @@ _CLASSES: Mapping[str, type[ChatError]] = {
 
 
 def error_of(failure: Failure) -> ChatError:
-    """Return the error of a turn's failure."""
     if failure.kind in ("rate_limited", "usage_limit"):
         return RateLimited(failure.message, failure.reset_seconds, kind=failure.kind)
     found = _CLASSES.get(failure.kind) or (Unavailable if failure.retryable else ChatError)

@@ -163,7 +163,6 @@ def _check_image(text: str) -> None:
 
 
 def answer_schema(schema: dict[str, Any] | type) -> dict[str, Any]:
-    """Return the JSON schema of an answer's type."""
     if isinstance(schema, type) and issubclass(schema, BaseModel):
         return schema.model_json_schema()
     return dict(convert_to_json_schema(schema))

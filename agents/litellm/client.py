@@ -371,7 +371,6 @@ def _answered(model: str, reply: Reply, counted: Any) -> Answered:
 
 
 def _missing_keys(model: str) -> list[str]:
-    """Return the variables with keys of a model's provider that are not set."""
     try:
         found = library().validate_environment(model)
     except Exception:

@@ -59,7 +59,6 @@ class Case:
         return offered[len(self.outputs)] if len(self.outputs) < len(offered) else None
 
     def payloads(self, tool: str) -> list[Payload]:
-        """Return the answers of a tool that did not fail."""
         return [output.payload for output in self.outputs if output.tool == tool and output.failed is None]
 
     def rows(self, tool: str, key: str) -> list[Payload]:
@@ -72,7 +71,6 @@ class Case:
         return rows
 
     def has_data(self, tool: str) -> bool:
-        """Return True when a tool answered with at least one datum."""
         return any(payload.get("available", True) for payload in self.payloads(tool))
 
     def signals(self) -> list[Payload]:
@@ -121,7 +119,6 @@ def symbols_of(subject: Payload) -> list[str]:
 
 
 def clip(text: str, length: int = 160) -> str:
-    """Return the head of an outside text on one line."""
     flat = " ".join(text.split())
     return flat if len(flat) <= length else flat[: length - 1] + "…"
 
@@ -260,7 +257,6 @@ def _payload(text: str) -> Payload:
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a content that is a string or a list of parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []

@@ -29,7 +29,6 @@ a file, such as its main.py, that program runs instead. After -- all arguments a
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command's own arguments."""
     found = argparse.ArgumentParser(
         "python -m chordesk.agents.tradingagents", description=__doc__, epilog=EPILOG, allow_abbrev=False
     )

@@ -43,7 +43,6 @@ class CheckResult:
 
 
 def config_of(options: Options, model: str) -> RuntimeConfig:
-    """Return the configuration of a runtime with these options."""
     return RuntimeConfig(
         options.home, "chat", options.provider, model, options.url, options.key, options.binary, rpc_seconds=RPC_SECONDS
     )
@@ -103,7 +102,6 @@ async def _unknown(_method: str, _params: dict[str, Any]) -> None:
 
 
 async def _of_account(client: Client, models: Sequence[str]) -> list[CheckResult]:
-    """Return the checks that an account answers."""
     try:
         answer = await client.request("account/read", {"refreshToken": False})
     except RpcError as error:
@@ -148,7 +146,6 @@ def _windows(limits: Mapping[str, Any]) -> Iterator[str]:
 
 
 async def _models(client: Client, models: Sequence[str]) -> list[CheckResult]:
-    """Return a check for each model."""
     try:
         offered = {str(one.get("model") or one.get("id")) for one in await _offered(client)}
     except CodexError as error:

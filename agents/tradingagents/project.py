@@ -232,6 +232,5 @@ def _text(state: Mapping[str, Any], name: str) -> str:
 
 
 def _end(history: str) -> str:
-    """Return the last turn of a debate's history."""
     last = re.split(r"\n(?=(?:Bull|Bear) Analyst:)", history.strip())[-1]
     return last.strip()

@@ -37,7 +37,6 @@ def research_account(account: str) -> str:
 
 
 def is_backtest(account: str) -> bool:
-    """Return whether an account is that of a backtest."""
     return account.startswith(BACKTEST)
 
 

@@ -74,7 +74,6 @@ class Owner(StrEnum):
 
 
 def _field(owner: Owner, *arguments: Any, **options: Any) -> Any:
-    """Return pydantic's field of a setting with its owner."""
     return Field(*arguments, json_schema_extra={MARK: owner.value}, **options)
 
 
@@ -489,7 +488,6 @@ class Settings(Surroundings):
         return self.label_of(self.model)
 
     def label_of(self, model: str) -> str:
-        """Return the name of a model in reports and tables."""
         return "rulebook (rules, no model)" if self.provider == "rulebook" else f"{self.provider}:{model}"
 
     @property

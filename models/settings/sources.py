@@ -192,7 +192,6 @@ def _build(origins: dict[str, Value], report: Report) -> Settings:
 
 
 def _named(item: Any) -> tuple[str, ...]:
-    """Return the settings that an error is about."""
     return (str(item["loc"][0]),) if item["loc"] else tuple(item.get("ctx", {}).get("settings", ()))
 
 

@@ -37,7 +37,6 @@ def split(remedy: str) -> BeforeValidator:
 
 
 def _secret(check: Callable[[str], str]) -> AfterValidator:
-    """Return a validator of a secret from one of its text."""
     return AfterValidator(lambda value: SecretStr(check(value.get_secret_value())))
 
 

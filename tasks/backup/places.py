@@ -139,7 +139,6 @@ class Manifest(Frozen):
     seal: str = ""
 
     def sealed(self) -> Manifest:
-        """Return the manifest with its seal."""
         return self.model_copy(update={"seal": _seal(self)})
 
     def chain(self, name: str) -> BackupChain | None:
@@ -223,7 +222,6 @@ class BackupPlace:
                 self._publish(folder)
 
     def leftovers(self) -> list[str]:
-        """Return what killed backups left beside this folder."""
         return [str(path) for path in abandoned_folders(self.folder.parent)] if self.folder is not None else []
 
     def _publish(self, folder: Path) -> None:

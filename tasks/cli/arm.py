@@ -83,7 +83,6 @@ def mandate(as_json: Json = False) -> None:
 
 
 def described(terms: MandateTerms) -> str:
-    """Return a mandate in two lines."""
     from chordesk.models.tables.columns import utcnow
     from chordesk.tools.decimals import money
 

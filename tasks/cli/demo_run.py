@@ -224,7 +224,6 @@ def _copied_charts(home: Path, rows: Sequence[AnalysisRow]) -> list[Path]:
 
 
 def _held(session: Session, made: Plan) -> Evidence:
-    """Return what the round of voices left."""
     run = demo.newest(session, RunKind.EPISODE)
     if run is None or (board := board_view(session, run)) is None:
         return Evidence([], ["a board in the database"])

@@ -95,7 +95,6 @@ def _configured(*, own_switch: bool = False) -> Settings:
 
 
 def worker_arguments(settings: Settings, role: WorkerRole, concurrency: int | None, name: str) -> list[str]:
-    """Return the arguments of Celery's worker command."""
     from chordesk.tasks.engine.kinds import WORKER_QUEUES
     from chordesk.tasks.worker.app import node_name
 

@@ -79,7 +79,6 @@ def show(out: Console, stack: Stack) -> None:
 
 
 def _outside(made: Plan) -> list[tuple[str, str, str, str, str]]:
-    """Return a row for a Redis that is used but not started here."""
     given = made.settings.redis_url
     if "redis_url" in made.urls or given is None:
         return []

@@ -275,7 +275,6 @@ def renew(session: Session, held: Iterable[tuple[str, int]], owner: str, lease_s
 
 
 def being_stopped(session: Session, run_ids: Iterable[str]) -> set[str]:
-    """Return those of the runs that are being stopped or have been."""
     stopping = (RunState.STOPPING, RunState.STOPPED)
     return set(session.scalars(select(col(Run.id)).where(col(Run.id).in_(set(run_ids)), col(Run.state).in_(stopping))))
 

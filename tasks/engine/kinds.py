@@ -101,12 +101,10 @@ def steps() -> list[StepSpec]:
 
 
 def task_name(kind: str) -> str:
-    """Return the name of the Celery task of a kind of step."""
     return f"desk.{kind}"
 
 
 def kinds_of(wanted: Callable[[StepSpec], bool]) -> tuple[str, ...]:
-    """Return the kinds of the steps that meet a condition."""
     return tuple(spec.kind for spec in _kinds().steps.values() if wanted(spec))
 
 

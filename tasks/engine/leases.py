@@ -84,7 +84,6 @@ class HeldStep:
         return self.ended in (EndReason.STOPPED, EndReason.DRAINED, EndReason.CANCELLED)
 
     def renewed(self, now: float) -> bool:
-        """Return whether its lease is still pushed out."""
         return self.ended is None or (self.interrupted and now < self.ended_at + ENDING_SECONDS)
 
     def on_end(self, cancel: Callable[[], object]) -> None:

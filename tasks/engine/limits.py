@@ -183,7 +183,6 @@ def turns_waiting(client: redis.Redis) -> dict[str, int]:
 
 
 def _running(client: redis.Redis, prefix: str) -> dict[str, int]:
-    """Return how many members of each set have not run out."""
     seconds, micros = client.time()
     now = seconds * 1000 + micros // 1000
     counts = {_text(key).removeprefix(prefix): client.zcount(key, now, "+inf") for key in _keys(client, prefix)}
@@ -415,7 +414,6 @@ class ModelAdmissions:
         self._waiters = Waiters(max(1, int(min(settings.worker_threads, settings.codex_turns) * WAITING_PART)))
 
     def of(self, model: RoleModel) -> Admission:
-        """Return the gate of a model's turns."""
         key = (model.runtime, model.model)
         if key not in self._gates:
             self._gates[key] = Admission(self._client, self._settings, model, self._waiters)

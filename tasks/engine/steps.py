@@ -140,7 +140,6 @@ def named_step() -> ColumnElement[str]:
 
 
 def child_is_open(step_id: ColumnElement[str] | Mapped[str]) -> ColumnElement[bool]:
-    """Return the condition that a run which this step waits for has not ended."""
     return select(col(Run.id)).where(col(Run.state).in_(_OPEN), named_step() == step_id).exists()
 
 

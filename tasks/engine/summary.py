@@ -125,7 +125,6 @@ def _portfolio(session: Session, account: str) -> dict[str, Any]:
 
 
 def _by_lens(session: Session, run: Run) -> dict[str, int]:
-    """Return how many symbols each lens of the run put forward."""
     hits = session.exec(select(ScreenHit.lens, func.count()).where(ScreenHit.run_id == run.id).group_by(ScreenHit.lens))
     return dict.fromkeys(run.params.get("lenses", ()), 0) | dict(hits.all())
 

@@ -64,7 +64,6 @@ def _is_open(session: Session, run_id: str) -> bool:
 
 
 def _has_open_work(session: Session, run_id: str) -> bool:
-    """Return whether a run that has ended has open orders or requests."""
     pending = ApprovalState.PENDING.value
     orders = (
         select(Order.id)

@@ -40,7 +40,6 @@ def key_of(lifecycle: Lifecycle) -> Key:
 
 
 def row_of(lifecycle: Lifecycle, run_id: str) -> Row:
-    """Return the columns of a lifecycle's row."""
     if isinstance(lifecycle, ConversationState):
         return _conversation(lifecycle)
     return {**lifecycle.__dict__, "run_id": run_id}

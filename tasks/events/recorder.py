@@ -79,7 +79,6 @@ class EventBuffer:
         yield from (EventBuffer(rows={key: row}) for key, row in self.rows.items())
 
     def types(self) -> list[str]:
-        """Return the types of the events."""
         return [one.type for events in self.events.values() for one in events]
 
     def write(self, session: Session) -> None:

@@ -320,7 +320,6 @@ def stance_of(report: Report) -> str:
 
 
 def protecting(session: Session, order: Order) -> Sequence[Order]:
-    """Return the orders that protect the position of an order."""
     rows = select(Order).where(col(Order.protects) == order.id, col(Order.id) != order.id)
     return session.exec(rows.order_by(col(Order.created_at), col(Order.id))).all()
 

@@ -166,7 +166,6 @@ def _early(session: Session, order: Order, denied: Denied) -> list[CheckRow]:
 
 
 def _past(session: Session, order: Order, denied: Denied | None, then: RecordedChecks | None) -> list[CheckRow]:
-    """Return what is known of the checks of an order that is on its way or over."""
     kept = _settings_of(session, order)
     rows = [_answer_row(kept, one) for one in then.answers] if then is not None else []
     if denied is not None and denied.code not in {row.denied_as for row in rows}:

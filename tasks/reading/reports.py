@@ -252,7 +252,6 @@ def _texts(session: Session, run_id: str) -> dict[str, list[ReportRow]]:
 
 
 def _chart_pictures(session: Session, run_id: str) -> dict[str, tuple[str, str]]:
-    """Return digest and media type of each symbol's last picture."""
     found = session.exec(
         select(Turn.subject, Artifact.digest, Artifact.kind)
         .join(Turn, col(Turn.id) == col(Artifact.turn_id))

@@ -248,7 +248,6 @@ def _ended(session: Session, run_id: str) -> dict[str, list[Attempt]]:
 
 
 def _turns(session: Session, run_id: str) -> dict[tuple[str, int], list[TimelineTurn]]:
-    """Return the turns of a run by step and attempt."""
     rows = session.exec(select(Turn).where(Turn.run_id == run_id).order_by(col(Turn.started_at), col(Turn.ordinal)))
     found: dict[tuple[str, int], list[TimelineTurn]] = defaultdict(list)
     for row in rows.all():

@@ -106,7 +106,6 @@ def run_page(
 
 
 def run_row(session: Session, settings: Settings, run: Run) -> RunRow:
-    """Return the row of one run."""
     return _rows(session, settings, [run], short=False)[0]
 
 

@@ -236,7 +236,6 @@ def progress(session: Session, run_id: str) -> Progress:
 
 
 def turn_phases(session: Session, runs: Any) -> dict[str, int]:
-    """Return how many of the slow turns of these runs are in each phase."""
     slow = (col(RuntimeTurn.run_id).in_(runs), col(RuntimeTurn.ended_at).is_(None), col(RuntimeTurn.phase).is_not(None))
     counted = session.exec(select(RuntimeTurn.phase, func.count()).where(*slow).group_by(col(RuntimeTurn.phase))).all()
     return {str(phase): count for phase, count in sorted(counted)}
@@ -311,7 +310,6 @@ def view(session: Session, run: Run) -> RunView:
 
 
 def _role_models(session: Session, run: Run) -> dict[str, str]:
-    """Return the model of each role whose turns had another one than the run's label."""
     pairs = select(Turn.role, Turn.model).where(Turn.run_id == run.id, Turn.model != run.model).distinct()
     found = session.exec(pairs).all()
     return dict(sorted(found))

@@ -193,7 +193,6 @@ def _of_run(session: Session, table: Any, account: str, symbol: str, limit: int)
 
 
 def _positions(session: Session, account: str, symbol: str) -> list[SymbolPosition]:
-    """Return the shares of a symbol and the contracts on it that the books hold."""
     held = session.exec(select(Position).where(Position.account == account).order_by(col(Position.symbol))).all()
     stops = working_protection(session, account, symbol)
     protected: dict[str, list[ProtectiveOrder]] = {}

@@ -39,7 +39,6 @@ _FIGURES = 12  # of those without a source, named
 
 
 def role_artifact(found: ReportDetail, pages: PageLinks, *, counts: bool, earlier: bool) -> RoleArtifact:
-    """Return a report with what it rests on."""
     turn = found.turn
     return RoleArtifact(
         **{name: getattr(found, name) for name in ReportRow.model_fields},

@@ -66,7 +66,6 @@ def sparkline(bars: Sequence[Candle], width: int = 60) -> str:
 
 
 def plain(value: Any) -> str:
-    """Return a JSON value in one line."""
     if value is None:
         return NONE
     if isinstance(value, bool):

@@ -91,7 +91,6 @@ def _shares(found: dict[str, Any] | None) -> str:
 
 
 def verdict(one: Dossier) -> str:
-    """Return the verdict of a symbol in a few characters."""
     if one.combined_rating is None:
         return "none"
     return f"{one.combined_rating} ({one.combined_confidence})"

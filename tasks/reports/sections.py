@@ -31,7 +31,6 @@ from chordesk.tools.registry import ToolContext
 
 
 def order_line(found: OrderParts, pages: PageLinks) -> OrderLine:
-    """Return an order in one line."""
     order, preview = found.order, found.preview
     return OrderLine.of(
         order,

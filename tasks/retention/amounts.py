@@ -53,7 +53,6 @@ def content(table: Table, sqlite: bool) -> ColumnElement[Any]:
 
 
 def chosen(session: Session, table: Table, which: ColumnElement[bool]) -> Amount:
-    """Return the amount of a table's rows that meet a condition."""
     size = content(table, session.get_bind().dialect.name == "sqlite")
     rows, found = session.execute(select(func.count(), size).select_from(table).where(which)).one()
     return Amount(int(rows), int(found))

@@ -83,14 +83,12 @@ def due(store: Store, policy: Policy) -> Amount:
 
 
 def _due(store: Store, policy: Policy) -> list[tuple[str, int]]:
-    """Return runs with the sequence to trim up to."""
     before = policy.events_before
     with store.read() as session:
         return [*_old(session, before), *_old_of_desk(session, before), *_long(session, policy.events_per_run)]
 
 
 def _amount(store: Store, run_id: str, upto: int) -> Amount:
-    """Return the events of a run up to a sequence."""
     count = func.sum(EventBatch.last - EventBatch.first + 1)
     with store.read() as session:
         rows, size = session.exec(

@@ -159,7 +159,6 @@ def _sample(stack: Stack, seen: SeenProcesses) -> None:
 
 
 def newest(session: Session, kind: RunKind) -> Run | None:
-    """Return the newest run of a kind."""
     return session.exec(select(Run).where(Run.kind == kind).order_by(col(Run.created_at).desc()).limit(1)).first()
 
 
@@ -182,7 +181,6 @@ def candidates_to_analyse(database: str, market: MarketData) -> list[str]:
 
 
 def _named(session: Session, run: Run) -> set[str]:
-    """Return the ids of the candidates that the options lens put forward."""
     joined = select(CandidateHit.candidate_id).join(ScreenHit, col(ScreenHit.id) == col(CandidateHit.hit_id))
     return set(session.exec(joined.where(ScreenHit.run_id == run.id, ScreenHit.lens == _LENS)).all())
 

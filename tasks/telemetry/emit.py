@@ -135,12 +135,10 @@ class Telemetry:
 
     @property
     def wanted(self) -> bool:
-        """Return whether the settings turn any of it on."""
         return bool(self._settings.telemetry_file or self._settings.metrics_port or self._settings.trace_url)
 
     @property
     def counts(self) -> bool:
-        """Return whether canonical events are written or counted."""
         return self._file is not None or self.metrics is not None
 
     def spans(self) -> Spans | None:

@@ -104,7 +104,6 @@ def _trader(session: Session, run: Run, common: dict[str, Any]) -> TraderRunComp
 
 
 def _place(role: str) -> int:
-    """Return a role's place in the order of the roles."""
     return validators().index(role) if role in validators() else -1
 
 

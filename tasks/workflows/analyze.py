@@ -218,7 +218,6 @@ def synthesise_reports(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 
 def _account(desk: Desk, session: Session, run: Run, symbol: str, request: AnalysisRequest) -> AccountFacts:
-    """Return what the checks need of the run's account and of its limits."""
     return AccountFacts(
         free_shares=free_shares(session, run.account, symbol) if request.strategy == "covered_call" else None,
         written=written_contracts(session, run.account, symbol),
@@ -227,7 +226,6 @@ def _account(desk: Desk, session: Session, run: Run, symbol: str, request: Analy
 
 
 def request_of(run: Run) -> AnalysisRequest:
-    """Return what a run of this kind was asked for."""
     return AnalysisRequest.model_validate({name: run.params[name] for name in AnalysisRequest.model_fields})
 
 

@@ -386,7 +386,6 @@ def _claims(session: Session, account: str) -> dict[str, list[Claim]]:
 
 
 def _waiting(session: Session, account: str) -> int:
-    """Return how many forecasts of voices are on questions that have no outcome yet."""
     asked = select(func.count()).select_from(Forecast).join(Question, col(Question.id) == col(Forecast.question_id))
     return session.exec(asked.where(Forecast.account == account, Question.state == QuestionState.OPEN)).one()
 

@@ -118,7 +118,6 @@ def resume_graphs(app: Celery, of: str) -> Run:
 
 
 def _first(finish: str, name: str) -> NewStep:
-    """Return the first chapter of a graph."""
     return NewStep(StepKind.GRAPH, finish, name, payload={"graph": name, "chapter": 1})
 
 

@@ -329,7 +329,6 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 
 def _unused(reports: Sequence[Report]) -> set[str]:
-    """Return the roles that follow one of these reports which ended the research."""
     ended = (row.role for row in reports if row.role in rejecting() and row.verdict == Stance.REJECT)
     return set().union(*(after(validators(), role) for role in ended))
 

@@ -146,7 +146,6 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 
 def _notes(desk: Desk, context: ToolContext, held: list[str], verdicts: list[JudgedSymbol]) -> dict[str, list[str]]:
-    """Return the notes on held and judged symbols."""
     symbols = [*map(underlying_of, held), *(one["symbol"] for one in verdicts)]
     with desk.store.read() as session:
         return last_notes(session, context.settings, context.account, symbols, context.clock.now())

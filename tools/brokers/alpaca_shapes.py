@@ -104,7 +104,6 @@ def filled_of(order: Any) -> Decimal:
 
 
 def unlike(ticket: OrderTicket, order: Any) -> list[str]:
-    """Return the fields in which an order of Alpaca's differs from the ticket."""
     if ticket.legs:
         return _unlike_package(ticket, order)
     pairs = {

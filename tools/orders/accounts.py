@@ -99,7 +99,6 @@ def account_market(store: Store, settings: Settings) -> MarketData:
 
 
 def halted_accounts(session: Session) -> list[Trading]:
-    """Return the rows of halted accounts by name."""
     rows = select(Trading).where(col(Trading.state) == TradingState.HALTED.value)
     return list(session.exec(rows.order_by(col(Trading.account))).all())
 

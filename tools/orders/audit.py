@@ -219,7 +219,6 @@ class _Line:
 
 
 def log_path(settings: Settings) -> Path:
-    """Return the path of this data folder's log."""
     return settings.home / "audit" / LOG
 
 

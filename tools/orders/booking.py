@@ -127,7 +127,6 @@ def parts_of(order: Order) -> list[Part]:
 
 
 def whole_of(order: Order) -> Decimal:
-    """Return the shares or contracts of an order in all."""
     return sum((quantity for _, _, quantity in parts_of(order)), Decimal(0))
 
 

@@ -93,7 +93,6 @@ def canonical(
 
 
 def _protection(order: Order, price: float, rule: str) -> Mapping[str, Any] | None:
-    """Return the protective order that a fill at this price would get."""
     if order.contract is not None or not order.quantity:
         return None
     return preview_of(rule, order.action, order.side or "", exact(order.quantity), exact(price))

@@ -62,7 +62,6 @@ def _ours(session: Session, account: str, named: Collection[str]) -> Sequence[Or
 
 
 def _filled(state: BrokerState) -> dict[str, Decimal]:
-    """Return filled quantity by client order id."""
     found: defaultdict[str, Decimal] = defaultdict(Decimal)
     for row in state.fills:
         if row.client_id is not None:
@@ -197,7 +196,6 @@ def reconcile(store: Store, settings: Settings, broker: Broker, owner: str, adop
 
 
 def latest(session: Session, account: str) -> Reconciliation | None:
-    """Return the account's last comparison."""
     rows = select(Reconciliation).where(col(Reconciliation.account) == account)
     return session.exec(rows.order_by(col(Reconciliation.at).desc(), col(Reconciliation.id).desc())).first()
 
@@ -281,7 +279,6 @@ def _due(session: Session, state: BrokerState, leg: Settlement) -> bool:
 
 
 def _adopted(session: Session, account: str) -> frozenset[str]:
-    """Return ids of fills that a person adopted lately."""
     since = utcnow() - REMEMBERED
     rows = session.exec(
         select(Reconciliation).where(col(Reconciliation.account) == account, col(Reconciliation.at) >= since)

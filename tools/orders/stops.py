@@ -156,7 +156,6 @@ def in_the_way(session: Session, order: Order) -> list[str]:
 
 
 def left_of(session: Session, order: Order) -> Decimal:
-    """Return how much of an order is not filled."""
     quantities = session.exec(select(Fill.quantity).where(col(Fill.order_id) == order.id)).all()
     filled = sum((exact(quantity) for quantity in quantities), ZERO)
     return max(exact(order.quantity or 0) - filled, ZERO)

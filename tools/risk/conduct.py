@@ -34,7 +34,6 @@ _BARRED = frozenset({Rating.INSUFFICIENT, Rating.PASS})  # nothing is opened or 
 
 
 def halted(state: TradingState, why: str, account: str) -> Denied:
-    """Return the denial for an order of a halted account."""
     reason = f"trading of {account} is halted: {why or 'no reason given'}; `desk resume` lets it go on"
     return deny(DenialCode.HALTED, reason, f"trading {state}", f"trading {TradingState.ACTIVE}")
 

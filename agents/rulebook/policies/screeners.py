@@ -239,7 +239,6 @@ def _options_thesis(row: Row) -> str:
 
 
 def _price_views(row: Row) -> list[str]:
-    """Return the lenses whose rules on prices hold for a row."""
     views = {
         "technical": _all(limits.TECHNICAL_BOUNDS, row),
         "catalyst": _triggers(row) > 0 and limits.CATALYST_CHANGE.holds(number(row, "change")),

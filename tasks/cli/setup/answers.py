@@ -91,7 +91,6 @@ def ollama_url(host: str) -> str | None:
 
 
 def find_servers(places: Sequence[Found]) -> list[Found]:
-    """Return the model servers that answer at these places."""
     return asyncio.run(_find(places))
 
 

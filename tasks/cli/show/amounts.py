@@ -54,7 +54,6 @@ def tokens(count: int | None) -> str:
 
 
 def budgets(found: Sequence[BudgetUse]) -> str:
-    """Return the use of each budget in one line."""
     return ", ".join(f"{one.used:,} of {one.limit:,} tokens of the {one.scope}" for one in found) or "none is set"
 
 

@@ -325,7 +325,6 @@ def _gate(run: RunView) -> Text:
 
 
 def _waiting(actions: Sequence[ActionRow]) -> Iterable[str]:
-    """Return the command that lets each order go which waits for a person."""
     for row in actions:
         if row.state == OrderState.APPROVAL_PENDING and row.order_id is not None:
             yield f"{paragraph(row.symbol)} waits for you: desk approve {row.order_id}"

@@ -67,7 +67,6 @@ class SignalHistory:
         return [one for one in reversed(self.signals) if one.symbol == symbol and one.report_id not in self.reflections]
 
     def with_reflections(self, found: Mapping[str, GraphReflection]) -> SignalHistory:
-        """Return the past with these reflections too."""
         return SignalHistory(self.signals, {**self.reflections, **found})
 
     def text(self, symbol: str) -> str:

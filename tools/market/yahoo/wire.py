@@ -162,7 +162,6 @@ def _status(error: Exception) -> int | None:
 
 
 def _message(error: Exception) -> str:
-    """Return the error's text with that of the answer it is about."""
     return f"{error} {getattr(getattr(error, 'response', None), 'text', '')}"
 
 
@@ -243,7 +242,6 @@ def dividend_yield(info: Mapping[str, Any], price: float) -> float | None:
 
 
 def headlines_of(symbol: str, stream: list[Mapping[str, Any]]) -> list[Headline]:
-    """Return the articles that have a title and a time."""
     found = []
     for article in stream:
         content = article.get("content") or {}
