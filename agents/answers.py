@@ -72,11 +72,10 @@ _FENCE_OPENING = re.compile(r"\s*```[a-z]*\s*\n", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class AnswerText:
-    """What a text has for an answer.
+    """The answer in a model's text.
 
-    text: its JSON; where there is none, the text without its reasoning. done: what was done to get it, for the record.
-    cut: the text is the beginning of a JSON object, with a part of its first name at least. problem: why it is no
-    answer, None where it is one.
+    text: its JSON, else the text without its reasoning. done: the steps to get it, for the record. cut: the text is the
+    beginning of a JSON object, with part of its first name at least. problem: why it is not an answer, else None.
     """
 
     text: str
@@ -220,8 +219,8 @@ def _loaded(text: str, *, strict: bool = True) -> dict[str, Any] | None:
 
 
 def _without_reasoning(text: str, objects: list[_Object]) -> str:
-    """Return a text without the reasoning in it. A tag within an object is part of one of its texts. Reasoning that
-    does not end is all that follows; one that only ends began with the text, or before it."""
+    """Return a text without its reasoning. A tag within an object is part of its texts. Unclosed reasoning runs to the
+    end; reasoning without a beginning starts with the text."""
     inside = [(one.start, one.end) for one in objects if one.value is not None]
     if _CHANNEL in text and not _within(text.find(_CHANNEL), inside):
         return _final_channel(text)

@@ -119,8 +119,8 @@ class Apart:
             pulse.reasons(text)
 
     def end(self) -> list[SplitPiece]:
-        """Return what was still held back. A closing tag that stands in the answer after all ends a reasoning that had
-        no beginning: what came before it is none of the answer."""
+        """Return the text that was still held back. A closing tag without a beginning ends reasoning: the text before
+        it is not part of the answer."""
         pieces = list(self._told(last=True))
         if self._guess:  # no tag ever came: it was the answer
             self._guess, self._until = False, ()

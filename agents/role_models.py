@@ -68,7 +68,7 @@ class RoleModel:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The model, then those that may answer in its place."""
+        """The model, then its fallbacks."""
         return (self.model, *self.fallbacks)
 
     def provider(self, settings: Settings) -> str:

@@ -177,7 +177,7 @@ def role_of(key: str) -> Role:
 
 
 def mode_of(role: str) -> Mode:
-    """Return the mode of a role by key; `other` for one that is not of the desk."""
+    """Return the mode of a role by key; `other` for an unknown role."""
     if role in GRAPH_ROLES:
         return "research"
     known = ROLES.get(role)
@@ -185,8 +185,8 @@ def mode_of(role: str) -> Mode:
 
 
 def check_roles(settings: Settings) -> None:
-    """Raise SettingError when a setting names a role, a request of one or a voice that there is not, or is of a feature
-    that is switched off."""
+    """Raise SettingError when a setting names an unknown role, request or voice, or one of a feature that is switched
+    off."""
     fields = Settings.model_fields.items()
     given = {name for name, field in fields if getattr(settings, name) != field.default}
     features.require_on(given, settings.features_off)

@@ -1,7 +1,7 @@
 """The subjects of turns: the data that a role's question carries, and the functions that build them.
 
-What all subjects of a role have alike in a run comes first in each, and what is of one symbol last: a provider that
-keeps prompts reads such a beginning once.
+The data that all subjects of a role share in a run come first, the symbol's last, so that a provider's cache of prompts
+hits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class JudgedSymbol(TypedDict):
 
 
 class Constraints(TypedDict):
-    """Limits that hold for every recommendation; capital is None when it is not known."""
+    """Limits that hold for every recommendation. capital: None if unknown."""
 
     stockOnly: bool
     optionsMode: str

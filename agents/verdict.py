@@ -223,14 +223,13 @@ def supported_actions(
     held: Collection[str],
     grounding: Grounding,
 ) -> list[dict[str, Any]]:
-    """Return the actions, each that nothing supports as one that trades nothing; its reasoning says why.
+    """Return the actions; an unsupported one trades nothing, and its reasoning says why.
 
-    Taking exposure on is supported by a BUY. Giving it back is supported by a report with figures that speaks against
-    the symbol, or by figures of the action's own reasoning. What the risk rules deny is left to them: an entry by its
-    verdict, an exit of what is not held.
+    An entry is supported by a BUY, an exit by a report with figures against the symbol or by figures in the action's
+    own reasoning. Denials of the risk rules are left to them.
 
-    ratings: of verdicts, by symbol. against: symbols that such a report speaks against. held: symbols of the account.
-    grounding: of `ground_decision`.
+    ratings: of verdicts, by symbol. against: symbols with such a report. held: symbols of the account. grounding: of
+    `ground_decision`.
     """
     founded = _founded(grounding)
     return [

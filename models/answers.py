@@ -196,8 +196,8 @@ class TraderOutput(Wire):
 
 
 class Usage(Frozen):
-    """Tokens of one or more model calls. A field is None, missing, when a call of them gave no finite, non-negative
-    number for it: the sum of the others would pass for the whole."""
+    """Tokens of one or more model calls. A field is None if one call gave no finite, non-negative number for it: the
+    sum of the others would pass for the whole."""
 
     input_tokens: int | None = 0
     cached_input_tokens: int | None = 0

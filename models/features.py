@@ -221,7 +221,7 @@ def add(table: dict[str, T], feature: Feature, more: Mapping[str, T], what: str)
 
 
 def places(what: str) -> set[str]:
-    """Return the places of parts of all features, of those that are switched off too."""
+    """Return the places of parts of all features, switched off ones included."""
     return {place for feature in _found().features.values() for place in getattr(feature, what)}
 
 

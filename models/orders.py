@@ -84,15 +84,15 @@ class Denied(Frozen):
 
 
 class OrderTicket(Frozen):
-    """A sized order before any check. placed_at is the market time it was drafted at.
+    """A sized order before any check. placed_at: market time of the draft.
 
-    quantity in shares, or in contracts when `contract` (an OCC symbol, of which `symbol` is the underlying) is given;
-    multiplier: shares that one of them stands for.
+    quantity in shares, or in contracts if `contract` (an OCC symbol on `symbol`) is given; multiplier: shares of one
+    contract.
 
     With `legs` the order trades all of them together: quantity in units, limit_price net per share of one unit; side
-    buy pays at most so much, sell gets at least so much.
+    buy pays at most the limit, sell gets at least the limit.
 
-    stop_price: of a trailing stop, where it starts; it follows the price at trail_percent and never falls back.
+    stop_price: where a trailing stop starts; it follows the price at trail_percent and never falls back.
     """
 
     order_id: uuid.UUID

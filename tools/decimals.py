@@ -46,5 +46,5 @@ def finite(value: Any) -> float | None:
 
 
 def rounded(value: float | None, digits: int = 4) -> float | None:
-    """Return the value rounded; None for none, and for one that is not a number."""
+    """Return the value rounded, None without a number."""
     return None if value is None or value != value else round(value, digits)

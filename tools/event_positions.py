@@ -120,8 +120,8 @@ _HALVINGS = 50
 
 @dataclass(frozen=True, slots=True)
 class Purse:
-    """What there is to stake. bankroll: the start and what was realised; heat: share of it that open positions cost;
-    held: cost of those on the same question, by side."""
+    """The money to stake. bankroll: the start plus realised results; heat: share of it in open positions; held: their
+    cost on the same question, by side."""
 
     bankroll: float
     heat: float
@@ -142,10 +142,10 @@ class NoStake:
 def sized(
     market: VenueMarket, book: EventBook | None, probability: float, purse: Purse, fraction: float
 ) -> EventFill | NoStake:
-    """Return what to buy for a belief in YES.
+    """Return the purchase for a belief in YES.
 
-    The stake s satisfies s <= l * (p - q(s)) / (1 - q(s)) * bankroll, q(s) being what a share costs on average when s
-    is spent: a large stake is dearer a share. What is held of the same side counts towards it, since both win or lose
+    The stake s satisfies s <= l * (p - q(s)) / (1 - q(s)) * bankroll, q(s) being a share's average cost when s is
+    spent: a large stake is dearer a share. Held shares of the same side count towards it, since both win or lose
     together.
     """
     if purse.bankroll <= 0:

@@ -30,10 +30,10 @@ NOT_YET = "filled at the next open, at a price that is not known yet"
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Symbol with all positions in it: shares, and contracts on it.
+    """Symbol with all its positions: shares, and contracts on it.
 
-    price: of the symbol's share, in account currency. unrealized: the gain of all its positions as a share of what
-    they cost. missing: why one of them is None, as "price: reason" or "unrealized: reason".
+    price: of the symbol's share, in account currency. unrealized: the gain of all its positions as a share of their
+    cost. missing: why price or unrealized is None, as "price: reason".
     """
 
     symbol: str

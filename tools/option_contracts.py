@@ -68,8 +68,8 @@ def usable_rows(chain: OptionChain, today: dt.date, gaps: Gaps) -> list[ChainRow
 
 
 def mid_of(row: ChainRow) -> tuple[float | None, str | None]:
-    """Return (the price midway between bid and ask, None), or (None, why there is none): the last trade does not stand
-    for it, and neither does an ask without a bid."""
+    """Return (the price midway between bid and ask, None), or (None, the reason): neither the last trade nor an ask
+    without a bid stands for it."""
     bid, ask = row.bid, row.ask
     if bid is None or ask is None or not (math.isfinite(bid) and math.isfinite(ask)):
         return None, "no quote"

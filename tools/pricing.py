@@ -97,9 +97,9 @@ def beyond(terms: Terms, level: float, volatility: float) -> float:
 
 
 def implied_volatility(terms: Terms, paid: float) -> tuple[float | None, str | None]:
-    """Return (the volatility at which the model's price is `paid`, None), or (None, why there is none).
+    """Return (the volatility at which the model's price is `paid`, None), or (None, the reason).
 
-    It is none where the time value is under a tick: there a cent moves it by ten points and more.
+    There is none where the time value is under a tick: a cent would move it by ten points or more.
     """
     why = _unsolvable(terms, paid)
     if why is not None:

@@ -107,7 +107,7 @@ def _cut(
 
 @dataclass(slots=True)
 class _Cutter:
-    """Cuts every list, table and text to so many rows. left: what was left out, by path."""
+    """Cuts every list, table and text to so many rows. left: the number left out, by path."""
 
     rows: int
     named: bool

@@ -448,7 +448,7 @@ def _refused(
 
 
 def _once(group: Sequence[JudgedCitation]) -> list[JudgedCitation]:
-    """Return the citations of one signal, of which one counts at most; a headline in parts over several is copied."""
+    """Return the citations of one signal, at most one of which counts; a headline in parts over several is copied."""
     signal = group[0].signal
     assert signal is not None, "a group is of a signal on the board"
     counting = sorted((one for one in group if one.counts), key=_canonical)

@@ -32,8 +32,8 @@ def conduct(
 ) -> list[Booking]:
     """Return a voice's conduct of one episode over all its rounds.
 
-    positions, judged: those of other voices are left out. answered: whether a turn of the voice ended with an answer;
-    by default, whether it has a position. One that did not answer is booked nothing.
+    positions, judged: of all voices. answered: whether a turn of the voice ended with an answer; by default, whether it
+    has a position. Without an answer nothing is booked.
     """
     held = [one for one in positions if one.voice == voice]
     cited = [one for one in judged if one.voice == voice]
@@ -298,10 +298,10 @@ class Herding:
 
 
 def convergence(positions: Iterable[VoicePosition]) -> list[Convergence]:
-    """Return the reasons of round 2 that resemble one that another voice gave in round 1, by the copy score.
+    """Return the reasons of round 2 that resemble another voice's reason of round 1, by the copy score.
 
-    A reason is compared with all of round 1, on whatever question. One that resembled that text before its author saw
-    it is left out: what two voices write blind is no copy.
+    A reason is compared with all of round 1, on whatever question. It is left out if its author's own blind reason
+    resembled that text already.
     """
     blind, informed = _by_voice(positions, BLIND), _by_voice(positions, INFORMED)
     found = []

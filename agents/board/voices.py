@@ -63,7 +63,7 @@ def voice_of(role: str) -> str:
 
 
 def voices_of(settings: Settings) -> tuple[Voice, ...]:
-    """Return the voices that take part. Raises SettingError for a name that is none."""
+    """Return the voices that take part. Raises SettingError for an unknown name."""
     return chosen(settings.voices) if settings.voices is not None else tuple(VOICES.values())
 
 

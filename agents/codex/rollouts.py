@@ -85,7 +85,7 @@ class Shortened:
     size: int
 
     def continued(self, rollout: bytes) -> bytes:
-        """Return the whole with what was appended to the short form."""
+        """Return the whole file with the lines that were appended to the short form."""
         return self.whole + rollout[self.size :]
 
 

@@ -343,7 +343,7 @@ def _object(text: str) -> Mapping[str, Any]:
 
 
 def _told(answer: Answer) -> str:
-    """Return what came in place of what was asked for."""
+    """Return what the server gave instead of the requested form."""
     if answer.error:
         return f"refused, {answer.error[:SHOWN]}"
     if answer.calls:

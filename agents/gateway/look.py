@@ -33,11 +33,10 @@ _NO_ENDPOINT = re.compile(r"(?i)unexpected endpoint|not found|no route|cannot (g
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a server says of itself and of one model; None where it does not say.
+    """A server's description of itself and of one model; None is unknown.
 
-    models: as it names them; several names of one model each. mark: what tells the model from another one that is
-    served under the same name. single: it has one model, which answers whatever name is asked for. tools, parallel:
-    what the model's template can say.
+    models: the names of each model. mark: tells models of one name apart. single: it has one model, which answers to
+    any name. tools, parallel: what the model's template supports.
     """
 
     server: str = "unknown"
@@ -258,7 +257,7 @@ def rows_of(page: Page) -> list[Mapping[str, Any]] | None:
 
 
 def missing(server: ModelServer, model: str, found: Look) -> ModelMissing:
-    """Return the error of a model that a server lacks, with those that it has."""
+    """Return the error of an unknown model, with the server's models."""
     remedy = "set DESK_MODEL to one of them"
     if found.server == "ollama":
         remedy = f"run `ollama pull {model}`, or {remedy}"

@@ -172,7 +172,7 @@ class Signs:
         return b"".join((new or old) + b"\n\n" for new, old in zip(changed, kept, strict=True))
 
     def rest(self) -> bytes:
-        """Return what was not whole at the stream's end."""
+        """Return the incomplete part at the stream's end."""
         return self._buffer
 
     def ending(self) -> bytes:

@@ -105,7 +105,7 @@ class Answer:
         return bool(pieces)
 
     def end(self) -> None:
-        """Add what was held back of the text."""
+        """Add the text that was held back."""
         self._add(self.chat.end())
 
     def _add(self, pieces: Iterable[Piece]) -> None:
@@ -194,7 +194,7 @@ async def reaching(url: str, key: str | None, ca_file: Path | None = None) -> As
 
 
 def loaded(text: str | bytes) -> Any:
-    """Return the value of a JSON text, None where it is none."""
+    """Return the value of a JSON text, None if it is not valid."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -344,8 +344,8 @@ def redirected(server: str, location: str) -> Problem:
 
 
 class Server:
-    """What is said of one model on one server in its failures. name: the server's URL without a login. models: those
-    that the server has. context: tokens. prompt: tokens of the request, estimated."""
+    """One model on one server, as failures name it. name: the server's URL without a login. models: the server's
+    models. context: tokens. prompt: tokens of the request, estimated."""
 
     def __init__(
         self, name: str, model: str, models: Iterable[str] = (), context: int | None = None, prompt: int = 0

@@ -114,7 +114,7 @@ class PartialDate(NamedTuple):
 
 
 def dates_in(text: str) -> Iterator[tuple[int, int, PartialDate]]:
-    """Yield start, end and value of each date; a day that no month has is none."""
+    """Yield start, end and value of each valid date."""
     for found in _DATE.finditer(text):
         parts = {key[0]: value for key, value in found.groupdict().items() if value is not None}
         day, month = parts.get("d"), parts.get("m")

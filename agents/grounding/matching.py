@@ -80,8 +80,8 @@ class Matcher:
     ) -> list[tuple[int, tuple[bool, int, str], Datum]]:
         """Return the fits of one concept, to be ordered by how well the text names them.
 
-        Where the text names a row that has the concept, other rows are not meant. A term without a row means the field
-        of which there is one, before one of many rows: so each table is a pool of its own.
+        If the text names a row that has the concept, other rows are not meant. A term without a row means a field with
+        a single row before a field with many: so each table is a pool of its own.
         """
         size, half = abs(place.figure.value), place.figure.tolerance
         fits = [one for one in pool if abs(one.value - size) <= half and known.level(one.datum.row)]

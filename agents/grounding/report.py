@@ -80,7 +80,7 @@ def by_row(matcher: Matcher, place: Place, cited: Sequence[Row], known: NamedRow
 
 
 def product(matcher: Matcher, place: Place, cited: Sequence[Row], known: NamedRows) -> tuple[Datum, str] | None:
-    """Return the price of which a sum of money is that of one contract, or of a hundred shares."""
+    """Return the unit price if the sum of money is that of one contract, or of a hundred shares."""
     if place.figure.unit != "money":
         return None
     rows = [one for one in cited if "contract" in one.names] + _contracts(matcher, known, most=len(matcher.index.data))

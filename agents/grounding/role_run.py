@@ -30,7 +30,7 @@ class EndedRole(Protocol):
 
 
 def texts_of(value: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts of an answer by the path of each; what code filled in is none."""
+    """Return an answer's texts by path, without the values that code filled in."""
     found = {name: value[name] for name in _TEXTS if isinstance(value.get(name), str)}
     for name in _LISTS:
         found |= {f"{name}/{at}": text for at, text in enumerate(value.get(name) or ()) if isinstance(text, str)}

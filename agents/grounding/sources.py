@@ -74,7 +74,7 @@ class Index:
     _sizes: list[float] = field(default_factory=list)
 
     def close(self) -> Index:
-        """Sort what was added; return the index."""
+        """Sort the entries; return the index."""
         self.data.sort(key=lambda one: abs(one.value))
         self._sizes = [abs(one.value) for one in self.data]
         for one in self.data:

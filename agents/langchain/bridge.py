@@ -489,7 +489,7 @@ class Growing:
         return self._new(found[: self._safe(found)])
 
     def rest(self, content: str) -> str:
-        """Return what was not shown of the whole text."""
+        """Return the part of the whole text that was not shown yet."""
         places = [place for one in self._stop if (place := content.find(one)) >= 0]
         return self._new(content[: min(places)] if places else content)
 

@@ -114,8 +114,7 @@ async def close_clients() -> None:
 @dataclass(frozen=True, slots=True)
 class LitellmConfig:
     """Settings of one worker's runtime. rulebook_url: base URL of the rulebook's chat completions, for the model
-    `rulebook`. limits: of turns that bring none. verbosity: length of the answers of models that know it; None is their
-    own default."""
+    `rulebook`. limits: of turns without their own. verbosity: for models that know it; None is their default."""
 
     worker: str
     rulebook_url: str | None = None
@@ -139,8 +138,8 @@ MOST_TOKENS = 100_000_000  # of one call: more is no count of tokens
 
 
 def total_of(counted: Iterable[Any]) -> Any:
-    """Return what a provider counted for a call, of the counts that came with its chunks: some count what was read at
-    the beginning, and what was written at the end. None where either is not counted."""
+    """Return a call's usage from the counts of its chunks: some count input at the beginning and output at the end.
+    None if either is missing."""
     read = made = None
     for usage in counted:
         read = usage if _count(usage, "prompt_tokens") else read

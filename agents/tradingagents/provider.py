@@ -72,8 +72,8 @@ class Options:
 def options_of(
     settings: Settings, *, effort: str | None = None, verbosity: str | None = None, summary: str | None = None
 ) -> Options:
-    """Return the options of the desk's settings, with what was given in place of theirs. Raises UsageError for a value
-    that is none. A desk on the rulebook has the Codex login here: rules cannot hold a debate."""
+    """Return the desk's options with the given ones on top. Raises UsageError for an invalid value. A desk on the
+    rulebook gets the Codex login: rules cannot hold a debate."""
     served = settings.provider in ("endpoint", LOCAL)
     return Options(
         settings.home,

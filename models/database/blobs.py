@@ -58,7 +58,7 @@ class BlobStore(Protocol):
         ...
 
     def size(self, digests: Collection[str]) -> int:
-        """Return the bytes of the given ones, as stored; those that are not there have none."""
+        """Return the stored bytes of the given blobs; missing ones count 0."""
         ...
 
     def delete(self, digests: Collection[str], before: dt.datetime) -> int:

@@ -417,7 +417,7 @@ def _own_connection(store: Store) -> Iterator[Any]:
 
 @cache
 def every_table() -> dict[str, Table]:
-    """Return all tables by name, those that others refer to first."""
+    """Return all tables by name, referenced tables first."""
     for module in pkgutil.iter_modules(tables.__path__):
         importlib.import_module(f"chordesk.models.tables.{module.name}")
     return {table.name: table for table in SQLModel.metadata.sorted_tables}

@@ -102,7 +102,7 @@ def _load(
     own_switch: bool = False,
     dotenv: Mapping[str, str | None] | None = None,
 ) -> Loaded:
-    """report: called with each problem; when it returns, what is wrong is left out."""
+    """report: called with each problem; if it returns, the wrong value is left out."""
     environ = os.environ if environ is None else environ
     cwd = cwd or Path.cwd()
     dotenv = _dotenv(cwd) if dotenv is None else dotenv

@@ -238,7 +238,7 @@ class BackupPlace:
             self._files.put_file(str(folder / name), f"{self._root}/{name}")
 
     def manifest(self) -> Manifest:
-        """Return the manifest. Raises BackupError where there is none, or a damaged one."""
+        """Return the manifest. Raises BackupError if it is missing or damaged."""
         with self._answering():
             try:
                 data: bytes = self._files.cat_file(f"{self._root}/{MANIFEST_NAME}")

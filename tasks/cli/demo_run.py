@@ -252,7 +252,7 @@ def _counts(found: Iterable[str]) -> str:
 
 
 def _stopped(out: Console, left: list[ProcessRecord]) -> list[str]:
-    """Print whether anything is left of the demo; return what is lacking."""
+    """Print whether processes of the demo are left; return the missing parts."""
     lacking = [f"a clean stop: still running are {', '.join(str(member.pid) for member in left)}"] if left else []
     out.print(f"  {len(left) or 'none'} left running", highlight=False, markup=False)
     _print_lacking(out, lacking)

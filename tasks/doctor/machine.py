@@ -89,7 +89,7 @@ def notifications(context: CheckContext) -> Check:
 
 
 def _silent(found: NotificationsState, *, up: bool) -> str | None:
-    """Return what is wrong where nothing sends although the desk is up and has channels."""
+    """Return the problem if the desk is up with channels, and no process sends."""
     if not up or found.sending or not found.channels:
         return None
     return f"no process sends, {found.untaken} events wait"

@@ -72,7 +72,7 @@ class Cost(Frozen):
 
 
 class DayUse(Frozen):
-    """Tokens of a UTC day, and the estimate of what they cost."""
+    """Tokens of a UTC day and their estimated cost."""
 
     tokens: int
     cost: Cost

@@ -129,7 +129,7 @@ class LeaseKeeper:
         return self._end(EndReason.DRAINED, lambda step: "")
 
     def _end(self, reason: EndReason, why: Callable[[ClaimedStep], str | None]) -> int:
-        """why: of a step, None for one that goes on."""
+        """why: the reason of each step, None for a step that goes on."""
         found = [(item, text) for item in self._items() if (text := why(item.step)) is not None]
         for item, text in found:
             item.end(reason, text)

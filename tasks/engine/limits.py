@@ -342,7 +342,7 @@ class Admission:
             del self._asleep[ticket]
 
     def _wake(self) -> None:
-        """Let the first ones of those that wait here ask at once: a place is free."""
+        """Let the first waiters ask at once: a place is free."""
         for ticket in islice(filter(self._asleep.__contains__, self._waiters.before), WOKEN):
             self._asleep[ticket].set()
 

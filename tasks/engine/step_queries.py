@@ -167,10 +167,9 @@ DATABASE_NOW: Mapping[str, str] = {
 def demand_query(dialect: str = "postgresql") -> str:
     """Return the SQL that counts the steps of research workers that are due or in work, one row of one number.
 
-    They are those that run a turn, and those that lead to some: a screen's first step runs none, and no other worker
-    takes it. A step that waits for a delay, as on a parked model, or for its children is not counted. dialect:
-    SQLAlchemy's name, postgresql or sqlite. Call it once the workflows are loaded (`tasks.worker.app`), which declare
-    the kinds.
+    It counts steps that run a turn, and those that lead to turns: a screen's first step runs none, and only research
+    workers take it. Steps that wait for a delay, as on a parked model, or for their children are not counted. dialect:
+    SQLAlchemy's name, postgresql or sqlite. Load the workflows first (`tasks.worker.app`): they declare the kinds.
     """
     queues = WORKER_QUEUES["research"].split(",")
     kinds = ", ".join(f"'{kind}'" for kind in sorted(kinds_of(lambda spec: spec.queue in queues)))

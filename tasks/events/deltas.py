@@ -49,7 +49,7 @@ class DeltaPublisher:
             self.dropped += len(deltas)
 
     def close(self, seconds: float = 2.0) -> None:
-        """Send what is queued, within this time."""
+        """Send queued deltas, within this time."""
         if self._thread is not None:
             with suppress(queue.Full):
                 self._queue.put(None, timeout=seconds)

@@ -66,7 +66,7 @@ class EventBuffer:
         return taken
 
     def put_back(self, taken: EventBuffer) -> None:
-        """Put what could not be written before what was added since."""
+        """Put unwritten events before those that were added since."""
         for step_id, events in self.events.items():
             taken.events.setdefault(step_id, []).extend(events)
         self.events, self.rows = taken.events, taken.rows | self.rows
@@ -140,7 +140,7 @@ class Recorder:
             raise
 
     def close(self, seconds: float = 5.0) -> None:
-        """Write what is left, within this time."""
+        """Write the remaining events, within this time."""
         self._closing.set()
         self._ready.set()
         if self._thread is not None:

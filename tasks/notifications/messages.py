@@ -267,7 +267,7 @@ LATELY = dt.timedelta(hours=24)
 
 
 class Sent(Frozen):
-    """One message. next_at: when it is due, of one that waits; count: of its notices."""
+    """One message. next_at: when it is due, if it waits; count: of its notices."""
 
     id: str
     channel: str

@@ -223,7 +223,7 @@ class Sender:
             log.warning("notify.not_sent", **facts, state=state.value, error=error)
 
     def _finish(self) -> None:
-        """Wait a little for what is on its way, write it, and give the lease back."""
+        """Wait briefly for messages on their way, record them, and give the lease back."""
         until = time.monotonic() + STOP_SECONDS
         while self._running and time.monotonic() < until:
             time.sleep(0.05)

@@ -53,11 +53,11 @@ class CheckRow(Frozen):
 
 
 class PreviewChanges(Frozen):
-    """What is otherwise now than when the order was previewed. price_now: the last price, moved: its distance from the
-    previewed one as a fraction, at most `collar` of which may be sent; None without a price.
+    """Differences between now and the order's preview. price_now: the last price; moved: its distance from the
+    previewed price as a fraction, at most `collar`; None without a price.
 
-    seconds_left: of real time to answer, None for an order that waits for no person. intact: order, preview and hash
-    are what was checked. mandate_then and mandate_now: versions. denied: what would refuse it if it were sent now.
+    seconds_left: of real time to answer, None if no person is asked. intact: order, preview and hash agree.
+    mandate_then and mandate_now: versions. denied: the denial if it were sent now.
     """
 
     price_then: float
@@ -256,8 +256,8 @@ class LimitRow(Frozen):
 
 
 class MandateState(Frozen):
-    """The mandate of a broker with real money. why: why none is in force; terms and what is used of it otherwise.
-    notional in account currency."""
+    """The mandate of a broker with real money: its terms and use, or why none is in force. notional in account
+    currency."""
 
     broker: str
     in_force: bool

@@ -33,8 +33,8 @@ MarkKind = Literal["hit", "verdict", "order", "fill"]
 
 
 class MissingItem(Gap):
-    """Something that a reader may look for in vain. what: of what kind, such as a report; reason: why it is not there;
-    symbol, role: of which, null for the whole."""
+    """Something absent from the report. what: its kind, such as a report; reason: why; symbol, role: null for the
+    whole."""
 
     symbol: str | None = None
     role: str | None = None

@@ -80,7 +80,7 @@ def prune_pictures_hourly(store: Store, settings: Settings, now: dt.datetime) ->
 
 
 def _needed(session: Session, files: Sequence[StoredFile], before: dt.datetime) -> set[str]:
-    """Return the digests of which some row is of a run that goes on, or ended since."""
+    """Return the digests still used by a run that is open or ended after the cutoff."""
     rows = session.exec(
         select(Artifact.digest)
         .join(Run, col(Run.id) == col(Artifact.run_id))

@@ -1,5 +1,4 @@
-"""The one policy of retention: what is kept until when, by which setting, what is never deleted, and which run owns a
-row."""
+"""The policy of retention: how long each table's rows are kept, by which setting, and which run owns a row."""
 
 from __future__ import annotations
 

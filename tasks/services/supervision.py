@@ -300,7 +300,7 @@ def _brief(command: list[str]) -> str:
 
 
 def end(members: Iterable[ProcessRecord], grace_seconds: float) -> list[ProcessRecord]:
-    """Send SIGTERM, then SIGKILL to those that survive; return those that were still alive."""
+    """Send SIGTERM, then SIGKILL to the survivors; return the processes that were still alive."""
     alive = [(member, process) for member in members if (process := member.process())]
     for _, process in alive:
         with suppress(psutil.Error):

@@ -1,7 +1,7 @@
-"""Gauges: what is true now, of one worker, of the whole desk and of notifications; and the exporter of the desk's.
+"""Gauges of one worker, of the whole desk and of notifications; and the exporter of the desk's.
 
-One process shows those of the whole desk, each worker its own. A scrape reads database and Redis at most every few
-seconds, and never waits long for one that is away: its gauges are then missing, and `desk_part_up` is 0.
+One process shows the desk's gauges, each worker its own. A scrape reads database and Redis at most every few seconds
+and never waits long for either: without an answer its gauges are missing, and `desk_part_up` is 0.
 """
 
 from __future__ import annotations
@@ -332,7 +332,7 @@ class Exporter:
 
 
 class _Part:
-    """What was last read of a part, by a thread that may hang as long as the part does."""
+    """The last reading of a part, by a thread that may hang as long as the part does."""
 
     def __init__(self, name: str, read: Read, rest_seconds: float) -> None:
         self._name, self._read, self._rest_seconds = name, read, rest_seconds

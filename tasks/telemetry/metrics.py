@@ -109,7 +109,7 @@ def _drops(dropped: Mapping[str, int]) -> Iterable[Metric]:
 
 
 class _Collected(Collector):
-    """Collector of what another part of the process shows."""
+    """Collector that asks another part of the process."""
 
     def __init__(self, collect: Collect) -> None:
         self._collect = collect

@@ -109,8 +109,8 @@ class Watch(Generic[T]):
         self._reading: Future[None] | None = None
 
     def look(self, wait: float = 0.0) -> KeptValue[T]:
-        """Return what is known, and have it read again if it is not fresh; where nothing is known, or only what is much
-        older than that, wait so many seconds for it at most."""
+        """Return the known answer and refresh it if it is not fresh. Without an answer, or with one much older than
+        that, wait up to so many seconds for it."""
         with self._lock:
             if self._is_stale() and self._reading is None:
                 self._reading = Future()
@@ -123,7 +123,7 @@ class Watch(Generic[T]):
         return self.known()
 
     def known(self) -> KeptValue[T]:
-        """Return what is known, and have nothing read."""
+        """Return the known answer, and read nothing."""
         with self._lock:
             known, refreshing = self._known, self._reading is not None
         return KeptValue(time.monotonic() - known[0] if known else None, refreshing, known[1] if known else None)

@@ -89,7 +89,7 @@ class KeptAnswers:
         await self._quietly(self._client().set(_name(key), orjson.dumps(kept), ex=KEPT_SECONDS))
 
     async def release(self, key: str) -> None:
-        """Forget a claim of which nothing was done."""
+        """Forget a claim whose request did nothing."""
         await self._quietly(self._client().delete(_name(key)))
 
     async def _quietly(self, command: Any) -> None:

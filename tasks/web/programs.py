@@ -258,7 +258,7 @@ def _of(given: Response) -> dict[str, Any]:
 
 
 def _digest(asked: Action) -> str:
-    """Return a digest of what is asked for, whatever its id in this connection."""
+    """Return a digest of a request without its id in this connection."""
     body = asked.model_dump_json(exclude={"id", "key"})
     return hashlib.sha256(f"ws {body}".encode()).hexdigest()
 

@@ -44,7 +44,7 @@ def maintain(self: Task) -> dict[str, int]:
 
 
 def sweep_if_due(app: Celery) -> dict[str, int]:
-    """Sweep if it is time, and return what was found; else return an empty dict."""
+    """Sweep if it is time, and return its counts, else an empty dict."""
     desk = desk_of(app)
     rest = desk.settings.maintain_seconds / 2
     with desk.store.session() as session:

@@ -147,7 +147,7 @@ _ENDED_WELL = (RunState.DONE, RunState.PARTIAL)
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What is known of one session before it is marked. reason: why it is missing, None for one that is not."""
+    """One session before it is marked. reason: why it is missing, else None."""
 
     day: dt.date
     screen: str | None = None

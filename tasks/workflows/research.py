@@ -105,8 +105,8 @@ def _open(
 
 
 def researchers(settings: Settings) -> dict[str, list[str]]:
-    """Return the parameters of a run that name its research roles, and those that a BUY requires. Raises
-    SettingError; UsageError for one that a graph plays where it cannot be played."""
+    """Return a run's parameters for its research roles and the roles that a BUY requires. Raises SettingError, and
+    UsageError for a role whose graph cannot be played here."""
     require_playable(settings, research_roles(settings))
     return {"roles": list(research_roles(settings)), "required_roles": list(required_roles(settings))}
 

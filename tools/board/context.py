@@ -57,8 +57,8 @@ class EarlierVote:
 
 @dataclass(frozen=True, slots=True)
 class HarvestContext:
-    """The data that a harvester may read. symbols: those that the questions are about; hits: of the account's latest
-    screen of the market's day; votes: of its latest episode before; seconds: limit of one harvester."""
+    """The data that a harvester may read. symbols: the questions' symbols; hits: of the account's latest screen of the
+    market's day; votes: of its latest episode before; seconds: limit of one harvester."""
 
     tool: ToolContext
     questions: tuple[BoardQuestion, ...]
@@ -175,8 +175,8 @@ def _check(template: str) -> None:
 def harvest_context(
     tool: ToolContext, questions: Sequence[BoardQuestion], factions: Mapping[str, str], seconds: float | None = None
 ) -> HarvestContext:
-    """Return what the harvesters of one board may look at. factions: of the voices, by name; one that is not in it has
-    a faction of its own. seconds: limit of one harvester, that of a tool call by default."""
+    """Return the context of one board's harvesters. factions: of the voices, by name; a voice without one is its own.
+    seconds: limit of one harvester, by default a tool call's."""
     hits: tuple[LensHit, ...] = ()
     votes: tuple[EarlierVote, ...] = ()
     if tool.store is not None:

@@ -69,9 +69,9 @@ HARVESTERS: Mapping[str, Harvester] = {
 
 
 def run_harvester(harvester: Harvester, context: HarvestContext) -> Harvest | Tombstone:
-    """Return what a harvester found, or why it failed; after `context.seconds` it has failed. Raises nothing.
+    """Return a harvester's findings, or why it failed, also by taking more than `context.seconds`. Raises nothing.
 
-    The thread of one that did not end in time ends by itself.
+    A thread that is too late ends by itself.
     """
     future: Future[Harvest] = Future()
     limited = _limited(context)

@@ -43,12 +43,11 @@ _INTRADAY_WARM_UP: dict[IntradayInterval, int] = {"hour": 40, "15min": 11}
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The bars of one symbol's chart.
+    """The bars of one symbol's chart, all ending with the same bar.
 
-    bars: what figures are made of, without a missing session among them; long: the same with those before, for
-    indicators that look back further; shown: what is drawn, not a number where the symbol has no bar. All end with the
-    same bar. wanted: how many bars were requested; incomplete: the last bar goes on. Intraday bars are dated by their
-    starts.
+    bars: for figures, without a missing session among them; long: with earlier bars, for indicators that look back
+    further; shown: for drawing, not a number where the symbol has no bar. wanted: the requested number; incomplete: the
+    last bar goes on. Intraday bars are dated by their starts.
     """
 
     symbol: str

@@ -76,8 +76,8 @@ def interest_of(contracts: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float
 
 
 def chain_row(row: Row, interest: float | None, session: dt.date) -> ChainRow | None:
-    """Return a contract of `rows_of`; None for a name that is no OCC symbol. session: the day of which its volume is
-    the day's; that of another day is none."""
+    """Return a contract of `rows_of`, None if the name is not an OCC symbol. Only volume of the day `session`
+    counts."""
     contract = parse_contract(str(row["contract"]))
     if contract is None:
         return None

@@ -149,8 +149,8 @@ class AgedCache:
 
 
 class Once(Generic[T]):
-    """Results by key, of which the newest `most` are kept. A second caller waits for the first one's; an error is
-    raised to all that wait for it, and is not kept."""
+    """Results by key; the newest `most` are kept. A second caller waits for the first one's; an error is raised to all
+    waiters, and not kept."""
 
     def __init__(self, most: int) -> None:
         self._most = most

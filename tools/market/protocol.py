@@ -71,7 +71,7 @@ class MarketClock(Protocol):
         """Return the first regular open after now."""
 
     def session(self) -> dt.date:
-        """Return the last session of which the daily bar is known now."""
+        """Return the last session whose daily bar is known now."""
 
 
 class MarketData(Protocol):
@@ -179,7 +179,7 @@ class Incomplete(Protocol):
 
 @runtime_checkable
 class RecordedSessions(Protocol):
-    """Market of past sessions, all of which are on record."""
+    """Market whose sessions are all on record."""
 
     def recorded(self) -> Sequence[dt.date]:
         """Return every session of the data, those after the clock's too, in ascending order: for choosing days. No tool

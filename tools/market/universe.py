@@ -26,8 +26,8 @@ def resolve_universe(text: str, market: MarketData) -> list[str]:
     """Return the symbols of `sp500`, of a file (one symbol a line, # begins a comment) or of a list by comma, without
     duplicates.
 
-    Raises UsageError naming what is no symbol, or what a market that knows its symbols does not carry; NotConfigured
-    when the market has no such named universe.
+    Raises UsageError naming invalid symbols and symbols unknown to the market; NotConfigured when the market has no
+    such named universe.
     """
     wanted = text.strip()
     if wanted.lower() in NAMED:
@@ -85,7 +85,7 @@ HASH_DIGITS = 12
 def universe_of_rule(universe: str, market: MarketData) -> str:
     """Return a universe as a rule keeps it: a named one by its name, another as its symbols by comma, in order.
 
-    Raises UsageError for what is no universe, MarketError when the market has no such named one.
+    Raises UsageError for an invalid universe, MarketError for an unknown name.
     """
     wanted = universe.strip().lower()
     if wanted in NAMED:

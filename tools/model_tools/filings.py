@@ -188,7 +188,7 @@ class FilingsArguments(Arguments):
 
 
 def sec_filings(context: ToolContext, arguments: FilingsArguments) -> dict[str, Any]:
-    """Return filings by symbol; one of which the source has none is in `missing`."""
+    """Return filings by symbol; a symbol unknown to the source is in `missing`."""
     gaps, now = Gaps(), context.clock.now()
     most = share(arguments.limit, _MOST_ROWS, arguments.symbols)
     first = exchange_day(now) - dt.timedelta(days=arguments.days)

@@ -76,7 +76,7 @@ def volatility_get(context: ToolContext, arguments: VolatilityArguments) -> dict
 
 
 def implied_of(found: UsableChain, rate: float, gaps: Gaps) -> Implied | None:
-    """Return the implied figures of a chain; what has none goes into `gaps`."""
+    """Return the implied figures of a chain; missing ones go into `gaps`."""
     symbol, spot = found.chain.symbol, found.chain.spot
     today = exchange_day(found.chain.at)
     if not found.rows:

@@ -32,7 +32,7 @@ class PageArguments(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """A page that was read. picture: the image, or the reason for which there is none."""
+    """A page that was read. picture: the image, or why there is none."""
 
     raw: RawPage
     content: PageText

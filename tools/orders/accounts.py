@@ -56,8 +56,8 @@ def unfinished(session: Session, account: str, positions: bool) -> list[str]:
 
 
 def last_trade(session: Session, account: str) -> Order | None:
-    """Return the order that is last in market time, of those the broker works on or filled at least in part; None when
-    there is none. The account's books are as of its market time."""
+    """Return the last order in market time that the broker works on or filled in part, else None. The account's books
+    are as of its market time."""
     traded = or_(col(Order.state).in_(ORDER_WORKING), exists().where(col(Fill.order_id) == col(Order.id)))
     rows = select(Order).where(col(Order.account) == account, traded)
     return session.exec(rows.order_by(col(Order.market_at).desc(), col(Order.id)).limit(1)).first()

@@ -57,9 +57,9 @@ from chordesk.tools.risk.codes import shown, variable_name
 
 
 class RuleAnswer(Frozen):
-    """One rule on one order. codes: those that it denies with; denied: its denial, None when the order passed; figure:
-    what it measured, None where it has no figure unless it denies; binds: False for a rule on entries, and an order
-    that only reduces."""
+    """One rule's answer on an order. codes: its possible denials; denied: its denial, None when the order passed;
+    figure: the measured figure, None where the rule has one only in a denial; binds: False for a rule on entries and an
+    order that only reduces."""
 
     codes: list[DenialCode]
     denied: Denied | None
@@ -99,8 +99,8 @@ _ENTRIES = ("open", "add")
 class SizedOrder:
     """A cleared order: whole shares or contracts, and the price and quote of its checks.
 
-    note: why its terms are not those that were asked for. unpriced: why no price is known; then `price` is the average
-    cost of what it gives back, and a person decides.
+    note: why its terms differ from the request. unpriced: why no price is known; then `price` is the average cost of
+    the position, and a person decides.
     """
 
     ticket: OrderTicket
@@ -188,8 +188,8 @@ def assess(
 
 
 def _last_price(session: Session, order: Order, snapshot: Snapshot) -> tuple[Quote | None, str | None]:
-    """Return the last price of what is traded, of whatever time. For so many shares or contracts to be given back
-    there is always an answer: while no price is known, what they cost on average, with the reason."""
+    """Return the last price, of whatever time. A closing order always gets one: without a market price the average
+    cost, with the reason."""
     traded, legs = order.contract or order.symbol, legs_of(order.legs)
     try:
         if legs:

@@ -101,8 +101,8 @@ def _order(decision: Decision, ordinal: int, row: BrokerPosition, now: dt.dateti
 
 
 def _limit(context: SubmissionContext, order: Order, quote: Quote, now: dt.datetime) -> str | None:
-    """Give an order a limit within the collar of an old price; return the reason, None where it stays at market: the
-    price is current, or none is known, and the person has decided already."""
+    """Give an order a limit within the collar of an old price and return the reason; None if it stays at market: the
+    price is current, or unknown and the person has decided already."""
     limits = limits_of(context.settings)
     if quote.source == AVERAGE_COST or is_current(quote, now, limits):
         return None

@@ -135,8 +135,7 @@ def _renew_notes(context: SubmissionContext, order_ids: Iterable[str]) -> None:
 
 
 def cancel_open(context: SubmissionContext, *, protective: bool = False) -> list[str]:
-    """Cancel every order that was sent, those that protect a position only if asked; return the ids of those that may
-    still fill afterwards."""
+    """Cancel every sent order, protective ones only if asked; return the ids of orders that may still fill."""
     for order_id in _sent(context, protective):
         cancel(context, order_id)
     return _sent(context, protective)

@@ -85,8 +85,8 @@ def halt(
     connect: Callable[[Store], tuple[MarketData, Broker]],
     listener: HaltListener,
 ) -> HaltResult:
-    """Halt every account, deny waiting orders, cancel those that this process's broker works on and, if asked, close
-    its positions.
+    """Halt every account, deny waiting orders, cancel open orders of this process's broker and, if asked, close its
+    positions.
 
     open_store and connect are called when they are needed, and may raise DeskError.
     """
@@ -200,7 +200,7 @@ class _Halt:
             self.listener.positions_closed(closed, filled)
 
     def name_other_accounts(self, store: Store) -> None:
-        """Report what is left on accounts of other brokers, which this process cannot end."""
+        """Report open orders of other brokers' accounts, which this process cannot cancel."""
         close_positions, own = self.request.close_positions, self.settings.account
         try:
             with store.read() as session:

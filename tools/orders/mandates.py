@@ -98,8 +98,8 @@ def _no_mandate(reason: str, measured: str) -> Denied:
 
 
 def usage_of(session: Session, broker: str, version: int, besides: str | None = None) -> MandateUsage:
-    """Return what was sent under a mandate, at the price of the preview or of the dearest fill, whichever is higher;
-    `besides` is the id of an order that is not counted."""
+    """Return the use of a mandate by sent orders, each at its preview's price or its dearest fill, whichever is higher;
+    the order `besides` is not counted."""
     rows = session.exec(
         select(Order, Preview, func.max(Fill.price))
         .join(Preview, col(Preview.order_id) == col(Order.id))

@@ -246,11 +246,11 @@ def _has_work(context: SubmissionContext) -> bool:
 
 
 def misfits(context: SubmissionContext) -> list[str]:
-    """Return ids of working protective orders that are not what their positions need, the oldest first. Of two on one
-    symbol neither fits.
+    """Return ids of working protective orders that do not fit their positions, the oldest first. Two on one symbol
+    never fit.
 
-    One that could not be replaced now, as without a mandate, is better than none: it stays unless it would close more
-    than is free.
+    An order that could not be replaced now, as without a mandate, is better than none: it stays unless it would close
+    more than is free.
     """
     rule = parse_protection(context.settings.protect)
     found = []

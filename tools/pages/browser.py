@@ -106,7 +106,7 @@ def _shot(browser: str, target: Target, hosts: Sequence[PageHost], until: float,
 
 
 def _wait(process: subprocess.Popen[bytes], until: float) -> None:
-    """Wait for the browser's end, then kill what is left of its process group."""
+    """Wait for the browser's end, then kill the rest of its process group."""
     try:
         with suppress(subprocess.TimeoutExpired):
             process.wait(max(until - time.monotonic(), 0))

@@ -233,7 +233,7 @@ def _write(
     on_resolved: Sequence[OnResolved],
     by: str,
 ) -> list[Question]:
-    """Write what came of each question; return those that this ended."""
+    """Write each question's outcome; return the questions that this call ended."""
     ended = []
     for question in batch:
         outcome = found[question.id]

@@ -182,8 +182,8 @@ def market_open_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimi
 
 
 def bad_contract(symbol: str, contract: str, now: dt.datetime, opens: bool) -> Denied | None:
-    """Return a denial for an option that names no contract, one of another symbol, or one that ended. One that ends
-    today can be given back and not taken on."""
+    """Deny an option without a contract, with another symbol's, or with an expired one. A contract that ends today may
+    be closed, not opened."""
     found = parse_contract(contract)
     limit = f"an OCC symbol on {symbol} that expires {'after today' if opens else 'today or later'}"
     if found is None:
@@ -259,8 +259,8 @@ def direction_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits
 
 
 def _legs_denial(ticket: OrderTicket, context: RiskContext) -> Denied | None:
-    """Deny legs of which one crosses through zero, an open or add of which none opens, and a reduce or close of which
-    one does."""
+    """Deny a multi-leg order if a leg would cross through zero, if an open or add opens nothing, or if a reduce or
+    close opens something."""
     opened = list(zip(ticket.parts, opening_parts(ticket, context), strict=True))
     crossing = [part for part, opens in opened if 0 < opens < exact(part[2])]
     if crossing:

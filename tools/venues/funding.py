@@ -39,10 +39,9 @@ LEAST = 72  # payments of which a mean and a deviation mean something: three day
 
 @dataclass(frozen=True, slots=True)
 class FundingFigures:
-    """Figures of one coin. annual: by venue, of those that state how often they pay; z: of the last rate against the
-    coin's own days before it, null where there are too few or they do not differ; same_sign: how many of the last
-    `payments` had the sign of the last one, it included; spread: highest less lowest annual rate, null below two
-    venues; lacks: what is missing, with the reason."""
+    """Figures of one coin. annual: by venue, if it states how often it pays; z: of the last rate against the coin's own
+    days before it, null if these are too few or equal; same_sign: how many of the last `payments` had the last one's
+    sign; spread: highest less lowest annual rate, null below two venues; lacks: missing figures, with the reason."""
 
     coin: str
     annual: dict[str, float]

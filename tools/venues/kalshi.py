@@ -1,4 +1,4 @@
-"""Kalshi's wire: what is public without a key. Documented at docs.kalshi.com."""
+"""Kalshi's public endpoints, without a key. Documented at docs.kalshi.com."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def _matched(first: Sequence[BookLevel], second: Sequence[BookLevel]) -> list[tu
 
 
 def _take(levels: list[BookLevel], level: BookLevel) -> None:
-    """Add to what is taken of a leg; more at one price is one fill, with one fee."""
+    """Add to the fills of a leg; more at one price is one fill, with one fee."""
     if levels and levels[-1].price == level.price:
         levels[-1] = BookLevel(level.price, levels[-1].size + level.size)
     else:

@@ -157,7 +157,7 @@ def _value(row: Row, field: str) -> float:
 
 
 def _figures(row: Row, *fields: str) -> str:
-    """Return figures as text; one that is not known is named as missing."""
+    """Return figures as text; unknown ones are named as missing."""
     known = [(_TITLES[field], number(row, field)) for field in fields]
     return ", ".join(f"{title} missing" if it is None else f"{title} {shown(it, unit)}" for (title, unit), it in known)
 

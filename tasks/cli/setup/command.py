@@ -56,7 +56,7 @@ def find_env_file(folder: Path) -> Path:
 
 
 def read_env_file(path: Path) -> str:
-    """Return the file's text, empty where there is none. Raises UsageError for one that cannot be changed safely."""
+    """Return the file's text, empty without a file. Raises UsageError if it cannot be changed safely."""
     remedy = "name another file by --env, or move this one away"
     try:
         if path.is_symlink():

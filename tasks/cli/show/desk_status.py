@@ -125,7 +125,7 @@ def _database(found: DatabaseState) -> list[RenderableType]:
 
 
 def _notifications(found: NotificationsState) -> list[RenderableType]:
-    """Return what is wrong with notifications; nothing while each channel takes them."""
+    """Return the problems of notifications, nothing while each channel takes them."""
     if not found.channels:
         return []
     parts: list[RenderableType] = []

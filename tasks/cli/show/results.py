@@ -74,7 +74,7 @@ def _in(text: str, style: str = "") -> RenderableType:
 
 
 def _contract(found: Mapping[str, Any]) -> Iterable[str]:
-    """Return lines with the figures of a contract; one that is not known is left out."""
+    """Return lines with the known figures of a contract."""
     yield f"sell {found['contract']}: strike {found['best_strike']:g}, expires {found['best_expiration']}"
     rows = (
         (("bid", "bid {:.2f}"), ("ask", "ask {:.2f}"), ("premium", "mid {:.2f} a share"), ("dte", "{} days")),

@@ -101,7 +101,7 @@ PHASES = {
 
 
 def in_flight(seen: Progress) -> str:
-    """Return the turns in flight; those that take long by what they do."""
+    """Return the turns in flight; slow ones by phase."""
     slow = ", ".join(f"{count} {PHASES.get(phase, phase)}" for phase, count in seen.phases.items())
     return f"{seen.turns_in_flight} in flight" + (f": {slow}" if slow else "")
 

@@ -280,7 +280,7 @@ class StepBridge:
 
 
 class _Recorded:
-    """A conversation of which each turn is recorded. turns: their rows."""
+    """A conversation whose turns are recorded. turns: their rows."""
 
     def __init__(
         self, inner: Conversation, record: Callable[[Conversation, TurnResult, dt.datetime, str | None], Turn]

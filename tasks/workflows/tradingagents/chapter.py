@@ -57,7 +57,7 @@ class EarlierSignal:
 
 @dataclass(frozen=True, slots=True)
 class SignalHistory:
-    """Signals, the newest first, and what was made of their outcomes, by report."""
+    """Signals, the newest first, and their reviews by report."""
 
     signals: Sequence[EarlierSignal]
     reflections: Mapping[str, GraphReflection]
@@ -289,7 +289,7 @@ class TickerChapter(Chapter):
         return write
 
     def _review(self, report: Report) -> Callable[[Session], None] | None:
-        """Return the writer of a holding's review; None for what is not held."""
+        """Return the writer of a holding's review, None if the symbol is not held."""
         context, symbol = self._context, self._thread
         with self._desk.store.read() as session:
             if not holds(session, context.account, symbol):

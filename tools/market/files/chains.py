@@ -207,8 +207,7 @@ _TICK = 0.01
 
 
 def check_chains(table: ChainTable, name: str, problems: Problems) -> None:
-    """Add what is wrong with the quotes (a negative one, a contract that differs from itself, one that expired before
-    its quote) and what is odd."""
+    """Add errors for impossible quotes (negative, contradictory, of an expired contract) and warnings for odd ones."""
     if not len(table.at):
         problems.error(name, "has no quote that can be read")
         return

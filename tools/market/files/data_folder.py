@@ -227,8 +227,8 @@ def require_none(folder: DataFolder, problems: Problems) -> None:
 
 
 def _require_unchanged(folder: DataFolder, version: str, kind: PriceKind) -> None:
-    """Raise SettingError when a file has changed since the version was taken, such as a file that is read later than
-    the bars: a run on that version would see what is not of it."""
+    """Raise SettingError if a file has changed since the version was taken, such as a file that is read later than the
+    bars: the run would mix two versions."""
     try:
         found = version_of(folder, kind)
     except OSError as error:

@@ -270,7 +270,7 @@ class Parsed:
         self._known: dict[tuple[str, ...], int | Unreadable] = {}
 
     def read(self, part: Part, *columns: str) -> npt.NDArray[np.int64]:
-        """Return a number for each row, -1 for one that cannot be read and is a problem now."""
+        """Return a number for each row, -1 if the value is invalid, which is now a problem."""
         found = np.empty(len(part), dtype=np.int64)
         for at in range(len(part)):
             texts = tuple(part.text(column, at) for column in columns)
