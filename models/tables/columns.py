@@ -1,6 +1,5 @@
 """The parts all tables share: column types, times and ids, and the inserts that may find their rows there."""
 
-from __future__ import annotations
 
 import datetime as dt
 import os

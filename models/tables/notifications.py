@@ -1,6 +1,5 @@
 """The tables of notifications. No other table refers to them: they may be trimmed."""
 
-from __future__ import annotations
 
 import datetime as dt
 from typing import Any
