@@ -149,6 +149,13 @@ def following(keys: Iterable[str], key: str) -> tuple[str, ...]:
     return tuple(one for one in given if _after(one, given) == key)
 
 
+def after(roles: Iterable[str], role: str) -> set[str]:
+    """Return the roles that follow a role, and those that follow these."""
+    given = tuple(roles)
+    found = set(following(given, role))
+    return found.union(*(after(given, later) for later in found))
+
+
 def rejecting() -> tuple[str, ...]:
     """Return the keys of the roles whose REJECT ends the research of a candidate."""
     return tuple(key for key, role in ROLES.items() if role.rejects)

@@ -8,7 +8,6 @@ from itertools import chain, islice
 from typing import Any
 
 from sqlalchemy import Table, bindparam, delete, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 from sqlmodel import Session
 
@@ -113,6 +112,8 @@ def _take(session: Session, run_id: str, count: int) -> int:
 @cache
 def _advance(dialect: str) -> ReturningInsert[Any]:
     """Return the statement that advances a run's head and returns its last sequence. Parameters: run, count, now."""
+    from sqlalchemy.dialects import postgresql, sqlite
+
     count, now = bindparam("count", type_=_heads.c.last.type), bindparam("now", type_=_heads.c.updated_at.type)
     new = (sqlite if dialect == "sqlite" else postgresql).insert(_heads)
     new = new.values(run_id=bindparam("run"), last=count, trimmed=0, updated_at=now)

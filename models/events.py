@@ -7,16 +7,18 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 from pydantic import Field
 from sqlmodel import SQLModel
 
 from chordesk.models.answers import Frozen
-from chordesk.models.tables.board import Episode
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Artifact, Run, Turn
+
+if TYPE_CHECKING:
+    from chordesk.models.tables.board import Episode
 
 # The run id of events that belong to no run, such as a halted account.
 DESK = "desk"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import orjson
 import structlog
@@ -35,10 +35,12 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceEr
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session, SQLModel
 
-from chordesk.models import event_log, migrations, tables
+from chordesk.models import migrations, tables
 from chordesk.models.errors import DatabaseDown, SettingError
-from chordesk.models.events import Batch
 from chordesk.models.urls import masked, require_database
+
+if TYPE_CHECKING:
+    from chordesk.models.events import Batch
 
 # The queue of the writers of one SQLite database: over all threads of a process and all processes of a host.
 #
@@ -141,6 +143,8 @@ class Store:
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Yield one writing transaction: committed on leaving, rolled back on an error."""
+        from chordesk.models import event_log  # what reads alone has no use for its tables
+
         with self._queue, Session(self.writer, expire_on_commit=False) as session:
             with self._writers.turn(), session.begin():
                 yield session

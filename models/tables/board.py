@@ -1,6 +1,5 @@
 """The board of an episode with its forecasts and karma; questions, their pairs, and the play money staked on them."""
 
-
 import datetime as dt
 from collections.abc import Sequence
 from typing import Any, Literal

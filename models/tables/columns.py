@@ -1,6 +1,5 @@
 """The parts all tables share: column types, times and ids, and the inserts that may find their rows there."""
 
-
 import datetime as dt
 import os
 import time
@@ -11,7 +10,6 @@ from pydantic.alias_generators import to_snake
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_before_validator_function
 from sqlalchemy import DateTime
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import declared_attr
 from sqlalchemy.types import TypeDecorator
@@ -108,5 +106,7 @@ class Dated(DeskTable):
 def dialect_insert(session: Session, model: type[SQLModel]) -> Any:
     """Return an insert as the session's database has it, which can leave alone or change rows that are there already:
     the two databases share no such insert."""
+    from sqlalchemy.dialects import postgresql, sqlite  # what reads alone has no use for them
+
     dialect = sqlite if session.get_bind().dialect.name == "sqlite" else postgresql
     return dialect.insert(model.__table__)  # type: ignore[attr-defined]

@@ -1,6 +1,5 @@
 """The tables of notifications. No other table refers to them: they may be trimmed."""
 
-
 import datetime as dt
 from typing import Any
 

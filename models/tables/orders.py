@@ -1,6 +1,5 @@
 """Tables of orders and money. Runs, verdicts and decisions are in `models/tables/runs.py`; nothing here cascades."""
 
-
 import datetime as dt
 from typing import Any
 

@@ -4,7 +4,6 @@ Lineage: order -> preview -> decision -> verdict -> reports -> turn -> thread, a
 The foreign keys of that chain are never null, and nothing cascades: a row that another one refers to cannot be deleted.
 """
 
-
 import datetime as dt
 from typing import Any
 

@@ -1,6 +1,5 @@
 """The tables of events, of what runs in model runtimes, and of kept threads with their rollouts."""
 
-
 import datetime as dt
 from typing import Any
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy
 from sqlalchemy import ColumnElement, Select, case, func, or_
@@ -16,13 +16,15 @@ from sqlmodel import Session, col, select
 from chordesk.models.answers import Frozen, ReportStatus
 from chordesk.models.events import DESK
 from chordesk.models.model_prices import LOCAL, NO_PRICE, Price, model_of, price_of, prices
-from chordesk.models.notices import NewNotice
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import BACKTEST, is_backtest
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Report, Run, Step, Turn
 from chordesk.tasks.engine import kinds
+
+if TYPE_CHECKING:
+    from chordesk.models.notices import NewNotice
 
 PREFIX = "budget: "
 RULES = "rulebook"
@@ -89,6 +91,8 @@ def used_up(session: Session, settings: Settings, run_id: str, unwritten: int = 
 
 def notice_of(use: BudgetUse, run_id: str) -> NewNotice:
     """Return the notice of a budget that is used up: one for a run, and one for a day."""
+    from chordesk.models.notices import NewNotice  # what reads alone has no use for its tables
+
     of_run = use.scope == RUN
     which = run_id if of_run else f"{utcnow():%Y-%m-%d}"
     key = f"{NoticeKind.BUDGET_REACHED}:{which}:{use.limit}"

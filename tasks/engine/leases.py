@@ -22,7 +22,6 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 import structlog
-from celery import bootsteps
 from sqlalchemy import or_, update
 from sqlmodel import Session, SQLModel, col, select
 
@@ -266,28 +265,6 @@ class Drain:
 def _count(keeper: Keeper) -> int:
     held = keeper()
     return held.count() if held is not None else 0
-
-
-class StopFetching(bootsteps.StartStopStep):  # type: ignore[misc]
-    """Stops fetching as soon as the worker is to end, and puts back what the last fetch brought.
-
-    A fetch waits in Redis for up to a second. Kombu reads its answer when the channel closes, which is after the last
-    task has ended: until then a message would be with a worker that never does it.
-    """
-
-    requires = ("celery.worker.consumer.tasks:Tasks",)
-
-    def stop(self, consumer: Any) -> None:
-        if not consumer.app.desk.drain.requested or not consumer.task_consumer:
-            return
-        channel = consumer.task_consumer.channel
-        try:
-            consumer.task_consumer.cancel()
-            if channel._in_poll:
-                channel._brpop_read()
-        except Exception as error:
-            # Nothing was fetched, or Redis is away: what it lost is sent again by the sweep.
-            log.debug("drain.last_fetch", error=repr(error))
 
 
 T = TypeVar("T")

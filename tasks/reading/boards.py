@@ -11,7 +11,15 @@ from chordesk.models.answers import Frozen
 from chordesk.models.board import BoardQuestion
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, RunKind, StepKind
-from chordesk.models.tables.board import Episode, EventPosition, Forecast, Question, Signal, SignalCitation
+from chordesk.models.tables.board import (
+    Episode,
+    EpisodeQuestion,
+    EventPosition,
+    Forecast,
+    Question,
+    Signal,
+    SignalCitation,
+)
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import Run, Step, Turn, research_run
 from chordesk.models.tables.runtime import RuntimeConversation
@@ -54,8 +62,6 @@ def voice_rows(session: Session, run_id: str) -> list[VoiceRow]:
 
 
 def _row(step: Step, turn: Turn | None, conversation: RuntimeConversation | None) -> VoiceRow:
-    from chordesk.tasks.workflows.episode.rounds import round_of
-
     running = step.state not in STEP_FINAL and conversation is not None and conversation.active_turn_id is not None
     running = running and conversation is not None and conversation.closed_at is None
     result = step.result
@@ -102,8 +108,6 @@ class BoardView(Frozen):
 
 
 def board_view(session: Session, run: Run) -> BoardView:
-    from chordesk.tasks.workflows.episode.boards import board_signals, label_order
-
     run_id = research_run(run)
     questions = _questions(session, run_id)
     if not questions:
@@ -138,9 +142,47 @@ def board_view(session: Session, run: Run) -> BoardView:
 
 
 def _questions(session: Session, run_id: str) -> list[ShownQuestion]:
-    from chordesk.tasks.workflows.episode.boards import board_questions
-
     asked = board_questions(session, run_id)
     rows = session.exec(select(Question).where(col(Question.id).in_([one.id for one in asked]))).all()
     stored = {row.id: row for row in rows}
     return [ShownQuestion(**dict(one), state=stored[one.id].state, outcome=stored[one.id].outcome) for one in asked]
+
+
+def board_questions(session: Session, run_id: str) -> tuple[BoardQuestion, ...]:
+    """Return the questions of a run's board by label; the baseline is that of the run."""
+    rows = session.exec(
+        select(EpisodeQuestion, Question)
+        .join(Question, col(Question.id) == col(EpisodeQuestion.question_id))
+        .where(EpisodeQuestion.run_id == run_id)
+    ).all()
+    found = [
+        BoardQuestion(
+            label=asked.label,
+            id=question.id,
+            text=question.text,
+            subjects=tuple(question.subjects),
+            baseline=asked.baseline,
+            baseline_source=asked.baseline_source,
+            closes_at=question.closes_at,
+            chosen=asked.chosen,
+        )
+        for asked, question in rows
+    ]
+    return tuple(sorted(found, key=lambda one: label_order(one.label)))
+
+
+def board_signals(session: Session, run_id: str) -> tuple[Signal, ...]:
+    rows = session.exec(select(Signal).where(Signal.run_id == run_id)).all()
+    return tuple(sorted(rows, key=lambda row: (row.tool, label_order(row.label))))
+
+
+def label_order(label: str) -> tuple[int, str]:
+    """Return the sort key of a label, in which Q10 comes after Q9."""
+    return len(label), label
+
+
+ROUND_PREFIX = "round-"
+
+
+def round_of(subject: str) -> int:
+    return int(subject.removeprefix(ROUND_PREFIX))

@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from chordesk.agents.roles import rejecting, validators
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import NotFound
 from chordesk.models.settings.running_desk import Standing, research_account, standing_of_run
@@ -33,9 +32,8 @@ from chordesk.models.tables.runs import (
 from chordesk.models.tables.runtime import RuntimeTurn
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import was_run
+from chordesk.tasks.reading.portfolio import PortfolioResearchResult, portfolio_research
 from chordesk.tasks.reading.reports import AnalysisRow, analyses
-from chordesk.tasks.workflows.graph import GraphRow
-from chordesk.tasks.workflows.portfolio import PortfolioResearchResult
 from chordesk.tools.orders.stops import preview_text
 from chordesk.tools.scoring.verdict_calibration import odds_of_run
 
@@ -56,8 +54,6 @@ class BacktestView(Frozen):
 
 def backtest_view(session: Session, run: Run) -> BacktestView | None:
     """Return the view of a backtest's run; None for any other run."""
-    from chordesk.tasks.workflows.backtest_sessions import rows_of
-
     if run.kind != RunKind.BACKTEST:
         return None
     origin = session.get_one(Run, run.params["backtest"])
@@ -67,9 +63,53 @@ def backtest_view(session: Session, run: Run) -> BacktestView | None:
         parallel=run.params["parallel"],
         scored=research_account(run.account) if run.params["parallel"] else run.account,
         sessions=len(origin.params["days"]),
-        rows=list(rows_of(session, origin.id)),
+        rows=list(backtest_rows(session, origin.id)),
         result=run.summary.get("backtest"),
     )
+
+
+def backtest_rows(session: Session, backtest_id: str) -> list[BacktestSession]:
+    """Return the sessions of a backtest by day, those of its resumptions too."""
+    rows = select(BacktestSession).where(BacktestSession.backtest_id == backtest_id)
+    return list(session.exec(rows.order_by(col(BacktestSession.day))).all())
+
+
+def backtest_runs(account: str) -> Any:
+    """Return the query of the ids of all runs of a backtest, by its account."""
+    return select(Run.id).where(col(Run.account).in_((account, research_account(account))))
+
+
+class GraphRow(Frozen):
+    """One graph. state: that of its last chapter; reason: why it did not end well; output: what it came to, None before
+    its end."""
+
+    graph: str
+    state: str
+    reason: str | None
+    chapters: int
+    turns: int
+    output: Any
+
+
+def graph_rows(session: Session, run: Run) -> list[GraphRow]:
+    """Return the graphs of a run in the order of its inputs or symbols; none for a run that plays none."""
+    which = (Step.run_id == run.id, Step.kind == StepKind.GRAPH)
+    steps = session.exec(select(Step).where(*which).order_by(col(Step.created_at), col(Step.id))).all()
+    if not steps:
+        return []
+    counted = select(Turn.subject, func.count()).where(Turn.run_id == run.id).group_by(Turn.subject)
+    turns = dict(session.exec(counted.where(col(Turn.step_id).in_([step.id for step in steps]))).all())
+    found = []
+    threads = sorted({str(one.payload["graph"]) for one in steps})
+    for name in dict.fromkeys((*run.params.get("inputs", ()), *run.params.get("symbols", ()), *threads)):
+        own = sorted(
+            (one for one in steps if one.payload["graph"] == name), key=lambda one: int(one.payload["chapter"])
+        )
+        if own:
+            last = own[-1]
+            row = {"state": last.state, "reason": last.error, "chapters": len(own), "turns": turns.get(name, 0)}
+            found.append(GraphRow(graph=name, output=last.result.get("output"), **row))
+    return found
 
 
 ENTRY = frozenset({"open", "add"})
@@ -243,14 +283,14 @@ def turn_phases(session: Session, runs: Any) -> dict[str, int]:
 
 def runs_counted(run: Run) -> Any:
     """Return the runs of which a run's turns and tokens are: its own, and of a backtest those of its days."""
-    from chordesk.tasks.workflows.backtest_sessions import backtest_runs
-
     return backtest_runs(run.account) if run.kind == RunKind.BACKTEST else [run.id]
 
 
 def _phases(session: Session, run_id: str) -> dict[str, int]:
     """Return counts of candidates by phase: in the quick report, in the research chord, at an analyst, by rating, or
     left without a verdict because their conclusion failed."""
+    from chordesk.agents.roles import validators  # they load every tool
+
     asked = select(Step.subject, Step.role).where(Step.run_id == run_id, col(Step.kind).in_(_OF_A_ROLE))
     ends = (StepKind.CONCLUDE, StepKind.SYNTHESIZE)
     failed = select(Step.subject).where(Step.run_id == run_id, col(Step.kind).in_(ends), Step.state == StepState.FAILED)
@@ -271,6 +311,8 @@ def _phases(session: Session, run_id: str) -> dict[str, int]:
 def _phase(rating: str | None, roles: set[str], lost: bool) -> str:
     """Return the phase of a candidate from the roles that were asked: the last of a chain of rejecting ones, by name,
     or the research that follows the quick report."""
+    from chordesk.agents.roles import rejecting, validators
+
     if rating is not None:
         return rating
     if lost:
@@ -282,9 +324,6 @@ def _phase(rating: str | None, roles: set[str], lost: bool) -> str:
 
 def view(session: Session, run: Run) -> RunView:
     """Return the first things a person wants to know of a run."""
-    from chordesk.tasks.workflows.graph import graph_rows as graphs
-    from chordesk.tasks.workflows.portfolio import portfolio_research
-
     decision = session.exec(select(Decision).where(Decision.run_id == run.id)).one_or_none()
     source, ledger = run.params.get("source_run"), run.summary.get("portfolio")
     return RunView.of(
@@ -305,7 +344,7 @@ def view(session: Session, run: Run) -> RunView:
         analyses=analyses(session, run),
         episode=session.get(Episode, run.id),
         backtest=backtest_view(session, run),
-        graphs=graphs(session, run),
+        graphs=graph_rows(session, run),
     )
 
 

@@ -148,7 +148,7 @@ def listing_of(context: ToolContext, symbol: str) -> Listing:
 
 def symbol_detail(session: Session, context: ToolContext, listing: Listing, limit: int) -> SymbolDetail:
     """Return a symbol as an account knows it. limit: of each list."""
-    from chordesk.tasks.workflows.memory import symbol_memory
+    from chordesk.tasks.reading.memory import symbol_memory
 
     symbol, account = listing.symbol, context.account
     of_run = (_of_run(session, table, account, symbol, limit) for table in (ScreenHit, Verdict, Report, Order))

@@ -16,6 +16,7 @@ from chordesk.models.tables.runs import Run
 from chordesk.tasks.reading.candidates import CandidateTable, ReportCell, TableRow
 from chordesk.tasks.reading.chain import chain
 from chordesk.tasks.reading.orders import OrderParts
+from chordesk.tasks.reading.portfolio import HoldingResult
 from chordesk.tasks.reading.reports import ReportDetail, ReportRow, report_detail
 from chordesk.tasks.reading.run_details import RunDetail
 from chordesk.tasks.reading.runs import ActionRow
@@ -32,7 +33,6 @@ from chordesk.tasks.reports.schema import (
     ToolUse,
 )
 from chordesk.tasks.reports.sections import lineage_steps, order_line, order_marks, price_chart, views_of
-from chordesk.tasks.workflows.portfolio import HoldingResult
 from chordesk.tools.registry import ToolContext
 
 _FIGURES = 12  # of those without a source, named

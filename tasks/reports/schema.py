@@ -19,12 +19,12 @@ from chordesk.tasks.engine.budgets import Cost
 from chordesk.tasks.reading.accounts import AccountState, EquityCurve, EquityDay, LedgerRow
 from chordesk.tasks.reading.boards import BoardView
 from chordesk.tasks.reading.chain import Node
+from chordesk.tasks.reading.portfolio import ExecutedRole, SkippedRole
 from chordesk.tasks.reading.reports import AnalysisRow, ReportRow
 from chordesk.tasks.reading.run_details import RunDetail
 from chordesk.tasks.reading.run_list import RunRow
 from chordesk.tasks.reading.runs import ActionRow
 from chordesk.tasks.reading.symbols import Candle, Gap, SymbolDetail
-from chordesk.tasks.workflows.portfolio import ExecutedRole, SkippedRole
 
 FORMAT: Literal["chordesk.report"] = "chordesk.report"
 VERSION: Literal[1] = 1

@@ -25,7 +25,7 @@ from kombu.entity import Exchange, Queue
 from chordesk.models.errors import RedisDown
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk, redis_url, require_roles
-from chordesk.tasks.engine import kinds, leases
+from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import QUEUES, QueueName, task_name
 from chordesk.tasks.redis_clients import client, wait_ready, wrong_url
 from chordesk.tasks.worker import celery_fixes
@@ -61,7 +61,7 @@ def create_app(settings: Settings, name: str = "desk", *, warm: bool = False, tu
     app.desk = Desk(settings, name)
     add_step_tasks(app)
     app.steps["consumer"].update(
-        (celery_fixes.KeepUnacked, celery_fixes.BatchEvents, leases.StopFetching, HealthSocket)
+        (celery_fixes.KeepUnacked, celery_fixes.BatchEvents, celery_fixes.StopFetching, HealthSocket)
     )
     _follow_worker(app.desk, warm, turns)
     return app

@@ -24,6 +24,7 @@ from chordesk.tasks.engine import budgets
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.reading.runs import backtest_rows
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.backtest_sessions import (
     Day,
@@ -33,7 +34,6 @@ from chordesk.tasks.workflows.backtest_sessions import (
     decided_before,
     failure_of,
     result_of,
-    rows_of,
     run_of_step,
     screened_before,
     session_row,
@@ -98,7 +98,7 @@ def resume_backtest(app: Celery, run_id: str) -> Run:
         if source.kind != RunKind.BACKTEST:
             raise UsageError(f"run {run_id} is no backtest but a {source.kind}", remedy="`desk runs list` shows them")
         origin = session.get_one(Run, source.params["backtest"])
-        visited = {row.day for row in rows_of(session, origin.id)}
+        visited = {row.day for row in backtest_rows(session, origin.id)}
         going = _unfinished(session, origin.id)
     if going is not None:
         raise UsageError(f"the backtest still runs, as run {going}", remedy=f"stop it with `desk stop {going}` first")
@@ -234,7 +234,7 @@ def _meet_resting(desk: Desk, walk: Walk, market: MarketData) -> None:
 
 def _last_mark(session: Session, walk: Walk) -> dt.datetime | None:
     """Return the close of the last session that has a row: a resumption goes on from there."""
-    rows = rows_of(session, walk.backtest_id)
+    rows = backtest_rows(session, walk.backtest_id)
     return _close_of(rows[-1].day) if rows else None
 
 

@@ -33,6 +33,7 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets
 from chordesk.tasks.engine.budgets import RULES, was_run
 from chordesk.tasks.engine.steps import ChildRun, NewStep, named_step
+from chordesk.tasks.reading.runs import backtest_rows, backtest_runs
 from chordesk.tasks.workflows.portfolio import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
 from chordesk.tasks.workflows.runs import new_run
@@ -155,11 +156,6 @@ class Day:
     reason: str | None = None
 
 
-def backtest_runs(account: str) -> Any:
-    """Return the query of the ids of all runs of a backtest, by its account."""
-    return select(Run.id).where(col(Run.account).in_((account, research_account(account))))
-
-
 def run_of_step(session: Session, step_id: str) -> Run | None:
     """Return the newest run that this step waited for; None when there is none."""
     rows = select(Run).where(named_step() == step_id).order_by(col(Run.created_at).desc())
@@ -210,12 +206,6 @@ def session_row(session: Session, backtest_id: str, run_id: str, day: Day, mark:
     )
 
 
-def rows_of(session: Session, backtest_id: str) -> list[BacktestSession]:
-    """Return the sessions of a backtest by day, those of its resumptions too."""
-    rows = select(BacktestSession).where(BacktestSession.backtest_id == backtest_id)
-    return list(session.exec(rows.order_by(col(BacktestSession.day))).all())
-
-
 def decided_before(session: Session, account: str, now: dt.datetime) -> Run | None:
     """Return the run on a backtest's account and a day whose decision has become orders already; None without one. A
     walk that was stopped between the orders of a day and its mark has one, and must not decide twice."""
@@ -245,7 +235,7 @@ def _sorted(values: Iterable[str]) -> dict[str, int]:
 
 def backtest_figures(session: Session, run: Run) -> dict[str, Any]:
     """Return the figures of a backtest's summary: how far it came, its turns, and its result once it has one."""
-    rows = rows_of(session, run.params["backtest"])
+    rows = backtest_rows(session, run.params["backtest"])
     result = session.exec(
         select(Step.result).where(
             Step.run_id == run.id, Step.kind == StepKind.BACKTEST_RESULT, Step.state == StepState.DONE
@@ -276,7 +266,7 @@ def result_of(desk: Desk, walk: Walk) -> dict[str, Any]:
     The outcomes of verdicts are looked up in the sessions after their days, as far as the data go.
     """
     with desk.store.read() as session:
-        rows = rows_of(session, walk.backtest_id)
+        rows = backtest_rows(session, walk.backtest_id)
         capital = session.get_one(Account, walk.account).opening_cash
         cost = _cost(session, walk)
         claims = _claims(session, walk.account)

@@ -7,57 +7,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from celery import Celery
-from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from chordesk.agents.roles import GRAPH_ROLES
 from chordesk.agents.tradingagents.project import ROLE
-from chordesk.models.answers import Frozen
 from chordesk.models.database.store import insert_rows
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RUN_FINAL, RunKind, StepKind
-from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite, Run, Step, Turn
+from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite, Run, Step
 from chordesk.tasks.bootstrap import Desk, desk_of
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.reading.runs import graph_rows
 from chordesk.tasks.worker.turns import require_model
 from chordesk.tasks.worker.work import Ending
 from chordesk.tasks.workflows.graphs.factory import load_graph
 from chordesk.tasks.workflows.runs import new_run, open_run
-
-
-class GraphRow(Frozen):
-    """One graph. state: that of its last chapter; reason: why it did not end well; output: what it came to, None before
-    its end."""
-
-    graph: str
-    state: str
-    reason: str | None
-    chapters: int
-    turns: int
-    output: Any
-
-
-def graph_rows(session: Session, run: Run) -> list[GraphRow]:
-    """Return the graphs of a run in the order of its inputs or symbols; none for a run that plays none."""
-    if run.kind != RunKind.GRAPH and GRAPH_ROLES.keys().isdisjoint(run.params.get("roles", ())):
-        return []
-    which = (Step.run_id == run.id, Step.kind == StepKind.GRAPH)
-    steps = session.exec(select(Step).where(*which).order_by(col(Step.created_at), col(Step.id))).all()
-    counted = select(Turn.subject, func.count()).where(Turn.run_id == run.id).group_by(Turn.subject)
-    turns = dict(session.exec(counted.where(col(Turn.step_id).in_([step.id for step in steps]))).all())
-    found = []
-    threads = sorted({str(one.payload["graph"]) for one in steps})
-    for name in dict.fromkeys((*run.params.get("inputs", ()), *run.params.get("symbols", ()), *threads)):
-        own = sorted(
-            (one for one in steps if one.payload["graph"] == name), key=lambda one: int(one.payload["chapter"])
-        )
-        if own:
-            last = own[-1]
-            row = {"state": last.state, "reason": last.error, "chapters": len(own), "turns": turns.get(name, 0)}
-            found.append(GraphRow(graph=name, output=last.result.get("output"), **row))
-    return found
 
 
 def _chapter(step: Step) -> int:

@@ -18,6 +18,7 @@ from chordesk.agents.grounding.role_run import grounding_of
 from chordesk.agents.roles import (
     GRAPH_ROLES,
     ROLES,
+    after,
     default_roles,
     following,
     rejecting,
@@ -41,18 +42,17 @@ from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.engine.summary import GOES_ON
+from chordesk.tasks.reading.memory import symbol_memory
+from chordesk.tasks.reading.portfolio import PLANS, DueReason
 from chordesk.tasks.worker.turns import last_turn, left_out, retry_of, run_role, skipped, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.memory import symbol_memory
 from chordesk.tasks.workflows.portfolio import (
     LOOKED,
-    PLANS,
-    DueReason,
     HoldingSnapshot,
     RoleScheduleStore,
     plan_portfolio,
 )
-from chordesk.tasks.workflows.research_roles import after, beside, brief_of, ends_all, spare_turns
+from chordesk.tasks.workflows.research_roles import beside, brief_of, ends_all, spare_turns
 from chordesk.tasks.workflows.runs import new_run, open_run
 from chordesk.tasks.workflows.tradingagents.opening import ticker_step
 from chordesk.tools.holdings import holdings, holds

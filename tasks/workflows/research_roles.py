@@ -8,7 +8,7 @@ from typing import Any
 from sqlmodel import Session, col, func, select
 
 from chordesk.agents.role_models import role_models, turns_at_once
-from chordesk.agents.roles import GRAPH_ROLES, ROLES, following, rejecting, roots
+from chordesk.agents.roles import GRAPH_ROLES, ROLES, after, following, rejecting, roots
 from chordesk.agents.subjects import AnalystSubject, ResearchSubject, analyst_subject, validator_subject
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.answers import ReportStatus
@@ -49,13 +49,6 @@ def ends_all(roles: Iterable[str], role: str) -> bool:
     """Return whether the REJECT of a role ends the whole research of a candidate: all its other roles come after."""
     given = set(roles)
     return given - {role} <= after(given, role)
-
-
-def after(roles: Iterable[str], role: str) -> set[str]:
-    """Return the roles that follow a role, and those that follow these."""
-    given = tuple(roles)
-    found = set(following(given, role))
-    return found.union(*(after(given, later) for later in found))
 
 
 def _reads(role: str, given: Sequence[str]) -> bool:

@@ -29,9 +29,9 @@ from chordesk.tasks.bootstrap import Desk, desk_of
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.reading.memory import lens_memory
 from chordesk.tasks.worker.turns import last_turn, left_out, retry_of, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.memory import lens_memory
 from chordesk.tasks.workflows.portfolio import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
 from chordesk.tasks.workflows.research_roles import spare_turns

@@ -22,11 +22,11 @@ from chordesk.tasks.engine import budgets
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.reading.memory import trader_memory
 from chordesk.tasks.worker.trading import run_context, stand_aside
 from chordesk.tasks.worker.turns import last_turn, left_out, moment, retry_of, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.episode.boards import trader_board
-from chordesk.tasks.workflows.memory import trader_memory
 from chordesk.tasks.workflows.research import role_report
 from chordesk.tasks.workflows.runs import new_run, open_run
 from chordesk.tools.market.protocol import MarketData

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from chordesk.models.company import (
     EarningsDate,
@@ -21,7 +18,11 @@ from chordesk.models.company import (
 from chordesk.models.contracts import OptionChain
 from chordesk.models.market import Headline, Listing, Quote
 
-Floats = npt.NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Floats: TypeAlias = "npt.NDArray[np.float64]"  # most commands have no use for the library
 
 
 class Bars(Protocol):

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
-import numpy as np
 from sqlmodel import Session, col, select
 
 from chordesk.models.contracts import SHARES_PER_CONTRACT, legs_of, multiplier_of, parse_contract
@@ -74,6 +73,8 @@ def stop_price(percent: float, side: str, reference: Decimal) -> Decimal:
 def trailed(market: MarketData, order: Order) -> Decimal:
     """Return where an earlier trailing stop stands after the sessions since it was placed, as far as the market has
     bars of them; it never falls back."""
+    import numpy as np  # most readers of stops have no use for it
+
     started, share = exact(order.stop_price or 0), exact(order.trail_percent or 0) / 100
     placed = exchange_day(order.market_at)
     try:

@@ -11,19 +11,19 @@ from rich.table import Table
 from rich.text import Text
 
 from chordesk.models.events import DESK, Domain, Envelope
-from chordesk.models.settings.running_desk import Standing
 from chordesk.models.states import TradingState
 from chordesk.models.text import NEW_YORK, span
 from chordesk.tasks.cli.output import paragraph, table, tally
 from chordesk.tasks.cli.shell import desk_line, standing_line
 from chordesk.tasks.cli.show.amounts import tokens
 from chordesk.tasks.cli.show.runs import PHASES, SHORT_ID
-from chordesk.tasks.notifications.messages import NotificationsState
-from chordesk.tasks.threads import ThreadRow, ThreadView, TurnLine
 from chordesk.tools.risk.codes import shown
 
 if TYPE_CHECKING:
+    from chordesk.models.settings.running_desk import Standing
+    from chordesk.tasks.notifications.messages import NotificationsState
     from chordesk.tasks.reading.desk_status import DatabaseState, DeskStatus, RedisState, WorkerRow
+    from chordesk.tasks.threads import ThreadRow, ThreadView, TurnLine
     from chordesk.tasks.worker.schedule import BeatState
 
 SWEEP_LATE_SECONDS = 30.0

@@ -16,19 +16,19 @@ from rich.text import Text
 
 from chordesk.models.database.artifacts import removal_note
 from chordesk.models.order_terms import shown
-from chordesk.models.tables.orders import Approval, Fill, Order, Preview
 from chordesk.models.text import NEW_YORK, new_york, utc_seconds
 from chordesk.tasks.cli.output import Indented, paragraph, state, table
 from chordesk.tasks.cli.show.amounts import legs_text, tokens, units_text
 from chordesk.tasks.cli.show.results import citation_lines
 from chordesk.tasks.cli.show.runs import SHORT_ID
 from chordesk.tools.decimals import money, plain
-from chordesk.tools.orders.audit import AuditEntry
 from chordesk.tools.orders.stops import preview_text
 
 if TYPE_CHECKING:
+    from chordesk.models.tables.orders import Approval, Fill, Order, Preview
     from chordesk.tasks.reading.chain import Chain, Node
     from chordesk.tasks.reading.orders import OrderDetail
+    from chordesk.tools.orders.audit import AuditEntry
 
 SHORT_ORDER = 8
 # With every lens and every role, each of the two reports stays under 24 lines.

@@ -10,21 +10,21 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from chordesk.models.tables.board import Forecast, Question
 from chordesk.models.text import NEW_YORK, new_york, utc_seconds
 from chordesk.tasks.cli.output import bounded, facts, paragraph, state, table
 from chordesk.tasks.cli.show.runs import SHORT_ID
 from chordesk.tools.event_positions import MOST_HEAT, EventLedger, HeldEvent
-from chordesk.tools.questions.importing import ImportReport
-from chordesk.tools.questions.resolving import ResolveReport
 from chordesk.tools.scoring.inference import LEAST_SPANS, Estimate, reach_text
-from chordesk.tools.scoring.statistics import CalibrationRow
 from chordesk.tools.scoring.verdict_calibration import LEAST_DATES, VerdictOdds
 from chordesk.tools.scoring.voices import LEAST_RESOLVED
-from chordesk.tools.venues.pairs import Comparison, PairedQuestions, PairSurvey
 
 if TYPE_CHECKING:
+    from chordesk.models.tables.board import Forecast, Question
     from chordesk.tasks.reading.scores import PartRow, QuestionDetail, ScoreBoard, ScoreRow
+    from chordesk.tools.questions.importing import ImportReport
+    from chordesk.tools.questions.resolving import ResolveReport
+    from chordesk.tools.scoring.statistics import CalibrationRow
+    from chordesk.tools.venues.pairs import Comparison, PairedQuestions, PairSurvey
 
 # Of an id, enough to be the only one that begins so among thousands of the same millisecond.
 SHORT_QUESTION = 20

@@ -20,8 +20,6 @@ from rich.text import Text
 
 from chordesk.models.database.artifacts import removal_note
 from chordesk.models.states import DocumentState, OrderState, RunKind, RunState, StepKind
-from chordesk.models.tables.runs import RunDocumentCopy
-from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.models.text import inert, new_york, span
 from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table, tally
 from chordesk.tasks.cli.shell import standing_line
@@ -31,10 +29,11 @@ from chordesk.tasks.cli.show.results import analyses_report, backtest_report, po
 from chordesk.tasks.engine import kinds
 
 if TYPE_CHECKING:
+    from chordesk.models.tables.runs import RunDocumentCopy
+    from chordesk.models.tables.runtime import RuntimeConversation
     from chordesk.tasks.reading.run_details import ArtifactRow, AttemptRow
     from chordesk.tasks.reading.run_list import RunRow
-    from chordesk.tasks.reading.runs import ActionRow, CandidateRow, Portfolio, Progress, RunView
-    from chordesk.tasks.workflows.graph import GraphRow
+    from chordesk.tasks.reading.runs import ActionRow, CandidateRow, GraphRow, Portfolio, Progress, RunView
 
 MOST_CHARS = 1200  # --json has the whole output
 

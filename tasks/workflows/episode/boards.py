@@ -14,7 +14,7 @@ from sqlmodel import Session, col, func, select
 
 from chordesk.agents.board.board import Board, PastRecord, board_text, voice_memory
 from chordesk.agents.subjects import CitedFinding, SymbolForecast, VoiceSubject, voice_subject
-from chordesk.models.board import ROUNDS, BoardQuestion, KarmaSum, VoiceForecast, VoicePosition
+from chordesk.models.board import ROUNDS, KarmaSum, VoiceForecast, VoicePosition
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import (
     Episode,
@@ -26,6 +26,7 @@ from chordesk.models.tables.board import (
     SignalCitation,
 )
 from chordesk.models.tables.runs import Run
+from chordesk.tasks.reading.boards import board_questions, board_signals, label_order
 from chordesk.tools.scoring.statistics import ScoredForecast, alpha, brier, mean_of
 from chordesk.tools.scoring.track_records import voice_forecasts
 from chordesk.tools.scoring.voices import BLIND, INFORMED, error_correlation, last_positions
@@ -63,34 +64,6 @@ def number_of(session: Session, run: Run) -> int:
     return (session.exec(select(func.max(Episode.number)).where(Episode.account == run.account)).one() or 0) + 1
 
 
-def board_questions(session: Session, run_id: str) -> tuple[BoardQuestion, ...]:
-    """Return the questions of a run's board by label; the baseline is that of the run."""
-    rows = session.exec(
-        select(EpisodeQuestion, Question)
-        .join(Question, col(Question.id) == col(EpisodeQuestion.question_id))
-        .where(EpisodeQuestion.run_id == run_id)
-    ).all()
-    found = [
-        BoardQuestion(
-            label=asked.label,
-            id=question.id,
-            text=question.text,
-            subjects=tuple(question.subjects),
-            baseline=asked.baseline,
-            baseline_source=asked.baseline_source,
-            closes_at=question.closes_at,
-            chosen=asked.chosen,
-        )
-        for asked, question in rows
-    ]
-    return tuple(sorted(found, key=lambda one: label_order(one.label)))
-
-
-def board_signals(session: Session, run_id: str) -> tuple[Signal, ...]:
-    rows = session.exec(select(Signal).where(Signal.run_id == run_id)).all()
-    return tuple(sorted(rows, key=lambda row: (row.tool, label_order(row.label))))
-
-
 def positions(session: Session, run_id: str) -> tuple[VoicePosition, ...]:
     labels = select(EpisodeQuestion.question_id, EpisodeQuestion.label).where(EpisodeQuestion.run_id == run_id)
     label_of = dict(session.exec(labels).all())
@@ -111,11 +84,6 @@ def _position(row: Forecast, label: str) -> VoicePosition:
         }
     )
     return VoicePosition(voice=row.voice, round=row.round, forecast=forecast, forecast_id=row.id)
-
-
-def label_order(label: str) -> tuple[int, str]:
-    """Return the sort key of a label, in which Q10 comes after Q9."""
-    return len(label), label
 
 
 _LAST = 40  # forecasts that are read for the last positions

@@ -26,9 +26,10 @@ from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.reading.boards import ROUND_PREFIX, board_signals, round_of
 from chordesk.tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.episode.boards import board_signals, memory_of, round_view, subject_of
+from chordesk.tasks.workflows.episode.boards import memory_of, round_view, subject_of
 from chordesk.tasks.workflows.episode.signals import EpisodePlan, lost_with_its_worker
 from chordesk.tools.market.clock import exchange_day
 
@@ -101,15 +102,8 @@ def _running(session: Session, step_ids: list[str]) -> list[tuple[str, str]]:
     return [(thread, turn) for thread, turn in rows if turn is not None]
 
 
-ROUND_PREFIX = "round-"
-
-
 def round_name(number: int) -> str:
     return f"{ROUND_PREFIX}{number}"
-
-
-def round_of(subject: str) -> int:
-    return int(subject.removeprefix(ROUND_PREFIX))
 
 
 def run_voice(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:

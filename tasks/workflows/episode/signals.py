@@ -16,8 +16,8 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import policy
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.reading.boards import board_questions
 from chordesk.tasks.worker.work import Done, Ending, RetryLater, attempts_of
-from chordesk.tasks.workflows.episode.boards import board_questions
 from chordesk.tools.board.context import harvest_context
 from chordesk.tools.board.registry import HARVESTERS, Tombstone, run_harvester
 from chordesk.tools.scoring.track_records import VoicePlan

@@ -30,6 +30,7 @@ from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.reading.boards import round_of
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.episode.boards import (
     correlation_of,
@@ -39,7 +40,6 @@ from chordesk.tasks.workflows.episode.boards import (
     read_board,
     revision_gains,
 )
-from chordesk.tasks.workflows.episode.rounds import round_of
 from chordesk.tasks.workflows.episode.signals import FACTIONS, EpisodePlan
 from chordesk.tools.event_positions import settle_event_positions, stake_run
 from chordesk.tools.market.clock import exchange_day

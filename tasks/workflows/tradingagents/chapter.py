@@ -22,9 +22,10 @@ from chordesk.models.tables.runs import Report, Run, ToolCall, Turn
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.reading.portfolio import DueReason
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.graphs.chapters import Chapter
-from chordesk.tasks.workflows.portfolio import LOOKED, DueReason, HoldingSnapshot, RoleScheduleStore
+from chordesk.tasks.workflows.portfolio import LOOKED, HoldingSnapshot, RoleScheduleStore
 from chordesk.tasks.workflows.tradingagents.opening import DEPTH
 from chordesk.tools.holdings import holdings, holds
 from chordesk.tools.market.clock import exchange_day

@@ -17,7 +17,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import TraderNote
 from chordesk.models.tables.runs import Decision, Run, ScreenHit
-from chordesk.tasks.workflows.memory import BYTES_A_TOKEN, cut, fit, lens_memory, symbol_memory, trader_memory
+from chordesk.tasks.reading.memory import BYTES_A_TOKEN, cut, fit, lens_memory, symbol_memory, trader_memory
 from chordesk.tools.registry import ToolContext
 from tests.tools.ledger_rows import NOW, add, add_candidate, add_report, add_run, add_turn, add_verdict
 from tests.tools.orders.tape import Tape, TapeClock

@@ -8,6 +8,7 @@ import pytest
 from celery import Celery
 from sqlmodel import Session, select
 
+from chordesk.agents.roles import after
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.states import StepKind, StepState
@@ -15,7 +16,7 @@ from chordesk.models.tables.runs import Report, Step, Turn, Verdict, VerdictRepo
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.workflows.research import open_research
-from chordesk.tasks.workflows.research_roles import after, beside, ends_all, spare_turns
+from chordesk.tasks.workflows.research_roles import beside, ends_all, spare_turns
 from tests.builders import a_run, a_step, a_turn
 from tests.fakes.responses import FakeResponses, Slow, Text
 from tests.stack import processes

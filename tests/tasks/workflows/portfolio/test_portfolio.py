@@ -20,10 +20,9 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.runs import Report
 from chordesk.models.tables.runtime import RoleSchedule
+from chordesk.tasks.reading.portfolio import DueReason, HoldingPlan, signed
 from chordesk.tasks.workflows.portfolio import (
     Due,
-    DueReason,
-    HoldingPlan,
     HoldingSnapshot,
     Limits,
     NotDue,
@@ -31,7 +30,6 @@ from chordesk.tasks.workflows.portfolio import (
     due,
     limits_of,
     plan,
-    signed,
 )
 from chordesk.tools.holdings import Holding
 from tests.builders import MARKET_NOW

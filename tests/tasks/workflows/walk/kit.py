@@ -15,8 +15,8 @@ from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import BacktestSession, Run
 from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.reading.runs import backtest_rows
 from chordesk.tasks.workflows.backtest import open_backtest
-from chordesk.tasks.workflows.backtest_sessions import rows_of
 from tests.stack import Processes, wait_for
 
 UNIVERSE = "AAPL,IBM,GE,F,XOM,JPM,WMT,KO"
@@ -52,7 +52,7 @@ class WalkingDesk:
 
     def rows(self, run: Run) -> list[BacktestSession]:
         with self.store.read() as session:
-            return rows_of(session, run.params["backtest"])
+            return backtest_rows(session, run.params["backtest"])
 
     def runs(self, run: Run, kind: str) -> Sequence[Run]:
         """The runs of a walk's days, by day."""
