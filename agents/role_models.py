@@ -16,7 +16,7 @@ from chordesk.agents.answers import RecordedCall
 from chordesk.agents.gateway.facts import ServerFacts, known_facts
 from chordesk.agents.pulse import TurnLimits
 from chordesk.agents.role import Role
-from chordesk.agents.roles import GRAPH_ROLES, ROLES
+from chordesk.agents.roles import GRAPH_ROLES, ROLES, check_roles
 from chordesk.agents.runtime import WebSearch
 from chordesk.models import features
 from chordesk.models.errors import SettingError
@@ -424,3 +424,10 @@ def _within(url: str, hosts: Sequence[str]) -> bool:
 
 def _wrong_search(what: str, remedy: str) -> SettingError:
     return SettingError(f"web_search (DESK_WEB_SEARCH) {what}", remedy=remedy)
+
+
+def require_roles(settings: Settings) -> None:
+    """Check the settings that name roles. Raises SettingError."""
+    check_roles(settings)
+    check_limits(settings, {name for one in models_in_use(settings) for name in one.models})
+    check_web_search(settings)

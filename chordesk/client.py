@@ -57,8 +57,8 @@ class _Local(Client):
     def __init__(self, by: str) -> None:
         from chordesk.models.database.store import require_current
         from chordesk.models.settings.sources import load_settings
-        from chordesk.tasks.bootstrap import desk_of, redis_url
-        from chordesk.tasks.redis_clients import wait_ready
+        from chordesk.tasks.bootstrap import desk_of
+        from chordesk.tasks.redis_clients import redis_url, wait_ready
         from chordesk.tasks.worker.app import create_app
 
         self._by = by

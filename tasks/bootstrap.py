@@ -22,23 +22,22 @@ from chordesk.agents.role_models import (
     RULES_MODEL,
     RUNTIMES,
     RoleModel,
-    check_limits,
-    check_web_search,
     models_in_use,
     require_keys,
+    require_roles,
     runtimes_of,
 )
-from chordesk.agents.roles import check_roles
 from chordesk.agents.runtime import Runtime, ThreadRecords, ThreadRuntime
 from chordesk.models import features
 from chordesk.models.database.blobs import blob_store
 from chordesk.models.database.store import Store
-from chordesk.models.errors import DeskError, RedisDown, UsageError
+from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.market import plain_name
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.engine.leases import Drain, LeaseKeeper, LoopThread
+from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.telemetry.commits import Commits
 from chordesk.tasks.telemetry.emit import ProcessWatch, Telemetry
 from chordesk.tools.brokers.protocol import Broker, MarketPriced, Streaming, build_broker
@@ -426,13 +425,6 @@ def require_runtimes(settings: Settings) -> None:
         asyncio.run(prepare(config))
 
 
-def require_roles(settings: Settings) -> None:
-    """Check the settings that name roles. Raises SettingError."""
-    check_roles(settings)
-    check_limits(settings, {name for one in models_in_use(settings) for name in one.models})
-    check_web_search(settings)
-
-
 def require_login(settings: Settings) -> None:
     """Check that this host has the Codex login, where some role needs it. Raises LoginMissing."""
     from chordesk.agents.codex.launch import find_login, runtime_config
@@ -456,13 +448,6 @@ def codex_binary(settings: Settings) -> str:
     from chordesk.agents.codex.launch import find_binary
 
     return find_binary(settings.codex_binary)
-
-
-def redis_url(settings: Settings) -> str:
-    """Return the redis-py URL of the desk's Redis. Raises RedisDown when none is set and none was started."""
-    if settings.redis_url is None:
-        raise RedisDown("no Redis is configured and none was started here")
-    return settings.redis_url.get_secret_value()
 
 
 def desk_of(app: Celery) -> Desk:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from typing import TYPE_CHECKING
 
 from chordesk.models.errors import RedisDown, SettingError
+from chordesk.models.settings import Settings
 from chordesk.models.urls import masked
+
+if TYPE_CHECKING:
+    import redis
 
 _REMEDY = (
     "write redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH, "
@@ -17,9 +18,20 @@ _REMEDY = (
 )
 
 
+def redis_url(settings: Settings) -> str:
+    """Return the redis-py URL of the desk's Redis. Raises RedisDown when none is set and none was started."""
+    if settings.redis_url is None:
+        raise RedisDown("no Redis is configured and none was started here")
+    return settings.redis_url.get_secret_value()
+
+
 def client(address: str, seconds: float, *, again: bool = True) -> redis.Redis:
     """Return a client of the server at this URL that waits `seconds` for each answer; it does not connect yet. again:
     retry a failed command once, after a pause. Raises SettingError."""
+    import redis  # a command without Redis has no use for it
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
     tries = {} if again else {"retry": Retry(NoBackoff(), 0)}
     try:
         made = redis.Redis.from_url(address, socket_timeout=seconds, socket_connect_timeout=seconds, **tries)
@@ -37,6 +49,8 @@ def wrong_url(address: str) -> SettingError:
 
 def wait_ready(address: str, seconds: float) -> None:
     """Return once the server at this URL answers and has loaded its data. Raises RedisDown after `seconds`."""
+    import redis
+
     until = time.monotonic() + seconds
     server = client(address, 2.0)
     try:

@@ -73,7 +73,7 @@ def _confirm(account: str) -> None:
 
 def _notify(settings: Settings) -> None:
     """Request an order pass. A setting that keeps this from being asked holds up nothing: the pass comes by itself."""
-    from chordesk.tasks.worker.app import WorkerNotifier
+    from chordesk.tasks.worker.messages import WorkerNotifier
 
     with contextlib.suppress(DeskError):
         WorkerNotifier(settings).trade()

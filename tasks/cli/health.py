@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chordesk.models.settings.running_desk import is_up, standing_of
+from chordesk.models.settings.sources import load
 from chordesk.models.text import inert
 from chordesk.tasks.cli.output import emit, state, table, warn
 from chordesk.tasks.cli.shell import Json, checked, desk_line
@@ -34,7 +35,7 @@ def show(as_json: Json = False) -> None:
     from chordesk.tasks.cli.show.desk_status import status_report
     from chordesk.tasks.reading.desk_status import status
 
-    loaded = checked()
+    loaded = load()  # the roles do not matter here
     found = status(loaded.settings, running=loaded.running)
     emit(found, status_report, as_json=as_json)
     if found.trouble:

@@ -142,7 +142,7 @@ def _by_question(answers: list[str]) -> dict[str, list[str]]:
 
 def _decide(id_: str, yes: bool, why: str | None, answers: dict[str, list[str]]) -> None:
     from chordesk.tasks.approvals import answer
-    from chordesk.tasks.worker.app import WorkerNotifier
+    from chordesk.tasks.worker.messages import WorkerNotifier
 
     settings, store = opened()
     notify = WorkerNotifier(settings).trade

@@ -40,7 +40,7 @@ def page(
 
     Without a running service this command serves it until Ctrl-C.
     """
-    from chordesk.tasks.bootstrap import redis_url
+    from chordesk.tasks.redis_clients import redis_url
     from chordesk.tasks.web.page import sessions
 
     settings = checked().settings
@@ -85,7 +85,7 @@ def link(url: str, code: str, way: str) -> str:
 
 
 def _show(settings: Settings, url: str, person: str, way: str, no_open: bool) -> None:
-    from chordesk.tasks.bootstrap import redis_url
+    from chordesk.tasks.redis_clients import redis_url
     from chordesk.tasks.web.page import sessions
 
     made = link(url, sessions.new_code(redis_url(settings), person), way)

@@ -116,8 +116,8 @@ def beat() -> None:
 
     A second one waits for the lock of the first.
     """
-    from chordesk.tasks.bootstrap import desk_of, redis_url
-    from chordesk.tasks.redis_clients import wait_ready
+    from chordesk.tasks.bootstrap import desk_of
+    from chordesk.tasks.redis_clients import redis_url, wait_ready
     from chordesk.tasks.worker.app import create_app
     from chordesk.tasks.worker.schedule import run_beat
 

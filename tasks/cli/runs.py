@@ -218,7 +218,7 @@ def _stop_voice(settings: Settings, store: Store, runs: Sequence[str], voice: st
     """Stop one voice of one run, and end the command."""
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.runs import Run
-    from chordesk.tasks.worker.app import WorkerNotifier
+    from chordesk.tasks.worker.messages import WorkerNotifier
     from chordesk.tasks.workflows.episode.rounds import stop_voice
 
     if len(runs) != 1:
@@ -248,7 +248,7 @@ def describe(stop: Stop) -> str:
 
 def _notifier(settings: Settings) -> Callable[[list[str]], None]:
     """Return a function that sends run ids to the workers; without Redis they find the mark in the database."""
-    from chordesk.tasks.worker.app import WorkerNotifier
+    from chordesk.tasks.worker.messages import WorkerNotifier
 
     notifier = WorkerNotifier(settings)
 

@@ -28,7 +28,7 @@ OneRun = Annotated[str | None, typer.Argument(help="A run's id, or the beginning
 def checked(*, own_switch: bool = False) -> Loaded:
     """Return this process's settings and where each came from. Raises SettingError, also for those that name roles."""
     # Loaded here: most commands have no use for the roles.
-    from chordesk.tasks.bootstrap import require_roles
+    from chordesk.agents.role_models import require_roles
 
     loaded = load(own_switch=own_switch)
     require_roles(loaded.settings)

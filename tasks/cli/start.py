@@ -279,8 +279,7 @@ def connected() -> Celery:
     """Return an app with a reachable Redis and a current database, so that no run is opened that workers could never
     start."""
     from chordesk.models.database.store import require_current
-    from chordesk.tasks.bootstrap import redis_url
-    from chordesk.tasks.redis_clients import wait_ready
+    from chordesk.tasks.redis_clients import redis_url, wait_ready
     from chordesk.tasks.worker.app import create_app
 
     settings = checked().settings

@@ -18,8 +18,8 @@ from chordesk.models.database import store
 from chordesk.models.errors import DeskError, RedisDown
 from chordesk.models.settings import Settings
 from chordesk.models.urls import masked
-from chordesk.tasks.bootstrap import Desk, redis_url
-from chordesk.tasks.redis_clients import client
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.redis_clients import client, redis_url
 from chordesk.tasks.services.plan import OLDEST_REDIS
 
 

@@ -15,9 +15,8 @@ from chordesk.models.database import store
 from chordesk.models.orders import Denied
 from chordesk.models.tables.orders import Account
 from chordesk.models.text import new_york, utc
-from chordesk.tasks.bootstrap import redis_url
 from chordesk.tasks.doctor.check import Check, CheckContext, fail, not_made, ok, warn
-from chordesk.tasks.redis_clients import client
+from chordesk.tasks.redis_clients import client, redis_url
 from chordesk.tools.decimals import money
 from chordesk.tools.ledger import account_view
 from chordesk.tools.market.files.data_folder import check_folder

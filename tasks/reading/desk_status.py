@@ -27,14 +27,13 @@ from chordesk.models.settings.running_desk import Standing, differing, is_up, sn
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepState, TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step, Sweep
-from chordesk.tasks.bootstrap import desk_of, redis_url
 from chordesk.tasks.engine.kinds import QUEUES
 from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_waiting
 from chordesk.tasks.notifications import messages
 from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tasks.reading.runs import turn_phases
-from chordesk.tasks.worker.app import create_app
-from chordesk.tasks.worker.control import STATUS
+from chordesk.tasks.redis_clients import redis_url
+from chordesk.tasks.worker.messages import STATUS, sender_app
 from chordesk.tasks.worker.schedule import BeatState, beat_state
 from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.protection import unprotected
@@ -231,12 +230,8 @@ def ask_workers(settings: Settings, app: Callable[[], Celery] | None = None) -> 
     if app is not None:
         answers = _broadcast(app())
     else:
-        made = create_app(settings, "status")
-        try:
+        with sender_app(settings) as made:
             answers = _broadcast(made)
-        finally:
-            desk_of(made).close()
-            made.close()
     return [_worker(settings, node, answers[node]) for node in sorted(answers)]
 
 

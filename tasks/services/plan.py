@@ -22,13 +22,13 @@ from typing import IO, Any, Literal
 from urllib.parse import quote
 
 import chordesk
+from chordesk.agents.role_models import require_roles
 from chordesk.models.errors import ServiceError, UsageError
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import lock_path, plain, snapshot
 from chordesk.models.settings.sources import Loaded
 from chordesk.models.settings.variables import PINNED_VARIABLE, PREFIX
 from chordesk.models.urls import masked
-from chordesk.tasks.bootstrap import require_roles
 from chordesk.tasks.engine.kinds import WORKER_QUEUES
 from chordesk.tasks.notifications import channels
 from chordesk.tasks.worker import sockets

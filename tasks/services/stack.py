@@ -18,8 +18,9 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, ServiceError
 from chordesk.models.settings import Settings, running_desk
 from chordesk.tasks import redis_clients
-from chordesk.tasks.bootstrap import redis_url, require_runtimes
+from chordesk.tasks.bootstrap import require_runtimes
 from chordesk.tasks.notifications import channels, checking
+from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.reports.files import require_place
 from chordesk.tasks.services import signals, supervision
 from chordesk.tasks.services.plan import Plan, Program, only_one, remove_sockets

@@ -20,8 +20,9 @@ from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.events import Envelope
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.urls import is_loopback
-from chordesk.tasks.bootstrap import Desk, redis_url
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.events.feed import Feed
+from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.services import plan
 from chordesk.tasks.web import programs
 from chordesk.tasks.web.context import ServiceContext, fleet_of
@@ -31,7 +32,8 @@ from chordesk.tasks.web.page.sessions import Sessions
 from chordesk.tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
 from chordesk.tasks.web.routes import accounts, desk, events, orders, runs, threads
 from chordesk.tasks.web.security import MOST_BYTES, Guard, Token, host_names, token_of
-from chordesk.tasks.worker.app import WorkerNotifier
+from chordesk.tasks.worker.app import create_app as worker_app
+from chordesk.tasks.worker.messages import WorkerNotifier
 
 VERSION = "1"  # of the interface
 ROUTERS = (
@@ -133,7 +135,8 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *
     with closing(desk), _listening(settings, port) as listening:
         if watched:
             desk.watch.serve("api")
-        context = ServiceContext(desk, Feed(desk.store, address), WorkerNotifier(settings), Sessions(address))
+        notifier = WorkerNotifier(settings, worker_app)  # runs are opened with it too
+        context = ServiceContext(desk, Feed(desk.store, address), notifier, Sessions(address))
         config = uvicorn.Config(
             create_app(context, token), lifespan="off", http="httptools", ws="websockets-sansio",
             ws_max_size=MOST_BYTES, ws_per_message_deflate=False, access_log=False, log_config=None,

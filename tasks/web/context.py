@@ -25,7 +25,7 @@ from chordesk.tasks.doctor.checklist import ALL
 from chordesk.tasks.events.feed import Feed
 from chordesk.tasks.reading.desk_status import DeskStatus, WorkerRow, status
 from chordesk.tasks.web.page.sessions import Sessions
-from chordesk.tasks.worker.app import WorkerNotifier
+from chordesk.tasks.worker.messages import WorkerNotifier
 
 AGAIN = "start this service again: it then has the settings of the running desk"
 

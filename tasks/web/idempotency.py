@@ -30,8 +30,7 @@ from redis.backoff import NoBackoff
 
 from chordesk.models.errors import RedisDown
 from chordesk.models.settings import Settings
-from chordesk.tasks.bootstrap import redis_url
-from chordesk.tasks.redis_clients import wrong_url
+from chordesk.tasks.redis_clients import redis_url, wrong_url
 from chordesk.tasks.web.problems import LONGEST_VALUE, answer, problem, problem_for
 from chordesk.tasks.web.security import SAFE_METHODS, Headers, JsonRoute
 

@@ -16,67 +16,19 @@ from typing import Any
 
 import psutil
 import structlog
-from celery import Celery, bootsteps
+from celery import bootsteps
 from celery.worker.control import control_command, inspect_command
-from kombu.exceptions import OperationalError
-from redis.exceptions import RedisError
 
 from chordesk.agents.runtime import ProcessStatus
-from chordesk.models.errors import RedisDown
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.worker.messages import CANCEL, INTERRUPT, STATUS, STOP
 from chordesk.tasks.worker.sockets import Health, health_path, make_folder
 
 log = structlog.get_logger(__name__)
 
-STATUS = "desk_status"
-STOP = "desk_stop"
-CANCEL = "desk_cancel"
-INTERRUPT = "desk_interrupt"
 # The thread that waits here for the loop also keeps the worker's connection alive: it must not wait for long.
 LOOP_SECONDS = 0.5
-ANSWER_SECONDS = 2.0
-
-
-def stop_on_workers(app: Celery, run_ids: Sequence[str]) -> None:
-    """Have every worker interrupt what it holds of these runs. Raises RedisDown."""
-    if not run_ids:
-        return
-    try:
-        app.control.broadcast(STOP, arguments={"run_ids": list(run_ids)})
-    except (OperationalError, RedisError, OSError) as error:
-        raise RedisDown(f"the workers could not be notified: {error}") from None
-
-
-def cancel_on_workers(app: Celery, parent_id: str, reason: str) -> None:
-    """Have every worker interrupt what it holds under a parent. Without Redis they find it with their next renewal."""
-    try:
-        app.control.broadcast(CANCEL, arguments={"reasons": {parent_id: reason}})
-    except (OperationalError, RedisError, OSError) as error:
-        log.warning("cancel.not_sent", parent=parent_id, error=str(error))
-
-
-def interrupt_on_workers(app: Celery, thread_id: str, turn_id: str) -> bool:
-    """Have the worker that runs this turn end it; return whether one did, as soon as it answers. Raises RedisDown."""
-    asked = {"thread_id": thread_id, "turn_id": turn_id}
-    try:
-        app.control.broadcast(
-            INTERRUPT, arguments=asked, reply=True, timeout=ANSWER_SECONDS, callback=_raise_if_interrupted
-        )
-    except _TurnInterrupted:
-        return True
-    except (OperationalError, RedisError, OSError) as error:
-        raise RedisDown(f"the workers could not be notified: {error}") from None
-    return False
-
-
-class _TurnInterrupted(Exception):
-    """The end of the wait for answers: no other worker runs the same turn."""
-
-
-def _raise_if_interrupted(reply: Mapping[str, Mapping[str, bool]]) -> None:
-    if any(answer.get("interrupted") for answer in reply.values()):
-        raise _TurnInterrupted
 
 
 @control_command(name=STOP)  # type: ignore[untyped-decorator]

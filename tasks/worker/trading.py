@@ -6,13 +6,12 @@ import time
 
 import structlog
 from celery import Celery, Task, shared_task
-from kombu.exceptions import OperationalError
-from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from chordesk.models.errors import DeskError, FencedOff
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.worker.messages import ORDER_PASS, request_order_pass
 from chordesk.tools.brokers.protocol import Streaming
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.flow import maintain_orders, simulated_context
@@ -20,14 +19,11 @@ from chordesk.tools.orders.submitting import SubmissionContext
 
 log = structlog.get_logger(__name__)
 
-TASK = "desk.orders"
-# A message that waited this long is of no use: the next minute's does the same.
-EXPIRES_SECONDS = 60
 # For so long a worker that is fenced off leaves the queue to the one that is not.
 ASIDE_SECONDS = 5.0
 
 
-@shared_task(bind=True, name=TASK)  # type: ignore[untyped-decorator]
+@shared_task(bind=True, name=ORDER_PASS)  # type: ignore[untyped-decorator]
 def orders(self: Task) -> dict[str, int]:
     """Expire approvals, compare the account with its broker, submit approved orders and query those that were sent."""
     desk = desk_of(self.app)
@@ -96,13 +92,3 @@ def _on_change(app: Celery, order_id: str) -> None:
         waiting.set()
         if not request_order_pass(app):
             waiting.clear()
-
-
-def request_order_pass(app: Celery) -> bool:
-    """Request an order pass of the trade queue now; False when that failed, and the pass comes within a minute."""
-    try:
-        app.send_task(TASK, expires=EXPIRES_SECONDS, ignore_result=True, retry=False)
-    except (OperationalError, RedisError, OSError) as error:
-        log.warning("orders.not_nudged", error=str(error))
-        return False
-    return True

@@ -34,7 +34,7 @@ from chordesk.tasks.engine.kinds import StepSpec, task_name
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, ReadyStep, ready_of, started_event
 from chordesk.tasks.retention import files
-from chordesk.tasks.worker.control import cancel_on_workers
+from chordesk.tasks.worker.messages import cancel_on_workers
 
 # Sends ready steps as Celery messages: a group, a flat chord or single ones, as their kinds declare.
 #

@@ -16,6 +16,7 @@ from chordesk.agents.role_models import (
     models_of,
     recorded,
     require_keys,
+    require_roles,
     role_labels,
     runtimes_of,
     search_hosts,
@@ -29,7 +30,6 @@ from chordesk.agents.runtime import WebSearch
 from chordesk.models.errors import SettingError
 from chordesk.models.features import Runtime
 from chordesk.models.settings import Settings
-from chordesk.tasks.bootstrap import require_roles
 from chordesk.tools.market.clock import LiveClock
 from chordesk.tools.registry import ToolContext
 from tests.agents.codex.kit import run, running

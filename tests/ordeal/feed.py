@@ -20,8 +20,9 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RunState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import Desk, desk_of, redis_url
+from chordesk.tasks.bootstrap import Desk, desk_of
 from chordesk.tasks.events.feed import Feed
+from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.worker import logs
 from tests.builders import run_row
 from tests.stack import Processes, processes

@@ -29,8 +29,8 @@ from chordesk.models.tables.board import Episode, EpisodeQuestion, Forecast, Kar
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite, Run, Step, ToolCall, Turn
-from chordesk.tasks.bootstrap import redis_url
 from chordesk.tasks.engine.kinds import task_name
+from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.episode.opening import open_episode
 from chordesk.tasks.workflows.graph import open_graphs
 from chordesk.tools.board.registry import HARVESTERS

@@ -332,7 +332,7 @@ def _set_up(flags: Flags, path: Path, person: Person, *, yes: bool) -> int:
 def _require_roles(plan: Plan) -> None:
     """Raise SettingError where the settings of roles contradict the choice."""
     # Loaded here, and below: it takes seconds, in which the questions would wait.
-    from chordesk.tasks.bootstrap import require_roles
+    from chordesk.agents.role_models import require_roles
 
     require_roles(plan.loaded.settings)
 

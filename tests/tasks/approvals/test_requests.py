@@ -28,7 +28,7 @@ from chordesk.models.tables.runs import Step
 from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tasks import approvals
 from chordesk.tasks.approvals import ApprovalAsker, WaitingRequest, answer, waiting
-from chordesk.tasks.worker.app import WorkerNotifier
+from chordesk.tasks.worker.messages import WorkerNotifier
 from tests.agents.codex.kit import FINAL, config, one_turn, run, spec, until
 from tests.builders import a_run, a_step
 from tests.databases import make_database

@@ -16,7 +16,8 @@ from sqlmodel import select
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step, Sweep
-from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
 from tests import zygote
 from tests.patience import PATIENCE

@@ -20,8 +20,9 @@ from chordesk.models.events import DESK, Domain, Envelope, EventType, event
 from chordesk.models.states import StepKind
 from chordesk.models.tables.runs import Step, Turn
 from chordesk.models.tables.runtime import RuntimeConversation, RuntimeItem, RuntimeTurn
-from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.events.feed import Feed
+from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes, wait_for

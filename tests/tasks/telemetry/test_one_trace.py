@@ -12,8 +12,9 @@ from sqlmodel import col, select
 from chordesk.models.states import RunState, StepKind
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Attempt, Run, Step, ToolCall, Turn
-from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine.kinds import task_name
+from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
 from tests.fakes.otlp import Seen
 from tests.stack import Processes, free_port, processes, wait_for

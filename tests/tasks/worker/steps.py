@@ -15,10 +15,11 @@ from celery import Celery
 from chordesk.models.database.store import Store
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.kinds import QUEUES
 from chordesk.tasks.engine.steps import NewStep
+from chordesk.tasks.redis_clients import redis_url
 from tests.builders import run_row
 from tests.patience import PATIENCE
 

@@ -13,7 +13,8 @@ from kombu import Connection
 
 import chordesk
 from chordesk.tasks.engine.kinds import QUEUES
-from chordesk.tasks.worker.app import celery_url, node_name, routes
+from chordesk.tasks.worker.app import node_name, routes
+from chordesk.tasks.worker.messages import celery_url
 from tests.stack import REPOSITORY
 from tests.tasks.worker.steps import client_of, queued
 

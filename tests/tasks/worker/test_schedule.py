@@ -19,7 +19,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import Run, Step
 from chordesk.models.text import NEW_YORK
-from chordesk.tasks.bootstrap import redis_url
+from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.worker.schedule import TICK_EXPIRES_SECONDS, beat_schedule, beat_state
 from chordesk.tasks.workflows import screen
 from chordesk.tasks.workflows.episode import opening

@@ -24,10 +24,11 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
 from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.runs import Attempt, Decision, Report, Run, Step, Turn
-from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.cli.show.runs import run_report
 from chordesk.tasks.engine.limits import parked_models
 from chordesk.tasks.reading.runs import view
+from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.threads import transcript_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.maintenance import sweep

@@ -15,9 +15,10 @@ from chordesk.models.states import StepKind
 from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Report, Run, Step, Turn, Verdict, VerdictReport
 from chordesk.models.tables.runtime import RoleSchedule
-from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine.kinds import QUEUES, task_name
 from chordesk.tasks.reading.runs import view
+from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_portfolio
 from chordesk.tools.ledger import ensure_account
 from tests.builders import MARKET_NOW

@@ -17,8 +17,9 @@ from chordesk.models.states import RUN_FINAL, OrderState, RunState, StepKind, St
 from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.orders import Account, Fill, Order, Position
 from chordesk.models.tables.runs import Decision, Report, Run, Step, Turn, Verdict
-from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine.kinds import QUEUES, task_name
+from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
 from tests.patience import PATIENCE

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import redis
 
-from chordesk.tasks.bootstrap import redis_url
+from chordesk.tasks.redis_clients import redis_url
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.patches.tiny import NAME, VISIBILITY_SECONDS, record

@@ -9,8 +9,9 @@ import pytest
 import redis
 
 from chordesk.models.states import StepState
-from chordesk.tasks.bootstrap import desk_of, redis_url
+from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.events.deltas import CHANNEL
+from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.graphs import chapters
 from tests.fakes.obedient import obedient
 from tests.stack import wait_for

@@ -18,7 +18,7 @@ from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine.steps import waiting_step
 from chordesk.tasks.reading.runs import view
-from chordesk.tasks.worker.app import WorkerNotifier
+from chordesk.tasks.worker.messages import WorkerNotifier
 from chordesk.tasks.worker.stopping import Stop, stop_runs
 from chordesk.tasks.workflows.backtest import resume_backtest
 from chordesk.tools.market.clock import exchange_day, exchange_hours
