@@ -8,9 +8,19 @@ from typing import Any
 
 from chordesk.agents.answers import RecordedCall
 from chordesk.agents.grounding.figures import read
-from chordesk.agents.grounding.report import Grounding, capped, ground, is_grounded, lack
+from chordesk.agents.grounding.report import capped, ground, lack
 from chordesk.agents.roles import GRAPH_ROLES
-from chordesk.models.answers import ActionKind, Confidence, Rating, ReportStatus, RoleReport, Stance, VerdictResult
+from chordesk.models.answers import (
+    ActionKind,
+    Confidence,
+    Grounding,
+    Rating,
+    ReportStatus,
+    RoleReport,
+    Stance,
+    VerdictResult,
+    is_grounded,
+)
 
 MIN_COMPLETED = 2  # fewer reports of the desk's own roles than this decide nothing but a PASS
 LEAST_SOURCED = 2  # figures with a source of a report that a BUY rests on

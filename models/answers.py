@@ -337,3 +337,60 @@ def _strict(node: Any, defs: dict[str, Any]) -> Any:
         kept["required"] = list(kept["properties"])
         kept["additionalProperties"] = False
     return {key: value if key == "properties" else _strict(value, defs) for key, value in kept.items()}
+
+
+# A report with so many unsupported figures, and a smaller share of supported ones, is ungrounded.
+MOST_UNSUPPORTED = 1
+GROUNDED_SHARE = 0.5
+
+
+class Unsupported(Frozen):
+    """A figure of a text that no source has. text: name of the text; start, end: offsets in it."""
+
+    text: str
+    figure: str
+    start: int
+    end: int
+
+
+class Citation(Unsupported):
+    """A figure of a text with its source.
+
+    source: a tool's answer, the question (the turn's subject or a call's arguments), or derived from two figures of
+    them. call: ordinal of the tool call in its turn; tool: its name; both None for the turn's subject. path: JSON
+    pointer into the answer; value: what stands there. other_*: the second operand of a derived figure.
+    """
+
+    source: Literal["tool", "question", "derived"]
+    call: int | None
+    tool: str | None
+    path: str
+    value: float | str
+    operation: str | None = None
+    other_call: int | None = None
+    other_path: str | None = None
+    other_value: float | str | None = None
+
+
+def is_grounded(figures: int, supported: int) -> bool:
+    """Return whether the figures of a report may be believed: with several unsupported ones, half of all need a
+    source."""
+    return figures - supported <= MOST_UNSUPPORTED or supported >= GROUNDED_SHARE * figures
+
+
+class Grounding(Frozen):
+    """figures: number of all; supported: of those with a source; share: of supported ones, None without figures.
+    citations and unsupported are the first `KEPT` of each. sourced: number of the figures that a tool's answer has of
+    the subject itself, or that follow from such; None where they were not counted yet.
+    """
+
+    figures: int
+    supported: int
+    share: float | None
+    citations: list[Citation]
+    unsupported: list[Unsupported]
+    sourced: int | None = None
+
+    @property
+    def is_grounded(self) -> bool:
+        return is_grounded(self.figures, self.supported)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from chordesk.agents.grounding.figures import MOST_FIGURES, PartialDate, Reading, months_in, read
 from chordesk.agents.grounding.matching import (
@@ -31,7 +31,7 @@ from chordesk.agents.grounding.sources import (
     places,
     symbol_of,
 )
-from chordesk.models.answers import Confidence, Frozen
+from chordesk.models.answers import Citation, Confidence, Grounding, Unsupported
 
 # Figures that a text names by their row and by no term: those of a row that its sentence cites or names, those of a
 # symbol's only row of a table, those that no other row has, and the money that a contract's row stands for.
@@ -134,60 +134,11 @@ def _digits(place: Place, cells: int) -> bool:
 # Citations and unsupported figures that a report keeps; their numbers are always of all.
 KEPT = 100
 LEAST_SHARE = 0.7
-# A report with so many unsupported figures, and a smaller share of supported ones, is ungrounded.
-MOST_UNSUPPORTED = 1
-GROUNDED_SHARE = 0.5
 _LISTED = 4  # unsupported figures in a line
 REFUTING = 2
 _LONGEST = 80
 _MOST_REFUTED = 16  # figures of a sentence
 _CONFIDENCES = (Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH)
-
-
-class Unsupported(Frozen):
-    """A figure of a text that no source has. text: name of the text; start, end: offsets in it."""
-
-    text: str
-    figure: str
-    start: int
-    end: int
-
-
-class Citation(Unsupported):
-    """A figure of a text with its source.
-
-    source: a tool's answer, the question (the turn's subject or a call's arguments), or derived from two figures of
-    them. call: ordinal of the tool call in its turn; tool: its name; both None for the turn's subject. path: JSON
-    pointer into the answer; value: what stands there. other_*: the second operand of a derived figure.
-    """
-
-    source: Literal["tool", "question", "derived"]
-    call: int | None
-    tool: str | None
-    path: str
-    value: float | str
-    operation: str | None = None
-    other_call: int | None = None
-    other_path: str | None = None
-    other_value: float | str | None = None
-
-
-class Grounding(Frozen):
-    """figures: number of all; supported: of those with a source; share: of supported ones, None without figures.
-    citations and unsupported are the first `KEPT` of each. sourced: number of the figures that a tool's answer has of
-    the subject itself, or that follow from such; None where they were not counted yet.
-    """
-
-    figures: int
-    supported: int
-    share: float | None
-    citations: list[Citation]
-    unsupported: list[Unsupported]
-    sourced: int | None = None
-
-    @property
-    def is_grounded(self) -> bool:
-        return is_grounded(self.figures, self.supported)
 
 
 Calls = Iterable[tuple[str, Mapping[str, Any], Mapping[str, Any]]]
@@ -224,12 +175,6 @@ def ground(texts: Mapping[str, str], calls: Calls, question: Mapping[str, Any]) 
         unsupported=unsupported[:KEPT],
         sourced=sum(_is_sourced(one, calls, subject) for one in citations),
     )
-
-
-def is_grounded(figures: int, supported: int) -> bool:
-    """Return whether the figures of a report may be believed: with several unsupported ones, half of all need a
-    source."""
-    return figures - supported <= MOST_UNSUPPORTED or supported >= GROUNDED_SHARE * figures
 
 
 def capped(confidence: str | None, grounding: Grounding | None) -> str | None:

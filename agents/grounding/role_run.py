@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from chordesk.agents.answers import RecordedCall
-from chordesk.agents.grounding.report import Grounding, ground
-from chordesk.models.answers import Completed, Outcome
+from chordesk.agents.grounding.report import ground
+from chordesk.models.answers import Completed, Grounding, Outcome
 
 _TEXTS = ("summary", "headline", "reasoning", "thesis")
 _LISTS = ("key_risks",)

@@ -23,17 +23,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis
 import redis.asyncio
 import redis.exceptions
 import structlog
 
-from chordesk.agents.role_models import RoleModel, line_of, turns_at_once
 from chordesk.models.errors import Postponed, RedisDown
 from chordesk.models.settings import Settings
 from chordesk.tasks.engine.policy import jittered
+
+if TYPE_CHECKING:
+    from chordesk.agents.role_models import RoleModel
 
 NOW_LUA = "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000)"
 # KEYS: turns, waiting, kept, here, parked. ARGV: token, lease, limit, ticket, and for how long a ticket that asked
@@ -218,6 +220,8 @@ class Admission:
     """
 
     def __init__(self, client: redis.asyncio.Redis, settings: Settings, model: RoleModel, waiters: Waiters) -> None:
+        from chordesk.agents.role_models import line_of  # the roles load every tool: a look at the lines needs none
+
         self._client, self._settings = client, settings
         self._served, self._model = model, model.model
         self._line = line_of(settings, model)
@@ -235,6 +239,8 @@ class Admission:
     @property
     def limit(self) -> int | None:
         """Return the limit on turns in flight as it is now known, None without one."""
+        from chordesk.agents.role_models import turns_at_once
+
         return turns_at_once(self._settings, self._served)
 
     def wait(self, turn_seconds: float) -> float:

@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from sqlmodel import Session, col, select
 
-from chordesk.agents.roles import validators
-from chordesk.agents.verdict import deciding_rule
 from chordesk.models.answers import Frozen, ReportStatus
 from chordesk.models.states import StepKind
 from chordesk.models.tables.columns import Row
@@ -98,6 +96,8 @@ def candidate_table(session: Session, run: Run) -> CandidateTable:
 
 
 def _columns(cells: Iterable[Mapping[str, ReportCell]]) -> list[str]:
+    from chordesk.agents.roles import validators  # they load every tool
+
     found = {role for row in cells for role in row}
     known = [role for role in validators() if role in found]
     return known + sorted(found - set(known))
@@ -165,6 +165,8 @@ def rule_of(verdict: Verdict, stances: Mapping[str, str], reasons: Sequence[str]
     where there is none."""
     if reasons:
         return "; ".join(reasons)
+    from chordesk.agents.verdict import deciding_rule  # it loads the roles
+
     return deciding_rule(verdict.rating, stances, verdict.summary)
 
 

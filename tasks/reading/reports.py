@@ -9,9 +9,8 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from chordesk.agents.grounding.report import Citation, Grounding
 from chordesk.models.analysis import AnalysisCheck
-from chordesk.models.answers import Frozen, ReportStatus
+from chordesk.models.answers import Citation, Frozen, Grounding, ReportStatus
 from chordesk.models.database.artifacts import path_in_home
 from chordesk.models.errors import NotFound
 from chordesk.models.tables.columns import Row

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from celery import Celery
 from sqlmodel import Session, col, select
 
-from chordesk.agents.grounding.report import Grounding, capped, is_grounded, lack
+from chordesk.agents.grounding.report import capped, lack
 from chordesk.agents.grounding.role_run import grounding_of
 from chordesk.agents.roles import (
     GRAPH_ROLES,
@@ -30,7 +30,7 @@ from chordesk.agents.roles import (
 from chordesk.agents.runner import RoleRun
 from chordesk.agents.tradingagents.project import require_playable
 from chordesk.agents.verdict import counted, reduce_reports
-from chordesk.models.answers import Instrument, ReportStatus, RoleReport, Skipped, Stance
+from chordesk.models.answers import Grounding, Instrument, ReportStatus, RoleReport, Skipped, Stance, is_grounded
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind, StepKind
 from chordesk.models.tables.columns import new_id

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from chordesk.models.contracts import OptionChain, parse_contract, root_of
 from chordesk.models.errors import DeskError, MarketError, NotConfigured
 from chordesk.models.market import Quote, plain_name
@@ -90,6 +88,8 @@ def _among(bars: Bars, sessions: frozenset[dt.date]) -> Bars:
 
 
 def _spread(bars: Bars, sessions: Sequence[dt.date]) -> Bars:
+    import numpy as np  # who asks for a quote or a day has no use for it
+
     days = sessions[bisect.bisect_left(sessions, bars.dates[0]) :]
     places = np.searchsorted([day.toordinal() for day in days], [day.toordinal() for day in bars.dates])
 
@@ -104,6 +104,8 @@ def _spread(bars: Bars, sessions: Sequence[dt.date]) -> Bars:
 
 def moves_like_splits(close: Floats) -> list[int]:
     """Return the places of the bars whose close moved from the one before as by a split."""
+    import numpy as np
+
     moves = close[1:] / close[:-1] - 1
     places: list[int] = (np.flatnonzero((moves <= _SPLIT_LIKE[0]) | (moves >= _SPLIT_LIKE[1])) + 1).tolist()
     return places
@@ -175,6 +177,8 @@ def intraday_of(
     rows: open, high, low, close and volume, as long as `starts`; until: the moment up to which the source is known;
     goes_on: whether a bar that had not ended then is given. Raises MarketError when there is none of the last session.
     """
+    import numpy as np
+
     wanted = [start for start in slots(until, minutes, sessions) if goes_on or end_of(start, minutes) <= until]
     places = {start: place for place, start in enumerate(starts)}
     held = [places.get(start) for start in wanted]

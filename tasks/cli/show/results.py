@@ -17,7 +17,7 @@ from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state
 from chordesk.tasks.cli.show.amounts import count_text
 
 if TYPE_CHECKING:
-    from chordesk.agents.grounding.report import Grounding
+    from chordesk.models.answers import Grounding
     from chordesk.models.tables.board import Episode, Forecast, Signal, SignalCitation
     from chordesk.models.tables.runs import BacktestSession
     from chordesk.tasks.reading.boards import BoardView, ShownQuestion, VoiceRow
@@ -391,7 +391,7 @@ def _unsupported(found: Grounding) -> str:
 
 def citation_lines(found: Mapping[str, Any] | None) -> Iterable[str]:
     """Yield a line for each figure of a report with its source, then one with the figures that have none."""
-    from chordesk.agents.grounding.report import Grounding
+    from chordesk.models.answers import Grounding
 
     if found is None or not found["figures"]:
         return

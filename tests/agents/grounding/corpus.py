@@ -17,8 +17,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from chordesk.agents.grounding import Grounding, ground
 from chordesk.agents.grounding.report import KEPT
+from chordesk.agents.grounding import ground
+from chordesk.models.answers import Grounding
 
 FOLDER = Path(__file__).parents[2] / "golden" / "grounding"
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.grounding import Grounding, capped, ground
-from chordesk.agents.grounding.report import Citation, is_grounded, lack
+from chordesk.agents.grounding.report import lack
+from chordesk.agents.grounding import capped, ground
+from chordesk.models.answers import Citation, Grounding, is_grounded
 from tests.agents.grounding.corpus import grounded
 
 SIGNALS = {
