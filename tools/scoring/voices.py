@@ -7,10 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
-
 from chordesk.models.errors import UsageError
+from chordesk.tools.market.protocol import Floats
 from chordesk.tools.scoring.inference import Estimate, told_apart
 from chordesk.tools.scoring.statistics import Score, ScoredForecast, brier, mean_of, score
 
@@ -79,9 +77,6 @@ def plan_turns(shares: Mapping[str, float], voices: Sequence[str], rounds: int) 
         # Rounded, so that equal shares draw although their sums differ in the last bit.
         turns[max(turns, key=lambda voice: round(due[voice] * total - turns[voice], 9))] += 1
     return turns
-
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +152,8 @@ def error_correlation(errors: Floats) -> float | None:
     n = len(moving)
     if n < 2:
         return None
+    import numpy as np  # what reads scores has no use for it
+
     matrix = np.corrcoef(moving)
     return float((matrix.sum() - n) / (n * (n - 1)))
 

@@ -202,7 +202,6 @@ def test_a_wrong_setting_is_named_and_ends_with_2(
         ("screen --no-wait", {"DESK_WEB_SEARCH": "gossip"}, ("DESK_WEB_SEARCH", "has 'gossip'", "off, or roles")),
         ("worker ops", {"DESK_RESEARCH_ROLES": "nobody"}, ("DESK_RESEARCH_ROLES", "nobody")),
         ("api", {"DESK_ROLE_MODELS": "nobody=codex:x"}, ("DESK_ROLE_MODELS", "no role 'nobody'")),
-        ("status", {"DESK_ROLE_MODELS": "nobody=codex:x"}, ("DESK_ROLE_MODELS", "no role 'nobody'")),
         ("doctor", {"DESK_RESEARCH_ROLES": "nobody"}, ("DESK_RESEARCH_ROLES", "nobody")),
     ],
 )
