@@ -17,8 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from chordesk.agents.grounding.report import KEPT
 from chordesk.agents.grounding import ground
+from chordesk.agents.grounding.report import KEPT
 from chordesk.models.answers import Grounding
 
 FOLDER = Path(__file__).parents[2] / "golden" / "grounding"

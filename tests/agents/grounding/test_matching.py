@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.grounding.report import lack
 from chordesk.agents.grounding import capped, ground
+from chordesk.agents.grounding.report import lack
 from chordesk.models.answers import Citation, Grounding, is_grounded
 from tests.agents.grounding.corpus import grounded
 
