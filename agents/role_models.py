@@ -189,8 +189,7 @@ def require_keys(settings: Settings, environ: Mapping[str, str]) -> None:
             if names := missing_keys(model, environ):
                 what = f"{role}=litellm:{model}, and no key for it: {' or '.join(names)} is not set in the environment"
                 raise _wrong_role(
-                    what,
-                    f"export {names[0]} or {names[0]}_FILE where the desk is started, or choose another model",
+                    what, f"export {names[0]} or {names[0]}_FILE where the desk is started, or choose another model"
                 )
 
 

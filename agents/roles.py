@@ -18,9 +18,7 @@ from chordesk.agents.analysts import (
 )
 from chordesk.agents.role import Role, analyst, role_of_file, screener, trader, validator
 from chordesk.agents.runtime import ApprovalKind
-from chordesk.agents.subjects import (
-    SynthesisSubject,
-)
+from chordesk.agents.subjects import SynthesisSubject
 from chordesk.models import features
 from chordesk.models.analysis import (
     ChartAnalysis,
@@ -31,12 +29,7 @@ from chordesk.models.analysis import (
     ResearchOutput,
     SynthesisOutput,
 )
-from chordesk.models.answers import (
-    Instrument,
-    ScreenCandidate,
-    ScreenConfidence,
-    ScreenOutput,
-)
+from chordesk.models.answers import Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import LENSES, Settings
 from chordesk.models.states import Mode
@@ -335,8 +328,7 @@ def rank(hits: Iterable[Hit], cap: int) -> list[RankedCandidate]:
     for hit in sorted(hits, key=lambda hit: (hit.symbol, hit.lens, -WEIGHTS[hit.confidence], hit.id)):
         by_symbol.setdefault(hit.symbol, []).append(hit)
     scored = sorted(
-        ((_weight(group), group) for group in by_symbol.values()),
-        key=lambda pair: (-pair[0], pair[1][0].symbol),
+        ((_weight(group), group) for group in by_symbol.values()), key=lambda pair: (-pair[0], pair[1][0].symbol)
     )
     return [_candidate(group, place, weight) for place, (weight, group) in enumerate(scored[: max(cap, 0)], start=1)]
 

@@ -116,13 +116,7 @@ def ground() -> list[str]:
     workers = Box(20, 370, 250, 74, "plain", "Celery workers", ("queues: screen, research,", "ops, trade"))
     redis = Box(20, 480, 250, 74, "plain", "Redis", ("messages, thread registry,", "live events"))
     database = Box(
-        320,
-        480,
-        300,
-        74,
-        "plain",
-        "Database",
-        ("each step, report, event and order", "is a row; Redis may be lost"),
+        320, 480, 300, 74, "plain", "Database", ("each step, report, event and order", "is a row; Redis may be lost")
     )
     runner = Box(
         320, 370, 300, 74, "code", "Role runner", ("prompt, tools, schema, one repair;", "no tool submits an order")

@@ -118,23 +118,13 @@ class Processes:
     def database(self) -> None:
         make_database(self.settings.database)
 
-    def workers(
-        self,
-        *roles: str,
-        concurrency: int | None = None,
-        environ: Mapping[str, str] | None = None,
-    ) -> None:
+    def workers(self, *roles: str, concurrency: int | None = None, environ: Mapping[str, str] | None = None) -> None:
         """Start workers and wait until they answer. environ: what is set for these alone."""
         for role in roles:
             self.start_worker(role, concurrency, environ)
         self.await_workers(*roles)
 
-    def start_worker(
-        self,
-        role: str,
-        concurrency: int | None = None,
-        environ: Mapping[str, str] | None = None,
-    ) -> None:
+    def start_worker(self, role: str, concurrency: int | None = None, environ: Mapping[str, str] | None = None) -> None:
         slots = ("--concurrency", str(concurrency)) if concurrency and role.startswith("research") else ()
         arguments = ("worker", role.partition("-")[0], "--name", role, *slots)
         self.desk(role, *arguments, environ=environ)

@@ -172,13 +172,7 @@ def sized(
 
 
 def _largest(
-    market: VenueMarket,
-    book: EventBook | None,
-    side: Side,
-    wins: float,
-    purse: Purse,
-    fraction: float,
-    limit: float,
+    market: VenueMarket, book: EventBook | None, side: Side, wins: float, purse: Purse, fraction: float, limit: float
 ) -> EventFill | None:
     """Return the fill of the largest stake up to the limit that Kelly still allows at its own average price."""
 

@@ -78,10 +78,7 @@ class CodexConversation:
         self.listener = ConversationListener(around.observer, spec, opened, config.worker)
         self._router = ApprovalRouter(spec.scope, spec.approvals, around.asker, self.listener.declined)
         self._limits = spec.limits or config.limits
-        self._options = {
-            "effort": spec.effort,
-            "summary": spec.summary or config.summary,
-        }
+        self._options = {"effort": spec.effort, "summary": spec.summary or config.summary}
         self._one_turn = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         self._stop: asyncio.Future[None] = self._loop.create_future()

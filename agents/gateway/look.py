@@ -20,12 +20,7 @@ from chordesk.models.urls import masked
 
 LOOK_SECONDS = 5.0
 # Pages that tell one kind from another.
-_PAGES = {
-    "llama.cpp": "/props",
-    "ollama": "/api/version",
-    "lmstudio": "/api/v0/models",
-    "vllm": "/version",
-}
+_PAGES = {"llama.cpp": "/props", "ollama": "/api/version", "lmstudio": "/api/v0/models", "vllm": "/version"}
 _CONTEXT_NAMES = ("max_model_len", "context_length", "max_context_length", "context_window")
 _NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
 _NO_ENDPOINT = re.compile(r"(?i)unexpected endpoint|not found|no route|cannot (get|post)|unknown (url|endpoint|path)")

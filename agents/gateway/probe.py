@@ -88,13 +88,7 @@ async def _ask(server: ModelServer, url: str, model: str, seen: Look, seconds: f
 
 
 async def facts_for(
-    home: Path,
-    url: str,
-    key: str | None,
-    model: str,
-    *,
-    max_age: dt.timedelta = MAX_AGE,
-    ca_file: Path | None = None,
+    home: Path, url: str, key: str | None, model: str, *, max_age: dt.timedelta = MAX_AGE, ca_file: Path | None = None
 ) -> ServerFacts:
     """Return the kept facts of a server and model where they still hold, else ask anew and keep the answers.
 

@@ -429,10 +429,7 @@ def _context_in(said: str, numbers: list[int]) -> int | None:
     return min(numbers) if smaller and named == max(numbers) else named
 
 
-_REMEDY = {
-    "unauthorized": "; check DESK_PROVIDER_KEY",
-    "overloaded": "; it may still load its model",
-}
+_REMEDY = {"unauthorized": "; check DESK_PROVIDER_KEY", "overloaded": "; it may still load its model"}
 
 
 def error_in(body: Any) -> Mapping[str, Any] | None:

@@ -283,12 +283,7 @@ def _final() -> dict[str, Any]:
 
 
 def _object_of(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def _checked(schema: dict[str, Any], what: str) -> dict[str, Any]:

@@ -284,11 +284,7 @@ class ChatCodex(BaseChatModel):
         return self.bind(**given)
 
     def with_structured_output(
-        self,
-        schema: dict[str, Any] | type,
-        *,
-        include_raw: bool = False,
-        **kwargs: Any,
+        self, schema: dict[str, Any] | type, *, include_raw: bool = False, **kwargs: Any
     ) -> Runnable[LanguageModelInput, Any]:
         """Return the model with answers of a schema: a pydantic model, a TypedDict or a JSON schema. method and strict
         are taken and make no difference: every answer is of a strict schema."""

@@ -14,13 +14,7 @@ from chordesk.agents.litellm.library import LitellmConfig, ModelError, close_cli
 from chordesk.agents.litellm.loop import ConversationEvents, Ended, ModelLimits, TurnLoop, is_policy
 from chordesk.agents.litellm.messages import ChatHistory, DeskMessage, tool_list
 from chordesk.agents.pulse import Progress, Pulse, interrupted, with_spent
-from chordesk.agents.runtime import (
-    ActiveRuntime,
-    ConversationSpec,
-    Observer,
-    TurnResult,
-    TurnStatus,
-)
+from chordesk.agents.runtime import ActiveRuntime, ConversationSpec, Observer, TurnResult, TurnStatus
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import new_id

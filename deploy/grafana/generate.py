@@ -98,11 +98,7 @@ DASHBOARDS: Mapping[str, tuple[str, Sequence[Panel]]] = {
             stat("Cost of the day", "max(desk_day_usd)", "currencyUSD", what="An estimate; no figure without a price."),
             lines("Turns, a second", ("sum by (outcome) (rate(desk_turns_total[5m]))", "{{outcome}}")),
             lines("Length of turns", *quantiles("desk_turn_seconds", "role"), unit="s"),
-            lines(
-                "Turns that fail",
-                (share("desk_turns_total", 'outcome="failed"'), "share"),
-                unit="percentunit",
-            ),
+            lines("Turns that fail", (share("desk_turns_total", 'outcome="failed"'), "share"), unit="percentunit"),
             lines("Tokens, a second", ("sum by (direction) (rate(desk_tokens_total[5m]))", "{{direction}}")),
             lines("Tokens by role, a second", ("sum by (role) (rate(desk_tokens_total[5m]))", "{{role}}")),
             lines(
@@ -212,7 +208,7 @@ def dashboard(name: str) -> dict[str, Any]:
         "time": {"from": "now-6h", "to": "now"},
         "timezone": "browser",
         "links": [
-            {"title": "Dashboards", "type": "dashboards", "tags": ["desk"], "asDropdown": True, "keepTime": True},
+            {"title": "Dashboards", "type": "dashboards", "tags": ["desk"], "asDropdown": True, "keepTime": True}
         ],
         "templating": {
             "list": [{"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Source"}]

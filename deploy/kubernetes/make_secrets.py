@@ -79,10 +79,7 @@ def small(environ: Mapping[str, str]) -> list[dict[str, Any]]:
         "DESK_DATABASE_URL": f"postgresql+psycopg://desk:{database}@postgres:5432/desk",
         "DESK_REDIS_URL": f"redis://desk:{redis}@redis:6379/0",
     }
-    services = [
-        secret("postgres", {"password": database}),
-        secret("redis", {"users.acl": ACL.format(password=redis)}),
-    ]
+    services = [secret("postgres", {"password": database}), secret("redis", {"users.acl": ACL.format(password=redis)})]
     return [*services, *of_the_desk({**environ, **own})]
 
 

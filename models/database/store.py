@@ -21,15 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import orjson
 import structlog
-from sqlalchemy import (
-    Connection,
-    Engine,
-    Table,
-    create_engine,
-    event,
-    insert,
-    inspect,
-)
+from sqlalchemy import Connection, Engine, Table, create_engine, event, insert, inspect
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout

@@ -1,4 +1,4 @@
-"""Commands about orders: their list, the answers that they wait for, and the audit log."""
+"""Commands about orders: their list, the answers that they wait for, the rules, the audit log, and the comparison."""
 
 from __future__ import annotations
 
@@ -8,18 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Group
 
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
-from chordesk.models.states import ApprovalState, OrderState
-from chordesk.models.text import inert
+from chordesk.models.settings.running_desk import is_up, standing_of
+from chordesk.models.settings.sources import load
+from chordesk.models.states import ApprovalState, OrderState, TradingState
+from chordesk.models.text import inert, utc_seconds
 from chordesk.tasks.cli.output import console, emit, print_json, print_line, table
-from chordesk.tasks.cli.shell import Json, last, opened, whoami
+from chordesk.tasks.cli.shell import Json, desk_line, last, opened, whoami
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
+    from chordesk.models.tables.orders import Reconciliation
     from chordesk.tasks.approvals import WaitingOrder, WaitingRequest
     from chordesk.tools.orders.audit_reading import CheckedChain
+
+commands = typer.Typer()
+
 
 # Before each line that the model wrote, so that none can look like the desk's own.
 _MARGIN = "  | "
@@ -87,7 +94,6 @@ COLUMNS = ("order", "symbol", "side", "quantity", "notional", "asked (UTC)", "mi
 TOO_LATE = 1
 
 Id = Annotated[str, typer.Argument(help="Id of the order, of its approval or of the request, or its beginning.")]
-commands = typer.Typer()
 
 
 @commands.command("approvals")
@@ -314,5 +320,74 @@ def _plain(one: CheckedChain) -> dict[str, Any]:
     }
 
 
+risk_commands = typer.Typer(
+    name="risk", no_args_is_help=True, help="The rules that every order passes before it is sent."
+)
+
+
+@risk_commands.command()
+def codes(as_json: Json = False) -> None:
+    """List every denial code: what it refuses, whether it binds exits, the limit in force."""
+    from chordesk.tools.risk.codes import CODES
+
+    loaded = load()
+    home = loaded.settings.home
+    rows = [(code.value, meaning, dict(meaning.limits(loaded.settings))) for code, meaning in CODES.items()]
+    plain = [
+        {"code": code, "denies": meaning.denies, "binds_exits": meaning.exits, "settings": limits}
+        for code, meaning, limits in rows
+    ]
+    shown = [
+        (code, meaning.denies, meaning.binds, " ".join(f"{name}={value}" for name, value in limits.items()))
+        for code, meaning, limits in rows
+    ]
+    line = desk_line(standing_of(loaded.settings), home, running=loaded.running, held=is_up(home))
+    emit(plain, lambda _: Group(table(("code", "denies", "binds", "limit"), shown), line), as_json=as_json)
+
+
+DIFFERS = 1
+
+
+@commands.command()
+def reconcile(
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Take positions, cash and past fills over as the broker has them.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare positions, orders, fills and cash with the broker.
+
+    Exit code 1 when they differ.
+    """
+    from chordesk.tools.brokers.protocol import build_broker
+    from chordesk.tools.orders import halting
+    from chordesk.tools.orders.accounts import account_market
+    from chordesk.tools.orders.reconciliation import reconcile as compare
+
+    settings, store = opened()
+    broker = build_broker(settings, account_market(store, settings), store)
+    found = compare(store, settings, broker, f"desk reconcile {whoami()}", adopt)
+    with store.read() as session:
+        trading = halting.trading_state(session, settings, found.account)
+    plain = {**found.model_dump(), "trading": trading[0], "why": trading[1]}
+    emit(plain, lambda _: "\n".join(_lines(found, *trading)), as_json=as_json)
+    raise typer.Exit(0 if found.agreed else DIFFERS)
+
+
+def _lines(found: Reconciliation, state: TradingState, why: str) -> Iterator[str]:
+    """Return the differences, one line each, and the trading state unless it is active."""
+    from chordesk.tools.orders.reconciliation import describe_difference
+
+    whether = "agrees with" if found.agreed else "differs from"
+    yield f"account {found.account} {whether} its broker at {utc_seconds(found.at)}"
+    for row in found.differences:
+        yield f"  {'put right' if row['repaired'] else 'OPEN':9}  {describe_difference(row)}"
+    if state is not TradingState.ACTIVE:
+        yield f"trading is {state}: {why}"
+    if found.agreed and state is TradingState.HALTED:
+        yield "`desk resume` lets it go on"
+
+
 commands.add_typer(orders_commands)
 commands.add_typer(audit_commands)
+commands.add_typer(risk_commands)

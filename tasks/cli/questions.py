@@ -46,8 +46,7 @@ def list_(
 
 @commands.command("show")
 def show(
-    question: Annotated[str, typer.Argument(help="A question's id, or the beginning of it.")],
-    as_json: Json = False,
+    question: Annotated[str, typer.Argument(help="A question's id, or the beginning of it.")], as_json: Json = False
 ) -> None:
     """Show a question: rule, times, outcome with its evidence, forecasts, verdicts."""
     from chordesk.models.database.lookup import by_prefix

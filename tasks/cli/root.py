@@ -31,7 +31,7 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "status": ("health", "Show workers, queues, running turns and what is stuck."),
         "watch": ("runs", "Show a run's events, or live those of the whole desk."),
         "runs": ("runs", "List runs and show their results."),
-        "report": ("reports", "Report on a run, a day or a symbol: HTML, markdown, JSON."),
+        "report": ("runs", "Report on a run, a day or a symbol: HTML, markdown, JSON."),
         "threads": ("threads", "Threads that roles keep from one run to the next."),
     },
     "Decide": {
@@ -42,8 +42,8 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "resume": ("halt", "Let this shell's account trade again."),
         "orders": ("orders", "What was recommended, and what became of it."),
         "audit": ("orders", "The log of every order: append-only, hash-chained, anchored."),
-        "risk": ("risk", "The rules that every order passes before it is sent."),
-        "reconcile": ("reconcile", "Compare positions, orders, fills and cash with the broker."),
+        "risk": ("orders", "The rules that every order passes before it is sent."),
+        "reconcile": ("orders", "Compare positions, orders, fills and cash with the broker."),
         "arm": ("arm", "Sign a mandate: real money within limits, for some hours."),
         "disarm": ("arm", "Take a mandate back, at once."),
         "mandate": ("arm", "Show the mandate in force and what is left of it."),
@@ -51,9 +51,9 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
     "Measure": {},
     "Operate": {
         "doctor": ("health", "Check everything the desk needs before it starts."),
-        "config": ("config", "Show every setting: its value, its owner, its source."),
-        "data": ("stored_data", "Own data: a folder of bars, headlines and chains."),
-        "db": ("stored_data", "The database and its migrations."),
+        "config": ("health", "Show every setting: its value, its owner, its source."),
+        "data": ("upkeep", "Own data: a folder of bars, headlines and chains."),
+        "db": ("upkeep", "The database and its migrations."),
         "gc": ("upkeep", "Delete what is older than the settings keep."),
         "backup": ("upkeep", "Back the desk up as of one point in time while it works."),
         "restore": ("upkeep", "Restore a backup into an empty place, and verify it."),
@@ -64,8 +64,8 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "ping": ("processes", "Check that a worker of this host answers."),
     },
     "Extend": {
-        "api": ("serving", "Serve the desk over HTTP, with live events."),
-        "mcp": ("serving", "Offer the desk's read tools over MCP; none submits orders."),
+        "api": ("processes", "Serve the desk over HTTP, with live events."),
+        "mcp": ("processes", "Offer the desk's read tools over MCP; none submits orders."),
     },
 }
 _COMMANDS = features.added(

@@ -37,10 +37,7 @@ def _of_no_feature(context: CheckContext) -> Iterator[tuple[str, str]]:
         threads = set(session.exec(select(KeptThread.role).distinct()).all())
     for kind in sorted(kind for kind in steps if kinds.find_step(kind) is None):
         run = steps[kind]
-        yield (
-            f"run {run} waits for {kind}, which no feature here has",
-            f"install its package, or desk stop {run}",
-        )
+        yield (f"run {run} waits for {kind}, which no feature here has", f"install its package, or desk stop {run}")
     for role in sorted(threads - ROLES.keys() - GRAPH_ROLES.keys()):
         remedy = "install its package; otherwise the thread is deleted once it is unused for DESK_ROLLOUT_DAYS"
         yield f"a thread of the role {role} is kept, which no feature here has", remedy

@@ -44,10 +44,7 @@ _ANSWERS: Mapping[SchemaWay, str] = {
     "json_object": "JSON by the server's JSON mode, its schema in words, one repair",
     "words": "the schema in words, one repair",
 }
-_TOOLS: Mapping[ToolWay, str] = {
-    "native": "the server's own tool calls",
-    "schema": "put into the answer's schema",
-}
+_TOOLS: Mapping[ToolWay, str] = {"native": "the server's own tool calls", "schema": "put into the answer's schema"}
 _BESIDE = {
     True: "together",
     False: "tools first; an answer that does not fit is asked for again with the schema",

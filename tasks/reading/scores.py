@@ -118,10 +118,7 @@ def scores(
         rows = [row for row in rows if row.name == name]
     states = session.exec(select(Question.state, func.count()).group_by(Question.state).order_by(Question.state))
     return ScoreBoard(
-        account=account,
-        questions=dict(states.all()),
-        rows=rows,
-        crowd=_crowd(held) if name is None else None,
+        account=account, questions=dict(states.all()), rows=rows, crowd=_crowd(held) if name is None else None
     )
 
 

@@ -24,13 +24,7 @@ from chordesk.models.answers import Failed, Usage
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import ToolCall, Turn
-from chordesk.models.telemetry_events import (
-    Canonical,
-    CodexErrorEvent,
-    CodexTurnFailed,
-    ToolInvocation,
-    UsageMissing,
-)
+from chordesk.models.telemetry_events import Canonical, CodexErrorEvent, CodexTurnFailed, ToolInvocation, UsageMissing
 from chordesk.models.urls import is_loopback
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.telemetry.health import Collect, ProcessHealth
@@ -110,10 +104,7 @@ class Telemetry:
             _traces()
 
     def serve(
-        self,
-        health: ProcessHealth,
-        dropped: Callable[[], Mapping[str, int]],
-        collects: Sequence[Collect] = (),
+        self, health: ProcessHealth, dropped: Callable[[], Mapping[str, int]], collects: Sequence[Collect] = ()
     ) -> WatchServer | None:
         """Serve metrics and health, and return the server; None when no port is set. Raises SettingError when the
         address cannot be had. dropped, collects: see `Metrics`."""

@@ -8,11 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from celery import Celery
-from celery.signals import (
-    worker_ready,
-    worker_shutdown,
-    worker_shutting_down,
-)
+from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
 from celery.utils.dispatch import Signal
 
 from chordesk.agents.role_models import require_roles

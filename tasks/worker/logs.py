@@ -19,11 +19,7 @@ _TELLTALE = ("websockets",)
 def quiet() -> None:
     """Set up logging for a command that ends: warnings alone, on stderr. Its answer is on stdout."""
     structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            _plain_text(),
-        ],
+        processors=[structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso"), _plain_text()],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
     )

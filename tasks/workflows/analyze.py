@@ -258,13 +258,7 @@ def describe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         request = request_of(session.get_one(Run, step.run_id))
     settings = desk.settings_of(step.run_id)
     synthesis = {**_as_made(analysis), "reports": verdict.summary}
-    brief = synthesis_subject(
-        step.subject,
-        request.strategy,
-        synthesis,
-        settings,
-        step.payload["capital"],
-    )
+    brief = synthesis_subject(step.subject, request.strategy, synthesis, settings, step.payload["capital"])
     run = run_role(desk, step, held, step.role, step.subject, brief)
     again = retry_of(desk, step, run)
     if again is not None:

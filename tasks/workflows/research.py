@@ -115,11 +115,7 @@ def unscreened(
     run_id: str, symbols: Iterable[str], origin: Literal["manual", "position"], first: int
 ) -> list[Candidate]:
     """Return candidates that no lens named, in the order given. first: the rank of the first."""
-    same: dict[str, Any] = {
-        "instrument": Instrument.EQUITY,
-        "origin": origin,
-        "score": 0.0,
-    }
+    same: dict[str, Any] = {"instrument": Instrument.EQUITY, "origin": origin, "score": 0.0}
     return [Candidate(run_id=run_id, symbol=symbol, rank=rank, **same) for rank, symbol in enumerate(symbols, first)]
 
 

@@ -235,10 +235,7 @@ def test_results_that_are_reported_are_checked_too() -> None:
     assert answer.payload["error"] == "not of the hosts of DESK_WEB_SEARCH_HOSTS: https://evil.example/b"
 
 
-def test_the_searches_of_a_turn_are_rows_of_it_in_their_order(
-    tmp_path: Path,
-    redis_server: str,
-) -> None:
+def test_the_searches_of_a_turn_are_rows_of_it_in_their_order(tmp_path: Path, redis_server: str) -> None:
     """On a market of real time; an answer that rests on a search alone has no data."""
     market = FarMarket(clock=LiveClock())  # type: ignore[arg-type]
     guarded = made(home=tmp_path, web_search="risk", web_search_hosts="sec.gov")

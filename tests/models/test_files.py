@@ -62,11 +62,7 @@ def test_an_address_leads_to_its_file_system_and_path(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "why", "remedy"),
     [
-        (
-            CredentialsRetrievalError("none found\nand 3 lines more"),
-            "none found",
-            "credentials",
-        ),
+        (CredentialsRetrievalError("none found\nand 3 lines more"), "none found", "credentials"),
         (OSError(113, "No route to host"), "[Errno 113] No route to host", "its service answers"),
         (RuntimeError(), "RuntimeError", "name another place"),
         (KeyError("account"), "'account'", "check the address"),

@@ -17,16 +17,7 @@ from tests.ordeal.tokens import LONG, SHORT, ScreenTokens, Tokens, screen_tokens
 from tests.ordeal.turns import Throughput, throughput
 from tests.toy import checkout
 
-PARTS = (
-    "throughput",
-    "screen",
-    "scaling",
-    "replay",
-    "verdict",
-    "analysis",
-    "walk",
-    "graphs",
-)
+PARTS = ("throughput", "screen", "scaling", "replay", "verdict", "analysis", "walk", "graphs")
 READERS, EVENTS, PACE = 200, 5_000, 500
 # CPU milliseconds a turn, on a machine where an ephemeral turn takes an app-server so many. Another one is slower or
 # faster than that by what its app-server takes, and so are its bounds.

@@ -482,11 +482,7 @@ def order_desk(
     pace: Pace, *launcher: str, crew: tuple[str, ...] = ORDER_CREW, postgres: bool = False, **environ: str
 ) -> Iterator[FaultDesk]:
     """The crew up, with nothing traded yet; everything ends with the block. postgres: the database is a server's."""
-    settings = {
-        **paced(pace),
-        **SETTINGS,
-        **environ,
-    }
+    settings = {**paced(pace), **SETTINGS, **environ}
     far = far_yahoo()
     with (
         server() if postgres else nullcontext() as database,

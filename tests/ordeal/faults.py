@@ -44,14 +44,7 @@ def of_orders(
 ) -> Scenario:
     switches = () if claim else (NO_CLAIM,)
     return Scenario(
-        f"orders: {name}",
-        act,
-        times,
-        short,
-        launcher=TRADES,
-        crew=ORDER_CREW,
-        switches=switches,
-        postgres=postgres,
+        f"orders: {name}", act, times, short, launcher=TRADES, crew=ORDER_CREW, switches=switches, postgres=postgres
     )
 
 

@@ -56,17 +56,7 @@ class Plan:
         return Rule(TURNS, least=1, most=4, poll=self.poll, settle=self.settle)
 
 
-FULL = Plan(
-    window=30,
-    screens=(0, 360),
-    names=20,
-    load=(400, 400),
-    apart=20,
-    main=600,
-    settle=60,
-    poll=5,
-    limit=900,
-)
+FULL = Plan(window=30, screens=(0, 360), names=20, load=(400, 400), apart=20, main=600, settle=60, poll=5, limit=900)
 QUICK = Plan(window=10, screens=(0, 70), names=6, load=(220, 40), apart=6, main=110, settle=10, poll=2, limit=900)
 
 

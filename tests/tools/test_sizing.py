@@ -175,11 +175,7 @@ def test_the_next_bet_never_exceeds_the_heat_or_bets_without_an_edge(belief: flo
 
 @pytest.mark.parametrize(
     ("means", "cov", "why"),
-    [
-        ([0.1, 0.1], [[1.0]], "shape"),
-        ([math.nan], [[1.0]], "missing"),
-        ([0.1], [[0.0]], "without variance"),
-    ],
+    [([0.1, 0.1], [[1.0]], "shape"), ([math.nan], [[1.0]], "missing"), ([0.1], [[0.0]], "without variance")],
 )
 def test_a_bet_without_figures_is_refused(means: list[float], cov: list[list[float]], why: str) -> None:
     with pytest.raises(UsageError, match=why):

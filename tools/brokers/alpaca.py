@@ -282,11 +282,7 @@ class AlpacaBroker:
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        clock: MarketClock,
-        environ: Mapping[str, str],
-        retry_seconds: float = RETRY_SECONDS,
+        self, settings: Settings, clock: MarketClock, environ: Mapping[str, str], retry_seconds: float = RETRY_SECONDS
     ) -> None:
         self.name = settings.broker
         self.real_money = settings.real_money

@@ -259,9 +259,7 @@ _DEFAULT: tuple[Overlay, ...] = ("levels", "trendlines", "swings", "sma50")
 class RenderArguments(ChartArguments):
     symbols: Annotated[list[Symbol], tickers(MOST_PICTURE_SYMBOLS, "a chart each"), DISTINCT]
     overlays: Annotated[
-        list[Overlay],
-        Field(max_length=len(OVERLAYS), description="what to draw beside candles and volume"),
-        DISTINCT,
+        list[Overlay], Field(max_length=len(OVERLAYS), description="what to draw beside candles and volume"), DISTINCT
     ] = Field(list(_DEFAULT), validate_default=True)
     ids: list[Annotated[str, Field(pattern="^[A-Z]{1,2}[0-9.]{0,5}$")]] = Field(
         [], max_length=MOST_IDS, description="draw only these levels and lines of the study, such as S1, F61.8, TS"

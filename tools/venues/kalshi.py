@@ -9,14 +9,7 @@ from urllib.parse import quote
 from pydantic import TypeAdapter
 
 from chordesk.models.errors import MarketError, MarketUnavailable
-from chordesk.tools.venues.json_client import (
-    MomentText,
-    NumberText,
-    PriceText,
-    Shape,
-    unreadable,
-    venue_at,
-)
+from chordesk.tools.venues.json_client import MomentText, NumberText, PriceText, Shape, unreadable, venue_at
 from chordesk.tools.venues.markets import (
     BookLevel,
     EventBook,

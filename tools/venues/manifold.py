@@ -8,23 +8,8 @@ from urllib.parse import quote
 from pydantic import TypeAdapter
 
 from chordesk.models.errors import MarketError
-from chordesk.tools.venues.json_client import (
-    MomentMs,
-    Params,
-    Probability,
-    Shape,
-    unreadable,
-    venue_at,
-)
-from chordesk.tools.venues.markets import (
-    NO_FEE,
-    EventBook,
-    FoundMarkets,
-    Outcome,
-    Pool,
-    VenueMarket,
-    VenueState,
-)
+from chordesk.tools.venues.json_client import MomentMs, Params, Probability, Shape, unreadable, venue_at
+from chordesk.tools.venues.markets import NO_FEE, EventBook, FoundMarkets, Outcome, Pool, VenueMarket, VenueState
 
 NAME, TITLE = "manifold", "Manifold"
 REQUESTS_A_SECOND, BURST = 8.0, 20  # 500 a minute are allowed

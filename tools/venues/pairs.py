@@ -303,13 +303,7 @@ def pair_of(session: Session, first_id: str, second_id: str, *, lock: bool = Fal
 
 
 def _decided(
-    session: Session,
-    first: Question,
-    second: Question,
-    state: str,
-    by: str,
-    inverse: bool | None,
-    why: str | None,
+    session: Session, first: Question, second: Question, state: str, by: str, inverse: bool | None, why: str | None
 ) -> QuestionPair:
     if not by.strip():
         raise UsageError("a pair is decided by a person", remedy="name yourself with --by NAME")

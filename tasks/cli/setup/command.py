@@ -25,8 +25,21 @@ from chordesk.models.settings.sources import Loaded, load
 from chordesk.models.text import inert
 from chordesk.models.urls import HIDDEN, is_loopback, masked
 from chordesk.tasks.cli.output import fail, print_line, relative, warn
-from chordesk.tasks.cli.setup.answers import NO_TERMINAL, decide, market
-from chordesk.tasks.cli.setup.choices import KEY, KEY_FILE, OURS, SECRETS, SERVED, URL, Before, Choice, Flags, Person
+from chordesk.tasks.cli.setup.answers import (
+    KEY,
+    KEY_FILE,
+    NO_TERMINAL,
+    OURS,
+    SECRETS,
+    SERVED,
+    URL,
+    Before,
+    Choice,
+    Flags,
+    Person,
+    decide,
+    market,
+)
 from chordesk.tasks.services import signals
 
 ENV_FILE = ".env"

@@ -21,7 +21,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.text import inert, span
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.cli.output import console, print_line
-from chordesk.tasks.cli.setup.choices import Person
+from chordesk.tasks.cli.setup.answers import Person
 from chordesk.tasks.cli.show import amounts
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
 from chordesk.tasks.doctor.model import model, request_mirror, server

@@ -184,10 +184,7 @@ def run_report(run: RunView, home: Path | None = None) -> RenderableType:
     if run.episode:
         parts += ["", tally_report(run.episode)]
     if run.decision:
-        parts += [
-            "",
-            Text.assemble((f"{_decider(run)}: ", "bold"), f"{run.decision}. {paragraph(run.reasoning)}"),
-        ]
+        parts += ["", Text.assemble((f"{_decider(run)}: ", "bold"), f"{run.decision}. {paragraph(run.reasoning)}")]
         parts += _actions(run.actions)
     if run.decision and run.summary:
         parts += ["", _gate(run)]

@@ -177,12 +177,7 @@ def tally(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     ids = {label: one.id for label, one in found.board.questions_by_label.items()}
     beliefs = {ids[one.question]: one.probability for one in found.aggregates}
     notes += stake(desk, desk.tool_context(run.id), run.id, beliefs)
-    result = {
-        "forecasts": len(found.positions),
-        "citations": len(citations),
-        "counting": counting,
-        "notes": notes,
-    }
+    result = {"forecasts": len(found.positions), "citations": len(citations), "counting": counting, "notes": notes}
     return Done(result, (citations,), also=partial(_write, run=run, found=found, now=now))
 
 

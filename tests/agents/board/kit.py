@@ -90,11 +90,7 @@ SIGNALS = (
         data={"fundingRate": -0.00015, "negative": 6, "intervals": 8, "venue": "HyperLiquid"},
     ),
     signal(
-        "portfolio",
-        HEAT,
-        owner="sizer",
-        confidence=0.68,
-        data={"heat": 0.34, "correlation": 0.71, "kellyMost": 0.12},
+        "portfolio", HEAT, owner="sizer", confidence=0.68, data={"heat": 0.34, "correlation": 0.71, "kellyMost": 0.12}
     ),
     signal("factors", AUDIT, owner="auditor", confidence=0.61, direction="contrarian", data={"consensus": 0.78}),
     signal(

@@ -91,9 +91,7 @@ def test_outside_text_forges_no_section_and_no_id(text: str) -> None:
     signals = (signal(text, text, basis=text, source=text, owner=text, label=text, data={"title": text, text: text}),)
     questions = (question("Q1", text=text, baseline_source=text, chosen=text, subjects=(text,)),)
     usual = replace(
-        BOARD,
-        signals=(signal("news", "A", basis="b", data={"title": "t"}),),
-        questions=(question("Q1", chosen="new"),),
+        BOARD, signals=(signal("news", "A", basis="b", data={"title": "t"}),), questions=(question("Q1", chosen="new"),)
     )
     forged = board_text(replace(BOARD, signals=signals, questions=questions))
     assert len(heads(forged)) == len(heads(board_text(usual)))
@@ -246,11 +244,7 @@ def test_stakes_above_one_are_divided_by_their_sum() -> None:
 
 
 def test_texts_are_cut_at_their_bounds_and_free_of_control_characters() -> None:
-    long = forecast(
-        because="a" * 9000,
-        citations=[cite("funding-1", "\x00b\x1b" * 900)] * 50,
-        chain=["funding-1"] * 99,
-    )
+    long = forecast(because="a" * 9000, citations=[cite("funding-1", "\x00b\x1b" * 900)] * 50, chain=["funding-1"] * 99)
     (found,) = accept(output(long), BOARD).forecasts
     assert len(found.because) == BECAUSE_CHARS
     assert len(found.citations) == MOST_CITATIONS

@@ -11,18 +11,7 @@ from chordesk.agents.board.board import Board
 from chordesk.agents.board.citations import JudgedCitation, compare, judge, terms
 from chordesk.models.board import CitedSignal
 from chordesk.models.tables.board import Signal
-from tests.agents.board.kit import (
-    AUDIT,
-    BOARD,
-    DIVERGENCE,
-    FUNDING,
-    HEAT,
-    TEMPORAL,
-    cite,
-    position,
-    question,
-    signal,
-)
+from tests.agents.board.kit import AUDIT, BOARD, DIVERGENCE, FUNDING, HEAT, TEMPORAL, cite, position, question, signal
 
 PADDING = (
     "I have weighed this for a long while, as the desk knows, and it comes to what follows. ",

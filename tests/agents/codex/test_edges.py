@@ -35,10 +35,7 @@ from tests.fakes.responses import Call, FakeResponses, Silence, Slow, Text
 async def test_a_caller_that_gives_up_while_the_turn_starts(model: FakeResponses, codex: Codex) -> None:
     """However early the cancellation comes, no turn goes on without its caller."""
     model.policy = lambda _body: Slow(0.2, Call("quotes_get"))
-    async with (
-        codex() as runtime,
-        runtime.conversation(spec(), deadline()) as conversation,
-    ):
+    async with codex() as runtime, runtime.conversation(spec(), deadline()) as conversation:
         for pause in (0, 0.001, 0.003, 0.01):
             task = asyncio.create_task(turn(conversation))
             await asyncio.sleep(pause)
@@ -60,10 +57,7 @@ async def test_a_callback_that_raises_ends_the_turn(model: FakeResponses, codex:
     def broken(_turn_id: str) -> None:
         raise ValueError("the row is gone")
 
-    async with (
-        codex() as runtime,
-        runtime.conversation(spec(), deadline()) as conversation,
-    ):
+    async with codex() as runtime, runtime.conversation(spec(), deadline()) as conversation:
         with pytest.raises(ValueError, match="the row is gone"):
             await conversation.turn("x", SCHEMA, METADATA, broken)
         model.policy = lambda _body: Text(FINAL)

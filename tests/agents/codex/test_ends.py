@@ -12,15 +12,7 @@ import pytest
 
 from chordesk.agents.codex.turns import MOST_TOOL_CALLS
 from tests.agents.codex.kit import FINAL, Codex, Kit, deadline, echo, one_turn, spec, turn, until
-from tests.fakes.responses import (
-    Call,
-    Dripping,
-    FakeResponses,
-    Silence,
-    Slow,
-    Text,
-    tool_then_final,
-)
+from tests.fakes.responses import Call, Dripping, FakeResponses, Silence, Slow, Text, tool_then_final
 
 QUIET = 3.0  # seconds of silence after which a turn is given up: what an app-server needs on a busy machine
 
@@ -124,10 +116,7 @@ async def test_a_cancelled_caller_ends_the_turn(model: FakeResponses, codex: Cod
 
 async def test_an_interrupt_ends_the_turn(model: FakeResponses, codex: Codex) -> None:
     model.script(Silence(30))
-    async with (
-        codex() as runtime,
-        runtime.conversation(spec(), deadline()) as conversation,
-    ):
+    async with codex() as runtime, runtime.conversation(spec(), deadline()) as conversation:
         task = asyncio.create_task(turn(conversation))
         await until(lambda: bool(model.requests))
         conversation.interrupt()

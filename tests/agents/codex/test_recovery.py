@@ -48,10 +48,7 @@ async def test_retry_after_is_what_the_app_server_waited(model: FakeResponses, c
     model.policy = lambda _body: Status(429, {"error": {"message": "slow"}}, {"Retry-After": "2"})
     limited: list[tuple[float, float | None]] = []
     loop = asyncio.get_running_loop()
-    async with (
-        codex() as runtime,
-        runtime.conversation(spec(), deadline()) as conversation,
-    ):
+    async with codex() as runtime, runtime.conversation(spec(), deadline()) as conversation:
         began = loop.time()
         result = await conversation.turn(
             "?", SCHEMA, METADATA, on_limited=lambda reset: limited.append((loop.time() - began, reset))

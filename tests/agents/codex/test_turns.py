@@ -32,10 +32,7 @@ QUIET = 3.0  # seconds of silence after which a turn is given up: what an app-se
 
 async def test_a_turn_answers_with_its_usage_and_carries_its_metadata(model: FakeResponses, codex: Codex) -> None:
     started: list[str] = []
-    async with (
-        codex() as runtime,
-        runtime.conversation(spec(), deadline()) as conversation,
-    ):
+    async with codex() as runtime, runtime.conversation(spec(), deadline()) as conversation:
         result = await conversation.turn("What of ACME?", SCHEMA, METADATA, started.append)
         assert conversation.reason == "initial"
     assert (result.status, result.text, result.failure, result.refusal) == ("completed", FINAL, None, None)
@@ -219,10 +216,7 @@ async def test_a_call_without_figures_leaves_the_turn_without_them(
 
 
 async def test_two_turns_in_one_conversation_share_the_thread(model: FakeResponses, codex: Codex) -> None:
-    async with (
-        codex() as runtime,
-        runtime.conversation(spec(), deadline()) as conversation,
-    ):
+    async with codex() as runtime, runtime.conversation(spec(), deadline()) as conversation:
         first, second = await asyncio.gather(turn(conversation, "one"), turn(conversation, "two"))
         assert first.thread_id == second.thread_id
         assert first.turn_id != second.turn_id
@@ -253,9 +247,6 @@ def test_sixty_four_turns_at_once(model: FakeResponses, codex: Codex) -> None:
 
 
 async def test_a_method_the_binary_does_not_have(codex: Codex) -> None:
-    async with (
-        codex() as runtime,
-        runtime.conversation(spec(), deadline()) as conversation,
-    ):
+    async with codex() as runtime, runtime.conversation(spec(), deadline()) as conversation:
         with pytest.raises(RpcError, match="no/such/method failed with -32600"):
             await conversation._server.client.request("no/such/method", {})

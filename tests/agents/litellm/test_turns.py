@@ -249,10 +249,7 @@ async def test_an_interrupt_does_not_wait_for_a_tool(model: FakeChat) -> None:
         return {}
 
     model.script(Call("hanging"))
-    async with (
-        running(seen) as runtime,
-        runtime.conversation(spec(Kit(hanging=hanging)), deadline()) as conversation,
-    ):
+    async with running(seen) as runtime, runtime.conversation(spec(Kit(hanging=hanging)), deadline()) as conversation:
         turn = asyncio.ensure_future(conversation.turn("What of ACME?", SCHEMA, METADATA))
         await running_tool.wait()
         conversation.interrupt()

@@ -38,11 +38,7 @@ def test_a_tool_call_is_a_stream_of_three_events(http: httpx.Client) -> None:
     answer = http.post("/responses", json=body())
     assert answer.headers["content-type"].startswith("text/event-stream")
     created, item, done = events(answer)
-    assert [created[0], item[0], done[0]] == [
-        "response.created",
-        "response.output_item.done",
-        "response.completed",
-    ]
+    assert [created[0], item[0], done[0]] == ["response.created", "response.output_item.done", "response.completed"]
     call = item[1]["item"]
     assert (call["type"], call["name"]) == ("function_call", "signals_get")
     assert json.loads(call["arguments"]) == {"symbols": ["AA"]}

@@ -36,11 +36,7 @@ def only(output: VoiceOutput) -> Any:
 
 @pytest.mark.parametrize("voice", VOICES)
 def test_without_a_live_signal_on_it_a_question_is_not_forecast(voice: str) -> None:
-    quiet = [
-        signal("momentum-1", 0.8, "offline"),
-        signal("events-1", None),
-        signal("volatility-1", 0.7, about=("GE",)),
-    ]
+    quiet = [signal("momentum-1", 0.8, "offline"), signal("events-1", None), signal("volatility-1", 0.7, about=("GE",))]
     assert answer(voice, quiet).forecasts == []
     assert answer(voice, [signal("momentum-1", 0.8)], baseline=None).forecasts == []
 

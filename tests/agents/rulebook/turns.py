@@ -77,11 +77,7 @@ class Turn:
 
 
 def converse(
-    http: httpx.Client,
-    role: str,
-    items: list[Item],
-    tools: Tools,
-    schema: Mapping[str, Any] | None = None,
+    http: httpx.Client, role: str, items: list[Item], tools: Tools, schema: Mapping[str, Any] | None = None
 ) -> Turn:
     """Run one turn on a thread that ends with the user's item; fail after more model calls than the rulebook makes."""
     turn = Turn({}, [], list(items))

@@ -34,10 +34,7 @@ def test_an_envelope_comes_back_as_it_went_in(store: Store) -> None:
     one = event(EventType.TURN_STARTED, "r", **keys, text="ünï\x00", number=1.5, nothing=None, many=[1, {"a": True}])
     bare = event(EventType.RUN_STARTED, "r")
     write(store, one, bare)
-    assert stored(store, "r") == [
-        one.model_copy(update={"sequence": 1}),
-        bare.model_copy(update={"sequence": 2}),
-    ]
+    assert stored(store, "r") == [one.model_copy(update={"sequence": 1}), bare.model_copy(update={"sequence": 2})]
 
 
 def test_a_transaction_that_is_rolled_back_leaves_no_gap(store: Store) -> None:

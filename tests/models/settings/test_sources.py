@@ -178,11 +178,7 @@ def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
             r"needs a URL: DESK_PROVIDER='endpoint' \(from environment\), DESK_PROVIDER_URL is not set",
         ),
         (
-            {
-                "DESK_PROVIDER": "local",
-                "DESK_PROVIDER_URL": "http://me:hunter2@localhost/v1",
-                "DESK_PROVIDER_KEY": "k",
-            },
+            {"DESK_PROVIDER": "local", "DESK_PROVIDER_URL": "http://me:hunter2@localhost/v1", "DESK_PROVIDER_KEY": "k"},
             r"a login in the URL or a key, not both: DESK_PROVIDER_URL='http://\*+@localhost/v1'",
         ),
         ({"DESK_STARTING_CASH": "nan"}, r"DESK_STARTING_CASH='nan'"),

@@ -203,10 +203,7 @@ def test_the_network_is_closed_and_watched(closed: Closed, tmp_path: Path) -> No
     )
     nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}], env={{}})"
     subprocess.run([closed.python, "-c", nested], env={}, check=True, timeout=PATIENCE)
-    assert closed.lines("reached") == [
-        "socket.getaddrinfo 192.0.2.1",
-        "socket.getaddrinfo paper-api.alpaca.markets",
-    ]
+    assert closed.lines("reached") == ["socket.getaddrinfo 192.0.2.1", "socket.getaddrinfo paper-api.alpaca.markets"]
     assert "alpaca" in closed.lines("import")
     assert len(closed.lines("began")) == 2
 

@@ -63,7 +63,7 @@ def test_help_loads_no_command_and_a_command_itself_alone(tmp_path: Path) -> Non
     assert not {"celery", "sqlalchemy", "pydantic", "chordesk.tasks.bootstrap", "chordesk.tasks.cli.start"} & modules
     done, modules = loaded(tmp_path, "config", "--json")
     assert json.loads(done.stdout)
-    assert "chordesk.tasks.cli.config" in modules
+    assert "chordesk.tasks.cli.health" in modules
     assert not {"chordesk.tasks.cli.start", "chordesk.tasks.cli.up", "chordesk.tasks.cli.threads"} & modules
 
 

@@ -27,10 +27,7 @@ def test_given_back_and_then_failed_with_their_reasons(store: Store) -> None:
     held = claimed(store, step.id, "b")
     with store.session() as session:
         graph.finish(session, held, StepState.FAILED, error="bad_request: no")
-    assert tried(store, step.id) == [
-        (1, "a", "again", "overloaded: try later"),
-        (2, "b", "failed", "bad_request: no"),
-    ]
+    assert tried(store, step.id) == [(1, "a", "again", "overloaded: try later"), (2, "b", "failed", "bad_request: no")]
 
 
 def test_five_restarts_of_a_machine_use_up_no_attempt(store: Store) -> None:

@@ -52,9 +52,7 @@ def age(store: Store, run_id: str, by: dt.timedelta) -> None:
             session.add(batch)
 
 
-def test_a_reader_that_is_cut_anywhere_goes_on_with_no_gap_and_no_repeat(
-    store: Store,
-) -> None:
+def test_a_reader_that_is_cut_anywhere_goes_on_with_no_gap_and_no_repeat(store: Store) -> None:
     runs = [opened(store), opened(store), opened(store), DESK]
     age(store, runs[0], dt.timedelta(days=2))
     chance = random.Random(7)

@@ -8,16 +8,7 @@ from itertools import combinations
 from chordesk.models.database.store import every_table
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
-from chordesk.tasks.retention.policy import (
-    EVIDENCE,
-    LASTING,
-    OF_EVENTS,
-    OF_THREADS,
-    ORDERS,
-    RUN,
-    SCORES,
-    policy_of,
-)
+from chordesk.tasks.retention.policy import EVIDENCE, LASTING, OF_EVENTS, OF_THREADS, ORDERS, RUN, SCORES, policy_of
 
 PLACES = (RUN, EVIDENCE, SCORES, ORDERS, OF_THREADS, OF_EVENTS, LASTING)
 DAY = dt.timedelta(days=1)

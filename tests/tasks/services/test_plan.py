@@ -16,8 +16,7 @@ from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import PUBLISHED, is_up, lock_path, snapshot
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks.cli.processes import WorkerRole, forget_credentials
-from chordesk.tasks.cli.serving import api
+from chordesk.tasks.cli.processes import WorkerRole, api, forget_credentials
 from chordesk.tasks.engine.kinds import WORKER_QUEUES
 from chordesk.tasks.services import plan
 from chordesk.tasks.services.plan import LOOPBACK, MOST_WORKERS, PORTS, Choice, Plan, free_ports, is_free

@@ -126,11 +126,7 @@ def test_sending_chords_leaves_nothing_behind_in_the_sender(app: Celery) -> None
 
 @pytest.mark.parametrize(
     "ready",
-    [
-        [shard(0), shard(1)],
-        [report("IBM", role) for role in ROLES],
-        [single(StepKind.FINISH)],
-    ],
+    [[shard(0), shard(1)], [report("IBM", role) for role in ROLES], [single(StepKind.FINISH)]],
     ids=["group", "chord", "single"],
 )
 def test_with_redis_down_it_is_logged_and_nothing_is_raised(

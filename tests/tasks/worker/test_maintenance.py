@@ -124,10 +124,7 @@ def test_a_run_past_its_deadline_ends_as_partial_with_its_steps_failed(app: Cele
     assert found.summary["turns"] == 0
     assert get(store, over.id).state == StepState.DONE
     for step_id in (going.id, lost.id, finish):
-        assert (get(store, step_id).state, get(store, step_id).error) == (
-            StepState.FAILED,
-            "the run's deadline passed",
-        )
+        assert (get(store, step_id).state, get(store, step_id).error) == (StepState.FAILED, "the run's deadline passed")
     with pytest.raises(LeaseLost), store.session() as session:
         graph.finish(session, late, StepState.DONE)
     assert sweep(app) == {"sent": 0, "freed": 0, "closed": 0}

@@ -25,10 +25,7 @@ _RECOMMENDED = {
     "chart": {"CONFIRMED": "bullish", "CAUTION": "neutral", "REJECT": "reject"},
     "options": {"CONFIRMED": "select", "REJECT": "reject"},
 }
-_NULLS = {
-    "chart": ("trendDirection", "trendQuality", "extensionRisk"),
-    "options": ("contract", "premiumQuality"),
-}
+_NULLS = {"chart": ("trendDirection", "trendQuality", "extensionRisk"), "options": ("contract", "premiumQuality")}
 _LISTS = {"chart": ("support", "resistance", "confluence"), "options": ("alternatives",)}
 
 

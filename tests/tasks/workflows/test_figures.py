@@ -74,8 +74,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 # Of one candidate: its rating or None, and of each of its turns the tokens and how many tools it called.
 CANDIDATES = st.lists(
     st.tuples(
-        st.sampled_from([*Rating, None]),
-        st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 3)), max_size=3),
+        st.sampled_from([*Rating, None]), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 3)), max_size=3)
     ),
     max_size=5,
 )

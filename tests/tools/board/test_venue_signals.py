@@ -204,11 +204,7 @@ def test_a_venue_that_fails_is_missing_and_all_of_them_are_offline(
 
 
 def test_without_venues_a_pair_or_the_present_it_is_dormant(
-    asked: list[Question],
-    store: Store,
-    venue_settings: Settings,
-    market: ReplayMarket,
-    make_context: MakeContext,
+    asked: list[Question], store: Store, venue_settings: Settings, market: ReplayMarket, make_context: MakeContext
 ) -> None:
     replayed = boards.board(make_context(market, store, venues=("kalshi",)), "IBM")
     assert dormant("divergence", replayed) == "event markets have no history here: a replay knows no venue"

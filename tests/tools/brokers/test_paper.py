@@ -314,8 +314,7 @@ def _written(new_desk: NewDesk, close: float) -> tuple[Desk, Deep]:
 
 
 @pytest.mark.parametrize(
-    ("close", "positions", "cash"),
-    [(89.99, {"AAA": 200}, 100_300 - 18_000), (90.0, {}, 100_300), (101.0, {}, 100_300)],
+    ("close", "positions", "cash"), [(89.99, {"AAA": 200}, 100_300 - 18_000), (90.0, {}, 100_300), (101.0, {}, 100_300)]
 )
 def test_a_put_is_assigned_at_its_strike_or_ends(
     new_desk: NewDesk, close: float, positions: dict[str, float], cash: float

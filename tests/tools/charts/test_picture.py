@@ -12,18 +12,7 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from chordesk.tools.charts.picture import (
-    FALL,
-    FIB,
-    HEIGHT,
-    RESISTANCE,
-    RISE,
-    SUPPORT,
-    WIDTH,
-    Panel,
-    picture,
-    size_of,
-)
+from chordesk.tools.charts.picture import FALL, FIB, HEIGHT, RESISTANCE, RISE, SUPPORT, WIDTH, Panel, picture, size_of
 from chordesk.tools.charts.scale import price_ticks, scale_of
 from chordesk.tools.charts.study import OVERLAYS, DrawnLevel
 from chordesk.tools.toolsets import MAX_IMAGE_BYTES

@@ -131,11 +131,7 @@ CONDUCT: list[Case] = [
         (SELL, {"recent_orders": 30, "account": HOLDS}, {}),
     ),
     (DenialCode.TRADES_PER_DAY, ({}, {"orders_today": 50}, {}), ({}, {"orders_today": 49}, {})),
-    (
-        DenialCode.CONSECUTIVE_REJECTIONS,
-        ({}, {"rejections": 3}, {}),
-        ({}, {"rejections": 2}, {}),
-    ),
+    (DenialCode.CONSECUTIVE_REJECTIONS, ({}, {"rejections": 3}, {}), ({}, {"rejections": 2}, {})),
     (
         DenialCode.CONSECUTIVE_REJECTIONS,
         ({}, {"rejections": 3, "account": account(AAA=10)}, {}),

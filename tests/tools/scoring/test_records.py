@@ -261,12 +261,7 @@ def judgement(question: str, outcome: float, day: float, label: str = "BUY high"
 def test_a_record_grows_by_what_was_known() -> None:
     """The first two are worth the baseline, since nothing is known yet; on day 20 both are: (2 + 15) / 32; another
     label has a record of its own."""
-    rows = [
-        judgement("q3", 0, 20),
-        judgement("q1", 1, 0),
-        judgement("q2", 1, 5),
-        judgement("q4", 1, 21, "BUY low"),
-    ]
+    rows = [judgement("q3", 0, 20), judgement("q1", 1, 0), judgement("q2", 1, 5), judgement("q4", 1, 21, "BUY low")]
     assert [one.probability for one in walked(rows)] == pytest.approx([0.5, 0.5, 17 / 32, 0.5])
 
 

@@ -1,13 +1,12 @@
 // The page: logs in, finds the view of the address, and frames it.
 
 import { render } from 'preact';
-import { moment, plain, setZone, shortId, zone } from './lib/format.js';
-import { html, useEffect, useState } from './lib/html.js';
-import { bind, bindings, moveRow } from './lib/keys.js';
-import { go, href, match, place, replace } from './lib/router.js';
+import {
+  Badge, bind, bindings, Confirm, Dialog, Empty, Form, go, href, html, Loading, match, moment, moveRow, place, plain,
+  ProblemBox, reloadAll, replace, Segments, setZone, Shielded, shortId, standingOf, useAction, useEffect, useGet,
+  usePreference, useState, zone,
+} from './lib/view.js';
 import { begin, codeIn, login, logout, session } from './lib/session.js';
-import { useGet, usePreference } from './lib/store.js';
-import { Badge, Confirm, Dialog, Empty, Form, Loading, ProblemBox, Segments, Shielded, useAction } from './lib/ui.js';
 
 const STATUS_MS = 15_000;
 const ID = 36; // characters of an id
@@ -47,6 +46,7 @@ function App() {
   useEffect(() => bind([
     ...VIEWS.filter((view) => view.key).map((view) => ({ keys: `g ${view.key}`, what: view.name, group: 'Go to', run: () => go(view.path) })),
     { keys: '?', what: 'The keys', group: 'Everywhere', run: () => setHelp(true) },
+    { keys: 'r', what: 'Load again', group: 'Everywhere', run: reloadAll },
     { keys: 'j', what: 'Next row', group: 'Everywhere', run: () => moveRow(1) },
     { keys: 'k', what: 'Previous row', group: 'Everywhere', run: () => moveRow(-1) },
     { keys: '/', what: 'To the first filter', group: 'Everywhere', run: () => document.querySelector('main input, main select')?.focus() },
@@ -57,7 +57,10 @@ function App() {
   const desk = useGet('/desk', {}, { every: STATUS_MS });
   return html`
     ${seen && html`<${Frame} path=${path} desk=${desk} onHelp=${() => setHelp(true)}>
-      <${Shielded} name=${path}>${found ? html`<${View} key=${found.view.path} view=${found.view} params=${found.params} query=${query} desk=${desk} />` : html`<div class="view"><h1>No such view</h1><${Empty} title="Nothing is at this address"><a href=${href('/')}>To the desk</a><//></div>`}<//>
+      <${Shielded} name=${path}>${found
+        ? html`<${View} key=${found.view.path} view=${found.view} params=${found.params} query=${query} desk=${desk} />`
+        : html`<div class="view"><h1>No such view</h1>
+        <${Empty} title="Nothing is at this address"><a href=${href('/')}>To the desk</a><//></div>`}<//>
     <//>`}
     ${state === 'out' && html`<${Login} over=${seen} />`}
     ${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;
@@ -93,7 +96,9 @@ function Frame({ path, desk, children, onHelp }) {
     <a class="skip" href="#content" onClick=${(event) => { event.preventDefault(); document.querySelector('main').focus(); }}>To the content</a>
     <header class=${`top ${danger ? 'real' : ''}`}>
       <nav aria-label="Views"><a class="brand" href=${href('/')}>Chordesk</a>
-        ${VIEWS.filter((view) => view.menu).map((view) => html`<a href=${href(view.path)} aria-current=${isIn(view.path, path) ? 'page' : undefined} title=${view.key && `g ${view.key}`}>${view.name}</a>`)}</nav>
+        ${VIEWS.filter((view) => view.menu)
+          .map((view) => html`<a href=${href(view.path)} aria-current=${isIn(view.path, path) ? 'page' : undefined}
+          title=${view.key && `g ${view.key}`}>${view.name}</a>`)}</nav>
       <div class="standing">${standing && html`<${Standing} standing=${standing} desk=${desk.data} />`}
         ${desk.problem && html`<${Badge} tone="bad" title=${plain(desk.problem.detail)}>${desk.problem.status ? 'not loaded' : 'no connection'}<//>`}</div>
       <div class="own">
@@ -108,15 +113,14 @@ function Frame({ path, desk, children, onHelp }) {
     <main id="content" tabindex="-1">${children}</main>
     ${leaving && html`<${Confirm} title=${leaving === 'all' ? 'End all sessions' : 'Log out'} action=${leaving === 'all' ? 'End all' : 'Log out'} danger=${false}
       run=${() => logout(leaving === 'all')} onClose=${() => setLeaving(null)}>
-      <p>${leaving === 'all' ? 'Every browser that is logged in to this desk is logged out, this one too.' : 'The tabs of this session are logged out.'} Runs go on. <code>desk page</code> makes a new link.</p><//>`}`;
+      <p>${leaving === 'all' ? 'Every browser that is logged in to this desk is logged out, this one too.'
+        : 'The tabs of this session are logged out.'} Runs go on. <code>desk page</code> makes a new link.</p><//>`}`;
 }
 
 const isIn = (view, path) => (view === '/' ? path === '/' : path === view || path.startsWith(`${view}/`));
 
 function Standing({ standing, desk: { running, waiting, database } }) {
-  const live = standing.live;
-  return html`<${Badge} tone=${standing.real_money ? 'bad' : live ? 'warn' : 'plain'} title=${`broker ${standing.broker}, account ${standing.account}`}>
-      ${standing.real_money ? 'LIVE, REAL MONEY' : live ? 'live, play money' : 'preview'}<//>
+  return html`${standingOf(standing)}
     ${database.trading !== 'active' && html`<${Badge} tone="bad" title=${plain(database.why)}>${database.trading}<//>`}
     ${waiting.length > 0 && html`<a href=${href('/approvals')}><${Badge} tone="warn">${waiting.length} waiting<//></a>`}
     <span class="quiet">${plain(standing.account)} · ${plain(standing.market)} ${plain(standing.day)} · ${plain(standing.model)}</span>

@@ -261,12 +261,6 @@ async def test_an_asker_that_fails_is_a_refusal() -> None:
             raise OSError("no database")
 
     router = ApprovalRouter(SCOPE, frozenset({"permissions"}), Failing(), ignore)
-    params = {
-        "threadId": "t",
-        "turnId": "u",
-        "itemId": "i",
-        "cwd": "/",
-        "permissions": {"network": {"enabled": True}},
-    }
+    params = {"threadId": "t", "turnId": "u", "itemId": "i", "cwd": "/", "permissions": {"network": {"enabled": True}}}
     answer = await router.route("item/permissions/requestApproval", params, None, 30)
     assert answer == {"permissions": {}, "scope": "turn"}

@@ -203,10 +203,7 @@ async def test_a_fork_that_takes_a_threads_place_keeps_its_lineage(
 async def test_each_turn_of_a_conversation_is_kept_when_it_ends(
     tmp_path: Path, registry: str, database: str, fleet: Fleet
 ) -> None:
-    async with (
-        fleet("a") as (first,),
-        first.conversation(KEPT, deadline()) as conversation,
-    ):
+    async with fleet("a") as (first,), first.conversation(KEPT, deadline()) as conversation:
         for number in (1, 2):
             await turn(conversation)
             now = record(registry)
@@ -217,8 +214,7 @@ async def test_each_turn_of_a_conversation_is_kept_when_it_ends(
 
 
 @pytest.mark.parametrize(
-    ("changed", "reason"),
-    [({"dropped": "manual"}, "manual"), ({"login": "0123456789abcdef"}, "account_changed")],
+    ("changed", "reason"), [({"dropped": "manual"}, "manual"), ({"login": "0123456789abcdef"}, "account_changed")]
 )
 async def test_a_thread_that_may_not_be_gone_on_with(
     registry: str, changed: dict[str, Any], reason: str, fleet: Fleet

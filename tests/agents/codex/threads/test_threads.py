@@ -57,10 +57,7 @@ async def test_a_kept_thread_goes_on_in_the_next_conversation_and_after_a_restar
         second = await one_turn(runtime, kept)
         assert second.thread_id == first.thread_id
         assert message_texts(model) == ["What of ACME?", "first", "What of ACME?"]
-    async with (
-        codex() as runtime,
-        runtime.conversation(kept, deadline()) as conversation,
-    ):
+    async with codex() as runtime, runtime.conversation(kept, deadline()) as conversation:
         assert conversation.reason == "resumed"
         third = await turn(conversation)
     assert third.thread_id == first.thread_id
@@ -147,10 +144,7 @@ async def test_a_thread_without_its_file_is_lost(codex: Codex, tmp_path: Path) -
     async with codex() as runtime:
         await one_turn(runtime, spec(keep=True))
     shutil.rmtree(tmp_path / "codex" / "w" / "kept" / "sessions")
-    async with (
-        codex() as runtime,
-        runtime.conversation(spec(keep=True), deadline()) as conversation,
-    ):
+    async with codex() as runtime, runtime.conversation(spec(keep=True), deadline()) as conversation:
         assert conversation.reason == "lost"
         assert (await turn(conversation)).status == "completed"
 

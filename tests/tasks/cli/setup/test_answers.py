@@ -15,8 +15,18 @@ from typer.testing import CliRunner
 from chordesk.models.errors import KeyRefused, ModelMissing, ServerAway, UsageError, WrongApi
 from chordesk.models.settings import Settings
 from chordesk.tasks.cli.setup import answers
-from chordesk.tasks.cli.setup.answers import decide, market
-from chordesk.tasks.cli.setup.choices import OURS, Before, Choice, Flags, Key, Person, base_url, key_path
+from chordesk.tasks.cli.setup.answers import (
+    OURS,
+    Before,
+    Choice,
+    Flags,
+    Key,
+    Person,
+    base_url,
+    decide,
+    key_path,
+    market,
+)
 from chordesk.tasks.services.plan import free_ports
 from tests.fakes.local_server import HTML, LocalServer
 from tests.fakes.responses import FakeResponses, Seen, Status

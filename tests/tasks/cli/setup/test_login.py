@@ -10,7 +10,7 @@ import pytest
 from chordesk.models.errors import LoginMissing
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import login_command
-from chordesk.tasks.cli.setup.choices import Person
+from chordesk.tasks.cli.setup.answers import Person
 from chordesk.tasks.cli.setup.trial import ensure_login
 from tests.tasks.cli.setup.test_answers import Typed
 

@@ -118,10 +118,7 @@ def changed(*cells: object) -> list[object]:
         (WALK[:10], "bars/A.csv: A has 10 bars; some figures need 61"),
         ([*WALK[:50], *WALK[53:]], "A has no bar of 3 sessions within its days: 2020-03-16, 2020-03-17, 2020-03-18"),
         ([*walk(DAYS[:50], 100.0), *walk(DAYS[50:], 25.0)], "row 52: A moved"),
-        (
-            [*walk(DAYS[:40], 50.0), *FLAT, *walk(DAYS[60:], 50.0)],
-            "row 42: A closed at 50 for 20 sessions in a row",
-        ),
+        ([*walk(DAYS[:40], 50.0), *FLAT, *walk(DAYS[60:], 50.0)], "row 42: A closed at 50 for 20 sessions in a row"),
         (changed(100, 101, 99, 103, 1), "row 7: 1 rows have an open or close outside low to high, which are widened"),
         (changed("", "", "", "", ""), f"row 7: A has no price on {DAYS[5]}: there is no bar of it"),
     ],

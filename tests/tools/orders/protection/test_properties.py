@@ -60,9 +60,7 @@ STEPS = st.lists(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
-    rows=st.lists(st.tuples(bars(), bars()), min_size=8, max_size=8),
-    steps=STEPS,
-    volume=st.sampled_from([120.0, 1e9]),
+    rows=st.lists(st.tuples(bars(), bars()), min_size=8, max_size=8), steps=STEPS, volume=st.sampled_from([120.0, 1e9])
 )
 def test_each_share_is_in_one_sale_at_most_and_protected_after_a_pass(
     template_db: Path, tmp_path: Path, rows: list[tuple[Figures, Figures]], steps: list[Any], volume: float

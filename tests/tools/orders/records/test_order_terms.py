@@ -23,11 +23,7 @@ PUT = "AAA100918P00090000"
         ({"orderType": "stop_limit", "stopPrice": 92}, "limit price none", "a limit price above 0"),
         ({"orderType": "trailing_stop"}, "trail percent none", "a trail percent above 0"),
         ({"trailPercent": 5}, "trail percent 5.0", "no trail percent"),
-        (
-            {"orderType": "stop", "stopPrice": 92, "timeInForce": "ioc"},
-            "time in force ioc",
-            "time in force day or gtc",
-        ),
+        ({"orderType": "stop", "stopPrice": 92, "timeInForce": "ioc"}, "time in force ioc", "time in force day or gtc"),
         (
             {"orderType": "trailing_stop", "trailPercent": 5, "timeInForce": "opg"},
             "time in force opg",
@@ -38,11 +34,7 @@ PUT = "AAA100918P00090000"
             "time in force gtc",
             "time in force day",
         ),
-        (
-            {"contract": PUT, "orderType": "stop", "stopPrice": 2},
-            "order type stop",
-            "order type market or limit",
-        ),
+        ({"contract": PUT, "orderType": "stop", "stopPrice": 2}, "order type stop", "order type market or limit"),
     ],
 )
 def test_terms_that_no_broker_takes_are_denied_with_the_value_and_the_allowed_ones(

@@ -16,22 +16,23 @@ function format(digits, options) {
 const isFigure = (value) => value !== null && value !== undefined && value !== '' && Number.isFinite(Number(value));
 
 /** A figure with a fixed number of decimals, so that a column aligns at the point. */
-export const figure = (value, digits = 2) => (isFigure(value) ? format(digits, {}).format(Number(value)) : MISSING);
+export const figure = (value, digits = 2) => shown(value, digits, {});
 
 /** A whole number: 12,345. */
 export const count = (value) => figure(value, 0);
 
-/** Money in US dollars: $1,234.50, -$3.00. */
-export const money = (value, digits = 2) => (isFigure(value) ? format(digits, { style: 'currency', currency: 'USD' }).format(Number(value)) : MISSING);
+const dollars = { style: 'currency', currency: 'USD' };
+const signs = { signDisplay: 'exceptZero' };
+const shown = (value, digits, options, factor = 1) => (isFigure(value) ? format(digits, options).format(Number(value) * factor) : MISSING);
+const share = (value, digits, options) => (isFigure(value) ? `${shown(value, digits, options, 100)}\u202f%` : MISSING);
 
-/** A change of money, with its sign. */
-export const signedMoney = (value, digits = 2) => (isFigure(value) ? format(digits, { style: 'currency', currency: 'USD', signDisplay: 'exceptZero' }).format(Number(value)) : MISSING);
+/** Money in US dollars: $1,234.50, -$3.00; a change of it has its sign. */
+export const money = (value, digits = 2) => shown(value, digits, dollars);
+export const signedMoney = (value, digits = 2) => shown(value, digits, { ...dollars, ...signs });
 
-/** A fraction as percent: 0.0123 is 1.23 %. */
-export const percent = (value, digits = 2) => (isFigure(value) ? `${format(digits, {}).format(Number(value) * 100)}\u202f%` : MISSING);
-
-/** A change as percent, with its sign. */
-export const signedPercent = (value, digits = 2) => (isFigure(value) ? `${format(digits, { signDisplay: 'exceptZero' }).format(Number(value) * 100)}\u202f%` : MISSING);
+/** A fraction as percent: 0.0123 is 1.23 %; a change of it has its sign. */
+export const percent = (value, digits = 2) => share(value, digits, {});
+export const signedPercent = (value, digits = 2) => share(value, digits, signs);
 
 /** A number of bytes, tokens or the like, short: 1.2k, 3.4M. */
 export function compact(value) {
@@ -138,3 +139,14 @@ export function short(value, most = 80) {
 
 /** The short form of an id: its first twelve characters are the millisecond that it was made in. Commands accept it. */
 export const shortId = (id) => plain(id).slice(0, 12);
+
+/** JSON is shown as such, laid out; any other text as it is. */
+export function laidOut(text) {
+  const found = plain(text);
+  if (!/^\s*[[{]/.test(found)) return found;
+  try {
+    return plain(JSON.stringify(JSON.parse(text), null, 1));
+  } catch {
+    return found;
+  }
+}

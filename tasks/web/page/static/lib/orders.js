@@ -1,14 +1,9 @@
 // An order in words: its instrument, its terms and its state.
 
-import { post } from './api.js';
-import { figure, MISSING, money, plain, shortId } from './format.js';
-import { html, useState } from './html.js';
-import { part } from './router.js';
-import { useDraft, useGet } from './store.js';
 import {
-  Ago, Badge, Block, Facts, FormDialog, Link, Loaded, numOf, OrderLink, Panel, RunLink, Text, textOf, ThreadLink,
-  Time, timeOf, useAction,
-} from './ui.js';
+  Ago, Badge, badgeOf, Block, Facts, figure, FormDialog, html, Link, Loaded, MISSING, money, numOf, orderOf, Panel,
+  part, plain, post, runOf, shortId, textOf, ThreadLink, timeOf, useAction, useDraft, useGet, useState,
+} from './view.js';
 
 const TONES = {
   approval_pending: 'warn', approved: 'busy', submitting: 'busy', submitted: 'busy', partially_filled: 'busy',
@@ -48,12 +43,12 @@ export function priceTerms(order) {
 export const breakable = (name) => plain(name).split('_').flatMap((one, n) => (n ? [html`<wbr />`, `_${one}`] : [one]));
 
 // Links to what a model did.
-
 /** A link to a turn of a thread. turn: the runtime's id of it; without one, to the thread. */
-export const TurnLink = ({ thread, turn, children }) => (thread ? html`<${Link} to=${`/threads/${part(thread)}`} query=${{ turn }} className=${children ? '' : 'id'} title=${thread}>${children ?? shortId(thread)}<//>` : MISSING);
+export const TurnLink = ({ thread, turn, children }) => (thread
+  ? html`<${Link} to=${`/threads/${part(thread)}`} query=${{ turn }} className=${children ? '' : 'id'} title=${thread}>
+  ${children ?? shortId(thread)}<//>` : MISSING);
 
 // A person's answer to what waits: approve or deny, with a reason. What was typed stays until the desk has taken it.
-
 /** The two buttons for something that waits, of GET /approvals. done: called with the answer's result. */
 export function Answering({ item, done }) {
   const [asking, setAsking] = useState(null);
@@ -92,7 +87,7 @@ const oneLine = (text) => text.replace(/\s*\n\s*/g, ' ');
 function OrderAsked({ item, standing, approve }) {
   return html`${approve && html`<${MoneyNotice} standing=${standing} />`}
     <${Facts} rows=${[
-      ['Account', html`<strong><${Text}>${item.account}<//></strong>`],
+      ['Account', html`<strong>${textOf(item.account)}</strong>`],
       ['Side', html`<strong>${plain(item.side ?? item.action)}</strong>`],
       ['Quantity', html`<strong class="num">${quantity(item.quantity)} ${unit(item)}</strong>`],
       ['Of', html`<strong class="symbol">${instrument(item)}</strong>`],
@@ -106,37 +101,46 @@ function OrderAsked({ item, standing, approve }) {
 /** Whether this moves real money, in text and not by colour alone. */
 export function MoneyNotice({ standing }) {
   const found = standing.data?.standing;
-  if (!found) return html`<p class="notice warn" role="status">${standing.problem ? 'Whether this moves real money is not known: the desk did not answer.' : 'Asking whether this moves real money …'}</p>`;
-  if (found.real_money) return html`<p class="notice bad" role="alert"><strong>REAL MONEY.</strong> This goes to the broker <${Text}>${found.broker}<//> and moves real money.</p>`;
-  if (found.live) return html`<p class="notice"><${Badge} tone="warn">live, play money<//> It goes to the broker <${Text}>${found.broker}<//>.</p>`;
+  if (!found) return html`<p class="notice warn" role="status">
+    ${standing.problem ? 'Whether this moves real money is not known: the desk did not answer.'
+    : 'Asking whether this moves real money …'}</p>`;
+  if (found.real_money) return html`<p class="notice bad" role="alert"><strong>REAL MONEY.</strong> This goes to the broker ${textOf(found.broker)} and moves real money.</p>`;
+  if (found.live) return html`<p class="notice"><${Badge} tone="warn">live, play money<//> It goes to the broker ${textOf(found.broker)}.</p>`;
   return html`<p class="notice"><${Badge} tone="plain">preview<//> Live trading is off: nothing is sent to a broker.</p>`;
 }
 
 function RequestAsked({ item }) {
   const { detail } = item;
-  return html`<p><strong><${Text}>${item.role}<//></strong> asks in the middle of a turn, which waits for the answer.</p>
+  return html`<p><strong>${textOf(item.role)}</strong> asks in the middle of a turn, which waits for the answer.</p>
     <${RequestDetail} kind=${item.kind} detail=${detail} />
-    <p class="quiet">Answer by <${Time} at=${item.expires_at} /></p>`;
+    <p class="quiet">Answer by ${timeOf(item.expires_at)}</p>`;
 }
 
 /** What a model asks for, whole: it is the model's own words. */
 export function RequestDetail({ kind, detail }) {
-  if (kind === 'command') return html`<${Block} label="Command">${plain(detail.command)}<//><p class="quiet">in <code><${Text}>${detail.cwd}<//></code>${detail.reason && html`: <${Text}>${detail.reason}<//>`}</p>`;
-  if (kind === 'file_change') return html`${detail.changes?.map((one) => html`<p><${Badge}>${one.change}<//> <code><${Text}>${one.path}<//></code></p><${Block} label=${`Change of ${plain(one.path)}`}>${plain(one.diff)}<//>`)}`;
+  if (kind === 'command') return html`<${Block} label="Command">${plain(detail.command)}<//>
+    <p class="quiet">in <code>${textOf(detail.cwd)}</code>${detail.reason && html`: ${textOf(detail.reason)}`}</p>`;
+  if (kind === 'file_change') return html`${detail.changes?.map((one) => html`<p>
+    ${badgeOf(one.change)} <code>${textOf(one.path)}</code></p>
+    <${Block} label=${`Change of ${plain(one.path)}`}>${plain(one.diff)}<//>`)}`;
   if (kind === 'user_input') return null;
   return html`<${Block} label="What it asks">${plain(JSON.stringify(detail, null, 2))}<//>`;
 }
 
 function Question({ question, value, set }) {
   const listed = question.options?.length > 0;
-  return html`<fieldset><legend><${Text}>${question.question}<//></legend>
-    ${listed && question.options.map((option) => html`<label class="check"><input type="radio" name=${question.id} checked=${value === option} onChange=${() => set(option)} /><${Text}>${option}<//></label>`)}
-    ${(!listed || question.other) && html`<label>${listed ? 'Another answer' : 'Answer'}<input type=${question.secret ? 'password' : 'text'} autocomplete="off" maxlength="2000" value=${listed && question.options.includes(value) ? '' : value} onInput=${(event) => set(event.target.value)} /></label>`}
+  return html`<fieldset><legend>${textOf(question.question)}</legend>
+    ${listed && question.options.map((option) => html`<label class="check">
+      <input type="radio" name=${question.id} checked=${value === option} onChange=${() => set(option)} />
+      ${textOf(option)}</label>`)}
+    ${(!listed || question.other)
+      && html`<label>${listed ? 'Another answer' : 'Answer'}
+      <input type=${question.secret ? 'password' : 'text'} autocomplete="off" maxlength="2000" value=${listed
+      && question.options.includes(value) ? '' : value} onInput=${(event) => set(event.target.value)} /></label>`}
   </fieldset>`;
 }
 
 // What waits for a person: orders as they were previewed, and what models ask for in the middle of a turn.
-
 /** from: a resource of GET /approvals. done: called after an answer. */
 export function Waiting({ from, done }) {
   const [result, setResult] = useState(null);
@@ -150,7 +154,7 @@ export function Waiting({ from, done }) {
 }
 
 const after = (result) => {
-  const about = result.order ? html`order <${OrderLink} id=${result.order} />` : html`request <code>${shortId(result.approval)}</code>`;
+  const about = result.order ? html`order ${orderOf(result.order)}` : html`request <code>${shortId(result.approval)}</code>`;
   if (!result.order || result.state !== 'approved') return about;
   return html`${about}: ${result.notified ? 'it is checked once more and then sent' : 'the trade queue was not reached; it sends with its next check, within a minute'}`;
 };
@@ -158,12 +162,16 @@ const after = (result) => {
 function Rows({ rows, done }) {
   return html`<ul class="waiting">${rows.map((item) => html`<li key=${item.approval} data-row>
     ${item.kind === 'order' ? html`<${WaitingOrder} item=${item} />` : html`<${WaitingRequest} item=${item} />`}
-    <span class="quiet">asked <${Ago} at=${item.asked_at} />, answer by <${Time} at=${item.expires_at} parts="time" /></span>
+    <span class="quiet">asked <${Ago} at=${item.asked_at} />, answer by ${timeOf(item.expires_at, 'time')}</span>
     <${Answering} item=${item} done=${done} /></li>`)}</ul>`;
 }
 
-const WaitingOrder = ({ item }) => html`<span class="what"><${OrderLink} id=${item.order} /> <strong>${plain(item.side ?? item.action)} ${numOf(quantity(item.quantity))} <span class="symbol">${instrument(item)}</span></strong>
-  <span>${unit(item)}, ${priceTerms(item)}</span> <strong class="num">${money(item.notional)}</strong> <span class="quiet">account <${Text}>${item.account}<//></span></span>`;
+const WaitingOrder = ({ item }) => html`<span class="what">
+  ${orderOf(item.order)} <strong>${plain(item.side ?? item.action)} ${numOf(quantity(item.quantity))} <span
+  class="symbol">${instrument(item)}</span></strong>
+  <span>${unit(item)}, ${priceTerms(item)}</span> <strong class="num">${money(item.notional)}</strong> <span class="quiet">account ${textOf(item.account)}</span></span>`;
 
-const WaitingRequest = ({ item }) => html`<span class="what"><${Badge} tone="warn">${item.kind}<//> <strong><${Text}>${item.role}<//></strong> of run <${RunLink} id=${item.run_id} />, thread <${ThreadLink} id=${item.thread_id} />:
+const WaitingRequest = ({ item }) => html`<span class="what">
+  <${Badge} tone="warn">${item.kind}<//> <strong>
+  ${textOf(item.role)}</strong> of run ${runOf(item.run_id)}, thread <${ThreadLink} id=${item.thread_id} />:
   ${item.kind === 'command' || item.kind === 'file_change' ? html`<${RequestDetail} kind=${item.kind} detail=${item.detail} />` : textOf(item.what)}</span>`;

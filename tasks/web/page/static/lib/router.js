@@ -60,19 +60,12 @@ export function match(views, path) {
 }
 
 function matched(pattern, path) {
-  const wanted = pattern.split('/');
+  const names = pattern.split('/');
   const given = path.split('/');
-  if (wanted.length !== given.length) return null;
-  const params = {};
-  for (let index = 0; index < wanted.length; index += 1) {
-    if (wanted[index].startsWith(':')) {
-      try {
-        params[wanted[index].slice(1)] = decodeURIComponent(given[index]);
-      } catch {
-        return null;
-      }
-      if (!given[index]) return null;
-    } else if (wanted[index] !== given[index]) return null;
+  if (names.length !== given.length || names.some((name, n) => (name.startsWith(':') ? !given[n] : name !== given[n]))) return null;
+  try {
+    return Object.fromEntries(names.flatMap((name, n) => (name.startsWith(':') ? [[name.slice(1), decodeURIComponent(given[n])]] : [])));
+  } catch {
+    return null;
   }
-  return params;
 }

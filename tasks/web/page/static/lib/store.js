@@ -5,6 +5,10 @@ import { get } from './api.js';
 import { pathWith } from './router.js';
 import { session } from './session.js';
 
+const shown = new Set();
+/** Load again all that is shown. */
+export const reloadAll = () => shown.forEach((reload) => reload());
+
 /** Load something, show it, and keep what was shown when a later load fails.
  *
  * load: gets {signal}. deps: what it depends on; when they change, the old data are dropped. every: ms between loads
@@ -38,6 +42,10 @@ export function useResource(load, deps = [], { every = 0 } = {}) {
     }, ms);
   }, []);
 
+  useEffect(() => {
+    shown.add(reload);
+    return () => shown.delete(reload);
+  }, []);
   useEffect(() => {
     setFound({ data: undefined, problem: null, loading: true, at: null });
   }, deps);
@@ -102,28 +110,20 @@ export function useBounded(most = 5_000) {
   return [list, add, clear];
 }
 
-/** Text that a person typed: it outlives a reload, a lost login and a failed request. [text, set, forget]. */
-export function useDraft(name, initial = '') {
-  const key = `desk-draft:${name}`;
-  const [text, setText] = useState(() => sessionStorage.getItem(key) ?? initial);
-  const set = (value) => {
-    sessionStorage.setItem(key, value);
-    setText(value);
-  };
-  const forget = () => {
-    sessionStorage.removeItem(key);
-    setText(initial);
-  };
-  return [text, set, forget];
-}
-
-/** A preference of this browser, such as the theme. */
-export function usePreference(name, initial) {
-  const key = `desk-${name}`;
-  const [value, setValue] = useState(() => localStorage.getItem(key) ?? initial);
+function useKept(place, key, initial) {
+  const [value, setValue] = useState(() => place.getItem(key) ?? initial);
   const set = (next) => {
-    localStorage.setItem(key, next);
+    place.setItem(key, next);
     setValue(next);
   };
-  return [value, set];
+  return [value, set, () => {
+    place.removeItem(key);
+    setValue(initial);
+  }];
 }
+
+/** Text that a person typed: it outlives a reload, a lost login and a failed request. [text, set, forget]. */
+export const useDraft = (name, initial = '') => useKept(sessionStorage, `desk-draft:${name}`, initial);
+
+/** A preference of this browser, such as the theme. */
+export const usePreference = (name, initial) => useKept(localStorage, `desk-${name}`, initial);

@@ -2,9 +2,12 @@
 
 import { Component } from 'preact';
 import { newKey, pictureUrl, post, Problem, saveFile } from './api.js';
-import { ago, MISSING, moment, moments, money, plain, safeUrl, short, shortId, zone } from './format.js';
+import {
+  ago, compact, figure, MISSING, moment, moments, money, plain, safeUrl, short, shortId, span, zone,
+} from './format.js';
 import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from './html.js';
 import { href, part } from './router.js';
+import { useResource } from './store.js';
 
 /** Text of the desk, with what hides or reorders it made visible. most: characters shown; the rest is in the tooltip. */
 export function Text({ children, most = 0, className = '' }) {
@@ -18,7 +21,9 @@ export function Text({ children, most = 0, className = '' }) {
 export function FilterField({ label, value = '', onChange, ...rest }) {
   const [typed, setTyped] = useState(value);
   useEffect(() => setTyped(value), [value]);
-  return html`<label class="inline">${label}<input type="text" ...${rest} value=${typed} onInput=${(event) => setTyped(event.target.value)} onChange=${(event) => onChange(event.target.value.trim())} /></label>`;
+  return html`<label class="inline">${label}
+    <input type="text" ...${rest} value=${typed} onInput=${(event) => setTyped(event.target.value)}
+    onChange=${(event) => onChange(event.target.value.trim())} /></label>`;
 }
 
 /** A filter that is one of some values, or all. */
@@ -61,18 +66,20 @@ export function Figure({ children, value, sign = false }) {
 }
 
 const TONES = {
-  good: ['done', 'filled', 'confirmed', 'buy', 'strong buy', 'ok', 'active', 'approved', 'completed', 'up', 'running'],
-  busy: ['pending', 'ready', 'started', 'submitted', 'waiting', 'previewed', 'submitting', 'accepted', 'draft', 'partial', 'sent'],
-  warn: ['stopping', 'caution', 'expired', 'retry', 'reducing', 'hold', 'late', 'stopped', 'cancelled', 'skipped', 'lost', 'preview', 'interrupted'],
-  bad: ['failed', 'reject', 'rejected', 'denied', 'halted', 'sell', 'strong sell', 'down', 'refused', 'error', 'unknown', 'live', 'real money'],
+  good: ['done', 'filled', 'confirmed', 'buy', 'strong buy', 'bullish', 'resolved', 'ok', 'active', 'approved', 'completed', 'up', 'running'],
+  busy: ['pending', 'open', 'ready', 'started', 'submitted', 'waiting', 'previewed', 'submitting', 'accepted', 'draft', 'partial', 'sent'],
+  warn: ['stopping', 'caution', 'expired', 'retry', 'reducing', 'hold', 'late', 'stopped', 'cancelled', 'skipped', 'lost', 'preview', 'interrupted', 'again', 'void'],
+  bad: ['failed', 'reject', 'bearish', 'rejected', 'denied', 'halted', 'sell', 'strong sell', 'down', 'refused', 'error', 'unknown', 'live', 'real money'],
 };
-const MARKS = { good: '●', busy: '◐', warn: '▲', bad: '■', plain: '○' };
+/** The tone of a word for a state. */
+export const toneOf = (word) => Object.keys(TONES).find((name) => TONES[name].includes(String(word).toLowerCase())) ?? 'plain';
+export const MARKS = { good: '●', busy: '◐', warn: '▲', bad: '■', plain: '○' };
 
 /** A state as a word with a mark: colour is never the only sign. tone: good, busy, warn, bad or plain; by the word
  * itself where it is left out. */
 export function Badge({ children, tone, title }) {
   const word = plain([children].flat().join('')).replaceAll('_', ' ');
-  const found = tone ?? Object.keys(TONES).find((name) => TONES[name].includes(word.toLowerCase())) ?? 'plain';
+  const found = tone ?? toneOf(word);
   return html`<span class=${`badge ${found}`} title=${title}><span aria-hidden="true">${MARKS[found]}</span> ${word}</span>`;
 }
 
@@ -85,6 +92,10 @@ export const badgeOf = (word) => html`<${Badge}>${word}<//>`;
 export const runOf = (id) => html`<${RunLink} id=${id} />`;
 export const orderOf = (id) => html`<${OrderLink} id=${id} />`;
 export const symbolOf = (symbol) => html`<${SymbolLink} symbol=${symbol} />`;
+
+/** Whether orders are sent, and whether they move real money, as a badge. */
+export const standingOf = ({ real_money: real, live, broker, account }) => html`<${Badge} tone=${real ? 'bad' : live ? 'warn' : 'plain'}
+  title=${`broker ${broker}, account ${account}`}>${real ? 'LIVE, REAL MONEY' : live ? 'live, play money' : 'preview'}<//>`;
 
 /** What a run cost: in dollars as far as the models' prices are known, else why not. */
 export function costOf({ cost }) {
@@ -218,7 +229,9 @@ export function Confirm({ word, run, children, danger = true, ...dialog }) {
   const act = useAction(run);
   return html`<${FormDialog} ...${dialog} act=${act} danger=${danger} ready=${!word || typed.trim() === word}>
     ${children}
-    ${word && html`<label>Type <code>${word}</code> to go on<input type="text" value=${typed} onInput=${(event) => setTyped(event.target.value)} autocomplete="off" spellcheck="false" autofocus /></label>`}<//>`;
+    ${word && html`<label>Type <code>${word}</code> to go on<input type="text" value=${typed}
+      onInput=${(event) => setTyped(event.target.value)} autocomplete="off" spellcheck="false"
+      autofocus /></label>`}<//>`;
 }
 
 /** A write as state. run: async (key) => answer; the key stays the same until it succeeded, so that a second try after a
@@ -272,7 +285,9 @@ export function SaveButton({ label, path, name }) {
 
 /** Choices as buttons of which one is pressed. options: [[value, label], ...]. */
 export function Segments({ label, options, value, onChange }) {
-  return html`<div class="segments" role="group" aria-label=${label}>${options.map(([one, name]) => html`<button type="button" aria-pressed=${one === value} onClick=${() => onChange(one)}>${name}</button>`)}</div>`;
+  return html`<div class="segments" role="group" aria-label=${label}>
+    ${options.map(([one, name]) => html`<button type="button" aria-pressed=${one === value}
+    onClick=${() => onChange(one)}>${name}</button>`)}</div>`;
 }
 
 const LIVE = {
@@ -298,12 +313,12 @@ export class Shielded extends Component {
 
   render({ children }, { error }) {
     if (!error) return children;
-    return html`<${ProblemBox} problem=${{ title: 'This view failed', detail: String(error.message ?? error), remedy: 'load it again; the rest of the page goes on' }} again=${() => this.setState({ error: null })} />`;
+    return html`<${ProblemBox} problem=${{ title: 'This view failed', detail: String(error.message ?? error),
+      remedy: 'load it again; the rest of the page goes on' }} again=${() => this.setState({ error: null })} />`;
   }
 }
 
 // A long list of which only the rows in sight are in the document.
-
 const SPARE = 8; // rows beyond each edge
 
 /** items: an array. row: (item, index) => content. height: of a row, px. stick: stay at the end while it is in sight.
@@ -361,60 +376,48 @@ export function VirtualList({ items, row, height = 24, stick = false, dropped = 
   </div>`;
 }
 
-// An event of the desk in one line: what happened, and to what.
-
-const WHAT = {
-  'run.started': 'run began', 'run.stopping': 'run is being stopped', 'run.completed': 'run ended',
-  'turn.started': 'turn began', 'turn.completed': 'turn ended', 'turn.interrupted': 'turn interrupted', 'turn.failed': 'turn failed', 'turn.refused': 'model declined', 'turn.error': 'provider failed',
-  'tool.started': 'tool called', 'tool.completed': 'tool answered',
-  'status.started': 'step began', 'status.again': 'step tried again', 'status.ended': 'step ended',
-  'order.state': 'order', 'order.fill': 'fill', 'order.trading': 'trading',
-  'approval.asked': 'asks a person', 'approval.decided': 'decided', 'approval.expired': 'not decided in time',
-};
-
-const TONE = { failed: 'bad', refused: 'bad', error: 'bad', again: 'warn', interrupted: 'warn', stopping: 'warn', asked: 'warn', expired: 'warn' };
-
-/** The kind of an event as a badge. */
-function EventKind({ event }) {
-  const name = event.type.split('.')[1];
-  return html`<${Badge} tone=${TONE[name] ?? (name === 'completed' || name === 'ended' || name === 'fill' ? 'good' : 'plain')}>${WHAT[event.type] ?? event.type}<//>`;
+/** An event in a list: when, what, and to what. run: of several runs, so it is named. Few elements: there are many rows. */
+export function EventRow({ event, run = false }) {
+  const { payload } = event;
+  const ended = String(payload.state ?? payload.outcome ?? event.type.split('.')[1]);
+  const tone = payload.success === false ? 'bad' : toneOf(ended);
+  return html`<time class="num quiet" title=${moments(event.occurred_at)}>${moment(event.occurred_at, 'time')}</time>
+    ${run && (event.run_id === 'desk' ? html`<span class="id">desk</span>` : runOf(event.run_id))}
+    <span class=${`type badge ${tone}`}>${MARKS[tone]} ${plain(event.type)}</span>
+    <bdi class="about">${about(event)}</bdi>
+    ${payload.order ? orderOf(payload.order) : event.thread_id ? html`<${ThreadLink} id=${event.thread_id}>thread<//>` : ''}`;
 }
 
-/** What an event is about: role, subject, tool, state, as far as it has them. */
-function EventText({ event }) {
-  const { role, subject, tool, kind, state, symbol, why, reason, order } = event.payload;
-  const about = [role, subject || symbol, tool, !role && !tool ? kind : null, state, why || reason].filter((one) => one && typeof one === 'string');
-  return html`<${Text} most=${160}>${about.join(' · ')}<//>${typeof order === 'string' && html` <${OrderLink} id=${order} />`}`;
+/** What an event is about, as one line of text. */
+function about({ type, payload }) {
+  const subject = [payload.role, payload.kind, payload.subject, payload.symbol].filter(Boolean).join(' ');
+  const more = {
+    'tool.started': () => `${payload.tool} ${payload.arguments ?? ''}`,
+    'tool.completed': () => `${payload.tool} ${payload.success ? '' : 'failed '}${payload.answer ?? ''}`,
+    'turn.usage': () => `${compact(payload.total_tokens)} tokens`,
+    'turn.progress': () => `${subject} ${payload.phase} for ${span(payload.seconds * 1000)}, ${compact(payload.tokens)} tokens, call ${payload.calls}`,
+    'turn.completed': () => `${subject} ${span(payload.ms)}`,
+    'item.completed': () => `${payload.type ?? ''} ${payload.text ?? ''}`,
+    'item.started': () => payload.type ?? '',
+    'order.fill': () => `${payload.side} ${figure(payload.quantity, 0)} ${payload.symbol} at ${figure(payload.price, 4)}`,
+    'order.state': () => `${payload.symbol} ${payload.was ? `${payload.was} → ` : ''}${payload.state} ${payload.why ?? ''}`,
+    'status.started': () => `${subject}${payload.attempt > 1 ? `, attempt ${payload.attempt}` : ''} on ${payload.owner}`,
+    'status.again': () => `${subject}, attempt ${payload.attempt} ${payload.outcome}: ${payload.why ?? ''}`,
+    'status.ended': () => `${subject} ${payload.state} ${payload.why ?? ''}`,
+    'run.completed': () => `${payload.state} ${(payload.notes ?? []).join('; ')}`,
+    'thread.started': () => `${subject} ${payload.model ?? ''}`,
+  }[type];
+  return short(more ? more() : [subject, payload.what, payload.why, payload.state].filter(Boolean).join(' '), 200);
 }
-
-/** A row of a list of events. */
-export const EventRow = ({ event, run = true }) => html`<${Time} at=${event.occurred_at} parts="time" />
-  ${run && (event.run_id === 'desk' ? html`<span class="id">desk</span>` : runOf(event.run_id))}
-  <${EventKind} event=${event} /> <${EventText} event=${event} />
-  ${event.thread_id && html`<${ThreadLink} id=${event.thread_id}>thread<//>`}`;
 
 // Pictures that tools gave to turns: fetched with the token, shown from memory, and let go when they are not seen.
-
-/** One picture. */
 export function Picture({ digest, caption }) {
-  const [url, setUrl] = useState(null);
-  const [problem, setProblem] = useState(null);
-  useEffect(() => {
-    const cut = new AbortController();
-    let made = null;
-    pictureUrl(digest, { signal: cut.signal }).then((found) => {
-      made = found;
-      if (cut.signal.aborted) URL.revokeObjectURL(found);
-      else setUrl(found);
-    }, (error) => cut.signal.aborted || setProblem(error));
-    return () => {
-      cut.abort();
-      if (made) URL.revokeObjectURL(made);
-    };
-  }, [digest]);
-  if (problem) return html`<${ProblemBox} problem=${problem} what=${caption} />`;
-  return html`<figure class="picture">${url ? html`<a href=${url} target="_blank" rel="noopener"><img src=${url} alt=${caption} loading="lazy" /></a>` : html`<${Loading} what=${caption} />`}
-    <figcaption class="quiet"><${Text}>${caption}<//></figcaption></figure>`;
+  const found = useResource(({ signal }) => pictureUrl(digest, { signal }), [digest]);
+  const url = found.data;
+  useEffect(() => () => url && URL.revokeObjectURL(url), [url]);
+  return html`<${Loaded} from=${found} what=${caption}>${() => html`<figure class="picture">
+    <a href=${url} target="_blank" rel="noopener"><img src=${url} alt=${caption} loading="lazy" /></a>
+    <figcaption class="quiet"><${Text}>${caption}<//></figcaption></figure>`}<//>`;
 }
 
 /** The pictures of rows of a run's artifacts, each once for a role. */

@@ -1,29 +1,24 @@
 // One account: equity and drawdown, positions, exposure, comparison with the broker, and the kill switch.
 
 import { AreaSeries, BaselineSeries } from 'lightweight-charts';
-import { post } from '../lib/api.js';
-import { Chart } from '../lib/chart.js';
-import { date, money, percent, plain, signedMoney, signedPercent } from '../lib/format.js';
-import { html, useState } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { useLive } from '../lib/live.js';
-import { MoneyNotice, OrderState, priceTerms, quantity } from '../lib/orders.js';
-import { part, setQuery } from '../lib/router.js';
-import { useDraft, useGet } from '../lib/store.js';
 import {
-  Ago, Badge, Confirm, Empty, Facts, Figure, Link, Loaded, numOf, OrderLink, orderOf, Panel, quietOf, runOf,
-  Segments, SymbolLink, symbolOf, Table, Text, textOf, timeOf,
-} from '../lib/ui.js';
+  Ago, Badge, badgeOf, Confirm, date, Empty, Facts, Figure, html, Link, Loaded, money, numOf, orderOf, Panel, part,
+  percent, plain, post, quietOf, runOf, Segments, setQuery, signedMoney, signedPercent, symbolOf, Table, textOf, timeOf,
+  toneOf, useDraft, useGet, useLive, useState,
+} from '../lib/view.js';
+import { Chart } from '../lib/chart.js';
+import { MoneyNotice, OrderState, priceTerms, quantity } from '../lib/orders.js';
 
 const EVERY_MS = 30_000;
-const TRADING = { active: 'good', reducing: 'warn', halted: 'bad' };
 
 export function Account({ params, query }) {
   const accounts = useGet('/accounts', {}, { every: EVERY_MS });
   const name = params.account ?? accounts.data?.[0]?.account;
   // An account of the address needs no list first.
   if (name) return html`<div class="view"><${One} key=${name} name=${name} rows=${accounts.data ?? []} query=${query} changed=${accounts.reload} /></div>`;
-  return html`<div class="view"><${Loaded} from=${accounts} what="accounts" empty=${html`<${Empty} title="There is no account yet">It is opened with the desk's first order.<//>`}>${() => null}<//></div>`;
+  return html`<div class="view"><${Loaded} from=${accounts} what="accounts"
+    empty=${html`<${Empty} title="There is no account yet">It is opened with the desk's first order.<//>`}>
+    ${() => null}<//></div>`;
 }
 
 function One({ name, rows, query, changed }) {
@@ -35,10 +30,13 @@ function One({ name, rows, query, changed }) {
     setVersion((n) => n + 1);
   };
   useLive('/events', { query: { type: ['order.fill', 'order.trading'], bodies: false }, onEvents: () => detail.soon(700), onGap: again });
-  useKeys([['r', 'Load again', again]]);
-  return html`<h1><span>Account <${Text}>${name}<//></span>
-      ${detail.data && html`<${Badge} tone=${TRADING[detail.data.trading]} title=${plain(detail.data.why)}>${detail.data.trading}<//>`}</h1>
-    ${rows.length > 1 && html`<nav class="tabs" aria-label="Accounts">${rows.map((row) => html`<${Link} to=${`/accounts/${row.account}`} className=${row.account === name ? 'on' : ''}>${plain(row.account)} <span class="quiet">${row.own ? '' : 'other broker, '}${plain(row.trading)}</span><//>`)}</nav>`}
+  return html`<h1><span>Account ${textOf(name)}</span>
+      ${detail.data && html`<${Badge} title=${plain(detail.data.why)}>${detail.data.trading}<//>`}</h1>
+    ${rows.length > 1
+      && html`<nav class="tabs" aria-label="Accounts">
+      ${rows.map((row) => html`<${Link} to=${`/accounts/${row.account}`} className=${row.account === name ? 'on' : ''}>
+      ${plain(row.account)} <span class="quiet">
+      ${row.own ? '' : 'other broker, '}${plain(row.trading)}</span><//>`)}</nav>`}
     <${Loaded} from=${detail} what="the account">${(found) => html`<div class="grid">
       <${Panel} title="Standing" className="whole" tools=${found.own && html`<${Switch} account=${name} state=${found.trading} done=${again} />`}><${Standing} found=${found} /><//>
       <${Equity} account=${name} span=${query.days ?? '260'} setSpan=${(days) => setQuery({ days })} version=${version} />
@@ -51,8 +49,10 @@ function One({ name, rows, query, changed }) {
 
 function Standing({ found }) {
   const { equity } = found;
-  return html`${found.trading !== 'active' && html`<p class=${`notice ${TRADING[found.trading]}`}><${Badge} tone=${TRADING[found.trading]}>${found.trading}<//> <${Text}>${found.why}<//></p>`}
-    ${Object.keys(found.missing).length > 0 && html`<p class="notice warn">Not valued: ${byReason(found.missing).map(([why, symbols]) => html`${symbols.map((symbol) => html`<${SymbolLink} symbol=${symbol} /> `)}<${Text}>${why}<//>. `)}</p>`}
+  return html`${found.trading !== 'active' && html`<p class=${`notice ${toneOf(found.trading)}`}>${badgeOf(found.trading)} ${textOf(found.why)}</p>`}
+    ${Object.keys(found.missing).length > 0
+      && html`<p class="notice warn">Not valued: ${byReason(found.missing)
+      .map(([why, symbols]) => html`${symbols.map((symbol) => html`${symbolOf(symbol)} `)}${textOf(why)}. `)}</p>`}
     <${Facts} rows=${[
       ['Value now', html`<strong class="num big">${money(found.value)}</strong>`],
       ['Cash', numOf(money(found.cash))],
@@ -74,7 +74,7 @@ function byReason(missing) {
 }
 
 const POSITIONS = [
-  ['Symbol', (row) => (row.symbol === row.underlying ? symbolOf(row.symbol) : html`<span class="symbol">${plain(row.symbol)}</span> <${SymbolLink} symbol=${row.underlying} />`), '', 'symbol'],
+  ['Symbol', (row) => (row.symbol === row.underlying ? symbolOf(row.symbol) : html`<span class="symbol">${plain(row.symbol)}</span> ${symbolOf(row.underlying)}`), '', 'symbol'],
   ['Sector', (row) => (row.sector ? textOf(row.sector, 28) : 'not known'), 'wide', 'sector'],
   ['Quantity', (row) => quantity(row.quantity), 'num', 'quantity'],
   ['Average cost', (row) => money(row.average_cost), 'num wide'],
@@ -83,24 +83,33 @@ const POSITIONS = [
   ['Share', (row) => percent(row.share, 1), 'num wide', 'share'],
   ['Gain', (row) => html`<${Figure} value=${row.gain} sign>${signedMoney(row.gain)}<//>`, 'num', 'gain'],
   ['Gain %', (row) => html`<${Figure} value=${row.gain} sign>${signedPercent(row.gain_share)}<//>`, 'num wide', 'gain_share'],
-  ['Protected by', (row) => (row.protected_by.length ? row.protected_by.map((one) => html`<span class="row"><${OrderLink} id=${one.order} /> ${numOf(priceTerms(one))} <${OrderState} state=${one.state} /></span>`) : quietOf('no stop')), 'wide'],
+  ['Protected by', (row) => (row.protected_by.length
+    ? row.protected_by.map((one) => html`<span class="row">
+    ${orderOf(one.order)} ${numOf(priceTerms(one))} <${OrderState} state=${one.state} /></span>`) : quietOf('no stop')),
+    'wide'],
 ];
 
 const Positions = ({ found }) => html`<${Table} label="Positions" columns=${POSITIONS} rows=${found.holdings} rowKey="symbol" empty="Nothing is held" />
-  ${found.unprotected.length > 0 && html`<div class="notice warn"><${Badge} tone="warn">without a stop<//> ${found.unprotected.map((one) => html`<span><${SymbolLink} symbol=${one.symbol} /> ${numOf(quantity(one.quantity))} <${Text}>${one.why}<//> </span>`)}</div>`}`;
+  ${found.unprotected.length > 0
+    && html`<div class="notice warn"><${Badge}
+    tone="warn">without a stop<//> ${found.unprotected.map((one) => html`<span>
+    ${symbolOf(one.symbol)} ${numOf(quantity(one.quantity))} ${textOf(one.why)} </span>`)}</div>`}`;
 
 function Sectors({ found: { sectors, gross } }) {
   if (!sectors.length) return html`<${Empty} title=${gross === null ? 'Not known: a price is missing' : 'Nothing is held'} />`;
   const most = Math.max(...sectors.map((one) => Math.abs(one.exposure)));
-  return html`<ul class="bars">${sectors.map((one) => html`<li><span class="name">${one.sector ? textOf(one.sector) : 'sector not known'} <span class="quiet">${one.symbols.map((symbol) => html`<${SymbolLink} symbol=${symbol} /> `)}</span></span>
-    <span class="num">${money(one.exposure, 0)} <span class="quiet">${percent(one.share, 1)}</span></span>
+  return html`<ul class="bars">
+    ${sectors.map((one) => html`<li><span class="name">
+    ${one.sector ? textOf(one.sector)
+    : 'sector not known'} ${quietOf(one.symbols.map((symbol) => html`${symbolOf(symbol)} `))}</span>
+    <span class="num">${money(one.exposure, 0)} ${quietOf(percent(one.share, 1))}</span>
     <span class="bar" aria-hidden="true"><span style=${{ width: `${most ? (Math.abs(one.exposure) / most) * 100 : 0}%` }}></span></span></li>`)}</ul>`;
 }
 
 function Comparison({ found }) {
   if (!found) return html`<${Empty} title="Not compared with the broker yet"><code>desk reconcile</code> compares; so does the trade worker, each minute.<//>`;
-  return html`<p><${Badge} tone=${found.agreed ? 'good' : 'bad'}>${found.agreed ? 'the books agree' : 'the books differ'}<//> <${Ago} at=${found.at} />, by <code><${Text}>${found.owner}<//></code></p>
-    ${found.differences.length > 0 && html`<ul class="lines">${found.differences.map((line) => html`<li><${Text}>${line}<//></li>`)}</ul>`}`;
+  return html`<p><${Badge} tone=${found.agreed ? 'good' : 'bad'}>${found.agreed ? 'the books agree' : 'the books differ'}<//> <${Ago} at=${found.at} />, by <code>${textOf(found.owner)}</code></p>
+    ${found.differences.length > 0 && html`<ul class="lines">${found.differences.map((line) => html`<li>${textOf(line)}</li>`)}</ul>`}`;
 }
 
 const LEDGER = [
@@ -122,25 +131,35 @@ function Ledger({ name, version }) {
 }
 
 // The equity curve of an account, and below it how far it is under its highest.
-
 const SPANS = [['20', '1 month'], ['65', '3 months'], ['260', '1 year'], ['5000', 'all']];
 
 function Equity({ account, span, setSpan, version }) {
   const curve = useGet(`/accounts/${part(account)}/equity`, { days: span }, { every: 60_000, deps: [version] });
   return html`<${Panel} title="Equity" className="whole" tools=${html`<${Segments} label="Span" options=${SPANS} value=${span} onChange=${setSpan} />`}>
-    <${Loaded} from=${curve} what="equity" isEmpty=${(found) => !found.days.length} empty=${html`<${Empty} title="No equity is marked yet">The desk marks it on each session day on which the account trades or is compared.<//>`}>${(found) => html`<${Curve} found=${found} />`}<//><//>`;
+    <${Loaded} from=${curve} what="equity" isEmpty=${(found) => !found.days.length}
+      empty=${html`<${Empty}
+      title="No equity is marked yet">The desk marks it on each session day on which the account trades or is compared.<//>`}>${(found) => html`<${Curve} found=${found} />`}<//><//>`;
 }
 
 function Curve({ found: { days, deepest } }) {
   const last = days.at(-1);
-  if (days.length < 2) return html`<p>One session day so far, ${numOf(last.day)}: equity <strong class="num">${money(last.equity)}</strong>, drawdown ${numOf(percent(last.drawdown))}. The curve begins with the second.</p>`;
+  if (days.length < 2) return html`<p>One session day so far, ${numOf(last.day)}: equity <strong class="num">
+    ${money(last.equity)}</strong>, drawdown ${numOf(percent(last.drawdown))}. The curve begins with the second.</p>`;
   const values = days.map((one) => one.equity);
   const cents = Math.max(...values) - Math.min(...values) < 50 ? 2 : 0;
   const label = `Equity ${money(last.equity)} on ${last.day}, ${days.length} session days, deepest drawdown ${percent(deepest)}`;
   const build = (chart, shades) => {
-    const equity = chart.addSeries(AreaSeries, { lineColor: shades.accent, topColor: `${shades.accent}33`, bottomColor: `${shades.accent}05`, lineWidth: 2, priceFormat: { type: 'custom', formatter: (value) => money(value, cents) }, title: 'equity' });
+    const equity = chart.addSeries(AreaSeries,
+      { lineColor: shades.accent, topColor: `${shades.accent}33`, bottomColor: `${shades.accent}05`, lineWidth: 2,
+      priceFormat: { type: 'custom', formatter: (value) => money(value, cents) }, title: 'equity' });
     equity.setData(days.map((one) => ({ time: one.day, value: one.equity })));
-    const fall = chart.addSeries(BaselineSeries, { baseValue: { type: 'price', price: 0 }, topLineColor: shades.good, topFillColor1: 'transparent', topFillColor2: 'transparent', bottomLineColor: shades.loss, bottomFillColor1: `${shades.loss}10`, bottomFillColor2: `${shades.loss}55`, lineWidth: 1, priceFormat: { type: 'custom', minMove: 0.0001, formatter: (value) => percent(Math.abs(value) < 0.00005 ? 0 : value, Math.max(deepest ?? 0, 0) < 0.01 ? 2 : 1) }, title: 'drawdown' }, 1);
+    const fall = chart.addSeries(BaselineSeries,
+      { baseValue: { type: 'price', price: 0 }, topLineColor: shades.good, topFillColor1: 'transparent',
+      topFillColor2: 'transparent', bottomLineColor: shades.loss, bottomFillColor1: `${shades.loss}10`,
+      bottomFillColor2: `${shades.loss}55`, lineWidth: 1,
+      priceFormat: { type: 'custom', minMove: 0.0001,
+      formatter: (value) => percent(Math.abs(value) < 0.00005 ? 0 : value, Math.max(deepest ?? 0, 0) < 0.01 ? 2 : 1) },
+      title: 'drawdown' }, 1);
     fall.setData(days.map((one) => (one.drawdown === null ? { time: one.day } : { time: one.day, value: -one.drawdown })));
     const panes = chart.panes();
     panes[0].setStretchFactor(3);
@@ -162,12 +181,12 @@ const COLUMNS = [
 
 // The kill switch: halt, flatten and resume. A halt takes one click and a confirmation; what cannot be undone, or lets
 // the desk trade, is typed.
-
 const WAYS = {
   halt: { label: 'Halt…', title: 'Halt trading', action: 'Halt now', path: '/halt', body: {} },
   flatten: { label: 'Halt and flatten…', title: 'Halt and close every position', action: 'Halt and flatten', path: '/halt', body: { flatten: true }, word: (account) => `flatten ${account}` },
   resume: { label: 'Resume…', title: 'Resume trading', action: 'Resume', path: '/resume', body: {}, word: (account) => `resume ${account}` },
-  reduce: { label: 'Resume, only reduce…', title: 'Resume, but only give exposure back', action: 'Resume, only reduce', path: '/resume', body: { reduce_only: true }, word: (account) => `resume ${account}` },
+  reduce: { label: 'Resume, only reduce…', title: 'Resume, but only give exposure back', action: 'Resume, only reduce',
+    path: '/resume', body: { reduce_only: true }, word: (account) => `resume ${account}` },
 };
 
 /** state: of the account, TradingState. done: called when the switch was thrown. */
@@ -196,22 +215,25 @@ function Ask({ way, account, thrown, onClose }) {
   };
   return html`<${Confirm} title=${title} word=${typed} action=${action} run=${run} onClose=${onClose} danger=${path === '/halt'}>
     ${way !== 'halt' && html`<${MoneyNotice} standing=${standing} />`}
-    <p>${path === '/halt' ? 'Every account of the desk stops trading at once: orders that were not sent are denied, open ones of this broker are cancelled, stops that protect positions stay.' : html`Account <strong><${Text}>${account}<//></strong> may trade again${way === 'reduce' ? ', but only give exposure back' : ''}. What waited meanwhile is denied.`}
+    <p>${path === '/halt'
+      ? 'Every account of the desk stops trading at once: orders that were not sent are denied, open ones of this broker are cancelled, stops that protect positions stay.' : html`Account <strong>${textOf(account)}</strong> may trade again${way === 'reduce' ? ', but only give exposure back' : ''}. What waited meanwhile is denied.`}
       ${way === 'flatten' && html` <strong>Every position of this broker is closed at market.</strong> This cannot be undone.`}</p>
     <label>Reason, for the record (may be left out)<input type="text" maxlength="500" value=${why} onInput=${(event) => setWhy(event.target.value)} /></label><//>`;
 }
 
 export function Report({ way, found }) {
   if (WAYS[way].path === '/resume') {
-    return html`<div class="notice" role="status"><${Badge} tone=${found.state === 'active' ? 'good' : 'warn'}>${found.state}<//> account <${Text}>${found.account}<//>
-      ${found.still_halted.length > 0 && html`; still halted: <${Text}>${found.still_halted.join(', ')}<//>`}</div>`;
+    return html`<div class="notice" role="status"><${Badge} tone=${found.state === 'active' ? 'good' : 'warn'}>${found.state}<//> account ${textOf(found.account)}
+      ${found.still_halted.length > 0 && html`; still halted: ${textOf(found.still_halted.join(', '))}`}</div>`;
   }
   const denied = found.accounts.flatMap((one) => one.denied);
   return html`<div class=${`notice ${found.complete ? '' : 'warn'}`} role="status">
-    <p><${Badge} tone=${found.complete ? 'good' : 'warn'}>${found.complete ? 'halted, nothing is left open' : 'halted, something is left to do'}<//> ${found.accounts.map((one) => plain(one.account)).join(', ')}</p>
-    ${denied.length > 0 && html`<p>Denied: ${denied.map((id) => html`<${OrderLink} id=${id} /> `)}</p>`}
-    ${found.open_orders?.length > 0 && html`<p>Not confirmed as cancelled: ${found.open_orders.map((id) => html`<${OrderLink} id=${id} /> `)}</p>`}
-    ${found.protective_orders?.length > 0 && html`<p>Stops that stay: ${found.protective_orders.map((id) => html`<${OrderLink} id=${id} /> `)}</p>`}
-    ${found.closing_orders?.length > 0 && html`<p>Closing: ${found.closing_orders.map((one) => html`<${OrderLink} id=${one.id} /> ${plain(one.symbol)} ${plain(one.state)} `)}</p>`}
-    ${found.problems.map((one) => html`<p><strong><${Text}>${one.detail}<//></strong>: <${Text}>${one.remedy}<//></p>`)}</div>`;
+    <p><${Badge} tone=${found.complete ? 'good' : 'warn'}>
+      ${found.complete ? 'halted, nothing is left open'
+      : 'halted, something is left to do'}<//> ${found.accounts.map((one) => plain(one.account)).join(', ')}</p>
+    ${denied.length > 0 && html`<p>Denied: ${denied.map((id) => html`${orderOf(id)} `)}</p>`}
+    ${found.open_orders?.length > 0 && html`<p>Not confirmed as cancelled: ${found.open_orders.map((id) => html`${orderOf(id)} `)}</p>`}
+    ${found.protective_orders?.length > 0 && html`<p>Stops that stay: ${found.protective_orders.map((id) => html`${orderOf(id)} `)}</p>`}
+    ${found.closing_orders?.length > 0 && html`<p>Closing: ${found.closing_orders.map((one) => html`${orderOf(one.id)} ${plain(one.symbol)} ${plain(one.state)} `)}</p>`}
+    ${found.problems.map((one) => html`<p><strong>${textOf(one.detail)}</strong>: ${textOf(one.remedy)}</p>`)}</div>`;
 }

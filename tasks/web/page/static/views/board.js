@@ -1,24 +1,18 @@
 // A run's board: questions with each voice's forecast, the arguments, the signals that they cite, and the tally.
 
-import { figure, plain } from '../lib/format.js';
-import { html, useState } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { useLive } from '../lib/live.js';
-import { TurnLink } from '../lib/orders.js';
-import { part, setQuery } from '../lib/router.js';
-import { useGet } from '../lib/store.js';
 import {
-  ActionButton, Badge, badgeOf, Block, Choice, Empty, Facts, Link, LiveBadge, Loaded, numOf, Panel, quietOf, RunLink,
-  Segments, SymbolLink, Table, TablePanel, Text, textOf, Time, timeOf,
-} from '../lib/ui.js';
+  ActionButton, Badge, badgeOf, Block, Choice, Empty, Facts, figure, html, Link, LiveBadge, Loaded, numOf, Panel, part,
+  plain, quietOf, runOf, Segments, setQuery, symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet, useLive,
+  useState,
+} from '../lib/view.js';
+import { TurnLink } from '../lib/orders.js';
 
 const SIGNAL_TONES = { live: 'good', offline: 'bad', dormant: 'plain' };
 
 export function Board({ params, query }) {
   const board = useGet(`/runs/${part(params.run)}/board`, {}, { every: 60_000 });
   const live = useLive(board.data ? '/events' : null, { query: { run: board.data?.run_id, type: ['status', 'artifact'], bodies: false }, onEvents: () => board.soon(1_000), onGap: board.reload });
-  useKeys([['r', 'Load again', board.reload]]);
-  return html`<div class="view"><h1>Board of run <${RunLink} id=${params.run} /> <${LiveBadge} live=${live} /></h1>
+  return html`<div class="view"><h1>Board of run ${runOf(params.run)} <${LiveBadge} live=${live} /></h1>
     <${Loaded} from=${board} what="the board">${(found) => html`<${Whole} board=${found} query=${query} again=${board.reload} />`}<//></div>`;
 }
 
@@ -28,12 +22,14 @@ function Whole({ board, query, again }) {
   return html`<div class="grid">
     <${Panel} title="Standing" className="whole"><${Facts} rows=${[
       ['State', badgeOf(board.state)],
-      ['Market', html`<${Text}>${board.market}<//> <${Time} at=${board.market_now} />`],
+      ['Market', html`${textOf(board.market)} ${timeOf(board.market_now)}`],
       ['Questions', numOf(board.questions.length)],
       ['Signals', html`${numOf(board.signals.filter((one) => one.state === 'live').length)} live of ${numOf(board.signals.length)}`],
       ['Tally', board.tally ? html`number ${numOf(board.tally.number)}${board.tally.used_round && html`, round ${board.tally.used_round} is used`}` : 'not yet'],
     ]} /><//>
-    <${Panel} title="Questions and forecasts" className="whole" tools=${rounds.length > 1 && html`<${Segments} label="Round" options=${rounds.map((one) => [one, `Round ${one}`])} value=${round} onChange=${(one) => setQuery({ round: one })} />`}>
+    <${Panel} title="Questions and forecasts" className="whole" tools=${rounds.length > 1
+      && html`<${Segments} label="Round" options=${rounds.map((one) => [one, `Round ${one}`])} value=${round}
+      onChange=${(one) => setQuery({ round: one })} />`}>
       <${Matrix} board=${board} round=${round} /><//>
     <${Panel} title="Arguments" className="whole"><${Arguments} board=${board} round=${round} /><//>
     <${TablePanel} title="Signals" className="whole" columns=${SIGNALS} rows=${board.signals} rowKey="label" empty="No signal yet" />
@@ -48,7 +44,7 @@ function Matrix({ board, round }) {
   const of = new Map(board.forecasts.filter((one) => one.round === round).map((one) => [`${one.question_id}|${one.voice}`, one]));
   const columns = [
     ['Label', (row) => html`<strong>${plain(row.label)}</strong>`, 'unseen'],
-    ['Question', (row) => html`<${Link} to=${`/questions/${row.id}`}><${Text} most=${90}>${row.text}<//><//>`, 'prose'],
+    ['Question', (row) => html`<${Link} to=${`/questions/${row.id}`}>${textOf(row.text, 90)}<//>`, 'prose'],
     ['Baseline', (row) => figure(row.baseline, 2), 'num'],
     ...voices.map((voice) => [voice, (row) => {
       const found = of.get(`${row.id}|${voice}`);
@@ -65,11 +61,18 @@ function Arguments({ board, round }) {
   const rows = board.forecasts.filter((one) => one.round === round && (!voice || one.voice === voice));
   if (!board.forecasts.length) return html`<${Empty} title="No voice has forecast yet" />`;
   return html`<div class="filters"><${Choice} label="Voice" values=${voices} value=${voice} onChange=${setVoice} /></div>
-    <ul class="arguments">${rows.map((one) => html`<li key=${one.id} data-row><p><strong><${Text}>${one.voice}<//></strong> on <strong>${plain(labelOf(board, one.question_id))}:</strong> <strong class="num">${figure(one.probability, 2)}</strong> <span class="quiet">stake ${numOf(figure(one.stake, 2))}</span>
-      <${TurnLink} thread=${board.voices.find((row) => row.voice === one.voice && row.round === one.round)?.thread} turn=${board.voices.find((row) => row.voice === one.voice && row.round === one.round)?.turn}>its turn<//></p>
-      <p class="prose"><${Text}>${one.because}<//></p>
-      ${one.citations.length > 0 && html`<ul class="lines">${citationsOf(board, one).map((cited) => html`<li><code><${Text}>${cited.label}<//></code> ${plain(cited.stance)}: <${Text}>${cited.claim}<//>
-        ${cited.counts !== undefined && html` <${Badge} tone=${cited.counts ? 'good' : 'warn'} title=${plain(cited.reason)}>${cited.counts ? 'counts' : 'does not count'}<//>`}${cited.reason && html` <${Text} className="quiet">${cited.reason}<//>`}</li>`)}</ul>`}</li>`)}</ul>`;
+    <ul class="arguments">
+      ${rows.map((one) => html`<li key=${one.id} data-row>
+      <p><strong>${textOf(one.voice)}</strong> on <strong>${plain(labelOf(board, one.question_id))}:</strong> <strong
+      class="num">${figure(one.probability, 2)}</strong> <span class="quiet">stake ${numOf(figure(one.stake, 2))}</span>
+      <${TurnLink} thread=${board.voices.find((row) => row.voice === one.voice && row.round === one.round)?.thread}
+        turn=${board.voices.find((row) => row.voice === one.voice && row.round === one.round)?.turn}>its turn<//></p>
+      <p class="prose">${textOf(one.because)}</p>
+      ${one.citations.length > 0 && html`<ul class="lines">${citationsOf(board, one).map((cited) => html`<li><code>${textOf(cited.label)}</code> ${plain(cited.stance)}: ${textOf(cited.claim)}
+        ${cited.counts !== undefined
+          && html` <${Badge} tone=${cited.counts ? 'good' : 'warn'} title=${plain(cited.reason)}>
+          ${cited.counts ? 'counts' : 'does not count'}<//>`}${cited.reason
+          && html` <${Text} className="quiet">${cited.reason}<//>`}</li>`)}</ul>`}</li>`)}</ul>`;
 }
 
 const labelOf = (board, id) => board.questions.find((one) => one.id === id)?.label ?? id;
@@ -81,22 +84,24 @@ function citationsOf(board, forecast) {
 }
 
 const SIGNALS = [
-  ['Signal', (row) => html`<code><${Text}>${row.label}<//></code>`, '', 'label'],
+  ['Signal', (row) => html`<code>${textOf(row.label)}</code>`, '', 'label'],
   ['State', (row) => html`<${Badge} tone=${SIGNAL_TONES[row.state]}>${row.state}<//>`, '', 'state'],
   ['What it found', (row) => textOf(row.headline, 140), 'prose'],
   ['Implies', (row) => figure(row.implied, 2), 'num', 'implied'],
-  ['About', (row) => row.subjects.map((one) => (/^Q\d+$/.test(one) ? html`${plain(one)} ` : html`<${SymbolLink} symbol=${one} /> `)), 'wide'],
+  ['About', (row) => row.subjects.map((one) => (/^Q\d+$/.test(one) ? html`${plain(one)} ` : html`${symbolOf(one)} `)), 'wide'],
   ['Source', (row) => textOf(row.source, 40), 'wide'],
   ['As of', (row) => timeOf(row.as_of), 'wide'],
 ];
 
 const voiceColumns = (board, again) => [
-  ['Voice', (row) => html`<${Link} to=${`/scores/voice/${part(row.voice)}`}><${Text}>${row.voice}<//><//>`],
+  ['Voice', (row) => html`<${Link} to=${`/scores/voice/${part(row.voice)}`}>${textOf(row.voice)}<//>`],
   ['Round', (row) => row.round, 'num'],
-  ['State', (row) => html`<${Badge}>${row.status ?? row.state}<//>${row.reason && html` <${Text} most=${60} className="quiet">${row.reason}<//>`}`],
+  ['State', (row) => html`${badgeOf(row.status ?? row.state)}${row.reason && html` <${Text} most=${60} className="quiet">${row.reason}<//>`}`],
   ['Forecasts', (row) => row.forecasts, 'num'],
   ['Turn', (row) => html`<${TurnLink} thread=${row.thread} turn=${row.turn} />`],
-  ['Stop', (row) => row.running && html`<${ActionButton} label="Stop" path=${`/runs/${board.run_id}/voices/${part(row.voice)}/stop`} confirm=${{ title: `Stop ${plain(row.voice)}` }} done=${again} />`, 'unseen'],
+  ['Stop', (row) => row.running
+    && html`<${ActionButton} label="Stop" path=${`/runs/${board.run_id}/voices/${part(row.voice)}/stop`}
+    confirm=${{ title: `Stop ${plain(row.voice)}` }} done=${again} />`, 'unseen'],
 ];
 const stakeColumns = (board) => [
   ['Question', (row) => plain(labelOf(board, row.question_id))],

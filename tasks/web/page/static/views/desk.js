@@ -1,14 +1,10 @@
 // The desk at a glance: what runs, what waits for a person, what it holds, and with what it would trade.
 
-import { count, money, percent, signedMoney, signedPercent, span } from '../lib/format.js';
-import { html, useEffect } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { useLive } from '../lib/live.js';
-import { useBounded } from '../lib/store.js';
 import {
-  Ago, Badge, Empty, EventRow, Facts, Figure, Link, LiveBadge, Loaded, Loading, numOf, Panel, quietOf, runOf,
-  SymbolLink, Table, TablePanel, Text, textOf, timeOf, VirtualList,
-} from '../lib/ui.js';
+  Ago, Badge, count, Empty, EventRow, Facts, Figure, html, Link, LiveBadge, Loaded, Loading, money, numOf, Panel,
+  percent, quietOf, runOf, signedMoney, signedPercent, span, standingOf, symbolOf, Table, TablePanel, Text, textOf,
+  timeOf, useBounded, useEffect, useLive, VirtualList,
+} from '../lib/view.js';
 
 const WATCHED = ['run', 'turn', 'order', 'approval', 'status.again', 'tool.completed'];
 const LATER_MS = 1_000;
@@ -24,7 +20,6 @@ export function Desk({ desk }) {
     },
     onGap: () => desk.soon(0),
   });
-  useKeys([['r', 'Load again', desk.reload]]);
   const asking = desk.data && !desk.data.fleet.workers;
   useEffect(() => {
     if (asking) desk.soon(LATER_MS); // the service asks the workers when it is asked itself
@@ -43,7 +38,10 @@ export function Desk({ desk }) {
         <${TablePanel} title="Next screens" columns=${SCHEDULED} rows=${found.scheduled} rowKey="name" empty="No screen is scheduled" />
         <${Panel} title="Standing"><${Standing} standing=${found.standing} database=${found.database} running=${found.running} /><//>
         <${Panel} title="As it happens" tools=${html`<${LiveBadge} live=${live} />`} className="whole">
-          ${events.items.length ? html`<${VirtualList} label="Events" items=${events.items} dropped=${events.dropped} stick row=${(event) => html`<${EventRow} event=${event} />`} className="low" />` : html`<${Empty} title="Nothing has happened since this view was opened" />`}<//>
+          ${events.items.length
+            ? html`<${VirtualList} label="Events" items=${events.items} dropped=${events.dropped} stick
+            row=${(event) => html`<${EventRow} event=${event} run />`} className="low" />`
+            : html`<${Empty} title="Nothing has happened since this view was opened" />`}<//>
       </div></div>`}<//></div>`;
 }
 
@@ -63,11 +61,14 @@ function Summary({ found: { equity, database, fleet, queues, all_runs: all, wait
   </section>`;
 }
 
-const Tile = ({ name, to, note, children }) => html`<a class="tile" href=${`#${to}`}><span class="quiet">${name}</span><strong class="num">${children}</strong>${note && html`<small class="quiet"><${Text} most=${44}>${note}<//></small>`}</a>`;
+const Tile = ({ name, to, note, children }) => html`<a class="tile" href=${`#${to}`}>${quietOf(name)}
+  <strong class="num">${children}</strong>${note && html`<small class="quiet">${textOf(note, 44)}</small>`}</a>`;
 
 const WAITING = [
   ['What', (row) => html`<${Badge} tone="warn">${row.kind}<//>`],
-  ['About', (row) => (row.kind === 'order' ? html`<${SymbolLink} symbol=${row.symbol} /> <${Text}>${[row.action, row.side, count(row.quantity), row.contract].filter(Boolean).join(' ')}<//>` : html`<${Text} most=${120}>${`${row.role}: ${row.what}`}<//>`)],
+  ['About', (row) => (row.kind === 'order'
+    ? html`${symbolOf(row.symbol)} ${textOf([row.action, row.side, count(row.quantity), row.contract].filter(Boolean)
+    .join(' '))}` : html`<${Text} most=${120}>${`${row.role}: ${row.what}`}<//>`)],
   ['Notional', (row) => (row.kind === 'order' ? money(row.notional) : ''), 'num'],
   ['Asked', (row) => html`<${Ago} at=${row.asked_at} />`, 'wide'],
   ['Until', (row) => timeOf(row.expires_at, 'time'), 'wide'],
@@ -76,7 +77,7 @@ const WAITING = [
 
 const RUNNING = [
   ['Run', (run) => runOf(run.run_id)],
-  ['Kind', (run) => html`${run.kind}${run.schedule && html` <span class="quiet"><${Text}>${run.schedule}<//></span>`}`],
+  ['Kind', (run) => html`${run.kind}${run.schedule && html` ${quietOf(textOf(run.schedule))}`}`],
   ['Steps', (run) => html`<${Progress} steps=${run.progress.steps} />`],
   ['Turns', (run) => `${run.progress.turns_in_flight} + ${run.progress.turns}`, 'num', null, 'in flight, and ended'],
   ['Symbols', (run) => textOf(run.symbols.join(' '), 40), 'wide'],
@@ -92,24 +93,36 @@ function Progress({ steps }) {
 
 function Workers({ found: { fleet, database } }) {
   const trouble = Object.entries(fleet.trouble ?? {});
-  return html`${trouble.map(([what, why]) => html`<p><${Badge} tone="warn">${what}<//> <${Text}>${why}<//></p>`)}
+  return html`${trouble.map(([what, why]) => html`<p><${Badge} tone="warn">${what}<//> ${textOf(why)}</p>`)}
     ${!fleet.workers && html`<${Loading} what="the workers' answers" />`}
-    ${fleet.workers && html`<${Table} label="Workers" columns=${WORKERS} rows=${fleet.workers} rowKey="node" empty=${html`<${Empty} title="No worker answers">start them: <code>desk up</code><//>`} />`}
-    ${database?.oldest && html`<p class="quiet">oldest step: <${Text}>${[database.oldest.kind, database.oldest.role, database.oldest.subject, database.oldest.state].filter(Boolean).join(' ')}<//>, ${numOf(span(database.oldest.seconds * 1000))}</p>`}`;
+    ${fleet.workers
+      && html`<${Table} label="Workers" columns=${WORKERS} rows=${fleet.workers} rowKey="node"
+      empty=${html`<${Empty} title="No worker answers">start them: <code>desk up</code><//>`} />`}
+    ${database?.oldest
+      && html`<p class="quiet">oldest step: ${textOf([database.oldest.kind, database.oldest.role,
+      database.oldest.subject, database.oldest.state].filter(Boolean)
+      .join(' '))}, ${numOf(span(database.oldest.seconds * 1000))}</p>`}`;
 }
 
 const WORKERS = [
-  ['Worker', (row) => html`<code><${Text}>${row.node}<//></code>`],
-  ['State', (row) => (row.trouble ? html`<${Badge} tone="bad" title=${row.trouble}>trouble<//>` : Object.keys(row.differs ?? {}).length ? html`<${Badge} tone="warn">other settings<//>` : html`<${Badge} tone="good">answers<//>`)],
+  ['Worker', (row) => html`<code>${textOf(row.node)}</code>`],
+  ['State', (row) => (row.trouble ? html`<${Badge} tone="bad" title=${row.trouble}>trouble<//>`
+    : Object.keys(row.differs ?? {}).length ? html`<${Badge} tone="warn">other settings<//>`
+    : html`<${Badge} tone="good">answers<//>`)],
   ['Steps', (row) => count(row.steps_held), 'num'],
   ['Turns', (row) => count(row.app_servers.reduce((sum, one) => sum + one.in_flight, 0)), 'num'],
   ['MB', (row) => count(row.rss_mb + row.app_servers.reduce((sum, one) => sum + (one.rss_mb ?? 0), 0)), 'num wide'],
 ];
 
 function Queues({ found: { queues, redis_trouble: trouble } }) {
-  if (!queues) return html`<${Empty} title="The queues are not known"><${Text}>${trouble ?? 'Redis did not answer'}<//><//>`;
+  if (!queues) return html`<${Empty} title="The queues are not known">${textOf(trouble ?? 'Redis did not answer')}<//>`;
   return html`<${Facts} rows=${[...Object.entries(queues.queued).map(([name, waiting]) => [name, numOf(count(waiting))]), ['held', numOf(count(queues.held))]]} />
-    ${queues.parked.length > 0 && html`<h3>Parked models</h3><ul>${queues.parked.map((one) => html`<li><${Badge} tone="warn">parked<//> <${Text}>${one.model}<//> <span class="quiet"><${Text} most=${80}>${[one.why, one.seconds === undefined ? null : `for ${span(one.seconds * 1000)}`].filter(Boolean).join(', ')}<//></span></li>`)}</ul>`}`;
+    ${queues.parked.length > 0 && html`<h3>Parked models</h3>
+      <ul>${queues.parked.map((one) => html`<li>
+      <${Badge} tone="warn">parked<//> ${textOf(one.model)} <span class="quiet">
+      <${Text} most=${80}>
+      ${[one.why, one.seconds === undefined ? null : `for ${span(one.seconds * 1000)}`].filter(Boolean)
+      .join(', ')}<//></span></li>`)}</ul>`}`;
 }
 
 const SCHEDULED = [
@@ -119,7 +132,7 @@ const SCHEDULED = [
 ];
 
 const Standing = ({ standing, running, database }) => html`<${Facts} rows=${[
-  ['Orders', html`<${Badge} tone=${standing.real_money ? 'bad' : standing.live ? 'warn' : 'plain'}>${standing.real_money ? 'live, real money' : standing.live ? 'live, play money' : 'preview'}<//>`],
+  ['Orders', standingOf(standing)],
   ['Broker', textOf(standing.broker)],
   ['Account', textOf(standing.account)],
   ['Model', textOf(standing.model)],

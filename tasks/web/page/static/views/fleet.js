@@ -1,19 +1,15 @@
 // The fleet: workers and their app-servers, queues, turns in flight, the oldest step, and parked models.
 
-import { count, figure, plain, span } from '../lib/format.js';
-import { html } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { useGet } from '../lib/store.js';
 import {
-  Ago, Badge, Empty, Facts, Link, Loaded, numOf, Panel, RunLink, symbolOf, Table, TablePanel, Text, textOf, timeOf,
-} from '../lib/ui.js';
+  Ago, Badge, badgeOf, count, Empty, Facts, figure, html, Link, Loaded, numOf, Panel, plain, runOf, span, symbolOf,
+  Table, TablePanel, textOf, timeOf, useGet,
+} from '../lib/view.js';
 
 const EVERY_MS = 5_000;
 const OLD_S = 15; // the desk reads its status again after 5 s
 
 export function Fleet() {
   const kept = useGet('/status', {}, { every: EVERY_MS });
-  useKeys([['r', 'Load again', kept.reload]]);
   return html`<div class="view"><h1>Fleet</h1><${Loaded} from=${kept} what="the fleet" isEmpty=${(found) => !found.status}
     empty=${html`<${Empty} title="The workers are being asked">It takes a second or two.<//>`}>${(found) => html`<${Whole} ...${found} />`}<//></div>`;
 }
@@ -21,7 +17,7 @@ export function Fleet() {
 function Whole({ status, age }) {
   const { database, redis } = status;
   return html`${age > OLD_S && html`<p class="stale" role="status"><${Badge} tone="warn">stale<//> read ${numOf(span(age * 1000))} ago</p>`}
-    ${Object.entries(status.trouble).map(([part, why]) => html`<p class="notice bad" role="status"><${Badge} tone="bad">${part}<//> <${Text}>${why}<//></p>`)}
+    ${Object.entries(status.trouble).map(([part, why]) => html`<p class="notice bad" role="status"><${Badge} tone="bad">${part}<//> ${textOf(why)}</p>`)}
     <div class="grid">
     <${Panel} title="Now" className="whole"><${Facts} rows=${[
       ['Desk', html`<${Badge} tone=${status.running ? 'good' : 'warn'}>${status.running ? 'up' : status.held ? 'starting or ending' : 'no desk up'}<//>`],
@@ -29,32 +25,36 @@ function Whole({ status, age }) {
       ['Turns in flight', html`<strong class="num big">${count(status.turns_in_flight)}</strong>`],
       ['Steps held', numOf(count(status.workers.reduce((sum, one) => sum + one.steps_held, 0)))],
       ['Running runs', database ? html`<${Link} to="/runs" query=${{ state: 'running' }}>${numOf(count(Object.values(database.runs).reduce((sum, n) => sum + n, 0)))}<//>` : null],
-      ['Trading', database ? html`<${Link} to="/account"><${Badge} tone=${{ active: 'good', reducing: 'warn', halted: 'bad' }[database.trading]}>${database.trading}<//><//>` : null],
+      ['Trading', database ? html`<${Link} to="/account">${badgeOf(database.trading)}<//>` : null],
       ['Read', html`${numOf(span(age * 1000))} ago`],
     ]} /><//>
     <${TablePanel} title="Workers" className="whole" columns=${WORKERS} rows=${status.workers} rowKey="node" empty=${html`<${Empty} title="No worker answers"><code>desk up</code> starts them.<//>`} />
-    <${TablePanel} title="App-servers" className="whole" columns=${SERVERS} rows=${status.workers.flatMap((worker) => worker.app_servers.map((one) => ({ ...one, node: worker.node })))} rowKey=${(row) => `${row.node}${row.pid}`} empty=${html`<${Empty} title="No app-server runs">A worker starts one with its first turn.<//>`} />
+    <${TablePanel} title="App-servers" className="whole" columns=${SERVERS}
+      rows=${status.workers.flatMap((worker) => worker.app_servers.map((one) => ({ ...one, node: worker.node })))}
+      rowKey=${(row) => `${row.node}${row.pid}`}
+      empty=${html`<${Empty} title="No app-server runs">A worker starts one with its first turn.<//>`} />
     <${Panel} title="Queues"><${Queues} redis=${redis} /><//>
     <${Panel} title="Steps"><${Steps} database=${database} /><//>
     <${Panel} title="Schedule"><${Schedule} redis=${redis} /><//>
-    <${TablePanel} title="Parked models" columns=${PARKED} rows=${redis?.parked ?? []} rowKey="model" empty=${html`<${Empty} title=${redis ? 'None is parked' : 'Not known: Redis does not answer'} />`} />
+    <${TablePanel} title="Parked models" columns=${PARKED} rows=${redis?.parked ?? []} rowKey="model"
+      empty=${html`<${Empty} title=${redis ? 'None is parked' : 'Not known: Redis does not answer'} />`} />
     ${database?.unprotected.length > 0 && html`<${TablePanel} title="Shares without a stop" columns=${LACKING} rows=${database.unprotected} rowKey="symbol" />`}
   </div>`;
 }
 
 const WORKERS = [
-  ['Worker', (row) => html`<code><${Text}>${row.node}<//></code>`, '', 'node'],
+  ['Worker', (row) => html`<code>${textOf(row.node)}</code>`, '', 'node'],
   ['Queues', (row) => textOf(row.queues.join(', '))],
   ['Steps held', (row) => count(row.steps_held), 'num', 'steps_held'],
   ['App-servers', (row) => count(row.app_servers.length), 'num wide'],
   ['MiB', (row) => figure(row.rss_mb, 0), 'num', 'rss_mb'],
   ['Process', (row) => row.pid, 'num wide'],
-  ['Settings', (row) => (Object.keys(row.differs).length ? html`<${Badge} tone="warn">differ<//> <${Text} most=${60}>${Object.keys(row.differs).join(', ')}<//>` : html`<${Badge} tone="good">agree<//>`), 'wide'],
+  ['Settings', (row) => (Object.keys(row.differs).length ? html`<${Badge} tone="warn">differ<//> ${textOf(Object.keys(row.differs).join(', '), 60)}` : html`<${Badge} tone="good">agree<//>`), 'wide'],
   ['Trouble', (row) => (row.trouble ? textOf(row.trouble, 80) : ''), 'wide'],
 ];
 const SERVERS = [
   ['Kind', 'kind'],
-  ['Worker', (row) => html`<code><${Text}>${row.node}<//></code>`, '', 'node'],
+  ['Worker', (row) => html`<code>${textOf(row.node)}</code>`, '', 'node'],
   ['In flight', (row) => count(row.in_flight), 'num', 'in_flight'],
   ['Turns ended', (row) => count(row.turns), 'num', 'turns'],
   ['Age', (row) => span(row.age * 1000), 'num', 'age'],
@@ -100,7 +100,9 @@ function Steps({ database }) {
     ...Object.entries(database.steps).map(([state, number]) => [state, numOf(count(number))]),
     ['Last sweep', sweep.at ? html`<${Ago} at=${sweep.at} />${sweep.sweeping ? ', one runs now' : ''}` : 'none yet'],
   ]} />
-  ${oldest ? html`<h3>The oldest step</h3><p><${Badge}>${oldest.state}<//> ${plain(oldest.kind)} <strong><${Text}>${[oldest.role, oldest.subject].filter(Boolean).join(' ')}<//></strong> of run <${RunLink} id=${oldest.run_id} />,
-    attempt <span class="num">${oldest.attempt} of ${oldest.max_attempts}</span>, for ${numOf(span(oldest.seconds * 1000))}${oldest.owner && html`, held by <code><${Text}>${oldest.owner}<//></code>`}</p>
-    ${oldest.error && html`<p class="notice warn"><${Text}>${oldest.error}<//></p>`}` : html`<p class="quiet">No step is unfinished.</p>`}`;
+  ${oldest ? html`<h3>The oldest step</h3>
+    <p>${badgeOf(oldest.state)} ${plain(oldest.kind)} <strong>
+    ${textOf([oldest.role, oldest.subject].filter(Boolean).join(' '))}</strong> of run ${runOf(oldest.run_id)},
+    attempt <span class="num">${oldest.attempt} of ${oldest.max_attempts}</span>, for ${numOf(span(oldest.seconds * 1000))}${oldest.owner && html`, held by <code>${textOf(oldest.owner)}</code>`}</p>
+    ${oldest.error && html`<p class="notice warn">${textOf(oldest.error)}</p>`}` : html`<p class="quiet">No step is unfinished.</p>`}`;
 }

@@ -1,18 +1,13 @@
 // One order: what it is, why it was made, what was checked, what it rests on, and what became of it.
 
-import { compact, figure, MISSING, money, percent, plain, short, shortId, span } from '../lib/format.js';
-import { html, useEffect, useRef, useState } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { useLive } from '../lib/live.js';
+import {
+  Badge, badgeOf, Block, compact, Empty, Facts, figure, href, html, laidOut, Link, LiveBadge, Loaded, MISSING, money,
+  numOf, orderOf, Panel, part, percent, plain, runOf, short, shortId, span, symbolOf, Table, TablePanel, Text, textOf,
+  timeOf, useEffect, useGet, useLive, useRef, useState,
+} from '../lib/view.js';
 import {
   Answering, breakable, instrument, OrderState, priceTerms, quantity, stateName, stateTone, TurnLink, unit,
 } from '../lib/orders.js';
-import { href, part } from '../lib/router.js';
-import { useGet } from '../lib/store.js';
-import {
-  Badge, badgeOf, Block, Empty, Facts, Link, LiveBadge, Loaded, numOf, orderOf, Panel, runOf, SymbolLink, Table,
-  TablePanel, Text, textOf, Time, timeOf,
-} from '../lib/ui.js';
 
 export function OrderView({ params, query }) {
   const path = `/orders/${part(params.order)}`;
@@ -21,7 +16,6 @@ export function OrderView({ params, query }) {
   const again = () => [order, waiting].forEach((one) => one.reload());
   const run = order.data?.order.run_id;
   const live = useLive(run ? '/events' : null, { query: { run, type: ['order', 'approval'], bodies: false }, onEvents: () => [order, waiting].forEach((one) => one.soon(500)), onGap: again });
-  useKeys([['r', 'Load again', again]]);
   return html`<div class="view"><${Loaded} from=${order} what="the order">${(detail) => html`<${Whole} detail=${detail} path=${path} part=${query.part} live=${live}
     item=${waiting.data?.find((one) => one.order === detail.order.id)} again=${again} />`}<//></div>`;
 }
@@ -38,12 +32,25 @@ function Whole({ detail, path, part, live, item, again }) {
     setResult(found);
     again();
   };
-  return html`<h1><span>Order <code>${shortId(order.id)}</code></span> <${SymbolLink} symbol=${order.symbol} /> <${OrderState} state=${order.state} /> <${LiveBadge} live=${live} /></h1>
+  return html`<h1><span>Order <code>${shortId(order.id)}</code></span> ${symbolOf(order.symbol)} <${OrderState} state=${order.state} /> <${LiveBadge} live=${live} /></h1>
     <div class="stack">
-    <p class="lead">${plain(order.side ?? order.action)} <strong class="num">${quantity(order.quantity)}</strong> ${unit(order)} of <strong class="symbol">${instrument(order)}</strong>, ${priceTerms(order)}, ${plain(order.time_in_force)}${preview && html`, <strong class="num">${money(preview.notional)}</strong>`} on account <${Text}>${order.account}<//></p>
-    ${order.denial_code && html`<p class="notice bad" role="status"><${Badge} tone="bad">denied<//> <code>${plain(order.denial_code)}</code>: <${Text}>${order.denial_reason}<//>. Measured <strong class="num"><${Text}>${order.measured || 'nothing'}<//></strong>, limit <strong class="num"><${Text}>${order.limit_text || 'none'}<//></strong></p>`}
-    ${result && html`<p role="status" class="notice"><${Badge} tone=${result.state === 'approved' ? 'good' : 'warn'}>${result.state}<//> ${result.state !== 'approved' ? 'the answer is on record' : result.notified ? 'it is checked once more and then sent' : 'the trade queue was not reached; it sends with its next check, within a minute'}</p>`}
-    ${item && html`<div class="notice warn answer" role="group" aria-label="Your answer"><span><${Badge} tone="warn">waits for a person<//> until <${Time} at=${item.expires_at} /></span> <${Answering} item=${item} done=${done} /></div>`}
+    <p class="lead">${plain(order.side ?? order.action)} <strong class="num">
+      ${quantity(order.quantity)}</strong> ${unit(order)} of <strong class="symbol">
+      ${instrument(order)}</strong>, ${priceTerms(order)}, ${plain(order.time_in_force)}${preview
+      && html`, <strong class="num">${money(preview.notional)}</strong>`} on account ${textOf(order.account)}</p>
+    ${order.denial_code
+      && html`<p class="notice bad" role="status">
+      <${Badge} tone="bad">denied<//> <code>
+      ${plain(order.denial_code)}</code>: ${textOf(order.denial_reason)}. Measured <strong class="num">
+      ${textOf(order.measured || 'nothing')}</strong>, limit <strong class="num">
+      ${textOf(order.limit_text || 'none')}</strong></p>`}
+    ${result && html`<p role="status" class="notice">
+      <${Badge} tone=${result.state === 'approved' ? 'good' : 'warn'}>${result.state}<//> ${result.state !== 'approved'
+      ? 'the answer is on record' : result.notified ? 'it is checked once more and then sent'
+      : 'the trade queue was not reached; it sends with its next check, within a minute'}</p>`}
+    ${item && html`<div class="notice warn answer" role="group" aria-label="Your answer">
+      <span><${Badge} tone="warn">waits for a person<//> until ${timeOf(item.expires_at)}</span> <${Answering}
+      item=${item} done=${done} /></div>`}
     <${Panel} title="What it rests on, and what became of it" id="part-lineage"><${Lineage} detail=${detail} /><//>
     <div class="grid dense">
       <${Panel} title="Why it was made" id="part-why"><${Why} chain=${chain} /><//>
@@ -52,7 +59,9 @@ function Whole({ detail, path, part, live, item, again }) {
       <${Panel} title="Screen hits"><${Hits} rows=${partsOf(chain, 'hit')} /><//>
       ${forecasts.length > 0 && html`<${Panel} title="Forecasts of the board" tools=${html`<${Link} to=${`/board/${order.run_id}`}>the whole board<//>`}><${Forecasts} rows=${forecasts} /><//>`}
       <${Panel} title="The order" id="part-order"><${Terms} order=${order} /><//>
-      <${Panel} title="Preview" id="part-preview">${preview ? html`<${Preview} preview=${preview} checks=${checks} />` : html`<${Empty} title="There is no preview">A denied order has none, where it failed before.<//>`}<//>
+      <${Panel} title="Preview" id="part-preview">
+        ${preview ? html`<${Preview} preview=${preview} checks=${checks} />`
+        : html`<${Empty} title="There is no preview">A denied order has none, where it failed before.<//>`}<//>
       ${approval && html`<${Panel} title="Answer" id="part-answer"><${Answer} approval=${approval} /><//>`}
       <${TablePanel} title="Fills" id="part-fills" columns=${FILLS} rows=${fills} empty="Nothing is filled" />
       ${detail.protected_by.length > 0 && html`<${TablePanel} title="Protected by" label="Protective orders" columns=${PROTECTION} rows=${detail.protected_by} />`}
@@ -63,21 +72,23 @@ function Whole({ detail, path, part, live, item, again }) {
 function Why({ chain }) {
   const [[decision], [verdict], [order]] = ['decision', 'verdict', 'order'].map((kind) => partsOf(chain, kind));
   return html`<div class="stack">
-    ${order.why && html`<p><${Text}>${order.why}<//></p>`}
+    ${order.why && html`<p>${textOf(order.why)}</p>`}
     <${Facts} rows=${[
-      ['Decided by', decision.thread_id ? html`<${TurnLink} thread=${decision.thread_id} turn=${decision.codex_turn_id} /> <${Text} className="quiet">${decision.author}<//>` : textOf(decision.author)],
+      ['Decided by', decision.thread_id
+        ? html`<${TurnLink} thread=${decision.thread_id} turn=${decision.codex_turn_id} /> <${Text} className="quiet">
+        ${decision.author}<//>` : textOf(decision.author)],
       ['Decision', textOf(decision.status)],
       ['Verdict', verdict ? html`<${Link} to=${`/verdicts/${verdict.id}`}><${Badge} tone="plain">${verdict.rating}<//> ${plain(verdict.confidence)}<//>` : null],
       ['When', decision.at ? timeOf(decision.at) : undefined],
     ]} />
     ${decision.thread_id && html`<p><${TurnLink} thread=${decision.thread_id} turn=${decision.codex_turn_id}>The trader's whole turn<//></p>`}
-    ${decision.reasoning && html`<details><summary>The decision's reasoning</summary><p class="prose"><${Text}>${decision.reasoning}<//></p></details>`}
-    ${verdict?.summary && html`<details><summary>The verdict's summary</summary><p class="prose"><${Text}>${verdict.summary}<//></p></details>`}
+    ${decision.reasoning && html`<details><summary>The decision's reasoning</summary><p class="prose">${textOf(decision.reasoning)}</p></details>`}
+    ${verdict?.summary && html`<details><summary>The verdict's summary</summary><p class="prose">${textOf(verdict.summary)}</p></details>`}
   </div>`;
 }
 
 const REPORTS = [
-  ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}><${Text}>${row.role}<//><//>`, '', 'role'],
+  ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${textOf(row.role)}<//>`, '', 'role'],
   ['Verdict', (row) => badgeOf(row.verdict ?? row.status), '', 'verdict'],
   ['Confidence', (row) => row.confidence ?? '\u2014'],
   ['What it saw', (row) => html`<${TurnLink} thread=${row.thread_id} turn=${row.codex_turn_id}>${row.calls.length} tool ${row.calls.length === 1 ? 'answer' : 'answers'}<//>`],
@@ -115,7 +126,7 @@ const Terms = ({ order }) => html`<${Facts} rows=${[
   ['Market time', timeOf(order.market_at)],
   ['Made', timeOf(order.created_at)],
   ['Sent', order.sent_at ? timeOf(order.sent_at) : 'not sent'],
-  ['At the broker', order.broker_order_id ? html`<code><${Text}>${order.broker_order_id}<//></code>` : undefined],
+  ['At the broker', order.broker_order_id ? html`<code>${textOf(order.broker_order_id)}</code>` : undefined],
   ['Protects', order.protects && order.protects !== order.id ? orderOf(order.protects) : undefined],
   ['Message', order.message ? textOf(order.message) : undefined],
 ]} />`;
@@ -129,19 +140,11 @@ function Preview({ preview, checks }) {
     ]} />
     <p class="hash"><span class="quiet">SHA-256 of the canonical text</span> <code>${plain(preview.payload_hash)}</code></p>
     <${Changes} from=${checks} />
-    <details><summary>The canonical text</summary><${Block} label="Canonical text">${readable(preview.payload)}<//></details></div>`;
-}
-
-function readable(payload) {
-  try {
-    return plain(JSON.stringify(JSON.parse(payload), null, 1));
-  } catch {
-    return plain(payload);
-  }
+    <details><summary>The canonical text</summary><${Block} label="Canonical text">${laidOut(preview.payload)}<//></details></div>`;
 }
 
 const Answer = ({ approval }) => html`<${Facts} rows=${[
-  ['State', html`<${Badge} tone=${{ approved: 'good', denied: 'bad', expired: 'warn', pending: 'warn' }[approval.state]}>${approval.state}<//>`],
+  ['State', badgeOf(approval.state)],
   ['By', approval.decided_by ? textOf(approval.decided_by) : null],
   ['When', approval.decided_at ? timeOf(approval.decided_at) : null],
   ['Why', approval.why ? textOf(approval.why) : null],
@@ -166,17 +169,21 @@ const PROTECTION = [
 
 function AuditLog({ path, state }) {
   const log = useGet(path, { log: true }, { deps: [state] });
-  return html`<${Loaded} from=${log} what="the audit log" isEmpty=${(found) => !found.log?.length} empty=${html`<${Empty} title="The audit log has no line on it">A preview leaves one; so does each later step.<//>`}>${({ log: lines }) => html`<${Table} label="Audit log" columns=${LOG} rows=${lines} rowKey=${(row) => `${row.at}${row.n}`} />`}<//>`;
+  return html`<${Loaded} from=${log} what="the audit log" isEmpty=${(found) => !found.log?.length}
+    empty=${html`<${Empty} title="The audit log has no line on it">A preview leaves one; so does each later step.<//>`}>
+    ${({ log: lines }) => html`<${Table} label="Audit log" columns=${LOG} rows=${lines}
+    rowKey=${(row) => `${row.at}${row.n}`} />`}<//>`;
 }
 const LOG = [
   ['Line', (row) => row.n, 'num'],
   ['At', (row) => timeOf(row.at)],
   ['What', (row) => plain(row.kind).replaceAll('_', ' ')],
-  ['Facts', (row) => html`<${Text} most=${200} className="quiet">${Object.entries(row.facts).filter(([name]) => !['order', 'payload'].includes(name)).map(([name, value]) => `${name} ${typeof value === 'object' ? JSON.stringify(value) : value}`).join(', ')}<//>`],
+  ['Facts', (row) => html`<${Text} most=${200} className="quiet">
+    ${Object.entries(row.facts).filter(([name]) => !['order', 'payload'].includes(name))
+    .map(([name, value]) => `${name} ${typeof value === 'object' ? JSON.stringify(value) : value}`).join(', ')}<//>`],
 ];
 
 // The rules that bind an order, each with what was measured and its limit; and what changed since the preview.
-
 const ANSWERS = {
   passed: ['good', 'passed'], denied: ['bad', 'denied'], not_bound: ['plain', 'does not bind an exit'],
   passed_then: ['good', 'passed then'], not_recorded: ['plain', 'not recorded'], not_reached: ['plain', 'not reached'], not_checked: ['plain', 'not checked'],
@@ -193,8 +200,8 @@ function Checks({ from }) {
     // Denials first.
     const telling = found.checks.filter((one) => one.figure !== null || one.answer === 'denied').sort((one, other) => (other.answer === 'denied') - (one.answer === 'denied'));
     const rows = all ? found.checks : telling;
-    return html`<p>${summary(found)} ${found.at ? html`<span class="quiet">as of <${Time} at=${found.at} /></span>` : ''}</p>
-      ${found.missing && html`<p class="notice warn"><${Text}>${found.missing}<//></p>`}
+    return html`<p>${summary(found)} ${found.at ? html`<span class="quiet">as of ${timeOf(found.at)}</span>` : ''}</p>
+      ${found.missing && html`<p class="notice warn">${textOf(found.missing)}</p>`}
       ${rows.length > 0 && html`<${Table} label="Checks" columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.codes.join()} />`}
       ${telling.length < found.checks.length && html`<p><button type="button" aria-expanded=${all} onClick=${() => setAll(!all)}>${all ? 'Fewer' : `All ${found.checks.length} rules`}</button></p>`}`;
   }}<//>`;
@@ -210,11 +217,14 @@ function summary({ checks, state }) {
   return html`<${Badge} tone="good">${`passes all ${checks.length} rules`}<//>`;
 }
 
-const limitsOf = (row) => (row.limit !== null ? html`<span class="num measured"><${Text}>${row.limit}<//></span>` : Object.entries(row.limits).map(([name, value]) => html`<div>${numOf(value === null || value === undefined ? MISSING : plain(value))} <code class="quiet small">${breakable(name)}</code></div>`));
+const limitsOf = (row) => (row.limit !== null ? html`<span class="num measured">${textOf(row.limit)}</span>`
+  : Object.entries(row.limits)
+  .map(([name, value]) => html`<div>${numOf(value === null || value === undefined ? MISSING : plain(value))} <code
+  class="quiet small">${breakable(name)}</code></div>`));
 const COLUMNS = [
   ['Rule', (row) => html`<span title=${row.denies.map(plain).join('\n')}>${row.codes.map((code) => plain(code).replaceAll('_', ' ')).join(', ')}</span>`],
   ['Answer', (row) => html`<${Badge} tone=${ANSWERS[row.answer]?.[0]}>${ANSWERS[row.answer]?.[1] ?? row.answer}<//>`],
-  ['Measured', (row) => html`<span class="num measured"><${Text}>${row.figure ?? MISSING}<//></span>${row.reason && html`<br /><${Text} className="quiet">${row.reason}<//>`}`],
+  ['Measured', (row) => html`<span class="num measured">${textOf(row.figure ?? MISSING)}</span>${row.reason && html`<br /><${Text} className="quiet">${row.reason}<//>`}`],
   ['Limit', (row) => limitsOf(row), 'wide'],
 ];
 
@@ -224,19 +234,24 @@ function Changes({ from }) {
   if (!changes) return null;
   const over = changes.moved !== null && changes.moved > changes.collar;
   return html`<div role="group" aria-label="Changes since the preview"><h3>Since the preview</h3>
-    ${changes.denied && html`<p class="notice bad"><${Badge} tone="bad">would be denied now<//> <code>${plain(changes.denied.code)}</code>: <${Text}>${changes.denied.reason}<//>. Measured <span class="num"><${Text}>${changes.denied.measured || MISSING}<//></span>, limit <span class="num"><${Text}>${changes.denied.limit || MISSING}<//></span></p>`}
+    ${changes.denied
+      && html`<p class="notice bad"><${Badge} tone="bad">would be denied now<//> <code>
+      ${plain(changes.denied.code)}</code>: ${textOf(changes.denied.reason)}. Measured <span class="num">
+      ${textOf(changes.denied.measured || MISSING)}</span>, limit <span class="num">
+      ${textOf(changes.denied.limit || MISSING)}</span></p>`}
     <${Facts} rows=${[
       ['Price then', numOf(money(changes.price_then))],
       ['Price now', changes.price_now === null ? 'none' : numOf(money(changes.price_now))],
       ['Moved', changes.moved === null ? null : html`${numOf(percent(changes.moved))} of ${numOf(percent(changes.collar))} allowed ${over ? html`<${Badge} tone="bad">too far<//>` : ''}`],
       ['Order and hash', html`<${Badge} tone=${changes.intact ? 'good' : 'bad'}>${changes.intact ? 'as they were checked' : 'altered'}<//>`],
-      ['Mandate', changes.mandate_then === changes.mandate_now ? (changes.mandate_now ?? 'none, as then') : html`<${Badge} tone="warn">${`was ${changes.mandate_then ?? 'none'}, is ${changes.mandate_now ?? 'none'}`}<//>`],
+      ['Mandate', changes.mandate_then === changes.mandate_now ? (changes.mandate_now ?? 'none, as then')
+        : html`<${Badge} tone="warn">
+        ${`was ${changes.mandate_then ?? 'none'}, is ${changes.mandate_now ?? 'none'}`}<//>`],
       ['Time left', changes.seconds_left === null ? undefined : numOf(span(Math.max(changes.seconds_left, 0) * 1000))],
     ]} /></div>`;
 }
 
 // Lineage as a graph: from the screener's hit to the fill, each node a link to what it stands for.
-
 const HEIGHT = 38;
 const GAP = 10;
 const HEAD = 18;
@@ -266,15 +281,22 @@ function layersOf({ order, chain }) {
     made('hit', 'Hits', order.protects ? 'none' : 'not from a screen', (one) => ({ lines: [one.lens, one.confidence], ...thread(one) })),
     made('candidate', 'Candidate', 'no research', (one) => ({ lines: [order.symbol, one.rank ? `rank ${one.rank}` : one.origin], to: `/symbols/${order.symbol}` })),
     made('report', 'Reports', 'none', (one) => ({ lines: [one.role, one.verdict ?? one.status], tone: STANCES[one.verdict], to: `/reports/${one.id}` })),
-    ...(forecasts.length ? [layer('board', 'Board', [{ id: 'board', lines: [`${forecasts.length} forecasts`, `${new Set(forecasts.map((one) => one.voice)).size} voices`], to: `/board/${order.run_id}` }])] : []),
+    ...(forecasts.length
+      ? [layer('board', 'Board',
+      [{ id: 'board', lines: [`${forecasts.length} forecasts`,
+      `${new Set(forecasts.map((one) => one.voice)).size} voices`], to: `/board/${order.run_id}` }])] : []),
     made('verdict', 'Verdict', 'none', (one) => ({ lines: [one.rating, one.confidence], to: `/verdicts/${one.id}` })),
     ...[made('analysis', 'Analysis', 'none', (one) => ({ lines: [one.strategy, one.recommendation], to: `/runs/${order.run_id}` }))].filter(some),
     made('decision', 'Decision', 'none', (one) => ({ lines: [one.turn_id ? 'trader' : one.author?.startsWith('code:') ? 'code' : 'a person', one.status], ...part('why'), ...thread(one) })),
     made('order', 'Order', 'none', (one) => ({ lines: [shortId(one.id), stateName(one.state)], tone: stateTone(one.state), ...part('order') })),
     made('preview', 'Preview', 'none', (one) => ({ lines: [money(one.notional), shortId(one.payload_hash)], ...part('preview') })),
     ...[made('approval', 'Answer', 'none', (one) => ({ lines: [one.state, one.decided_by ?? 'waits'], tone: ANSWER_TONES[one.state], ...part('answer') }))].filter(some),
-    layer('submission', 'Submission', order.sent_at ? [{ id: 'submission', lines: ['sent', order.broker_order_id ? shortId(order.broker_order_id) : 'no broker id'], ...part('log') }] : [], 'not sent'),
-    layer('fill', 'Fill', fills.length ? [{ id: 'fill', lines: [`${quantity(fills.reduce((sum, one) => sum + one.quantity, 0))} filled`, money(fills.at(-1).price)], tone: 'good', ...part('fills') }] : [], 'no fill'),
+    layer('submission', 'Submission', order.sent_at
+      ? [{ id: 'submission', lines: ['sent', order.broker_order_id ? shortId(order.broker_order_id) : 'no broker id'],
+      ...part('log') }] : [], 'not sent'),
+    layer('fill', 'Fill', fills.length
+      ? [{ id: 'fill', lines: [`${quantity(fills.reduce((sum, one) => sum + one.quantity, 0))} filled`,
+      money(fills.at(-1).price)], tone: 'good', ...part('fills') }] : [], 'no fill'),
   ];
   const edges = layers.slice(1).flatMap((one, n) => layers[n].nodes.flatMap((from) => one.nodes.map((to) => [from.id, to.id])));
   return { layers, edges };

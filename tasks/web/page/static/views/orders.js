@@ -1,15 +1,10 @@
 // Orders, the newest first, and above them what waits for a person.
 
-import { count, date, money, plain, shortId } from '../lib/format.js';
-import { html, useState } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { useLive } from '../lib/live.js';
-import { OrderState, priceTerms, quantity, stateName, STATES, Waiting } from '../lib/orders.js';
-import { setQuery } from '../lib/router.js';
-import { useGet } from '../lib/store.js';
 import {
-  Badge, Empty, FilterField, Link, LiveBadge, Loaded, orderOf, Panel, runOf, symbolOf, Table, Text, textOf, timeOf,
-} from '../lib/ui.js';
+  Badge, count, date, Empty, FilterField, html, Link, LiveBadge, Loaded, money, orderOf, Panel, plain, runOf, setQuery,
+  shortId, symbolOf, Table, Text, textOf, timeOf, useGet, useLive, useState,
+} from '../lib/view.js';
+import { OrderState, priceTerms, quantity, stateName, STATES, Waiting } from '../lib/orders.js';
 
 const FIRST = 100;
 const MORE = 400;
@@ -23,7 +18,6 @@ export function Orders({ query }) {
   const waiting = useGet('/approvals', {}, { every: EVERY_MS });
   const again = () => [orders, waiting].forEach((one) => one.reload());
   const live = useLive('/events', { query: FOLLOWED, onEvents: () => [orders, waiting].forEach((one) => one.soon(700)), onGap: again });
-  useKeys([['r', 'Load again', again]]);
   return html`<div class="view stack"><h1>Orders <${LiveBadge} live=${live} /></h1>
     <${Waiting} from=${waiting} done=${again} />
     <${Panel} title="All orders" tools=${html`<${Filters} query=${query} />`}>
@@ -58,12 +52,14 @@ const COLUMNS = [
 ];
 
 // Whether the audit log is whole.
-
 function Audit() {
   const audit = useGet('/audit', {}, { every: 120_000 });
   return html`<${Panel} title="Audit log" tools=${audit.data && html`<${Badge} tone=${audit.data.verified ? 'good' : 'bad'}>${audit.data.verified ? 'whole' : 'broken'}<//>`}>
-    <${Loaded} from=${audit} what="the audit log" isEmpty=${(found) => !found.chains.length} empty="Nothing is on record yet">${({ chains }) => html`<${Table} label="Chains of the audit log" columns=${CHAINS} rows=${chains} rowKey="chain" />
-      ${chains.flatMap((one) => one.problems).map((problem) => html`<p class="notice bad"><${Text}>${problem}<//></p>`)}`}<//><//>`;
+    <${Loaded} from=${audit} what="the audit log" isEmpty=${(found) => !found.chains.length}
+      empty="Nothing is on record yet">
+      ${({ chains }) => html`<${Table} label="Chains of the audit log" columns=${CHAINS} rows=${chains}
+      rowKey="chain" />
+      ${chains.flatMap((one) => one.problems).map((problem) => html`<p class="notice bad">${textOf(problem)}</p>`)}`}<//><//>`;
 }
 
 const CHAINS = [
@@ -76,11 +72,9 @@ const CHAINS = [
 ];
 
 // All that waits for a person, alone on a page.
-
 export function Approvals() {
   const waiting = useGet('/approvals', {}, { every: 30_000 });
   const live = useLive('/events', { query: FOLLOWED, onEvents: () => waiting.soon(500), onGap: waiting.reload });
-  useKeys([['r', 'Load again', waiting.reload]]);
   return html`<div class="view stack"><h1>Approvals <${LiveBadge} live=${live} /> <${Link} to="/orders">all orders<//></h1>
     <${Waiting} from=${waiting} done=${waiting.reload} /></div>`;
 }

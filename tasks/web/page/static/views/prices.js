@@ -3,14 +3,15 @@
 import {
   CandlestickSeries, createChart, createSeriesMarkers, HistogramSeries, LineSeries, LineStyle,
 } from 'lightweight-charts';
+import {
+  compact, Empty, figure, html, Loaded, moment, numOf, Panel, plain, Segments, setQuery, signedPercent, Table, timeOf,
+  useEffect, useGet, useMemo, useRef, useState,
+} from '../lib/view.js';
 import { useColours } from '../lib/chart.js';
-import { compact, figure, moment, plain, signedPercent } from '../lib/format.js';
-import { html, useEffect, useMemo, useRef, useState } from '../lib/html.js';
-import { setQuery } from '../lib/router.js';
-import { useGet } from '../lib/store.js';
-import { Empty, Loaded, numOf, Panel, Segments, Table, Time } from '../lib/ui.js';
 
-const INDICATORS = [['sma20', 'SMA 20'], ['sma50', 'SMA 50'], ['sma200', 'SMA 200'], ['ema12', 'EMA 12'], ['ema26', 'EMA 26'], ['bollinger', 'Bollinger'], ['rsi14', 'RSI 14'], ['macd', 'MACD'], ['atr14', 'ATR 14'], ['adx14', 'ADX 14']];
+const INDICATORS = [['sma20', 'SMA 20'], ['sma50', 'SMA 50'], ['sma200', 'SMA 200'], ['ema12', 'EMA 12'],
+  ['ema26', 'EMA 26'], ['bollinger', 'Bollinger'], ['rsi14', 'RSI 14'], ['macd', 'MACD'], ['atr14', 'ATR 14'],
+  ['adx14', 'ADX 14']];
 const SPANS = [['60', '3 m'], ['125', '6 m'], ['250', '1 y'], ['500', '2 y'], ['1000', '4 y']];
 const USUAL = 'sma20';
 
@@ -32,8 +33,12 @@ export function Prices({ path, symbol, query, detail }) {
   };
   return html`<${Panel} title="Prices" tools=${html`<${Segments} label="Span" value=${sessions} onChange=${(value) => setQuery({ sessions: value })} options=${SPANS} />
       <${Segments} label="Bars" value=${interval} onChange=${(value) => setQuery({ interval: value === 'day' ? '' : value })} options=${[['day', 'Days'], ['week', 'Weeks']]} />`}>
-    <div class="row chips" role="group" aria-label="Indicators">${INDICATORS.map(([name, label]) => html`<button type="button" key=${name} aria-pressed=${lines.includes(name)} onClick=${() => turn(name)}>${label}</button>`)}</div>
-    <div class="row chips" role="group" aria-label="What the desk did">${KINDS.map(({ kind, name, mark }) => html`<button type="button" key=${kind} aria-pressed=${!hidden.has(kind)} onClick=${() => turnKind(kind)}><span aria-hidden="true">${mark}</span> ${name}</button>`)}</div>
+    <div class="row chips" role="group" aria-label="Indicators">
+      ${INDICATORS.map(([name, label]) => html`<button type="button" key=${name} aria-pressed=${lines.includes(name)}
+      onClick=${() => turn(name)}>${label}</button>`)}</div>
+    <div class="row chips" role="group" aria-label="What the desk did">
+      ${KINDS.map(({ kind, name, mark }) => html`<button type="button" key=${kind} aria-pressed=${!hidden.has(kind)}
+      onClick=${() => turnKind(kind)}><span aria-hidden="true">${mark}</span> ${name}</button>`)}</div>
     <${Loaded} from=${shown} what="prices" isEmpty=${(data) => !data.bars.length}
       empty=${html`<${Empty} title="No prices">${(shown.data?.missing ?? []).map((gap) => `${plain(gap.what)}: ${plain(gap.reason)}`).join('; ') || null}<//>`}>
       ${(data) => html`<${Drawn} data=${data} symbol=${symbol} detail=${detail} hidden=${hidden} />`}<//>
@@ -49,13 +54,24 @@ function Drawn({ data, symbol, detail, hidden }) {
   const bar = data.bars[at];
   const before = data.bars[at - 1];
   const change = before?.close && bar?.close ? bar.close / before.close - 1 : null;
-  return html`<${PriceChart} data=${data} events=${events} levels=${lines} onOver=${setOver} label=${`${plain(symbol)}: ${data.bars.length} bars from ${data.bars[0].at} to ${data.bars.at(-1).at}, last close ${figure(data.bars.at(-1).close)}`} />
-    <p class="bar-facts" aria-live="off">${numOf(plain(bar?.at))} <span class="num">O ${figure(bar?.open)}</span> <span class="num">H ${figure(bar?.high)}</span> <span class="num">L ${figure(bar?.low)}</span> <span class="num">C ${figure(bar?.close)}</span>
+  return html`<${PriceChart} data=${data} events=${events} levels=${lines} onOver=${setOver}
+    label=${`${plain(symbol)}: ${data.bars.length} bars from ${data.bars[0].at} to ${data.bars.at(-1)
+    .at}, last close ${figure(data.bars.at(-1).close)}`} />
+    <p class="bar-facts" aria-live="off">${numOf(plain(bar?.at))} <span class="num">O ${figure(bar?.open)}</span> <span
+      class="num">H ${figure(bar?.high)}</span> <span class="num">L ${figure(bar?.low)}</span> <span
+      class="num">C ${figure(bar?.close)}</span>
       <span class=${`num ${change > 0 ? 'gain' : change < 0 ? 'loss' : ''}`}>${signedPercent(change)}</span> <span class="num">vol ${compact(bar?.volume)}</span>
-      ${Object.entries(data.indicators).map(([name, values], index) => html`<span class="num"><span class="line-mark" style=${{ background: colourOf(index) }}></span>${plain(name).replaceAll('_', ' ')} ${figure(values[at])}</span>`)}
+      ${Object.entries(data.indicators)
+        .map(([name, values], index) => html`<span class="num">
+        <span class="line-mark" style=${{ background: colourOf(index) }}></span>
+        ${plain(name).replaceAll('_', ' ')} ${figure(values[at])}</span>`)}
       ${(events.get(at) ?? []).map((event) => html` <a href=${event.href}>${event.text}</a>`)}</p>
-    <p class="quiet small">Prices of ${plain(data.market)} as of <${Time} at=${data.as_of} />, ${data.adjusted === null ? 'not known whether adjusted' : data.adjusted ? 'adjusted' : 'not adjusted for splits and dividends'}${data.incomplete ? ', the last bar goes on' : ''}.
-      ${data.missing.map((gap) => ` Missing: ${plain(gap.what)} (${plain(gap.reason)}).`)} Charts by <a href="https://www.tradingview.com/" target="_blank" rel="noreferrer noopener" class="in-text">TradingView</a> Lightweight Charts™.</p>
+    <p class="quiet small">Prices of ${plain(data.market)} as of ${timeOf(data.as_of)}, ${data.adjusted === null
+      ? 'not known whether adjusted' : data.adjusted ? 'adjusted'
+      : 'not adjusted for splits and dividends'}${data.incomplete ? ', the last bar goes on' : ''}.
+      ${data.missing.map((gap) => ` Missing: ${plain(gap.what)} (${plain(gap.reason)}).`)} Charts by <a
+        href="https://www.tradingview.com/" target="_blank" rel="noreferrer noopener"
+        class="in-text">TradingView</a> Lightweight Charts™.</p>
     <${AsTable} data=${data} />`;
 }
 
@@ -80,7 +96,6 @@ function AsTable({ data }) {
 }
 
 // The chart itself, drawn by lightweight-charts on a canvas, in the colours of the page's theme.
-
 const PRICES = 0;
 // Indicators with a scale of their own are drawn below the prices.
 const OWN = /^(rsi|macd|atr|adx)/;
@@ -105,14 +120,18 @@ function PriceChart({ data, events, levels, onOver, label }) {
       rightPriceScale: { borderColor: colours.line }, timeScale: { borderColor: colours.line, rightOffset: 8 },
       crosshair: { vertLine: { color: colours.quiet }, horzLine: { color: colours.quiet } },
     });
-    const candles = chart.addSeries(CandlestickSeries, { upColor: 'transparent', downColor: colours.chart_down, borderUpColor: colours.chart_up, borderDownColor: colours.chart_down, wickUpColor: colours.chart_up, wickDownColor: colours.chart_down });
+    const candles = chart.addSeries(CandlestickSeries,
+      { upColor: 'transparent', downColor: colours.chart_down, borderUpColor: colours.chart_up,
+      borderDownColor: colours.chart_down, wickUpColor: colours.chart_up, wickDownColor: colours.chart_down });
     const volume = chart.addSeries(HistogramSeries, { priceScaleId: 'volume', priceFormat: { type: 'volume' }, lastValueVisible: false, priceLineVisible: false });
     chart.priceScale('volume').applyOptions({ scaleMargins: { top: 0.82, bottom: 0 } });
     candles.priceScale().applyOptions({ scaleMargins: { top: 0.08, bottom: 0.2 } });
     const times = data.bars.map((bar) => bar.at.slice(0, 10));
     const whole = (bar) => [bar.open, bar.high, bar.low, bar.close].every((value) => value !== null);
     candles.setData(data.bars.map((bar, index) => (whole(bar) ? { time: times[index], open: bar.open, high: bar.high, low: bar.low, close: bar.close } : { time: times[index] })));
-    volume.setData(data.bars.map((bar, index) => (bar.volume === null ? { time: times[index] } : { time: times[index], value: bar.volume, color: faint(bar.close >= bar.open ? colours.chart_up : colours.chart_down) })));
+    volume.setData(data.bars.map((bar, index) => (bar.volume === null ? { time: times[index] }
+      : { time: times[index], value: bar.volume,
+      color: faint(bar.close >= bar.open ? colours.chart_up : colours.chart_down) })));
     addLines(chart, data, times);
     const marks = createSeriesMarkers(candles, []);
     const places = new Map(times.map((time, index) => [time, index]));
@@ -134,7 +153,8 @@ function PriceChart({ data, events, levels, onOver, label }) {
 
   useEffect(() => {
     const { candles } = drawn.current;
-    const lines = levels.map((level) => candles.createPriceLine({ price: level.price, title: level.title, color: colours[level.tone], lineStyle: LineStyle.Dashed, lineWidth: 1, axisLabelVisible: true }));
+    const lines = levels.map((level) => candles.createPriceLine({ price: level.price, title: level.title,
+      color: colours[level.tone], lineStyle: LineStyle.Dashed, lineWidth: 1, axisLabelVisible: true }));
     return () => drawn.current && lines.forEach((line) => drawn.current.candles === candles && candles.removePriceLine(line));
   }, [data, colours, levels]);
 
@@ -184,7 +204,6 @@ function addLines(chart, data, times) {
 const faint = (colour) => (/^#[0-9a-f]{6}$/i.test(colour) ? `${colour}55` : colour);
 
 // What the desk did with a symbol, on the bar of its market day: hits, verdicts, orders and fills; and levels it holds to.
-
 const KINDS = [
   { kind: 'hits', name: 'hits', mark: '○' },
   { kind: 'verdicts', name: 'verdicts', mark: '■' },
@@ -244,7 +263,8 @@ function marksOf(events, colours) {
         at, text,
         ...({
           hits: { position: 'belowBar', shape: 'circle', color: colours.quiet },
-          verdicts: { position: 'aboveBar', shape: 'square', color: /^(BUY|STRONG BUY)/.test(names[0]) ? colours.chart_up : /^(PASS|SELL|STRONG SELL)/.test(names[0]) ? colours.chart_down : colours.warn },
+          verdicts: { position: 'aboveBar', shape: 'square', color: /^(BUY|STRONG BUY)/.test(names[0])
+            ? colours.chart_up : /^(PASS|SELL|STRONG SELL)/.test(names[0]) ? colours.chart_down : colours.warn },
           orders: { position: 'belowBar', shape: 'square', color: colours.accent },
           fills: { position: sells ? 'aboveBar' : 'belowBar', shape: sells ? 'arrowDown' : 'arrowUp', color: colours.accent },
         })[kind],

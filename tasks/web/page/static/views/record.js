@@ -1,21 +1,14 @@
 // The record: what time made of forecasts and verdicts, the questions, the episodes, the backtests, and the charts.
 
 import { LineSeries } from 'lightweight-charts';
+import {
+  Badge, badgeOf, Block, Choice, count, date, Empty, Facts, Figure, figure, FilterField, Gallery, html, Link, Loaded,
+  MISSING, money, numOf, OutLink, Panel, part, percent, plain, runOf, Segments, setQuery, shortId, signedMoney,
+  signedPercent, symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet,
+} from '../lib/view.js';
 import { Chart } from '../lib/chart.js';
-import {
-  count, date, figure, MISSING, money, percent, plain, shortId, signedMoney, signedPercent,
-} from '../lib/format.js';
-import { html } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { part, setQuery } from '../lib/router.js';
-import { useGet } from '../lib/store.js';
-import {
-  Badge, badgeOf, Block, Choice, Empty, Facts, Figure, FilterField, Gallery, Link, Loaded, numOf, OutLink, Panel,
-  RunLink, runOf, Segments, SymbolLink, symbolOf, Table, TablePanel, Text, textOf, Time, timeOf,
-} from '../lib/ui.js';
 
 // Scores as columns: mean, number, effective number and dates, with the 95 % interval.
-
 /** A mean with its sign and half of its 95 % interval, which is never written as zero. */
 function signed(mean) {
   if (!mean) return MISSING;
@@ -30,7 +23,7 @@ const unscored = (row) => row.unrecorded !== undefined && row.unrecorded === row
 
 /** The columns of scores. account: of the record, where it is not the desk's own. */
 const scoreColumns = (account) => [
-  ['Name', (row) => html`<${Link} to=${`/scores/${row.kind}/${part(row.name)}`} query=${{ account }}><${Text}>${row.name}<//><//>`, '', 'name'],
+  ['Name', (row) => html`<${Link} to=${`/scores/${row.kind}/${part(row.name)}`} query=${{ account }}>${textOf(row.name)}<//>`, '', 'name'],
   ['Questions', (row) => count(row.brier.n), 'num', (row) => row.brier.n],
   ['Effective', (row) => figure(row.alpha.effective, 0), 'num wide', (row) => row.alpha.effective],
   ['Dates', (row) => count(row.brier.dates), 'num wide', (row) => row.brier.dates],
@@ -41,7 +34,9 @@ const scoreColumns = (account) => [
 
 const SHOWN = [['scores', 'Scores'], ['questions', 'Questions'], ['episodes', 'Episodes'], ['backtests', 'Backtests'], ['charts', 'Charts']];
 const VIEWS = { scores: ScoresPart, questions: Questions, episodes: Episodes, backtests: Backtests, charts: Charts };
-const TITLES = { voice: 'Voices, by their last position', tool: 'Tools, by what their signals implied', lens: 'Lenses, by their record up to each day', role: 'Roles, by their record up to each day', rating: 'Verdicts, by their record up to each day' };
+const TITLES = { voice: 'Voices, by their last position', tool: 'Tools, by what their signals implied',
+  lens: 'Lenses, by their record up to each day', role: 'Roles, by their record up to each day',
+  rating: 'Verdicts, by their record up to each day' };
 
 export function Record({ query }) {
   const shown = VIEWS[query.show] ? query.show : 'scores';
@@ -53,11 +48,17 @@ export function Record({ query }) {
 function ScoresPart({ query: { account } }) {
   const scores = useGet('/scores', { account });
   const columns = scoreColumns(account);
-  useKeys([['r', 'Load again', scores.reload]]);
   return html`<${Loaded} from=${scores} what="scores">${(board) => html`
-    <p class="lead">Account <${Text}>${board.account}<//>. Questions: ${Object.entries(board.questions).map(([state, number]) => html`<${Link} to="/scores" query=${{ show: 'questions', state }}>${numOf(number)} ${state}<//> `)}${!Object.keys(board.questions).length && 'none yet'}</p>
-    ${!board.rows.length ? html`<${Empty} title="No forecast of a resolved question to score yet">A verdict is a question too: it resolves after <code>DESK_QUESTION_SESSIONS</code> sessions. <code>desk episode</code> asks the voices.<//>` : html`<div class="grid">
-      ${Object.entries(TITLES).map(([kind, title]) => [kind, title, board.rows.filter((row) => row.kind === kind)]).filter(([, , rows]) => rows.length).map(([kind, title, rows]) => html`<${TablePanel} title=${title} key=${kind} columns=${columns} rows=${rows} rowKey="name" />`)}
+    <p class="lead">Account ${textOf(board.account)}. Questions: ${Object.entries(board.questions)
+      .map(([state, number]) => html`<${Link} to="/scores" query=${{ show: 'questions', state }}>
+      ${numOf(number)} ${state}<//> `)}${!Object.keys(board.questions).length && 'none yet'}</p>
+    ${!board.rows.length
+      ? html`<${Empty}
+      title="No forecast of a resolved question to score yet">A verdict is a question too: it resolves after <code>DESK_QUESTION_SESSIONS</code> sessions. <code>desk episode</code> asks the voices.<//>` : html`<div class="grid">
+      ${Object.entries(TITLES).map(([kind, title]) => [kind, title, board.rows.filter((row) => row.kind === kind)])
+        .filter(([, , rows]) => rows.length)
+        .map(([kind, title, rows]) => html`<${TablePanel} title=${title} key=${kind} columns=${columns} rows=${rows}
+        rowKey="name" />`)}
       ${board.crowd && html`<${Panel} title="All voices together, same questions"><${Table} label="All voices together" columns=${PARTS} rows=${board.crowd.rounds} rowKey="name" />
         <p class="quiet">Round 2 gained ${numOf(signed(board.crowd.gain))}; round ${board.crowd.better_round} is used.</p><//>`}
     </div><p class="quiet">Brier: (p - o)², 0 is right, 0.25 is one half each time. Alpha is against the baseline: above 0 is skill, and .018 shows from 350 questions on. ± is half of the 95 % interval: so many independent questions as are effective would have it. * is told from 0 among all of its kind.</p>`}`}<//>`;
@@ -71,18 +72,22 @@ const STATES = ['open', 'resolved', 'void'];
 const SOURCES = ['desk', 'verdict', 'person', 'manifold', 'polymarket', 'kalshi'];
 function Questions({ query }) {
   const questions = useGet('/questions', { state: query.state, source: query.source, about: query.about, limit: 200 });
-  useKeys([['r', 'Load again', questions.reload]]);
   const choice = (name, label, values) => html`<${Choice} class="inline" label=${label} values=${values} value=${query[name]} onChange=${(value) => setQuery({ [name]: value })} />`;
-  return html`<${Panel} title="Questions" tools=${html`${choice('state', 'State', STATES)}${choice('source', 'Source', SOURCES)}<${FilterField} label="About" size="7" maxlength="16" value=${query.about} onChange=${(text) => setQuery({ about: text.toUpperCase() })} />`}>
-    <${Loaded} from=${questions} what="questions" empty="No question is like that">${(rows) => html`<${Table} label="Questions" columns=${QUESTIONS} rows=${rows} />${rows.length === 200 && html`<p class="quiet">The first 200.</p>`}`}<//><//>`;
+  return html`<${Panel} title="Questions"
+    tools=${html`${choice('state', 'State', STATES)}${choice('source', 'Source', SOURCES)}
+    <${FilterField} label="About" size="7" maxlength="16" value=${query.about}
+    onChange=${(text) => setQuery({ about: text.toUpperCase() })} />`}>
+    <${Loaded} from=${questions} what="questions" empty="No question is like that">
+      ${(rows) => html`<${Table} label="Questions" columns=${QUESTIONS} rows=${rows} />
+      ${rows.length === 200 && html`<p class="quiet">The first 200.</p>`}`}<//><//>`;
 }
 const QUESTIONS = [
-  ['Question', (row) => html`<${Link} to=${`/questions/${row.id}`}><${Text} most=${120}>${row.text}<//><//>`, 'prose'],
-  ['State', (row) => html`<${Badge} tone=${{ open: 'busy', resolved: 'good', void: 'warn' }[row.state]}>${row.state}<//>`, '', 'state'],
+  ['Question', (row) => html`<${Link} to=${`/questions/${row.id}`}>${textOf(row.text, 120)}<//>`, 'prose'],
+  ['State', (row) => badgeOf(row.state), '', 'state'],
   ['Outcome', (row) => (row.outcome === null ? '\u2014' : row.outcome === 1 ? 'yes' : row.outcome === 0 ? 'no' : figure(row.outcome, 2)), 'num', 'outcome'],
   ['Baseline', (row) => figure(row.baseline, 2), 'num', 'baseline'],
-  ['Source', (row) => html`<${Text}>${row.source}<//>${row.url && html` <${OutLink} url=${row.url}>venue<//>`}`, 'wide', 'source'],
-  ['About', (row) => row.subjects.map((symbol) => html`<${SymbolLink} symbol=${symbol} /> `), 'wide'],
+  ['Source', (row) => html`${textOf(row.source)}${row.url && html` <${OutLink} url=${row.url}>venue<//>`}`, 'wide', 'source'],
+  ['About', (row) => row.subjects.map((symbol) => html`${symbolOf(symbol)} `), 'wide'],
   ['Closes', (row) => timeOf(row.closes_at, 'day'), 'wide', (row) => date(row.closes_at)],
 ];
 
@@ -122,7 +127,13 @@ function Backtests() {
 
 function Charts() {
   const runs = useGet('/runs', { kind: 'analyze', limit: 50 });
-  return html`<${Loaded} from=${runs} what="analyses" empty=${html`<${Empty} title="No analysis was made yet"><code>desk analyze SYMBOL</code> makes one, with its chart.<//>`}>${(rows) => html`<div class="stack">${rows.slice(0, 6).map((row) => html`<${Panel} key=${row.id} title=${`Analysis of ${plain((row.params?.symbols ?? row.symbols ?? []).join(', '))}`} tools=${runOf(row.id)}><${Pictures} run=${row.id} /><//>`)}</div>`}<//>`;
+  return html`<${Loaded} from=${runs} what="analyses"
+    empty=${html`<${Empty} title="No analysis was made yet">
+    <code>desk analyze SYMBOL</code> makes one, with its chart.<//>`}>
+    ${(rows) => html`<div class="stack">${rows.slice(0, 6)
+    .map((row) => html`<${Panel} key=${row.id}
+    title=${`Analysis of ${plain((row.params?.symbols ?? row.symbols ?? []).join(', '))}`} tools=${runOf(row.id)}>
+    <${Pictures} run=${row.id} /><//>`)}</div>`}<//>`;
 }
 
 function Pictures({ run }) {
@@ -132,11 +143,12 @@ function Pictures({ run }) {
 }
 
 // One source in the record: a voice, tool, lens, role or kind of verdict, with its calibration.
-
 export function Score({ params, query: { account } }) {
   const scores = useGet('/scores', { kind: params.kind, name: params.name, account });
-  return html`<div class="view"><h1>${plain(params.kind)} <${Text}>${params.name}<//> <${Link} to="/scores" query=${{ account }}>all scores${account ? html` of <${Text}>${account}<//>` : ''}<//></h1>
-    <${Loaded} from=${scores} what="the score" isEmpty=${(found) => !found.rows.length} empty="None of its questions has an outcome yet">${({ rows: [row] }) => html`<${WholeScore} row=${row} />`}<//></div>`;
+  return html`<div class="view"><h1>${plain(params.kind)} ${textOf(params.name)} <${Link} to="/scores" query=${{ account }}>all scores${account ? html` of ${textOf(account)}` : ''}<//></h1>
+    <${Loaded} from=${scores} what="the score" isEmpty=${(found) => !found.rows.length}
+      empty="None of its questions has an outcome yet">
+      ${({ rows: [row] }) => html`<${WholeScore} row=${row} />`}<//></div>`;
 }
 
 function WholeScore({ row }) {
@@ -152,7 +164,10 @@ function WholeScore({ row }) {
       ['Before any record', row.unrecorded ? numOf(count(row.unrecorded)) : undefined],
     ]} /><//>
     <${Panel} title="Calibration"><${Calibration} rows=${row.calibration} /><//>
-    ${[['By round', row.rounds], ["By the models' cutoffs", row.sides], ['By label', row.labels]].filter(([, parts]) => parts.length).map(([name, parts]) => html`<${TablePanel} title=${name} columns=${name === 'By label' ? LABELS : ROUNDS} rows=${parts} rowKey="name" />`)}
+    ${[['By round', row.rounds], ["By the models' cutoffs", row.sides],
+      ['By label', row.labels]].filter(([, parts]) => parts.length)
+      .map(([name, parts]) => html`<${TablePanel} title=${name} columns=${name === 'By label' ? LABELS : ROUNDS}
+      rows=${parts} rowKey="name" />`)}
   </div>`;
 }
 
@@ -167,7 +182,8 @@ const down = (value) => SIZE - PAD - value * (SIZE - PAD - 8);
 /** What was forecast against what came true: on the diagonal is calibrated; the bars are the 95 % interval. */
 function Calibration({ rows }) {
   if (!rows.length) return html`<${Empty} title="Nothing to compare yet" />`;
-  return html`<div class="row"><svg class="calibration" width=${SIZE} height=${SIZE} viewBox=${`0 0 ${SIZE} ${SIZE}`} role="img" aria-label="Share that came true by forecast; the table beside it has the figures">
+  return html`<div class="row"><svg class="calibration" width=${SIZE} height=${SIZE} viewBox=${`0 0 ${SIZE} ${SIZE}`}
+    role="img" aria-label="Share that came true by forecast; the table beside it has the figures">
       <rect x=${at(0)} y=${down(1)} width=${at(1) - at(0)} height=${down(0) - down(1)} class="plane" />
       <path class="diagonal" d=${`M${at(0)} ${down(0)} L${at(1)} ${down(1)}`} />
       ${[0, 0.5, 1].map((tick) => html`<text x=${at(tick)} y=${SIZE - 14} text-anchor="middle">${tick}</text><text x=${PAD - 5} y=${down(tick) + 4} text-anchor="end">${tick}</text>`)}
@@ -185,23 +201,22 @@ const BUCKETS = [
 ];
 
 // One question: its rule, its times, its outcome with the evidence, and who forecast it.
-
 export function QuestionView({ params }) {
   const found = useGet(`/questions/${part(params.question)}`);
   return html`<div class="view"><${Loaded} from=${found} what="the question">${(detail) => html`<${WholeQuestion} ...${detail} />`}<//></div>`;
 }
 
 function WholeQuestion({ question, verdicts, forecasts, positions }) {
-  return html`<h1><${Text}>${question.text}<//></h1><div class="grid">
+  return html`<h1>${textOf(question.text)}</h1><div class="grid">
     <${Panel} title="Question"><${Facts} rows=${[
-      ['State', html`<${Badge} tone=${{ open: 'busy', resolved: 'good', void: 'warn' }[question.state]}>${question.state}<//>`],
+      ['State', badgeOf(question.state)],
       ['Outcome', question.outcome === null ? null : html`<strong class="num">${question.outcome === 1 ? 'yes' : question.outcome === 0 ? 'no' : figure(question.outcome, 2)}</strong>`],
       ['Baseline', html`${numOf(figure(question.baseline, 2))} <${Text} className="quiet">${question.baseline_source}<//>`],
-      ['About', question.subjects.map((symbol) => html`<${SymbolLink} symbol=${symbol} /> `)],
+      ['About', question.subjects.map((symbol) => html`${symbolOf(symbol)} `)],
       ['Opens', timeOf(question.opens_at)],
       ['Closes', timeOf(question.closes_at)],
-      ['Source', html`<${Text}>${question.source}<//>${question.url && html` <${OutLink} url=${question.url}>venue<//>`}`],
-      ['Resolved', question.resolved_at ? html`<${Time} at=${question.resolved_at} /> <${Text}>${question.resolved_by}<//>` : undefined],
+      ['Source', html`${textOf(question.source)}${question.url && html` <${OutLink} url=${question.url}>venue<//>`}`],
+      ['Resolved', question.resolved_at ? html`${timeOf(question.resolved_at)} ${textOf(question.resolved_by)}` : undefined],
       ['Note', question.note ? textOf(question.note) : undefined],
     ]} /><//>
     <${Panel} title="Rule and evidence"><${Block} label="Rule">${plain(JSON.stringify(question.rule, null, 1))}<//>
@@ -213,7 +228,7 @@ function WholeQuestion({ question, verdicts, forecasts, positions }) {
 }
 
 const FORECASTS = [
-  ['Voice', (row) => html`<${Link} to=${`/scores/voice/${part(row.voice)}`}><${Text}>${row.voice}<//><//>`, '', 'voice'],
+  ['Voice', (row) => html`<${Link} to=${`/scores/voice/${part(row.voice)}`}>${textOf(row.voice)}<//>`, '', 'voice'],
   ['Round', (row) => row.round, 'num', 'round'],
   ['Yes', (row) => figure(row.probability, 2), 'num', 'probability'],
   ['Baseline', (row) => figure(row.baseline, 2), 'num'],
@@ -233,12 +248,11 @@ const POSITIONS = [
 ];
 
 // A backtest: its curve beside two benchmarks, what it came to, and its sessions.
-
 export function Backtest({ params }) {
   const run = useGet(`/runs/${part(params.run)}`, {}, { every: 20_000 });
-  useKeys([['r', 'Load again', run.reload]]);
-  return html`<div class="view"><h1>Backtest <${RunLink} id=${params.run} /> ${run.data && badgeOf(run.data.state)}</h1>
-    <${Loaded} from=${run} what="the backtest" isEmpty=${(found) => !found.backtest} empty="This run is no backtest">${({ backtest }) => html`<${WholeBacktest} found=${backtest} account=${run.data.account} />`}<//></div>`;
+  return html`<div class="view"><h1>Backtest ${runOf(params.run)} ${run.data && badgeOf(run.data.state)}</h1>
+    <${Loaded} from=${run} what="the backtest" isEmpty=${(found) => !found.backtest} empty="This run is no backtest">
+      ${({ backtest }) => html`<${WholeBacktest} found=${backtest} account=${run.data.account} />`}<//></div>`;
 }
 
 function WholeBacktest({ found: { sessions, rows, result, scored }, account }) {
@@ -249,7 +263,7 @@ function WholeBacktest({ found: { sessions, rows, result, scored }, account }) {
 
 function Result({ result }) {
   if (!result.curve) return html`<${Panel} title="Result"><${Empty} title="It visited no session" /><//>`;
-  return html`<${Panel} title="Conclusion" className="whole"><p class="lead"><${Text}>${result.conclusion}<//></p>
+  return html`<${Panel} title="Conclusion" className="whole"><p class="lead">${textOf(result.conclusion)}</p>
     <${Facts} rows=${[
       ['Desk', html`<${Figure} value=${result.returns.desk} sign>${signedPercent(result.returns.desk)}<//>`],
       ['Bought and held', html`<${Figure} value=${result.returns.held} sign>${signedPercent(result.returns.held)}<//>`],
@@ -261,7 +275,10 @@ function Result({ result }) {
       ['Costs', textOf(result.costs)],
     ]} /><//>
     <${Panel} title="Equity" className="whole"><${Curve} result=${result} /><//>
-    ${HIT_RATES.filter(([name]) => result[name]?.length).map(([name, heading]) => html`<${Panel} title=${heading} key=${name}><p class="quiet"><${Text}>${result.question}<//></p><${Table} label=${heading} columns=${rateColumns(result[name])} rows=${result[name]} /><//>`)}`;
+    ${HIT_RATES.filter(([name]) => result[name]?.length)
+      .map(([name, heading]) => html`<${Panel} title=${heading} key=${name}>
+      <p class="quiet">${textOf(result.question)}</p>
+      <${Table} label=${heading} columns=${rateColumns(result[name])} rows=${result[name]} /><//>`)}`;
 }
 
 const HIT_RATES = [['ratings', 'Hit rates by rating'], ['confidences', 'Hit rates by confidence'], ['lenses', 'Hit rates by lens'], ['roles', 'Hit rates by role']];
@@ -291,7 +308,7 @@ function Curve({ result }) {
 const tally = (counts) => Object.entries(counts).map(([name, n]) => `${n} ${plain(name).replaceAll('_', ' ')}`).join(', ');
 const SESSIONS = [
   ['Day', (row) => numOf(row.day), '', 'day'],
-  ['State', (row) => html`<${Badge}>${row.state}<//>${row.reason && html` <${Text} most=${60}>${row.reason}<//>`}`],
+  ['State', (row) => html`${badgeOf(row.state)}${row.reason && html` ${textOf(row.reason, 60)}`}`],
   ['Equity', (row) => money(row.equity), 'num', 'equity'],
   ['Cash', (row) => money(row.cash), 'num wide'],
   ['Traded', (row) => money(row.traded), 'num wide'],

@@ -1,22 +1,17 @@
 // One report: the structured answer, each figure beside the tool answer that it comes from, what was missing, and who
 // gave it on which thread.
 
-import { between, compact, count, money, percent, plain, shortId, span } from '../lib/format.js';
-import { html, useEffect, useMemo, useRef } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { href, part, place, setQuery } from '../lib/router.js';
-import { useGet } from '../lib/store.js';
 import {
-  Badge, badgeOf, Empty, Facts, Link, Loaded, numOf, OrderLink, Panel, Picture, quietOf, runOf, SymbolLink,
-  TablePanel, Text, textOf, ThreadLink, timeOf,
-} from '../lib/ui.js';
+  Badge, badgeOf, between, compact, count, Empty, Facts, href, html, Link, Loaded, money, numOf, orderOf, Panel, part,
+  percent, Picture, place, plain, quietOf, runOf, setQuery, shortId, span, symbolOf, TablePanel, Text, textOf,
+  ThreadLink, timeOf, useEffect, useGet, useKeys, useMemo, useRef,
+} from '../lib/view.js';
 
 export function Report({ params, query }) {
   const found = useGet(`/reports/${part(params.report)}`);
-  useKeys([['r', 'Load again', found.reload]]);
   const data = found.data;
   return html`<div class="view report-view">
-    <h1>${data ? html`${plain(data.role).replaceAll('_', ' ')} on <${SymbolLink} symbol=${data.symbol} /> <${Badge}>${data.verdict ?? data.status}<//>` : html`Report ${shortId(params.report)}`}</h1>
+    <h1>${data ? html`${plain(data.role).replaceAll('_', ' ')} on ${symbolOf(data.symbol)} ${badgeOf(data.verdict ?? data.status)}` : html`Report ${shortId(params.report)}`}</h1>
     <${Loaded} from=${found} what="the report">${(row) => html`<${Shown} key=${row.id} report=${row} query=${query} />`}<//>
   </div>`;
 }
@@ -34,23 +29,37 @@ function Shown({ report, query }) {
       <${Panel} title="Answer">
         <${Facts} rows=${[
           ['Verdict', report.verdict ? badgeOf(report.verdict) : quietOf('none')],
-          ['Confidence', html`<${Text}>${report.confidence ?? 'none'}<//>${report.claimed && report.claimed !== report.confidence ? html` <span class="quiet">(it claimed <${Text}>${report.claimed}<//>)</span>` : ''}`],
+          ['Confidence',
+            html`${textOf(report.confidence ?? 'none')}${report.claimed && report.claimed !== report.confidence
+            ? html` <span class="quiet">(it claimed ${textOf(report.claimed)})</span>` : ''}`],
           ['Status', badgeOf(report.status)],
-          ['Figures with a source', report.figures === null ? quietOf('not looked for') : html`<span class="num">${count(report.supported)} of ${count(report.figures)}${report.figures ? ` (${percent(report.supported / report.figures, 0)})` : ''}</span>`],
+          ['Figures with a source', report.figures === null ? quietOf('not looked for')
+            : html`<span class="num">${count(report.supported)} of ${count(report.figures)}${report.figures
+            ? ` (${percent(report.supported / report.figures, 0)})` : ''}</span>`],
         ]} />
-        ${report.reason && html`<p class="reason"><${Badge} tone="warn">why<//> <${Text}>${report.reason}<//></p>`}
+        ${report.reason && html`<p class="reason"><${Badge} tone="warn">why<//> ${textOf(report.reason)}</p>`}
         <p class="summary"><${Cited} text=${report.summary} name="summary" figures=${figures} chosen=${chosen} choose=${choose} /></p>
-        ${report.key_risks.length > 0 && html`<h3>Key risks</h3><ul class="dots">${report.key_risks.map((risk, index) => html`<li><${Cited} text=${risk} name=${`key_risks/${index}`} figures=${figures} chosen=${chosen} choose=${choose} /></li>`)}</ul>`}
+        ${report.key_risks.length > 0 && html`<h3>Key risks</h3>
+          <ul class="dots">
+          ${report.key_risks.map((risk, index) => html`<li>
+          <${Cited} text=${risk} name=${`key_risks/${index}`} figures=${figures} chosen=${chosen}
+          choose=${choose} /></li>`)}</ul>`}
         <${Tree} value=${otherFields(report)} />
         ${!report.answer && html`<${Empty} title="There is no structured answer">${report.status === 'completed' ? 'it was written before answers were kept' : null}<//>`}
       <//>
       <${Panel} title="What was missing">${missing.length
-        ? html`<ul class="dots">${missing.map((gap) => html`<li><${Text}>${[gap.symbol, gap.what].filter(Boolean).join(' ')}<//>: <${Text} className="quiet">${gap.reason}<//> ${gap.tool && html`<code>${plain(gap.tool)}</code>`}</li>`)}</ul>`
+        ? html`<ul class="dots">
+          ${missing.map((gap) => html`<li>${textOf([gap.symbol, gap.what].filter(Boolean).join(' '))}: <${Text}
+          className="quiet">${gap.reason}<//> ${gap.tool && html`<code>${plain(gap.tool)}</code>`}</li>`)}</ul>`
         : html`<p class="quiet">No tool reported a gap.</p>`}<//>
       <${Panel} title="Where it is from"><${Origin} report=${report} /><//>
-      ${report.pictures.length > 0 && html`<${Panel} title="Pictures that it was given"><div class="stack">${report.pictures.map((one) => html`<${Picture} key=${one.digest} digest=${one.digest} caption="The chart that a tool gave the turn" />`)}</div><//>`}
+      ${report.pictures.length > 0
+        && html`<${Panel} title="Pictures that it was given">
+        <div class="stack">
+        ${report.pictures.map((one) => html`<${Picture} key=${one.digest} digest=${one.digest}
+        caption="The chart that a tool gave the turn" />`)}</div><//>`}
     </div>
-    <${Panel} title="Sources" className="sources" tools=${html`<span class="quiet">${sourced.length ? 'n and p go through the figures' : ''}</span>`}>
+    <${Panel} title="Sources" className="sources" tools=${quietOf(sourced.length ? 'n and p go through the figures' : '')}>
       <${Calls} report=${report} figures=${figures} chosen=${chosen} query=${query} />
     <//>
   </div>`;
@@ -61,8 +70,10 @@ function Origin({ report }) {
   return html`<${Facts} rows=${[
     ['Role', textOf(report.role)],
     ['Author', textOf(report.author)],
-    ['Thread', html`<${ThreadLink} id=${turn.thread_id} /> <span class="quiet"><${Text}>${turn.thread_reason}<//></span>`],
-    ['Turn', turn.thread_id ? html`<${Link} to=${`/threads/${part(turn.thread_id)}`} query=${{ turn: turn.id }} className="id">${shortId(turn.id)}<//>` : html`<span class="id">${shortId(turn.id)}</span>`],
+    ['Thread', html`<${ThreadLink} id=${turn.thread_id} /> ${quietOf(textOf(turn.thread_reason))}`],
+    ['Turn', turn.thread_id
+      ? html`<${Link} to=${`/threads/${part(turn.thread_id)}`} query=${{ turn: turn.id }} className="id">
+      ${shortId(turn.id)}<//>` : html`<span class="id">${shortId(turn.id)}</span>`],
     ['Attempt', numOf(count(turn.attempt))],
     ['Tokens', html`<span class="num" title=${count(turn.total_tokens)}>${compact(turn.total_tokens)}</span>`],
     ['Money', turn.cost_usd === null ? quietOf('in its run') : numOf(money(turn.cost_usd, 4))],
@@ -70,18 +81,20 @@ function Origin({ report }) {
     ['Market time', timeOf(report.market_at)],
     ['Written', timeOf(report.created_at)],
     ['Run', runOf(report.run_id)],
-    ['Verdicts that count it', report.verdicts.length ? report.verdicts.map((one) => html`<${Link} to=${`/verdicts/${one.id}`}><${Badge}>${one.rating}<//><//> `) : quietOf('none')],
+    ['Verdicts that count it', report.verdicts.length ? report.verdicts.map((one) => html`<${Link} to=${`/verdicts/${one.id}`}>${badgeOf(one.rating)}<//> `) : quietOf('none')],
   ]} />`;
 }
 
 // The tool calls that a report rests on: arguments and answers, with the value in sight that a figure comes from.
-
 function Calls({ report, figures, chosen, query }) {
   const { calls } = report;
   const asked = query.call === undefined ? null : Number(query.call);
   const open = asked ?? chosen?.call ?? chosen?.other_call ?? calls[0]?.ordinal ?? null;
-  return html`${chosen && html`<p class="chosen-figure" role="status"><b class="num"><${Text}>${chosen.figure}<//></b> ${chosen.source
-      ? html`<span class="quiet">is</span> <span class="num"><${Text}>${chosen.value}<//></span>${chosen.other_value === null || chosen.other_value === undefined ? '' : html` <span class="quiet">with</span> <span class="num"><${Text}>${chosen.other_value}<//></span>`} <span class="quiet">${sourceOf(chosen)}</span>`
+  return html`${chosen && html`<p class="chosen-figure" role="status"><b class="num">${textOf(chosen.figure)}</b> ${chosen.source
+      ? html`<span class="quiet">is</span> <span class="num">${textOf(chosen.value)}</span>
+        ${chosen.other_value === null || chosen.other_value === undefined ? ''
+        : html` <span class="quiet">with</span> <span class="num">
+        ${textOf(chosen.other_value)}</span>`} ${quietOf(sourceOf(chosen))}`
       : html`<${Badge} tone="warn">no source<//> <span class="quiet">neither a tool's answer nor the question has it</span>`}</p>`}
     ${!chosen && html`<p class="quiet">Choose a figure of the answer to see what it comes from.</p>`}
     ${!calls.length && html`<${Empty} title="It called no tool" />`}
@@ -96,14 +109,19 @@ function Call({ call, open, chosen, figures }) {
       <span aria-hidden="true">${open ? '▾' : '▸'}</span> ${numOf(call.ordinal)} <b><code>${plain(call.tool)}</code></b>
       ${!call.success ? html`<${Badge} tone="bad">failed<//>` : !call.has_data ? html`<${Badge} tone="warn">no data<//>` : ''}
       <span class="quiet">${figures.length ? `${figures.length} ${figures.length === 1 ? 'figure' : 'figures'}` : ''} ${span(call.seconds * 1000)}</span></button>
-    <div id=${body}>${open && html`<p class="arguments"><span class="quiet">asked</span> <code><${Text}>${JSON.stringify(call.arguments)}<//></code></p><${Answer} call=${call} figures=${figures} chosen=${chosen} />`}</div>
+    <div id=${body}>${open
+      && html`<p class="arguments"><span class="quiet">asked</span> <code>
+      ${textOf(JSON.stringify(call.arguments))}</code></p>
+      <${Answer} call=${call} figures=${figures} chosen=${chosen} />`}</div>
   </li>`;
 }
 
 function Answer({ call, figures, chosen }) {
   const box = useRef(null);
   const value = useMemo(() => answerOf(call), [call]);
-  const pointers = useMemo(() => new Set(figures.flatMap((figure) => [figure.call === call.ordinal && figure.path, figure.other_call === call.ordinal && figure.other_path]).filter((one) => typeof one === 'string')), [figures, call]);
+  const pointers = useMemo(() => new Set(figures.flatMap((figure) => [figure.call === call.ordinal && figure.path,
+    figure.other_call === call.ordinal && figure.other_path]).filter((one) => typeof one === 'string')),
+    [figures, call]);
   const { text, spots } = useMemo(() => (value === undefined ? { text: call.output, spots: new Map() } : pretty(value, pointers)), [value, pointers]);
   const now = chosen && (chosen.call === call.ordinal ? chosen.path : chosen.other_call === call.ordinal ? chosen.other_path : null);
   useEffect(() => {
@@ -129,14 +147,15 @@ function cut(text, spots) {
 }
 
 // A text of a report with its figures as links to their sources, and the rest of its answer as a tree.
-
 /** text: of the report; name: how its figures name it. choose: gets the figure that was pressed. */
 function Cited({ text, name, figures, chosen, choose }) {
   return html`<bdi>${pieces(text, name, figures).map((piece) => {
     if (typeof piece === 'string') return plain(piece);
     const { figure } = piece;
     const source = figure.source ? sourceOf(figure) : 'no source was found for it';
-    return html`<a key=${figure.number} href=${href(place.value.path, { figure: figure.number })} class=${`figure ${figure.source ? '' : 'unsourced'}`} aria-current=${chosen === figure ? 'true' : undefined} title=${source}
+    return html`<a key=${figure.number} href=${href(place.value.path, { figure: figure.number })}
+      class=${`figure ${figure.source ? '' : 'unsourced'}`} aria-current=${chosen === figure ? 'true' : undefined}
+      title=${source}
       onClick=${(event) => plainClick(event) && choose(figure)}>${plain(piece.text)}${figure.source ? '' : '?'}</a>`;
   })}</bdi>`;
 }
@@ -174,7 +193,6 @@ function Leaf({ value }) {
 }
 
 // The figures of a report's texts with their sources, and what its tools reported as missing.
-
 /** The figures in the order of the texts, numbered from 1: {number, name, start, end, figure, source, call, path, value}. A
  * figure without a source has source null. */
 function figuresOf({ cited, unsupported }) {
@@ -260,13 +278,12 @@ function pretty(value, wanted) {
 }
 
 // One verdict: the rating, the rule that gave it, the reports it rests on, what was missing, and the orders that rest on it.
-
 export function Verdict({ params }) {
   const found = useGet(`/verdicts/${part(params.verdict)}`);
-  useKeys([['r', 'Load again', found.reload]]);
   const data = found.data;
   return html`<div class="view report-view">
-    <h1>${data ? html`Verdict on <${SymbolLink} symbol=${data.verdict.symbol} /> <${Badge}>${data.verdict.rating}<//> <span class="quiet"><${Text}>${data.verdict.confidence}<//> confidence</span>` : html`Verdict ${shortId(params.verdict)}`}</h1>
+    <h1>${data ? html`Verdict on ${symbolOf(data.verdict.symbol)} ${badgeOf(data.verdict.rating)} <span class="quiet">
+      ${textOf(data.verdict.confidence)} confidence</span>` : html`Verdict ${shortId(params.verdict)}`}</h1>
     <${Loaded} from=${found} what="the verdict">${(detail) => html`<${VerdictShown} detail=${detail} />`}<//>
   </div>`;
 }
@@ -274,22 +291,26 @@ export function Verdict({ params }) {
 function VerdictShown({ detail }) {
   const { verdict, candidate } = detail;
   return html`<div class="stack">
-    <${Panel} title="Why"><p class="rule"><${Text}>${detail.rule}<//></p>
+    <${Panel} title="Why"><p class="rule">${textOf(detail.rule)}</p>
       <${Facts} rows=${[
         ['Rating', badgeOf(verdict.rating)],
         ['Confidence', textOf(verdict.confidence)],
         ['Beats the median', detail.probability === null ? html`<span class="quiet">not known until <code>desk calibrate</code></span>` : numOf(percent(detail.probability, 0))],
-        ['Candidate', html`${numOf(count(candidate.rank))}, <${Text}>${candidate.origin}<//>`],
+        ['Candidate', html`${numOf(count(candidate.rank))}, ${textOf(candidate.origin)}`],
         ['Market time', timeOf(detail.market_at)],
         ['Run', runOf(verdict.run_id)],
-        ['Orders that rest on it', detail.orders.length ? detail.orders.map((id) => html`<${OrderLink} id=${id} /> `) : quietOf('none')],
+        ['Orders that rest on it', detail.orders.length ? detail.orders.map((id) => html`${orderOf(id)} `) : quietOf('none')],
       ]} /><//>
     <${TablePanel} title="Reports that it rests on" label="Reports" columns=${REPORTS} rows=${detail.reports} empty="It rests on no report" />
     <div class="grid">
-      <${Panel} title="What was missing">${verdict.missing.length ? html`<ul class="dots">${verdict.missing.map((one) => html`<li><${Text}>${one}<//></li>`)}</ul>` : html`<p class="quiet">Every role reported.</p>`}<//>
-      <${Panel} title="Key risks">${verdict.key_risks.length ? html`<ul class="dots">${verdict.key_risks.map((one) => html`<li><${Text}>${one}<//></li>`)}</ul>` : html`<p class="quiet">No report names one.</p>`}<//>
+      <${Panel} title="What was missing">${verdict.missing.length
+        ? html`<ul class="dots">${verdict.missing.map((one) => html`<li>${textOf(one)}</li>`)}</ul>`
+        : html`<p class="quiet">Every role reported.</p>`}<//>
+      <${Panel} title="Key risks">${verdict.key_risks.length
+        ? html`<ul class="dots">${verdict.key_risks.map((one) => html`<li>${textOf(one)}</li>`)}</ul>`
+        : html`<p class="quiet">No report names one.</p>`}<//>
     </div>
-    <${Panel} title="Summary"><pre class="words"><${Text}>${verdict.summary}<//></pre><//>
+    <${Panel} title="Summary"><pre class="words">${textOf(verdict.summary)}</pre><//>
   </div>`;
 }
 
@@ -298,6 +319,6 @@ const REPORTS = [
   ['Answer', (row) => badgeOf(row.verdict ?? row.status), '', (row) => row.verdict ?? row.status],
   ['Confidence', (row) => (row.confidence ? textOf(row.confidence) : quietOf('none')), '', 'confidence'],
   ['Sourced', (row) => (row.figures === null ? quietOf('none') : `${row.supported}/${row.figures}`), 'num', null, 'figures of its text with a source'],
-  ['Summary', (row) => html`<div class="prose"><${Text} most=${260}>${row.summary || row.reason}<//></div>`],
+  ['Summary', (row) => html`<div class="prose">${textOf(row.summary || row.reason, 260)}</div>`],
   ['Author', (row) => textOf(row.author, 40), 'wide'],
 ];

@@ -1,19 +1,12 @@
 // One run: from the universe to the fills, its steps on a timeline, its candidates, and what happens while it runs.
 
-import { get } from '../lib/api.js';
 import {
-  between, compact, count, figure, moment, moments, money, percent, plain, short, shortId, span, zone,
-} from '../lib/format.js';
-import { html, useCallback, useEffect, useMemo, useRef, useState } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { useLive } from '../lib/live.js';
-import { part, setQuery } from '../lib/router.js';
-import { useBounded, useGet, useResource } from '../lib/store.js';
-import {
-  ActionButton, Badge, badgeOf, costOf, Empty, Facts, Link, LiveBadge, Loaded, numOf, orderOf, Panel, ProblemBox,
-  quietOf, runOf, SaveButton, Segments, SymbolLink, symbolOf, Table, TablePanel, Text, textOf, ThreadLink, Time,
-  timeOf, VirtualList,
-} from '../lib/ui.js';
+  ActionButton, Badge, badgeOf, between, compact, costOf, count, Empty, EventRow, Facts, figure, get, html, Link,
+  LiveBadge, Loaded, MARKS, moment, money, numOf, Panel, part, percent, plain, ProblemBox, quietOf, runOf, SaveButton,
+  Segments, setQuery, shortId, span, standingOf, symbolOf, Table, TablePanel, Text, textOf, ThreadLink, timeOf, toneOf,
+  useBounded, useCallback, useEffect, useGet, useKeys, useLive, useMemo, useRef, useResource, useState, VirtualList,
+  zone,
+} from '../lib/view.js';
 import { Timeline } from './timeline.js';
 
 const FINAL = new Set(['done', 'partial', 'failed', 'stopped']);
@@ -44,7 +37,7 @@ function One({ run, query }) {
     if (found.some((event) => CHANGES.results.test(event.type))) [funnel, table].forEach((one) => one.soon(SOON_MS));
   });
   const again = () => all.forEach((one) => one.reload());
-  useKeys([['r', 'Load again', again], ['c', 'All candidates', () => setQuery({ stage: '', label: '' })]]);
+  useKeys([['c', 'All candidates', () => setQuery({ stage: '', label: '' })]]);
   // A stream that ended brought the last changes; what was loaded before them is old.
   const { state } = events.live;
   useEffect(() => {
@@ -58,11 +51,16 @@ function One({ run, query }) {
   }
   const found = detail.data;
   return html`<div class="view run-view">
-    <h1>Run <span class="id">${shortId(run)}</span> ${found && html`<span class="quiet">${plain(found.kind)}</span> <${Badge}>${found.state}<//>`}
+    <h1>Run <span class="id">${shortId(run)}</span> ${found && html`${quietOf(plain(found.kind))} ${badgeOf(found.state)}`}
       ${found && !FINAL.has(found.state) && html`<${LiveBadge} live=${events.live} />`}
-      <span class="h1-tools">${found && !gone && html`<${SaveButton} label="Save the report" path=${`${path}/report`} name=${`${found.kind}-${shortId(run)}.html`} />`} ${found && !gone && !FINAL.has(found.state) && html`<${Stop} path=${path} state=${found.state} done=${again} />`}</span></h1>
+      <span class="h1-tools">${found && !gone
+        && html`<${SaveButton} label="Save the report" path=${`${path}/report`}
+        name=${`${found.kind}-${shortId(run)}.html`} />`} ${found && !gone && !FINAL.has(found.state)
+        && html`<${Stop} path=${path} state=${found.state} done=${again} />`}</span></h1>
     <div class="stack">
-      ${gone && html`<div class="problem" role="alert"><strong>This run was deleted</strong><p>What is shown is what was loaded before; nothing of it can be loaded again. <${Link} to="/runs">All runs<//></p></div>`}
+      ${gone && html`<div class="problem" role="alert"><strong>This run was deleted</strong>
+        <p>What is shown is what was loaded before; nothing of it can be loaded again. <${Link}
+        to="/runs">All runs<//></p></div>`}
       <${Loaded} from=${gone ? { ...detail, problem: null, stale: false } : detail} what="the run">${(data) => html`<${Head} run=${data} />`}<//>
       <${Panel} title="Funnel" tools=${query.stage && html`<button type="button" onClick=${() => setQuery({ stage: '', label: '' })}>Show all candidates</button>`}>
         <${Loaded} from=${funnel} what="the funnel">${(data) => html`<${Funnel} stages=${data.stages} stage=${query.stage} label=${query.label} />`}<//>
@@ -81,7 +79,8 @@ function One({ run, query }) {
 
 function Stop({ path, state, done }) {
   return html`<${ActionButton} label="Stop the run" className="danger" path=${`${path}/stop`} done=${done} disabled=${state === 'stopping'}
-    confirm=${{ title: 'Stop this run', children: html`<p>Its turns are interrupted now, and none of its orders is submitted any more. What is done already stays. It cannot be started again where it was.</p>` }} />`;
+    confirm=${{ title: 'Stop this run',
+      children: html`<p>Its turns are interrupted now, and none of its orders is submitted any more. What is done already stays. It cannot be started again where it was.</p>` }} />`;
 }
 
 function Head({ run }) {
@@ -99,13 +98,13 @@ function Head({ run }) {
       ['Turns', html`${numOf(count(progress.turns))}${progress.turns_in_flight ? html` <span class="quiet">+ ${count(progress.turns_in_flight)} in flight${slow(progress.phases)}</span>` : ''}`],
       ['Tokens', html`<span class="num" title=${count(progress.tokens)}>${compact(progress.tokens)}</span>`],
       ['Money', costOf(run)],
-      ['Market', html`<${Text}>${run.market}<//> <${Time} at=${run.market_now} parts="both" />`],
+      ['Market', html`${textOf(run.market)} ${timeOf(run.market_now)}`],
       ['Model', textOf(run.model, 60)],
-      ['Orders', standing ? html`<${Badge} tone=${standing.real_money ? 'bad' : standing.live ? 'warn' : 'plain'}>${standing.real_money ? 'live, real money' : standing.live ? 'live, play money' : 'preview'}<//> <${Text}>${run.account}<//>` : textOf(run.account)],
+      ['Orders', standing ? html`${standingOf(standing)} ${textOf(run.account)}` : textOf(run.account)],
       ['More', MORE[run.kind] ? html`<${Link} to=${`${MORE[run.kind][0]}${run.run_id}`}>${MORE[run.kind][1]}<//>` : undefined],
       ['Verdicts of', run.source_run ? runOf(run.source_run) : undefined],
     ]} />
-    ${run.notes?.length > 0 && html`<ul class="notes">${run.notes.map((note) => html`<li><${Badge} tone="warn">note<//> <${Text}>${note}<//></li>`)}</ul>`}
+    ${run.notes?.length > 0 && html`<ul class="notes">${run.notes.map((note) => html`<li><${Badge} tone="warn">note<//> ${textOf(note)}</li>`)}</ul>`}
   </div></section>`;
 }
 
@@ -118,7 +117,6 @@ function slow(phases) {
 }
 
 // The funnel: what became of the universe, stage by stage. A count is a filter of the table below.
-
 const STAGES = ['universe', 'hits', 'candidates', 'verdicts', 'orders', 'fills'];
 
 function Funnel({ stages, stage, label }) {
@@ -134,7 +132,9 @@ function Funnel({ stages, stage, label }) {
         <svg class="share" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max((one.symbols / most) * 100, one.symbols ? 1 : 0)} height="4" /></svg>
       </button>
       <div class="labels">${Object.entries(one.labels).map(([name, number]) => html`<button type="button" class="plain" aria-pressed=${chosen && label === name}
-        onClick=${() => setQuery(chosen && label === name ? { stage: '', label: '' } : { stage: one.stage, label: name })}>${plain(name).replaceAll('_', ' ')} <b class="num">${count(number)}</b></button>`)}</div>
+        onClick=${() => setQuery(chosen && label === name ? { stage: '', label: '' }
+          : { stage: one.stage, label: name })}>${plain(name).replaceAll('_', ' ')} <b class="num">
+          ${count(number)}</b></button>`)}</div>
     </li>`;
   })}</ol>`;
 }
@@ -156,7 +156,6 @@ function screened(stages, symbols) {
 }
 
 // The candidates of a run: one cell a role, the verdict and its rule, and the orders; filtered by the funnel.
-
 const MOST = 60; // rows, before a person asks for all
 
 function Candidates({ table, funnel, query, ended }) {
@@ -164,7 +163,8 @@ function Candidates({ table, funnel, query, ended }) {
   const symbols = useMemo(() => chosenSymbols(stages, query.stage, query.label), [stages, query.stage, query.label]);
   const early = query.stage === 'universe' || query.stage === 'hits';
   const what = query.stage && symbols ? `${query.stage}${query.label ? `: ${plain(query.label)}` : ''}` : '';
-  return html`<${Panel} title=${what ? `Candidates, ${what}` : 'Candidates'} tools=${what && html`<button type="button" onClick=${() => setQuery({ stage: '', label: '' })}>Show all candidates</button>`}>
+  return html`<${Panel} title=${what ? `Candidates, ${what}` : 'Candidates'} tools=${what
+    && html`<button type="button" onClick=${() => setQuery({ stage: '', label: '' })}>Show all candidates</button>`}>
     <${Loaded} from=${table} what="the candidates">${(data) => (early && symbols
       ? html`<${Screened} rows=${screened(stages, symbols)} candidates=${data.rows} stage=${query.stage} />`
       : html`<${Rows} data=${data} symbols=${symbols} stage=${query.stage} ended=${ended} />`)}<//>
@@ -178,14 +178,15 @@ function Rows({ data, symbols, stage, ended }) {
     const wanted = symbols && new Set(symbols);
     return wanted ? data.rows.filter((row) => wanted.has(row.symbol)) : data.rows;
   }, [data.rows, symbols]);
-  const empty = html`<${Empty} title=${data.rows.length ? `No candidate among the ${STAGES.includes(stage) ? stage : 'symbols'}` : ended ? 'This run has no candidates' : 'No candidate yet'}>${data.rows.length || ended ? null : 'they come when the screeners are through'}<//>`;
+  const empty = html`<${Empty} title=${data.rows.length
+    ? `No candidate among the ${STAGES.includes(stage) ? stage : 'symbols'}` : ended ? 'This run has no candidates'
+    : 'No candidate yet'}>${data.rows.length || ended ? null : 'they come when the screeners are through'}<//>`;
   const shown = all ? rows : rows.slice(0, MOST);
   return html`<${Table} label="Table of candidates" columns=${columns} rows=${shown} rowKey="candidate_id" empty=${empty} />
     ${shown.length < rows.length && html`<p><button type="button" onClick=${() => setAll(true)}>Show all ${count(rows.length)}</button></p>`}`;
 }
 
 const ORDER = { buy: 0, caution: 1, hold: 2, pass: 3, reject: 4, sell: 5 };
-const MARKS = { confirmed: ['good', '●'], buy: ['good', '●'], 'strong buy': ['good', '●'], bullish: ['good', '●'], caution: ['warn', '▲'], hold: ['warn', '▲'], neutral: ['plain', '○'], reject: ['bad', '■'], sell: ['bad', '■'], bearish: ['bad', '■'], pass: ['plain', '○'] };
 
 function columnsOf(roles) {
   return [
@@ -202,27 +203,32 @@ function columnsOf(roles) {
   ];
 }
 
-const marked = (word) => MARKS[String(word).toLowerCase()] ?? ['plain', '○'];
-
 /** A role's answer as a link to its report: few elements, since there are many cells. */
 function roleCell(cell) {
   if (!cell) return html`<span class="quiet" title="this role was not asked about it">·</span>`;
   if (!cell.report_id) return badgeOf(cell.state);
-  const [tone, mark] = marked(cell.verdict);
+  const tone = toneOf(cell.verdict);
   const word = cell.verdict ?? cell.status;
-  const notes = [cell.confidence && `confidence ${cell.confidence}`, cell.reason, cell.figures ? `${cell.supported} of ${cell.figures} figures with a source` : '', cell.earlier && 'of an earlier run', !cell.counts && 'does not count for the verdict'];
-  return html`<a class=${`cell badge ${cell.verdict ? tone : 'plain'} ${cell.counts ? '' : 'idle'}`} href=${`#/reports/${cell.report_id}`} title=${notes.filter(Boolean).map(plain).join('\n')}>${cell.verdict ? mark : '○'} ${plain(word).replaceAll('_', ' ')}${cell.earlier ? ' ↩' : ''}${cell.figures && cell.supported < cell.figures ? ' ?' : ''}</a>`;
+  const notes = [cell.confidence && `confidence ${cell.confidence}`, cell.reason, cell.figures
+    ? `${cell.supported} of ${cell.figures} figures with a source` : '', cell.earlier && 'of an earlier run',
+    !cell.counts && 'does not count for the verdict'];
+  return html`<a class=${`cell badge ${tone} ${cell.counts ? '' : 'idle'}`} href=${`#/reports/${cell.report_id}`}
+    title=${notes.filter(Boolean).map(plain).join('\n')}>
+    ${MARKS[tone]} ${plain(word).replaceAll('_', ' ')}${cell.earlier ? ' ↩' : ''}${cell.figures
+    && cell.supported < cell.figures ? ' ?' : ''}</a>`;
 }
 
 function verdictCell({ verdict, rule }) {
   if (!verdict) return quietOf('not yet');
-  const [tone, mark] = marked(verdict.rating);
-  return html`<a class=${`cell badge ${tone}`} href=${`#/verdicts/${verdict.id}`} title=${plain(rule)}>${mark} ${plain(verdict.rating)} <span class="quiet">${plain(verdict.confidence)}</span></a>`;
+  const tone = toneOf(verdict.rating);
+  return html`<a class=${`cell badge ${tone}`} href=${`#/verdicts/${verdict.id}`} title=${plain(rule)}>${MARKS[tone]} ${plain(verdict.rating)} ${quietOf(plain(verdict.confidence))}</a>`;
 }
 
 function orderCell(order) {
   const why = order.denial_reason ?? order.denial_code;
-  return html`<${Link} to=${`/orders/${order.id}`} className="cell" title=${plain(why) || shortId(order.id)}>${plain(order.action)} ${order.quantity === null ? '' : figure(order.quantity, order.quantity % 1 ? 2 : 0)} ${plain(order.state).replaceAll('_', ' ')}<//> `;
+  return html`<${Link} to=${`/orders/${order.id}`} className="cell" title=${plain(why) || shortId(order.id)}>
+    ${plain(order.action)} ${order.quantity === null ? ''
+    : figure(order.quantity, order.quantity % 1 ? 2 : 0)} ${plain(order.state).replaceAll('_', ' ')}<//> `;
 }
 
 /** The symbols of the universe or of the hits: hundreds, so only those in sight are in the document. */
@@ -233,7 +239,7 @@ function Screened({ rows, candidates, stage }) {
   return html`<div class="filters"><label>Symbol<input type="search" value=${text} onInput=${(event) => setText(event.target.value)} spellcheck="false" /></label>
       <span class="quiet">${count(shown.length)} of ${count(rows.length)} symbols</span></div>
     ${shown.length
-      ? html`<${VirtualList} className="screened" label=${`Symbols of the ${stage}`} items=${shown} row=${(row) => html`<${SymbolLink} symbol=${row.symbol} />
+      ? html`<${VirtualList} className="screened" label=${`Symbols of the ${stage}`} items=${shown} row=${(row) => html`${symbolOf(row.symbol)}
         <span>${row.lenses.length ? `hit by ${row.lenses.map(plain).join(', ')}` : quietOf('no hit')}</span>
         ${ranks.has(row.symbol) && html`<span class="quiet">candidate ${ranks.get(row.symbol).rank}</span>`}
         ${ranks.get(row.symbol)?.verdict && verdictCell(ranks.get(row.symbol).verdict)}`} />`
@@ -241,20 +247,21 @@ function Screened({ rows, candidates, stage }) {
 }
 
 // The analyses of a run: strategy, recommendation and contract of each symbol.
-
 const COLUMNS = [
   ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
   ['Strategy', 'strategy', '', 'strategy'],
   ['Recommendation', 'recommendation', '', 'recommendation'],
-  ['Verdict', (row) => html`<${Badge}>${row.rating}<//> <span class="quiet"><${Text}>${row.confidence}<//></span>`, '', 'rating'],
-  ['Contract', (row) => (row.contract ? html`<code><${Text}>${row.contract}<//></code>` : quietOf('none'))],
-  ['Checks', (row) => html`<ul class="checks">${(row.checks ?? []).filter((check) => check.state !== 'ok').map((check) => html`<li><${Badge} tone=${check.state === 'fail' ? 'bad' : 'warn'}>${check.state}<//> <${Text} most=${110}>${check.text}<//></li>`)}</ul>`, 'wide'],
+  ['Verdict', (row) => html`${badgeOf(row.rating)} ${quietOf(textOf(row.confidence))}`, '', 'rating'],
+  ['Contract', (row) => (row.contract ? html`<code>${textOf(row.contract)}</code>` : quietOf('none'))],
+  ['Checks', (row) => html`<ul class="checks">
+    ${(row.checks ?? []).filter((check) => check.state !== 'ok')
+    .map((check) => html`<li><${Badge} tone=${check.state === 'fail' ? 'bad' : 'warn'}>
+    ${check.state}<//> ${textOf(check.text, 110)}</li>`)}</ul>`, 'wide'],
 ];
 
 const Analyses = ({ rows }) => html`<${TablePanel} title="Analyses" label="Table of analyses" columns=${COLUMNS} rows=${rows} />`;
 
 // What happened in a run, as it happens, and what its models are saying.
-
 const MOST_EVENTS = 10_000;
 const MOST_TURNS = 12; // whose words are kept
 const TAIL = 600; // characters of each
@@ -303,7 +310,9 @@ function keepText(texts, event) {
 function Spoken({ events, on, setOn, offered, sent }) {
   if (!offered && !on) return null;
   const rows = [...events.texts.values()].reverse();
-  return html`<${Panel} title="What models are saying" tools=${html`<label class="check"><input type="checkbox" checked=${on} onChange=${(event) => setOn(event.target.checked)} />show it while it is written</label>`}>
+  return html`<${Panel} title="What models are saying"
+    tools=${html`<label class="check"><input type="checkbox" checked=${on}
+    onChange=${(event) => setOn(event.target.checked)} />show it while it is written</label>`}>
     ${!on ? html`<p class="quiet">Off: answers are in the threads when they are complete.</p>`
       : sent === false ? html`<${Empty} title="This desk does not send it">start the desk with <code>DESK_EVENT_DELTAS=true</code><//>`
         : rows.length ? html`<ul class="spoken">${rows.map((row) => html`<li key=${row.turn}><${ThreadLink} id=${row.thread} /> <bdi class="words">${plain(row.text)}</bdi></li>`)}</ul>`
@@ -316,8 +325,10 @@ function Events({ events, query }) {
   const { list, missed } = events;
   const items = useMemo(() => (domain ? list.items.filter((event) => event.domain === domain) : list.items), [list.items, domain]);
   const ny = zone.value;
-  const row = useCallback((event) => rowOf(event), [ny]);
-  return html`<${Panel} title="Events" tools=${html`<${Segments} label="Events of" value=${domain} onChange=${(value) => setQuery({ events: value })} options=${DOMAINS} /><${LiveBadge} live=${events.live} />`}>
+  const row = useCallback((event) => html`<${EventRow} event=${event} />`, [ny]);
+  return html`<${Panel} title="Events"
+    tools=${html`<${Segments} label="Events of" value=${domain} onChange=${(value) => setQuery({ events: value })}
+    options=${DOMAINS} /><${LiveBadge} live=${events.live} />`}>
     ${missed && html`<p class="stale"><${Badge} tone="warn">not all<//> earlier events are no longer kept: ${plain(missed.detail)}</p>`}
     ${list.dropped > 0 && html`<p class="quiet">The newest ${MOST_EVENTS.toLocaleString('en-US')} are shown.</p>`}
     ${items.length
@@ -326,43 +337,7 @@ function Events({ events, query }) {
   <//>`;
 }
 
-const TONES = { done: 'good', completed: 'good', filled: 'good', failed: 'bad', error: 'bad', refused: 'bad', rejected: 'bad', denied: 'bad', unknown: 'bad', lost: 'bad', again: 'warn', interrupted: 'warn', stopped: 'warn', stopping: 'warn' };
-const EVENT_MARKS = { good: '●', warn: '▲', bad: '■', plain: '○' };
-
-function rowOf(event) {
-  const { payload } = event;
-  const ended = String(payload.state ?? payload.outcome ?? event.type.split('.')[1]);
-  const tone = payload.success === false ? 'bad' : TONES[ended] ?? 'plain';
-  return html`<time class="num quiet" title=${moments(event.occurred_at)}>${moment(event.occurred_at, 'time')}</time>
-    <span class=${`type badge ${tone}`}>${EVENT_MARKS[tone]} ${plain(event.type)}</span>
-    <bdi class="about">${about(event)}</bdi>
-    ${payload.order ? orderOf(payload.order) : event.thread_id ? html`<${ThreadLink} id=${event.thread_id}>thread<//>` : ''}`;
-}
-
-/** What an event is about, as one line of text. */
-function about({ type, payload }) {
-  const subject = [payload.role, payload.kind, payload.subject, payload.symbol].filter(Boolean).join(' ');
-  const more = {
-    'tool.started': () => `${payload.tool} ${payload.arguments ?? ''}`,
-    'tool.completed': () => `${payload.tool} ${payload.success ? '' : 'failed '}${payload.answer ?? ''}`,
-    'turn.usage': () => `${compact(payload.total_tokens)} tokens`,
-    'turn.progress': () => `${subject} ${payload.phase} for ${span(payload.seconds * 1000)}, ${compact(payload.tokens)} tokens, call ${payload.calls}`,
-    'turn.completed': () => `${subject} ${span(payload.ms)}`,
-    'item.completed': () => `${payload.type ?? ''} ${payload.text ?? ''}`,
-    'item.started': () => payload.type ?? '',
-    'order.fill': () => `${payload.side} ${figure(payload.quantity, 0)} ${payload.symbol} at ${figure(payload.price, 4)}`,
-    'order.state': () => `${payload.symbol} ${payload.was ? `${payload.was} → ` : ''}${payload.state} ${payload.why ?? ''}`,
-    'status.started': () => `${subject}${payload.attempt > 1 ? `, attempt ${payload.attempt}` : ''} on ${payload.owner}`,
-    'status.again': () => `${subject}, attempt ${payload.attempt} ${payload.outcome}: ${payload.why ?? ''}`,
-    'status.ended': () => `${subject} ${payload.state} ${payload.why ?? ''}`,
-    'run.completed': () => `${payload.state} ${(payload.notes ?? []).join('; ')}`,
-    'thread.started': () => `${subject} ${payload.model ?? ''}`,
-  }[type];
-  return short(more ? more() : [subject, payload.what, payload.why, payload.state].filter(Boolean).join(' '), 200);
-}
-
 // Two runs of one kind beside each other: what was judged otherwise, what was spent, and which settings differ.
-
 const OFFERED = 50;
 
 function Compare({ run, path, other }) {
@@ -386,7 +361,8 @@ function Compared({ path, other }) {
   return html`<${Loaded} from=${found} what="the comparison">${(data) => html`<div class="stack">
     <${Table} label="Both runs" columns=${BOTH} rows=${totals(data)} rowKey="name" />
     <div class="grid">
-      <section><h3>Candidates</h3><${Table} label="Candidates of both" columns=${CANDIDATES} rows=${data.candidates} rowKey="symbol" rowClass=${(row) => (row.changed ? 'changed' : '')} empty="Neither has candidates" /></section>
+      <section><h3>Candidates</h3><${Table} label="Candidates of both" columns=${CANDIDATES} rows=${data.candidates}
+        rowKey="symbol" rowClass=${(row) => (row.changed ? 'changed' : '')} empty="Neither has candidates" /></section>
       <section><h3>Roles</h3><${Table} label="Turns and tokens by role" columns=${ROLES} rows=${data.roles} rowKey="role" empty="No turns" /></section>
       <section><h3>Settings that differ</h3><${Table} label="Settings that differ" columns=${VALUES} rows=${[...data.settings, ...data.params]} rowKey="name" empty="None differs" /></section>
     </div></div>`}<//>`;
@@ -405,7 +381,7 @@ const totals = ({ ours, theirs, only_ours: mine, only_theirs: others }) => [
   { name: 'Money', ours: money(ours.cost?.usd), theirs: money(theirs.cost?.usd) },
   { name: 'Candidates of one alone', ours: count(mine.length), theirs: count(others.length) },
 ];
-const rating = (value, confidence) => (value ? html`<${Badge}>${value}<//> <span class="quiet">${plain(confidence)}</span>` : quietOf('none'));
+const rating = (value, confidence) => (value ? html`${badgeOf(value)} ${quietOf(plain(confidence))}` : quietOf('none'));
 const CANDIDATES = [
   ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
   ['This run', (row) => rating(row.ours, row.ours_confidence)],
@@ -417,7 +393,7 @@ const ROLES = [
   ['Turns', (row) => `${count(row.ours_turns)} / ${count(row.theirs_turns)}`, 'num'],
   ['Tokens', (row) => `${compact(row.ours_tokens)} / ${compact(row.theirs_tokens)}`, 'num'],
 ];
-const shown = (value) => html`<code><${Text} most=${60}>${typeof value === 'string' ? value : JSON.stringify(value)}<//></code>`;
+const shown = (value) => html`<code>${textOf(typeof value === 'string' ? value : JSON.stringify(value), 60)}</code>`;
 const VALUES = [
   ['Name', 'name', '', 'name'],
   ['This run', (row) => shown(row.ours)],

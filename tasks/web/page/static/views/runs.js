@@ -1,16 +1,10 @@
 // All runs, filtered by what the address says; and the start of a new one.
 
-import { getResponse, post } from '../lib/api.js';
-import { between, compact, count, date, span } from '../lib/format.js';
-import { html } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { useLive } from '../lib/live.js';
-import { go, setQuery } from '../lib/router.js';
-import { useDraft, useResource } from '../lib/store.js';
 import {
-  Badge, badgeOf, Choice, costOf, Empty, FilterField, FormDialog, LiveBadge, Loaded, runOf, Segments, SymbolLink,
-  Table, Text, Time, timeOf, useAction,
-} from '../lib/ui.js';
+  Badge, badgeOf, between, Choice, compact, costOf, count, date, Empty, FilterField, FormDialog, getResponse, go, html,
+  LiveBadge, Loaded, post, quietOf, runOf, Segments, setQuery, span, symbolOf, Table, textOf, timeOf, useAction,
+  useDraft, useKeys, useLive, useResource,
+} from '../lib/view.js';
 
 const PAGE = 100;
 const KINDS = ['screen', 'research', 'analyze', 'trade', 'episode', 'backtest', 'graph'];
@@ -29,7 +23,6 @@ export function Runs({ query }) {
   const page = (by) => setQuery({ offset: Math.max(offset + by, 0) || null });
   useKeys([
     ['s', 'Start a run', () => setQuery({ start: 'screen' })],
-    ['r', 'Load again', runs.reload],
     ['n', 'Older runs', () => runs.data && offset + PAGE < runs.data.all && page(PAGE)],
     ['p', 'Newer runs', () => page(-PAGE)],
   ], 'Runs', [offset, runs.data]);
@@ -52,22 +45,23 @@ export function Runs({ query }) {
   </div>`;
 }
 
-const Nothing = ({ filtered }) => html`<${Empty} title=${filtered ? 'No run is like that' : 'There is no run yet'}>${filtered ? 'Change or clear the filters.' : html`Start one here, or in a terminal: <code>desk screen</code>`}<//>`;
+const Nothing = ({ filtered }) => html`<${Empty} title=${filtered ? 'No run is like that' : 'There is no run yet'}>
+  ${filtered ? 'Change or clear the filters.' : html`Start one here, or in a terminal: <code>desk screen</code>`}<//>`;
 
 const COLUMNS = [
   ['Run', (run) => runOf(run.id)],
-  ['Kind', (run) => html`${run.kind}${run.schedule && html` <span class="quiet"><${Text}>${run.schedule}<//></span>`}`, '', 'kind'],
+  ['Kind', (run) => html`${run.kind}${run.schedule && html` ${quietOf(textOf(run.schedule))}`}`, '', 'kind'],
   ['State', (run) => badgeOf(run.state), '', 'state'],
   ['Steps', (run) => `${run.steps_ended}/${run.steps}`, 'num', 'steps'],
-  ['Symbols', (run) => html`<span class="symbols">${run.symbols.map((one) => html`<${SymbolLink} symbol=${one} /> `)}</span>`, 'wide'],
+  ['Symbols', (run) => html`<span class="symbols">${run.symbols.map((one) => html`${symbolOf(one)} `)}</span>`, 'wide'],
   ['Candidates', (run) => count(run.candidates), 'num wide', 'candidates'],
   ['Orders', (run) => html`${count(run.orders)}${run.waiting > 0 && html` <${Badge} tone="warn">${run.waiting} wait<//>`}`, 'num', 'orders'],
   ['Turns', (run) => count(run.turns), 'num wide', 'turns'],
   ['Tokens', (run) => html`<span title=${count(run.tokens)}>${compact(run.tokens)}</span>`, 'num wide', 'tokens'],
   ['Cost', costOf, 'num wide', (run) => run.cost?.usd ?? null],
-  ['Market', (run) => html`<span class="num"><${Text}>${run.market}<//> <${Time} at=${run.market_now} parts="day" /></span>`, 'wide', 'market_now'],
+  ['Market', (run) => html`<span class="num">${textOf(run.market)} ${timeOf(run.market_now, 'day')}</span>`, 'wide', 'market_now'],
   ['Began', (run) => timeOf(run.created_at), '', (run) => date(run.created_at)],
-  ['Took', (run) => (run.final ? span(between(run.created_at, run.finished_at)) : html`<span class="quiet">${span(between(run.created_at))}</span>`), 'num', (run) => between(run.created_at, run.finished_at)],
+  ['Took', (run) => (run.final ? span(between(run.created_at, run.finished_at)) : quietOf(span(between(run.created_at)))), 'num', (run) => between(run.created_at, run.finished_at)],
 ];
 
 const STARTS = [['screen', 'Screen'], ['research', 'Research'], ['analyze', 'Analysis']];
@@ -91,6 +85,8 @@ function Start({ kind, onClose }) {
   return html`<${FormDialog} title="Start a run" act=${act} action="Start" what="Not started" ready=${kind !== 'analyze' || listed.length > 0} onClose=${onClose} done=${() => {}}>
     <${Segments} label="Kind" options=${STARTS} value=${kind} onChange=${(value) => setQuery({ start: value })} />
     <p class="quiet">${HELP[kind]}</p>
-    <label>Symbols${kind === 'analyze' ? '' : ' (optional)'}<textarea value=${symbols} onInput=${(event) => setSymbols(event.target.value)} placeholder="AAPL IBM KO" spellcheck="false" required=${kind === 'analyze'}></textarea></label>
+    <label>Symbols${kind === 'analyze' ? '' : ' (optional)'}
+      <textarea value=${symbols} onInput=${(event) => setSymbols(event.target.value)} placeholder="AAPL IBM KO"
+      spellcheck="false" required=${kind === 'analyze'}></textarea></label>
     ${kind === 'screen' && html`<label>Candidates at most (optional)<input type="number" min="1" max="500" value=${most} onInput=${(event) => setMost(event.target.value)} /></label>`}<//>`;
 }

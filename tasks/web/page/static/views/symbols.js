@@ -1,15 +1,10 @@
 // The symbols that runs have researched, the last one first, and any other by its name.
 
-import { count, figure, money, plain } from '../lib/format.js';
-import { html, useState } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { useLive } from '../lib/live.js';
-import { go, part, setQuery } from '../lib/router.js';
-import { useGet } from '../lib/store.js';
 import {
-  Badge, badgeOf, Block, Empty, Facts, Figure, Form, Link, Loaded, numOf, orderOf, Panel, ProblemBox, quietOf,
-  RunLink, runOf, symbolOf, Table, TablePanel, Text, textOf, timeOf,
-} from '../lib/ui.js';
+  Badge, badgeOf, Block, count, Empty, Facts, Figure, figure, Form, go, html, Link, Loaded, money, numOf, orderOf,
+  Panel, part, plain, ProblemBox, quietOf, runOf, setQuery, symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet,
+  useLive, useState,
+} from '../lib/view.js';
 import { Prices } from './prices.js';
 
 const MOST = 200;
@@ -18,7 +13,6 @@ const FRESH_MS = 30_000;
 export function Symbols({ query }) {
   const [typed, setTyped] = useState(query.q ?? '');
   const found = useGet('/symbols', { q: query.q, limit: MOST }, { every: FRESH_MS });
-  useKeys([['r', 'Load again', found.reload]]);
   const open = () => {
     const symbol = typed.trim().toUpperCase();
     if (symbol) go(`/symbols/${part(symbol)}`);
@@ -29,21 +23,23 @@ export function Symbols({ query }) {
       setQuery({ q: event.target.value.trim() });
     }} /></label><button type="submit" disabled=${!typed.trim()}>Open</button><//>
     <${Panel} title="Researched">
-      <${Loaded} from=${found} what="symbols" empty=${html`<${Empty} title=${query.q ? 'No researched symbol is like that' : 'No symbol was researched yet'}>${query.q ? 'Open shows it all the same: prices, and whether it is held' : null}<//>`}>${(rows) => html`<${Table} label="Symbols" columns=${COLUMNS} rows=${rows} rowKey="symbol" />
+      <${Loaded} from=${found} what="symbols"
+        empty=${html`<${Empty} title=${query.q ? 'No researched symbol is like that' : 'No symbol was researched yet'}>
+        ${query.q ? 'Open shows it all the same: prices, and whether it is held' : null}<//>`}>
+        ${(rows) => html`<${Table} label="Symbols" columns=${COLUMNS} rows=${rows} rowKey="symbol" />
         ${rows.length === MOST && html`<p class="quiet">The last ${count(MOST)} are shown: filter by name to see others.</p>`}`}<//>
     <//></div>`;
 }
 
 const COLUMNS = [
   ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
-  ['Last verdict', (row) => (row.rating ? html`<${Badge}>${row.rating}<//> <span class="quiet"><${Text}>${row.confidence}<//></span>` : quietOf('none')), '', 'rating'],
+  ['Last verdict', (row) => (row.rating ? html`${badgeOf(row.rating)} ${quietOf(textOf(row.confidence))}` : quietOf('none')), '', 'rating'],
   ['Runs', (row) => count(row.runs), 'num', 'runs'],
   ['Last run', (row) => runOf(row.last_run)],
   ['At', (row) => timeOf(row.last_at), '', 'last_at'],
 ];
 
 // One symbol across all runs: its chart with what the desk did and when, what roles wrote of it, and what is held.
-
 const SOON_MS = 2_000;
 
 export function Symbol({ params, query }) {
@@ -53,7 +49,6 @@ export function Symbol({ params, query }) {
 function One({ symbol, query }) {
   const path = `/symbols/${part(symbol)}`;
   const found = useGet(path, { run: query.run }, { every: FRESH_MS });
-  useKeys([['r', 'Load again', found.reload]]);
   useLive('/events', { query: { type: ['order', 'run.completed'] }, onEvents: (events) => {
     if (events.some((event) => event.type === 'run.completed' || event.payload?.symbol === symbol)) found.soon(SOON_MS);
   } });
@@ -62,8 +57,8 @@ function One({ symbol, query }) {
   }
   const data = found.data;
   return html`<div class="view symbol-view">
-    <h1><span class="symbol">${plain(symbol)}</span> ${data && html`<span class="quiet"><${Text}>${[data.name, data.sector].filter(Boolean).join(', ') || 'no name known'}<//></span>`}
-      ${query.run && html`<span class="quiet">as of run</span> <${RunLink} id=${query.run} /> <${Link} to=${`/symbols/${part(symbol)}`}>as of now<//>`}</h1>
+    <h1><span class="symbol">${plain(symbol)}</span> ${data && quietOf(textOf([data.name, data.sector].filter(Boolean).join(', ') || 'no name known'))}
+      ${query.run && html`<span class="quiet">as of run</span> ${runOf(query.run)} <${Link} to=${`/symbols/${part(symbol)}`}>as of now<//>`}</h1>
     <div class="stack">
       <${Prices} path=${path} symbol=${symbol} query=${query} detail=${data} />
       <${Loaded} from=${found} what=${plain(symbol)}>${(rows) => html`<${Rest} data=${rows} />`}<//>
@@ -77,7 +72,7 @@ function Rest({ data }) {
       <${Panel} title="Position"><${Position} data=${data} /><//>
       <${Panel} title="Memory" tools=${quietOf('as the next prompt has it')}>${data.memory_off
         ? html`<${Empty} title="Memory is off">no prompt gets one: <code>DESK_MEMORY=off</code><//>`
-        : data.memory ? html`<${Block} label="Memory"><${Text}>${data.memory}<//><//>` : html`<${Empty} title="Nothing is remembered of it" />`}<//>
+        : data.memory ? html`<${Block} label="Memory">${textOf(data.memory)}<//>` : html`<${Empty} title="Nothing is remembered of it" />`}<//>
     </div>
     <${List} title="Verdicts" rows=${data.verdicts} columns=${VERDICTS} empty="No verdict yet" />
     <${List} title="Reports" rows=${data.reports} columns=${REPORTS} empty="No report yet" />
@@ -96,13 +91,14 @@ function Position({ data }) {
   if (!data.positions.length) return html`<${Empty} title=${`${plain(data.account)} holds none`} />`;
   return data.positions.map((one) => html`<div key=${one.symbol} class="position">
     <${Facts} rows=${[
-      ['Holds', html`<${Figure} value=${one.quantity} sign>${one.quantity > 0 ? 'long' : 'short'} ${figure(Math.abs(one.quantity), one.quantity % 1 ? 4 : 0)}<//> <code><${Text}>${one.symbol}<//></code>`],
+      ['Holds', html`<${Figure} value=${one.quantity} sign>${one.quantity > 0 ? 'long' : 'short'} ${figure(Math.abs(one.quantity), one.quantity % 1 ? 4 : 0)}<//> <code>${textOf(one.symbol)}</code>`],
       ['Average cost', numOf(money(one.average_cost, 4))],
       ['At cost', numOf(money(one.average_cost * one.quantity))],
       ['Last fill', timeOf(one.filled_at)],
     ]} />
     <h3>Protected by</h3>
-    <${Table} label=${`Protective orders of ${plain(one.symbol)}`} columns=${STOPS} rows=${one.protected_by} rowKey="order" empty=${html`<p><${Badge} tone="warn">not protected<//> no stop is in force at the broker</p>`} />
+    <${Table} label=${`Protective orders of ${plain(one.symbol)}`} columns=${STOPS} rows=${one.protected_by}
+      rowKey="order" empty=${html`<p><${Badge} tone="warn">not protected<//> no stop is in force at the broker</p>`} />
   </div>`);
 }
 
@@ -120,15 +116,15 @@ const STOPS = [
 ];
 const VERDICTS = [
   day,
-  ['Verdict', (row) => html`<${Link} to=${`/verdicts/${row.id}`}><${Badge}>${row.rating}<//><//> <span class="quiet">${plain(row.confidence)}</span>`, '', 'rating'],
-  ['Because', (row) => html`<div class="prose"><${Text} most=${160}>${row.summary}<//></div>`],
+  ['Verdict', (row) => html`<${Link} to=${`/verdicts/${row.id}`}>${badgeOf(row.rating)}<//> ${quietOf(plain(row.confidence))}`, '', 'rating'],
+  ['Because', (row) => html`<div class="prose">${textOf(row.summary, 160)}</div>`],
   ['Missing', (row) => html`<${Text} most=${90} className="quiet">${row.missing.join('; ')}<//>`, 'wide'],
   run,
 ];
 const REPORTS = [
   day,
   ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${plain(row.role)}<//>`, '', 'role'],
-  ['Answer', (row) => html`<${Badge}>${row.verdict ?? row.status}<//> <span class="quiet">${plain(row.confidence)}</span>`, '', (row) => row.verdict ?? row.status],
+  ['Answer', (row) => html`${badgeOf(row.verdict ?? row.status)} ${quietOf(plain(row.confidence))}`, '', (row) => row.verdict ?? row.status],
   ['Sourced', (row) => (row.figures === null ? quietOf('none') : `${row.supported}/${row.figures}`), 'num', null, 'figures of its text with a source'],
   ['Summary', (row) => textOf(row.summary || row.reason, 150), 'wide'],
   run,
@@ -152,8 +148,8 @@ const FILLS = [
 const HITS = [
   day,
   ['Lens', (row) => html`<${Text} className="cell">${row.lens}<//>`, '', 'lens'],
-  ['Thesis', (row) => html`<div class="prose"><${Text} most=${140}>${row.thesis}<//></div>`],
+  ['Thesis', (row) => html`<div class="prose">${textOf(row.thesis, 140)}</div>`],
   ['Conf.', 'confidence', 'wide'],
   run,
 ];
-const NOTES = [day, ['Note', (row) => html`<div class="prose"><${Text}>${row.line}<//></div>`]];
+const NOTES = [day, ['Note', (row) => html`<div class="prose">${textOf(row.line)}</div>`]];

@@ -1,28 +1,24 @@
 // Threads of the roles: the current ones, the last used first, then those of the past.
 
-import { get, post } from '../lib/api.js';
-import { compact, count, date, money, plain, shortId, span } from '../lib/format.js';
-import { html, useEffect, useState } from '../lib/html.js';
-import { useKeys } from '../lib/keys.js';
-import { useLive } from '../lib/live.js';
-import { RequestDetail } from '../lib/orders.js';
-import { go, href, part, setQuery } from '../lib/router.js';
-import { useDraft, useGet, useResource } from '../lib/store.js';
 import {
-  Ago, Badge, badgeOf, Block, Empty, Facts, FilterField, Form, Gallery, LiveBadge, Loaded, Loading, numOf, Panel,
-  ProblemBox, RunLink, runOf, symbolOf, Table, TablePanel, Text, textOf, ThreadLink, Time, timeOf, useAction,
-} from '../lib/ui.js';
+  Ago, Badge, badgeOf, Block, compact, count, date, Empty, Facts, FilterField, Form, Gallery, get, go, href, html,
+  laidOut, LiveBadge, Loaded, Loading, money, numOf, Panel, part, plain, post, ProblemBox, quietOf, runOf, setQuery,
+  shortId, span, symbolOf, Table, TablePanel, Text, textOf, ThreadLink, timeOf, useAction, useDraft, useEffect, useGet,
+  useKeys, useLive, useResource, useState,
+} from '../lib/view.js';
+import { RequestDetail } from '../lib/orders.js';
 
 const MOST = 200;
 
 export function Threads({ query }) {
   const threads = useGet('/threads', { role: query.role, limit: MOST }, { every: 20_000 });
-  useKeys([['r', 'Load again', threads.reload]]);
   const shown = (rows) => rows.filter((row) => !query.subject || row.subject.toUpperCase().includes(query.subject));
   return html`<div class="view"><h1>Threads</h1>
     <${Panel} title="Kept threads" tools=${html`<${FilterField} label="Role" size="12" maxlength="64" value=${query.role} onChange=${(text) => setQuery({ role: text })} />
       <${FilterField} label="Subject" size="8" maxlength="64" value=${query.subject} onChange=${(text) => setQuery({ subject: text.toUpperCase() })} />`}>
-    <${Loaded} from=${threads} what="threads" isEmpty=${(rows) => !shown(rows).length} empty=${html`<${Empty} title="No thread is kept">A role's thread is kept from its first turn on; conversations that are not kept are reached from their run.<//>`}>${(rows) => html`
+    <${Loaded} from=${threads} what="threads" isEmpty=${(rows) => !shown(rows).length}
+      empty=${html`<${Empty}
+      title="No thread is kept">A role's thread is kept from its first turn on; conversations that are not kept are reached from their run.<//>`}>${(rows) => html`
       <${Table} label="Kept threads" columns=${COLUMNS} rows=${shown(rows)} rowKey="thread_id" />
       ${rows.length === MOST && html`<p class="quiet">The first ${MOST}.</p>`}`}<//><//></div>`;
 }
@@ -31,7 +27,8 @@ const COLUMNS = [
   ['Thread', (row) => html`<${ThreadLink} id=${row.thread_id} />`],
   ['Role', 'role', '', 'role'],
   ['Subject', (row) => html`<${Subject} subject=${row.subject} />`, '', (row) => row.subject.split('/').at(-1)],
-  ['State', (row) => html`<${Badge} tone=${row.busy ? 'busy' : row.current ? 'good' : 'plain'}>${row.busy ? 'in use' : row.current ? 'current' : 'past'}<//>`, '', (row) => [row.busy, row.current].join()],
+  ['State', (row) => html`<${Badge} tone=${row.busy ? 'busy' : row.current ? 'good' : 'plain'}>
+    ${row.busy ? 'in use' : row.current ? 'current' : 'past'}<//>`, '', (row) => [row.busy, row.current].join()],
   ['Turns', (row) => count(row.turns), 'num', 'turns'],
   ['Begun as', (row) => plain(row.reason).replaceAll('_', ' '), 'wide'],
   ['Fork of', (row) => (row.parent_id ? html`<${ThreadLink} id=${row.parent_id} />` : ''), 'wide'],
@@ -41,7 +38,6 @@ const COLUMNS = [
 ];
 
 // A thread: its turns, and one of them whole, with what the model was asked, what tools answered and what it said.
-
 const EVERY_MS = 30_000;
 const FOLLOWED = { type: ['turn', 'thread'], bodies: false };
 
@@ -49,27 +45,31 @@ export function Thread({ params, query }) {
   const path = `/threads/${part(params.thread)}`;
   const thread = useGet(path, {}, { every: EVERY_MS });
   const live = useLive('/events', { query: FOLLOWED, onEvents: (events) => events.some((one) => one.thread_id === thread.data?.thread.thread_id) && thread.soon(400), onGap: thread.reload });
-  return html`<div class="view"><${Loaded} from=${thread} what="the thread">${(found) => html`<${Whole} path=${path} found=${found} chosen=${query.turn} live=${live} again=${thread.reload} />`}<//></div>`;
+  return html`<div class="view"><${Loaded} from=${thread} what="the thread">
+    ${(found) => html`<${Whole} path=${path} found=${found} chosen=${query.turn} live=${live}
+    again=${thread.reload} />`}<//></div>`;
 }
 
 function Whole({ path, found, chosen, live, again }) {
   const { thread, turns, forks, missing } = found;
   const at = Math.max(chosen ? turns.findIndex((one) => one.turn_id === chosen) : turns.length - 1, 0);
   const choose = (index) => turns[index] && setQuery({ turn: turns[index].turn_id });
-  useKeys([['r', 'Load again', again], ['n', 'Next turn', () => choose(at + 1)], ['b', 'Turn before', () => choose(at - 1)]], 'This thread', [at, turns.length]);
+  useKeys([['n', 'Next turn', () => choose(at + 1)], ['b', 'Turn before', () => choose(at - 1)]], 'This thread', [at, turns.length]);
   const turn = turns[at];
-  return html`<h1><span>Thread <code>${shortId(thread.thread_id)}</code></span> <${Text}>${thread.role}<//> <${Subject} subject=${thread.subject} />${' '}
+  return html`<h1><span>Thread <code>${shortId(thread.thread_id)}</code></span> ${textOf(thread.role)} <${Subject} subject=${thread.subject} />${' '}
       <${Badge} tone=${thread.busy ? 'busy' : thread.current ? 'good' : 'plain'}>${thread.busy ? 'in use' : thread.current ? 'current' : 'past'}<//> <${LiveBadge} live=${live} /></h1>
-    ${chosen && turns.length > 0 && turns[at].turn_id !== chosen && html`<p class="notice warn" role="status">Turn <code>${shortId(chosen)}</code> is not among the turns of this thread: it was deleted with its run, or never ended.</p>`}
-    ${missing && html`<p class="quiet">Prompts are not shown: <${Text}>${missing}<//></p>`}
+    ${chosen && turns.length > 0 && turns[at].turn_id !== chosen
+      && html`<p class="notice warn" role="status">Turn <code>
+      ${shortId(chosen)}</code> is not among the turns of this thread: it was deleted with its run, or never ended.</p>`}
+    ${missing && html`<p class="quiet">Prompts are not shown: ${textOf(missing)}</p>`}
     <div class="thread">
       <${Panel} title="Turns" className="turns"><${Turns} rows=${turns} at=${at} />
         <${Facts} rows=${[
           ['Model', textOf(thread.model)],
-          ['Begun', html`<${Time} at=${thread.created_at} /> ${plain(thread.reason).replaceAll('_', ' ')}`],
+          ['Begun', html`${timeOf(thread.created_at)} ${plain(thread.reason).replaceAll('_', ' ')}`],
           ['Fork of', thread.parent_id ? html`<${ThreadLink} id=${thread.parent_id} />` : undefined],
           ['Forks', forks.length ? forks.map((id) => html`<${ThreadLink} id=${id} /> `) : undefined],
-          ['Worker', thread.owner ? html`<code><${Text}>${thread.owner}<//></code>` : undefined],
+          ['Worker', thread.owner ? html`<code>${textOf(thread.owner)}</code>` : undefined],
         ]} /><//>
       <div class="stack">${turn ? html`<${WholeTurn} key=${turn.turn_id} path=${path} at=${at} line=${turn} />` : html`<${Panel} title="Turn"><${Empty} title="It has no turn" /><//>`}
         <${Forking} path=${path} turns=${turns.length} at=${at} kept=${!missing} />
@@ -80,14 +80,15 @@ function Whole({ path, found, chosen, live, again }) {
 function Turns({ rows, at }) {
   if (!rows.length) return html`<${Empty} title="No turn yet" />`;
   return html`<ol class="turnlist">${rows.map((row, index) => html`<li key=${row.turn_id} data-row class=${index === at ? 'on' : ''}>
-    <a href=${href(location.hash.slice(1).split('?')[0], { turn: row.turn_id })} aria-current=${index === at ? 'true' : undefined} onClick=${(event) => { event.preventDefault(); setQuery({ turn: row.turn_id }); }}>
-      <span class="row"><strong class="num">${row.ordinal}</strong> <${Badge}>${row.outcome}<//> <span class="quiet num">${span(row.seconds === null ? null : row.seconds * 1000)}, ${compact(row.tokens)} tokens</span></span>
-      <span class="line"><${Text} most=${90}>${row.answer ?? row.prompt ?? ''}<//></span></a>
-    <span class="quiet">${row.run_id ? html`run <${RunLink} id=${row.run_id} />` : 'outside any run'}${row.started_at && html`, <${Time} at=${row.started_at} />`}</span></li>`)}</ol>`;
+    <a href=${href(location.hash.slice(1).split('?')[0], { turn: row.turn_id })} aria-current=${index === at ? 'true'
+      : undefined} onClick=${(event) => { event.preventDefault(); setQuery({ turn: row.turn_id }); }}>
+      <span class="row"><strong class="num">${row.ordinal}</strong> ${badgeOf(row.outcome)} <span class="quiet num">
+        ${span(row.seconds === null ? null : row.seconds * 1000)}, ${compact(row.tokens)} tokens</span></span>
+      <span class="line">${textOf(row.answer ?? row.prompt ?? '', 90)}</span></a>
+    <span class="quiet">${row.run_id ? html`run ${runOf(row.run_id)}` : 'outside any run'}${row.started_at && html`, ${timeOf(row.started_at)}`}</span></li>`)}</ol>`;
 }
 
 // A turn by its id: where its thread is known, the thread at that turn.
-
 export function TurnView({ params }) {
   const found = useGet(`/turns/${part(params.turn)}`);
   return html`<div class="view"><${Loaded} from=${found} what="the turn">${(detail) => html`<${TurnOrThread} ...${detail} />`}<//></div>`;
@@ -101,11 +102,12 @@ function TurnOrThread({ turn, tool_calls: calls }) {
   if (known) return html`<${Loading} what="its thread" />`;
   const seconds = (new Date(turn.finished_at) - new Date(turn.started_at)) / 1000;
   const whole = { ...turn, turn_id: turn.id, row_id: turn.id, running: false, seconds, tokens: turn, prompt: null, answer: turn.text, items: [], approvals: [], calls };
-  return html`<h1>Turn <code>${shortId(turn.id)}</code> ${plain(turn.role)}</h1><div class="stack"><${Panel} title="Thread"><p class="quiet">It ran on no thread that is known.</p><//><${Turn} turn=${whole} /></div>`;
+  return html`<h1>Turn <code>${shortId(turn.id)}</code> ${plain(turn.role)}</h1>
+    <div class="stack"><${Panel} title="Thread"><p class="quiet">It ran on no thread that is known.</p><//>
+    <${Turn} turn=${whole} /></div>`;
 }
 
 // One turn whole: prompt, tool calls with arguments and answers, requests to people, items, answer and tokens.
-
 const LONG = 3_000; // characters above which an answer is shown folded
 
 /** path: of the thread. at: index of the turn. line: it as the thread lists it, whose change loads it again. */
@@ -122,29 +124,22 @@ function Turn({ turn }) {
       ['Run', turn.run_id ? runOf(turn.run_id) : 'none'],
       ['Began', timeOf(turn.started_at)],
       ['Took', numOf(span(turn.seconds === null ? null : turn.seconds * 1000))],
-      ['Tokens', html`${numOf(count(turn.total_tokens))}${tokens && html` <span class="quiet small">${compact(tokens.input_tokens)} in, ${compact(tokens.cached_input_tokens)} of them cached, ${compact(tokens.output_tokens)} out, ${compact(tokens.reasoning_tokens)} reasoning</span>`}`],
+      ['Tokens', html`${numOf(count(turn.total_tokens))}${tokens
+        && html` <span class="quiet small">
+        ${compact(tokens.input_tokens)} in, ${compact(tokens.cached_input_tokens)} of them cached, ${compact(tokens.output_tokens)} out, ${compact(tokens.reasoning_tokens)} reasoning</span>`}`],
       ['Cost', turn.cost_usd === null ? undefined : numOf(money(turn.cost_usd, 4))],
       ['Model', turn.model ? textOf(turn.model) : undefined],
       ['Attempt', turn.attempt ?? undefined],
       ['Turn id', html`<code title=${plain(turn.turn_id)}>${shortId(turn.turn_id)}</code>`],
     ]} /><//>
     <${Panel} title="Prompt">${turn.prompt ? html`<${Long} text=${turn.prompt} label="Prompt" />` : html`<${Empty} title="It was not kept">Prompts are in the copies of kept threads.<//>`}<//>
-    <${Panel} title="Tool calls" tools=${html`<span class="quiet num">${turn.calls.length}</span>`}>${turn.calls.length ? turn.calls.map((call) => html`<${Call} key=${call.id} call=${call} />`) : html`<${Empty} title=${turn.running ? 'They are shown when the turn has ended' : 'It called no tool'} />`}<//>
+    <${Panel} title="Tool calls" tools=${html`<span class="quiet num">${turn.calls.length}</span>`}>
+      ${turn.calls.length ? turn.calls.map((call) => html`<${Call} key=${call.id} call=${call} />`)
+      : html`<${Empty} title=${turn.running ? 'They are shown when the turn has ended' : 'It called no tool'} />`}<//>
     ${turn.approvals.length > 0 && html`<${Panel} title="Requests to people">${turn.approvals.map((one) => html`<${Request} key=${one.id} request=${one} />`)}<//>`}
     <${Panel} title="Answer">${turn.answer ? html`<${Long} text=${turn.answer} label="Answer" open />` : html`<${Empty} title=${turn.running ? 'Not yet' : 'There is none'} />`}<//>
     <${Pictures} turn=${turn} />
     ${turn.items.length > 0 && html`<${TablePanel} title="Items" columns=${ITEMS} rows=${turn.items} rowKey="item_id" />`}`;
-}
-
-/** JSON is shown as such, laid out; any other text as it is. */
-function laidOut(text) {
-  const found = plain(text);
-  if (!/^\s*[[{]/.test(found)) return found;
-  try {
-    return plain(JSON.stringify(JSON.parse(text), null, 1));
-  } catch {
-    return found;
-  }
 }
 
 function Long({ text, label, open = false }) {
@@ -161,9 +156,12 @@ function Call({ call }) {
       <div><h3>Answer</h3><${Block} label=${`Answer of ${plain(call.tool)}`}>${laidOut(call.output)}<//></div></div></details>`;
 }
 
-const Request = ({ request }) => html`<div><p><${Badge} tone=${{ approved: 'good', denied: 'bad', pending: 'warn', expired: 'warn' }[request.state]}>${request.state}<//> ${plain(request.kind).replaceAll('_', ' ')}, asked <${Time} at=${request.asked_at} />${request.decided_by && html`, answered by <${Text}>${request.decided_by}<//>`}${request.why && html`: <${Text}>${request.why}<//>`}</p>
+const Request = ({ request }) => html`<div>
+  <p>${badgeOf(request.state)} ${plain(request.kind)
+  .replaceAll('_', ' ')}, asked ${timeOf(request.asked_at)}${request.decided_by
+  && html`, answered by ${textOf(request.decided_by)}`}${request.why && html`: ${textOf(request.why)}`}</p>
   <${RequestDetail} kind=${request.kind} detail=${request.detail} />
-  ${(request.detail.questions ?? []).map((one) => html`<p class="quiet"><${Text}>${one.question}<//></p>`)}</div>`;
+  ${(request.detail.questions ?? []).map((one) => html`<p class="quiet">${textOf(one.question)}</p>`)}</div>`;
 
 const ITEMS = [
   ['Type', 'type'],
@@ -181,7 +179,6 @@ function Pictures({ turn }) {
 }
 
 // A person's own question to a role: a fork of its thread at a turn, and turns in that fork. The parent stays as it is.
-
 /** turns: how many the thread has. at: index of the one that is shown. kept: whether its rollout is there to copy. */
 function Forking({ path, turns, at, kept }) {
   const [before, setBefore] = useState(null);
@@ -196,7 +193,7 @@ function Forking({ path, turns, at, kept }) {
       <label>Copy the turns before number<input type="number" min="2" max=${turns + 1} value=${shown} onInput=${(event) => setBefore(Number(event.target.value))} /></label>
       <label>Model (its own, if empty)<input type="text" maxlength="100" value=${model} onInput=${(event) => setModel(event.target.value)} autocomplete="off" /></label>
       <button type="submit" disabled=${!kept || act.busy}>${act.busy ? 'forking …' : 'Fork'}</button>
-      <span class="quiet">${kept ? `${turns + 1} copies all ${turns}. Then ask in the fork: it makes no report, decision or order.` : 'A thread of one conversation is not kept, so there is nothing to copy.'}</span><//>
+      ${quietOf(kept ? `${turns + 1} copies all ${turns}. Then ask in the fork: it makes no report, decision or order.` : 'A thread of one conversation is not kept, so there is nothing to copy.')}<//>
     <${ProblemBox} problem=${act.problem} /><//>`;
 }
 
@@ -212,11 +209,13 @@ function Asking({ path, thread, again }) {
       <label class="full">Question<textarea maxlength="20000" value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>
       <div class="buttons"><button type="submit" class="primary" disabled=${!text.trim() || act.busy}>${act.busy ? 'the model answers …' : 'Ask'}</button></div><//>
     <${ProblemBox} problem=${act.problem} />
-    ${act.answer && html`<div role="status"><h3>Answer${act.answer.tokens !== null && html`, ${numOf(count(act.answer.tokens))} tokens`}</h3><${Block} label="Answer">${act.answer.refusal ? `It declined: ${laidOut(act.answer.refusal)}` : laidOut(act.answer.text)}<//></div>`}<//>`;
+    ${act.answer && html`<div role="status">
+      <h3>Answer${act.answer.tokens !== null && html`, ${numOf(count(act.answer.tokens))} tokens`}</h3>
+      <${Block} label="Answer">${act.answer.refusal ? `It declined: ${laidOut(act.answer.refusal)}`
+      : laidOut(act.answer.text)}<//></div>`}<//>`;
 }
 
 // The subject of a thread: a path of the desk's own, whose last part may be a symbol.
-
 const SYMBOL = /^[A-Z][A-Z0-9.-]{0,9}$/;
 
 function Subject({ subject }) {

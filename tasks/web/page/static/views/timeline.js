@@ -2,10 +2,10 @@
 //
 // All bars of one look are one path, so that 500 steps cost as many elements as five; the pointer is compared with numbers.
 
-import { compact, date, moment, plain, short, span } from '../lib/format.js';
-import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../lib/html.js';
-import { go, part, setQuery } from '../lib/router.js';
-import { Badge, badgeOf, Facts, Loaded, numOf, Panel, Segments, textOf, ThreadLink } from '../lib/ui.js';
+import {
+  Badge, badgeOf, compact, date, Facts, go, html, Loaded, moment, numOf, Panel, part, plain, Segments, setQuery, short,
+  span, textOf, ThreadLink, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState,
+} from '../lib/view.js';
 
 const TONES = ['done', 'running', 'again', 'lost', 'failed', 'stopped'];
 const NAMES = { done: 'done', running: 'running', again: 'to be tried again', lost: 'worker lost', failed: 'failed', stopped: 'stopped' };
@@ -13,7 +13,10 @@ const AXIS = 18;
 
 export function Timeline({ from, query }) {
   const by = query.lanes === 'worker' ? 'worker' : 'role';
-  return html`<${Panel} title="Timeline" tools=${html`<${Segments} label="Lanes" value=${by} onChange=${(value) => setQuery({ lanes: value === 'role' ? '' : value })} options=${[['role', 'Roles'], ['worker', 'Workers']]} />`}>
+  return html`<${Panel} title="Timeline"
+    tools=${html`<${Segments} label="Lanes" value=${by}
+    onChange=${(value) => setQuery({ lanes: value === 'role' ? '' : value })}
+    options=${[['role', 'Roles'], ['worker', 'Workers']]} />`}>
     <${Loaded} from=${from} what="the timeline" empty="No step yet" isEmpty=${(data) => !data.steps.length}>${(data) => html`<${Lanes} data=${data} by=${by} query=${query} />`}<//>
   <//>`;
 }
@@ -150,11 +153,16 @@ function Picture({ bars, lanes, range, whole, setRange, chosen, setChosen, setOv
     acts[event.key]();
   };
   const marked = bars.find((bar) => keyOf(bar) === chosen);
-  return html`<div class="lanes" ref=${box} tabindex="0" role="group" aria-label="Timeline of steps: arrow keys go from step to step, plus and minus zoom, 0 shows the whole run, Enter opens the thread"
+  return html`<div class="lanes" ref=${box} tabindex="0" role="group"
+    aria-label="Timeline of steps: arrow keys go from step to step, plus and minus zoom, 0 shows the whole run, Enter opens the thread"
       onScroll=${measure} onPointerDown=${down} onPointerMove=${moved} onPointerUp=${up} onPointerLeave=${() => setOver(null)} onWheel=${wheel} onKeyDown=${press}>
     ${width > 0 && html`<svg width=${width} height=${lanes.height + AXIS} aria-hidden="true">
-      <defs><pattern id="hatch-lost" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="hatch-ground" width="5" height="5" /><rect class="hatch-line lost" width="2.4" height="5" /></pattern>
-        <pattern id="hatch-again" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><rect class="hatch-ground" width="5" height="5" /><rect class="hatch-line again" width="2.4" height="5" /></pattern></defs>
+      <defs><pattern id="hatch-lost" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+        <rect class="hatch-ground" width="5" height="5" />
+        <rect class="hatch-line lost" width="2.4" height="5" /></pattern>
+        <pattern id="hatch-again" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)">
+          <rect class="hatch-ground" width="5" height="5" />
+          <rect class="hatch-line again" width="2.4" height="5" /></pattern></defs>
       <g transform=${`translate(0 ${AXIS})`}>
         <path class="grid-lines" d=${ticks(range, Math.max(width / 90, 2)).map((ms) => `M${Math.round(toX(ms)) + 0.5} 0V${lanes.height}`).join('')} />
         ${lanes.lanes.map((lane) => html`<text key=${lane.name} class="lane-name" x="4" y=${lane.top + 12}>${short(lane.name, 60)}</text>`)}
@@ -201,7 +209,6 @@ function Chosen({ bar }) {
 }
 
 // The timeline as numbers: bars in lanes, lanes in rows, and which of them fall into what is in sight. No drawing.
-
 const HEAD = 16; // px above each lane, for its name
 const GAP = 6;
 const LEAST_BAR = 1.5; // px, so that the shortest attempt is seen
@@ -225,7 +232,9 @@ function barsOf(timeline, by) {
       });
     }
     // A step that nobody has begun is a wait that still lasts.
-    if (step.state === 'ready') bars.push({ from: end, until: end, ready: Math.min(at(step.due_at), end), lane: by === 'role' ? step.role || step.kind : 'waits for a worker', tone: 'waiting', open: true, step, attempt: null, turns: [] });
+    if (step.state === 'ready') bars.push({ from: end, until: end, ready: Math.min(at(step.due_at), end),
+      lane: by === 'role' ? step.role || step.kind : 'waits for a worker', tone: 'waiting', open: true, step,
+      attempt: null, turns: [] });
   }
   return bars.sort((a, b) => a.from - b.from);
 }
@@ -275,7 +284,8 @@ function drawing(bars, { range: [from, until], width, rowHeight, seen: [top, bot
     (paths[bar.tone] ??= []).push(`M${left} ${bar.top}h${wide}v${height}h${-wide}z`);
     for (const [begin, end] of bar.turns) paths.turns.push(`M${x(begin)} ${bar.top + height - 2}h${Math.max(x(end) - x(begin), 1)}v2h${-Math.max(x(end) - x(begin), 1)}z`);
     if (bar.attempt.taken_over) paths.taken.push(`M${left - 5} ${bar.top}l5 ${height / 2}l-5 ${height / 2}z`);
-    if (rowHeight >= 16 && wide > 46 && labels.length < most) labels.push({ bar, x: Math.max(left, 0) + 3, y: bar.top + height - 3, room: Math.floor((Math.min(left + wide, width) - Math.max(left, 0) - 6) / 6.2) });
+    if (rowHeight >= 16 && wide > 46 && labels.length < most) labels.push({ bar, x: Math.max(left, 0) + 3, y: bar.top
+      + height - 3, room: Math.floor((Math.min(left + wide, width) - Math.max(left, 0) - 6) / 6.2) });
   }
   return { paths: Object.fromEntries(Object.entries(paths).map(([name, parts]) => [name, parts.join('')])), labels };
 }
