@@ -215,7 +215,7 @@ def test_the_command_does_not_load_the_web_framework(tmp_path: Path) -> None:
         timeout=PATIENCE,
     )  # fmt: skip
     modules = imported(done.stderr)
-    assert "chordesk.tasks.cli.processes" in modules  # which that command's module imports
+    assert "chordesk.tasks.cli.shell" in modules  # which that command's module imports
     assert [name for name in modules if name.startswith(HEAVY)] == []
 
 
