@@ -156,12 +156,12 @@ def _setting_default(name: str) -> str:
 
 
 def risk_codes() -> str:
-    """Return every denial code with what it refuses and the settings that move it."""
-    rows = (
-        (code(one.value), meaning.denies, "yes" if meaning.exits else "", ", ".join(map(_limit, meaning.settings)))
+    """Return every denial code with what it refuses and the settings that move it; a star: it binds exits, too."""
+    return "\n".join(
+        f"- {code(one.value)}{' *' if meaning.exits else ''}: "
+        + "; ".join([meaning.denies, *map(_limit, meaning.settings)])
         for one, meaning in CODES.items()
     )
-    return table(("code", "denies", "exits too", "setting and its default"), rows)
 
 
 def _limit(name: str) -> str:
