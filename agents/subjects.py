@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 from chordesk.models.analysis import AnalysisRequest, Strategy
-from chordesk.models.board import BoardQuestion, VoicePosition
+from chordesk.models.board import BoardQuestion, VoicePosition, shift
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Signal
 
@@ -108,14 +108,15 @@ class SynthesisSubject(TypedDict):
 
 
 class SignalRow(TypedDict):
-    """A signal for code: its id, tool and owner, state, the probability of YES that it implies (None where it implies
-    none), and the symbols or question ids that it is about; none is about all."""
+    """A signal for code. about: symbols or question ids, none for all. It implies a probability of YES of its own, or
+    shifts the log odds of a question's baseline; None for neither."""
 
     id: str
     tool: str
     owner: str
     state: str
-    implied: float | None
+    probability: float | None
+    shift: float | None
     about: list[str]
 
 
@@ -303,10 +304,10 @@ def voice_subject(
 
 
 def _signal_row(one: Signal) -> SignalRow:
-    rounded = None if one.implied is None else round(one.implied, 4)
+    moved = shift(one)
     return {
-        "id": one.label, "tool": one.tool, "owner": one.owner, "state": one.state, "implied": rounded,
-        "about": list(one.subjects),
+        "id": one.label, "tool": one.tool, "owner": one.owner, "state": one.state, "probability": one.probability,
+        "shift": None if moved is None else round(moved, 4), "about": list(one.subjects),
     }  # fmt: skip
 
 

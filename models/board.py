@@ -1,11 +1,12 @@
-"""The board's nouns: questions that resolve, signals, the forecasts of voices, and karma."""
+"""The board's nouns: questions that resolve, signals, the forecasts of voices, their conduct and karma."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -108,15 +109,42 @@ class Harvest(BaseModel):
     dormant: str | None = None
 
 
-def implied(finding: SignalFinding) -> float | None:
-    """Return the probability of YES that a finding implies: its own, or one half moved by half its confidence in its
-    direction; None where it has no direction or no confidence."""
+def log_odds(probability: float) -> float:
+    """Return ln(p / (1 - p)) with p clipped to CLIP."""
+    clipped = min(max(probability, CLIP[0]), CLIP[1])
+    return math.log(clipped / (1 - clipped))
+
+
+class Leaning(Protocol):
+    """A finding, or its row, as far as it leans to an answer."""
+
+    @property
+    def direction(self) -> str: ...
+    @property
+    def confidence(self) -> float | None: ...
+    @property
+    def probability(self) -> float | None: ...
+
+
+def shift(finding: Leaning) -> float | None:
+    """Return by how much a finding moves the log odds of any question that it concerns: ln((1 + c) / (1 - c)) for its
+    confidence c, in its direction. From even odds that is half of c; a question at .90 moves by as much evidence. None
+    where it has no direction or no confidence, or states a probability itself."""
+    if finding.probability is not None or finding.confidence is None or finding.direction not in _UP + _DOWN:
+        return None
+    moved = log_odds(0.5 + finding.confidence / 2)
+    return moved if finding.direction in _UP else -moved
+
+
+def implied(finding: Leaning, baseline: float) -> float | None:
+    """Return the probability of YES that a finding implies for a question with that baseline: its own, or the
+    baseline's log odds and its shift; None where it has neither."""
     if finding.probability is not None:
         return min(max(finding.probability, CLIP[0]), CLIP[1])
-    if finding.confidence is None or finding.direction not in _UP + _DOWN:
+    moved = shift(finding)
+    if moved is None:
         return None
-    moved = finding.confidence / 2 if finding.direction in _UP else -finding.confidence / 2
-    return min(max(0.5 + moved, CLIP[0]), CLIP[1])
+    return min(max(1 / (1 + math.exp(-log_odds(baseline) - moved)), CLIP[0]), CLIP[1])
 
 
 def concerns(finding: SignalFinding, subjects: Collection[str], label: str) -> bool:
@@ -169,30 +197,16 @@ class VoicePosition(BaseModel):
     forecast_id: str = ""
 
 
-class KarmaSum(StrEnum):
-    CONDUCT = "conduct"  # how it uses the board
-    SKILL = "skill"  # 100 times its alpha, an entry a resolved question
+class Conduct(StrEnum):
+    """How a voice used the board in an episode. It is shown and earns nothing: whatever code can count here can be
+    done without knowing anything."""
 
-
-class KarmaReason(StrEnum):
     ISOLATED = "isolated"  # cited no tool although a foreign signal was live
     OWN_TOOL = "own_tool"  # cited its own tool alone
     SYNTHESIS = "synthesis"  # cited two tools
     DEEP_SYNTHESIS = "deep_synthesis"  # cited three tools or more
     CHAIN = "chain"  # connected two tools on one question and moved
     COPIED = "copied"  # a citation in the signal's own text; it is void
-    DISAGREED = "disagreed"  # was nearer the outcome than the signal it disagreed with
-    ALPHA = "alpha"  # of a resolved question
 
 
-# Amounts of conduct; skill is computed.
-CONDUCT: Mapping[KarmaReason, float] = {
-    KarmaReason.ISOLATED: -1.0,
-    KarmaReason.OWN_TOOL: 0.0,
-    KarmaReason.SYNTHESIS: 0.5,
-    KarmaReason.DEEP_SYNTHESIS: 1.0,
-    KarmaReason.CHAIN: 1.0,
-    KarmaReason.COPIED: -0.5,
-    KarmaReason.DISAGREED: 0.5,
-}
 SKILL_OF_ALPHA = 100.0

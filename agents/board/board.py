@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from chordesk.models import text as text_module
-from chordesk.models.board import BoardQuestion, KarmaSum, SignalState, VoicePosition, concerns
+from chordesk.models.board import BoardQuestion, SignalState, VoicePosition, concerns
 from chordesk.models.tables.board import Forecast, Question, Signal
 from chordesk.tools.questions.reading import known_at
 from chordesk.tools.scoring.inference import Estimate
@@ -249,7 +249,7 @@ class PastRecord:
 def voice_memory(
     record: PastRecord,
     last_positions: Iterable[tuple[Forecast, Question]],
-    karma: Mapping[KarmaSum, float],
+    karma: float | None,
     *,
     now: dt.datetime,
     unused: Sequence[str] = (),
@@ -262,10 +262,9 @@ def voice_memory(
     past = sorted(
         (one for one in last_positions if one[0].market_at <= now), key=lambda one: (one[0].market_at, one[1].text)
     )
-    sums = {one: karma[one] for one in KarmaSum if one in karma}
-    if not past and not sums and record.brier is None and not unused:
+    if not past and karma is None and record.brier is None and not unused:
         return ""
-    lines = [_record(record), _karma(sums)]
+    lines = [_record(record), _karma(karma)]
     if unused:
         lines.append("No voice used last time: " + ", ".join(outside(one, 40) for one in unused[:MOST_TOOLS]) + ".")
     length = sum(map(len, lines)) + len(lines)
@@ -297,10 +296,8 @@ def _error(alpha: Estimate) -> str:
     return f"95 % from {_signed(alpha.low)} to {_signed(alpha.high)}"
 
 
-def _karma(sums: Mapping[KarmaSum, float]) -> str:
-    if not sums:
-        return "Karma: none booked yet."
-    return "Karma: " + ", ".join(f"{one.value} {value:+.2f}" for one, value in sums.items()) + "."
+def _karma(skill: float | None) -> str:
+    return "Karma: none booked yet." if skill is None else f"Karma: {skill:+.2f}."
 
 
 def _past_position(one: Forecast, question: Question, now: dt.datetime) -> str:

@@ -1,4 +1,4 @@
-"""What code makes of a board's forecasts: karma, the board's own probability and dissent, copies and herding."""
+"""What code makes of a board's forecasts: conduct, skill, the board's probability and dissent, copies and herding."""
 
 from __future__ import annotations
 
@@ -10,15 +10,31 @@ from statistics import fmean, pstdev
 
 from chordesk.agents.board.board import Board
 from chordesk.agents.board.citations import NOTE, QUOTE, JudgedCitation, compare
-from chordesk.models.board import CONDUCT, SKILL_OF_ALPHA, KarmaReason, KarmaSum, VoicePosition
-from chordesk.models.tables.board import Booking
-from chordesk.tools.scoring.statistics import LEAST, MOST, alpha, brier
-from chordesk.tools.scoring.voices import BLIND, INFORMED, Agreement, agreements, consensus, diversity, effective_voices
+from chordesk.models.board import SKILL_OF_ALPHA, Conduct, VoicePosition, log_odds
+from chordesk.models.tables.board import Forecast
+from chordesk.tools.scoring.statistics import alpha
+from chordesk.tools.scoring.voices import (
+    BLIND,
+    INFORMED,
+    Agreement,
+    agreements,
+    consensus,
+    diversity,
+    effective_voices,
+    pooled,
+)
 
 MOVED = 0.02  # least distance from the baseline of a forecast that a chain carries
-# Copies that cost: four undo what an episode can earn, so a voice that copies all of it ends at most that far below.
-MOST_COPIES = 4
 _EPSILON = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class ConductNote:
+    """One thing that a voice did with the board in an episode."""
+
+    voice: str
+    conduct: Conduct
+    note: str
 
 
 def conduct(
@@ -29,48 +45,24 @@ def conduct(
     board: Board,
     *,
     answered: bool | None = None,
-) -> list[Booking]:
+) -> list[ConductNote]:
     """Return a voice's conduct of one episode over all its rounds.
 
     positions, judged: of all voices. answered: whether a turn of the voice ended with an answer; by default, whether it
-    has a position. Without an answer nothing is booked.
+    has a position. Without an answer there is no conduct.
     """
     held = [one for one in positions if one.voice == voice]
     cited = [one for one in judged if one.voice == voice]
     if not (bool(held) if answered is None else answered):
         return []
-    made = [_use(voice, own_tool, cited, board), *_copies(voice, cited, board), _chain(voice, held, cited, board)]
+    made = [_use(voice, own_tool, cited, board), *_copies(voice, cited), _chain(voice, held, cited, board)]
     return [one for one in made if one is not None]
 
 
-def resolved(
-    position: VoicePosition, outcome: float, baseline: float, disagreed: Mapping[str, float | None], *, key: str
-) -> list[Booking]:
-    """Return what a voice's last forecast of a question earns at its resolution.
-
-    disagreed: the probabilities that the signals imply which its counting citations disagree with, by label; one that
-    implies none is left out. The disagreement is booked once, when the forecast's Brier score is below that of each of
-    them: one between two signals that disagree with each other would else always beat one. key: names run and
-    question, so that two rounds, or two workers, cannot both book.
-    """
-    forecast = position.forecast
-    gain = alpha(forecast.probability, baseline, outcome)
-    made = [
-        Booking(
-            voice=position.voice,
-            ledger=KarmaSum.SKILL,
-            reason=KarmaReason.ALPHA,
-            amount=SKILL_OF_ALPHA * gain,
-            key=f"{key}:{KarmaReason.ALPHA}",
-            note=f"forecast {forecast.probability:.3f}, baseline {baseline:.3f}, outcome {outcome:g}",
-        )
-    ]
-    implied = {label: given for label, given in sorted(disagreed.items()) if given is not None}
-    own = brier(forecast.probability, outcome)
-    if implied and all(own < brier(given, outcome) - _EPSILON for given in implied.values()):
-        note = ", ".join(f"{label} implied {given:.3f}" for label, given in implied.items())
-        made.append(_booking(position.voice, KarmaReason.DISAGREED, key, note))
-    return made
+def skill(forecast: Forecast, outcome: float) -> float:
+    """Return what a forecast earns at its resolution: its Brier gain over the question's baseline, which is a proper
+    score, so that without information nothing is expected to earn more than the baseline's 0."""
+    return SKILL_OF_ALPHA * alpha(forecast.probability, forecast.baseline, outcome)
 
 
 def last_positions(positions: Iterable[VoicePosition]) -> list[VoicePosition]:
@@ -96,42 +88,32 @@ def valid_chain(position: VoicePosition, judged: Iterable[JudgedCitation]) -> li
     return chain if len({counting[label].tool for label in chain}) >= 2 else []
 
 
-def _use(voice: str, own_tool: str, cited: Sequence[JudgedCitation], board: Board) -> Booking | None:
+def _use(voice: str, own_tool: str, cited: Sequence[JudgedCitation], board: Board) -> ConductNote | None:
     tools = sorted({one.tool for one in cited if one.counts and one.tool})
     note = f"tools: {', '.join(tools)}" if tools else "no tool"
     if not tools:
-        return _booking(voice, KarmaReason.ISOLATED, board.key, note) if board.foreign_live(own_tool) else None
-    if len(tools) >= 3:
-        return _booking(voice, KarmaReason.DEEP_SYNTHESIS, board.key, note)
-    if len(tools) == 2:
-        return _booking(voice, KarmaReason.SYNTHESIS, board.key, note)
-    # The table has no line for one tool of another voice: like the own one alone, it earns nothing.
-    return _booking(voice, KarmaReason.OWN_TOOL, board.key, note) if tools == [own_tool] else None
+        return ConductNote(voice, Conduct.ISOLATED, note) if board.foreign_live(own_tool) else None
+    if len(tools) >= 2:
+        return ConductNote(voice, Conduct.SYNTHESIS if len(tools) == 2 else Conduct.DEEP_SYNTHESIS, note)
+    return ConductNote(voice, Conduct.OWN_TOOL, note) if tools == [own_tool] else None
 
 
-def _copies(voice: str, cited: Sequence[JudgedCitation], board: Board) -> list[Booking]:
-    """Return an entry for each signal that was copied, whatever the number of citations, up to MOST_COPIES."""
+def _copies(voice: str, cited: Sequence[JudgedCitation]) -> list[ConductNote]:
     labels = sorted({one.signal.label for one in cited if one.quoted and one.signal})
-    return [
-        _booking(voice, KarmaReason.COPIED, board.key, f"the text of {label}", f":{label}")
-        for label in labels[:MOST_COPIES]
-    ]
+    return [ConductNote(voice, Conduct.COPIED, f"the text of {label}") for label in labels]
 
 
-def _chain(voice: str, held: Sequence[VoicePosition], cited: Sequence[JudgedCitation], board: Board) -> Booking | None:
+def _chain(
+    voice: str, held: Sequence[VoicePosition], cited: Sequence[JudgedCitation], board: Board
+) -> ConductNote | None:
     for position in sorted(held, key=lambda one: (one.round, one.forecast.question)):
         question = board.question(position.forecast.question)
         if question is None or question.baseline is None:
             continue
         chain = valid_chain(position, cited)
         if chain and abs(position.forecast.probability - question.baseline) >= MOVED - _EPSILON:
-            return _booking(voice, KarmaReason.CHAIN, board.key, f"{question.label}: {' + '.join(chain)}")
+            return ConductNote(voice, Conduct.CHAIN, f"{question.label}: {' + '.join(chain)}")
     return None
-
-
-def _booking(voice: str, reason: KarmaReason, key: str, note: str, more: str = "") -> Booking:
-    key = f"{key}:{reason}{more}"
-    return Booking(voice=voice, ledger=KarmaSum.CONDUCT, reason=reason, amount=CONDUCT[reason], key=key, note=note)
 
 
 def _of(one: JudgedCitation, position: VoicePosition) -> bool:
@@ -205,27 +187,6 @@ def in_round(positions: Iterable[VoicePosition], number: int) -> list[VoicePosit
     if number == BLIND:
         return [one for one in positions if one.round == BLIND]
     return last_positions(one for one in positions if one.round <= number)
-
-
-def pooled(probabilities: Mapping[str, float], shares: Mapping[str, float]) -> float:
-    """Return the probability of the mean log odds, weighted by share (logarithmic pooling; Genest and Zidek, 1986).
-
-    Stakes are no weights: they are a voice's own estimate of itself, shares are its record.
-    """
-    known = [max(0.0, shares[voice]) for voice in probabilities if voice in shares]
-    usual = math.fsum(known) / len(known) if known else 1.0
-    weights = {voice: max(0.0, shares.get(voice, usual)) for voice in probabilities}
-    total = math.fsum(weights.values())
-    if total <= 0:
-        weights, total = dict.fromkeys(weights, 1.0), float(len(weights))
-    mean = math.fsum(weights[voice] * log_odds(given) for voice, given in probabilities.items()) / total
-    return 1 / (1 + math.exp(-mean))
-
-
-def log_odds(probability: float) -> float:
-    """Return ln(p / (1 - p)) with p clipped to .01-.99."""
-    clipped = min(max(probability, LEAST), MOST)
-    return math.log(clipped / (1 - clipped))
 
 
 def board_consensus(aggregates: Iterable[QuestionAggregate]) -> BoardConsensus:

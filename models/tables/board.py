@@ -43,7 +43,7 @@ class SignalFinding(SQLModel):
 
 class Signal(Identified, Dated, SignalFinding, table=True):
     """One finding of a tool on a run's board, or the tombstone of a tool. label: such as momentum-1; owner: the voice
-    whose tool it is, or `desk`; state: a `SignalState`; implied: as `models.board.implied` has it."""
+    whose tool it is, or `desk`; state: a `SignalState`."""
 
     __table_args__ = (UniqueConstraint("run_id", "label"),)
 
@@ -53,7 +53,6 @@ class Signal(Identified, Dated, SignalFinding, table=True):
     tool: str
     owner: str
     state: str
-    implied: float | None = None
 
 
 class Forecast(Identified, Dated, table=True):
@@ -97,26 +96,18 @@ class SignalCitation(Identified, Dated, table=True):
     copied: float | None = None
 
 
-class Booking(SQLModel):
-    """A booking of a voice's karma to be made. ledger: a `KarmaSum`; reason: a `KarmaReason`; key: an account and voice
-    have it once, such as the run and reason, or the question."""
+class KarmaEntry(Identified, Dated, table=True):
+    """What a voice earned with its forecasts of a resolved question: SKILL_OF_ALPHA times their gain over the baseline.
+    A voice's karma is the sum of its entries. market_at: market time."""
 
-    voice: str
-    ledger: str
-    reason: str
-    amount: float
-    key: str
-    note: str = ""
-
-
-class KarmaEntry(Identified, Dated, Booking, table=True):
-    """A booking of an account. A voice's karma is the sum of its entries."""
-
-    __table_args__ = (UniqueConstraint("account", "voice", "key"),)
+    __table_args__ = (UniqueConstraint("account", "voice", "question_id"),)
 
     account: str
     run_id: str = Field(foreign_key="run.id", index=True)
-    question_id: str | None = Field(default=None, foreign_key="question.id")
+    voice: str
+    question_id: str = Field(foreign_key="question.id")
+    amount: float
+    note: str = ""
     market_at: dt.datetime = Field(sa_type=Utc)
 
 

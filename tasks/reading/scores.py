@@ -20,6 +20,7 @@ from chordesk.tools.scoring.inference import Estimate, told_apart
 from chordesk.tools.scoring.statistics import CalibrationRow, Score, ScoredForecast, score
 from chordesk.tools.scoring.track_records import (
     lens_judgements,
+    published_forecasts,
     rates,
     role_judgements,
     tool_forecasts,
@@ -58,13 +59,6 @@ class LabelRow(PartRow):
     rate: Estimate
 
 
-class KarmaRow(Frozen):
-    """The two sums of a voice."""
-
-    conduct: float
-    skill: float
-
-
 class ScoreRow(PartRow):
     """The scores of one source. sides: of its models' cutoffs. rounds, revision and karma: of a voice alone; revision:
     fall of its Brier score from round 1 to 2. labels: of judgements without a probability of their own, which are
@@ -77,7 +71,7 @@ class ScoreRow(PartRow):
     calibration: list[CalibrationRow]
     rounds: list[PartRow] = []
     revision: Estimate | None = None
-    karma: KarmaRow | None = None
+    karma: float | None = None
     labels: list[LabelRow] = []
     unrecorded: int = 0
     told: bool = False
@@ -98,6 +92,7 @@ class ScoreBoard(Frozen):
     questions: dict[str, int]
     rows: list[ScoreRow]
     crowd: CrowdRow | None
+    published: PartRow | None
 
 
 def scores(
@@ -118,7 +113,11 @@ def scores(
         rows = [row for row in rows if row.name == name]
     states = session.exec(select(Question.state, func.count()).group_by(Question.state).order_by(Question.state))
     return ScoreBoard(
-        account=account, questions=dict(states.all()), rows=rows, crowd=_crowd(held) if name is None else None
+        account=account,
+        questions=dict(states.all()),
+        rows=rows,
+        crowd=_crowd(held) if name is None else None,
+        published=_published(session, account) if name is None else None,
     )
 
 
@@ -138,7 +137,7 @@ def _rows(session: Session, account: str, kind: ScoreKind, cutoffs: Mapping[str,
 
 
 def _voice_rows(
-    forecasts: Iterable[ScoredForecast], karma: Mapping[str, KarmaRow], cutoffs: Mapping[str, dt.date]
+    forecasts: Iterable[ScoredForecast], karma: Mapping[str, float], cutoffs: Mapping[str, dt.date]
 ) -> list[ScoreRow]:
     rows = []
     for voice, own in _by_source(forecasts):
@@ -180,6 +179,11 @@ def _crowd(forecasts: Sequence[ScoredForecast]) -> CrowdRow | None:
     return CrowdRow(rounds=rounds, gain=found.gain, better_round=found.better_round)
 
 
+def _published(session: Session, account: str) -> PartRow | None:
+    found = score(published_forecasts(session, account))
+    return PartRow.named("published", found) if found else None
+
+
 def _by_source(forecasts: Iterable[ScoredForecast]) -> list[tuple[str, list[ScoredForecast]]]:
     grouped: dict[str, list[ScoredForecast]] = defaultdict(list)
     for one in forecasts:
@@ -187,16 +191,9 @@ def _by_source(forecasts: Iterable[ScoredForecast]) -> list[tuple[str, list[Scor
     return sorted(grouped.items())
 
 
-def _karma(session: Session, account: str) -> dict[str, KarmaRow]:
-    query = (
-        select(KarmaEntry.voice, KarmaEntry.ledger, func.sum(KarmaEntry.amount))
-        .where(KarmaEntry.account == account)
-        .group_by(KarmaEntry.voice, KarmaEntry.ledger)
-    )
-    sums: dict[str, dict[str, float]] = defaultdict(lambda: {"conduct": 0.0, "skill": 0.0})
-    for voice, ledger, amount in session.exec(query):
-        sums[voice][ledger] = float(amount)
-    return {voice: KarmaRow(**both) for voice, both in sums.items()}
+def _karma(session: Session, account: str) -> dict[str, float]:
+    sums = select(KarmaEntry.voice, func.sum(KarmaEntry.amount)).where(KarmaEntry.account == account)
+    return {voice: float(amount) for voice, amount in session.exec(sums.group_by(KarmaEntry.voice))}
 
 
 def _require_known(session: Session, account: str, kind: ScoreKind, name: str) -> None:

@@ -25,7 +25,7 @@ from chordesk.agents.roles import ROLES, default_roles, following
 from chordesk.models.answers import ValidatorOutput
 from chordesk.models.database.store import BUSY_SECONDS
 from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, RUN_FINAL, OrderState, RunState, StepKind
-from chordesk.models.tables.board import Episode, EpisodeQuestion, Forecast, KarmaEntry, Signal, SignalCitation
+from chordesk.models.tables.board import Episode, EpisodeQuestion, Forecast, Signal, SignalCitation
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite, Run, Step, ToolCall, Turn
@@ -517,7 +517,7 @@ def voices_killed(desk: FaultDesk, chance: random.Random, result: Result) -> Non
 
 
 def episode_findings(desk: FaultDesk, run_id: str) -> Findings:
-    """Look at what an episode left, and at all sums of karma."""
+    """Look at what an episode left."""
     found = Findings()
     with desk.store.read() as session:
         forecasts = _rows(session, Forecast, run_id)
@@ -533,22 +533,8 @@ def episode_findings(desk: FaultDesk, run_id: str) -> Findings:
         if len(cited) != sum(len(row.citations) for row in forecasts):
             found.lost.append(f"citations: {len(cited)} rows")
         episodes = _rows(session, Episode, run_id)
-        entries = _rows(session, KarmaEntry, run_id)
-        found.doubled += _twice("karma", [(row.voice, row.key) for row in entries])
         found.lost += [] if episodes else ["the tally"]
-        if episodes and entries:
-            found.wrong += _sums(session, episodes[0])
     return found
-
-
-def _sums(session: Session, episode: Episode) -> list[str]:
-    """Return the voices with a shown sum that is not that of their entries up to this episode."""
-    booked = session.exec(select(KarmaEntry).where(KarmaEntry.ledger == "conduct")).all()
-    upto = [row for row in booked if row.run_id <= episode.run_id]
-    shown = {row["voice"]: row["conduct"] for row in episode.summary["leaderboard"]}
-    sums = {voice: sum(row.amount for row in upto if row.voice == voice) for voice in shown}
-    wrong = [voice for voice in shown if shown[voice] != sums[voice]]
-    return [f"karma of {voice}: {shown[voice]} shown, {sums[voice]} booked" for voice in wrong]
 
 
 def _rows(session: Session, table: Any, run_id: str) -> Sequence[Any]:

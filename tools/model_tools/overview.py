@@ -78,7 +78,7 @@ def _earnings(market: EarningsSource, symbol: str, context: ToolContext) -> Sect
     following, past = split(list(market.earnings(symbol)), context.clock.now())
     if following is None and not past:
         raise MarketError(f"the source has no earnings dates of {symbol}")
-    found: SectionData = {"earningsDate": following and following.date.isoformat()}
+    found: SectionData = {"earningsDate": following.date.isoformat() if following is not None else None}
     if past:
         found |= {"lastReport": past[0].date.isoformat(), "lastEps": past[0].eps_actual}
     rows = past[:1] if following is None else [following, *past[:1]]

@@ -16,7 +16,6 @@ from chordesk.models.board import (
     BeatsMedian,
     ByPerson,
     ByVenue,
-    KarmaSum,
     QuestionSource,
     QuestionState,
     ResolutionRule,
@@ -88,7 +87,6 @@ def unbooked(session: Session, account: str, market: str, until: dt.datetime) ->
             col(KarmaEntry.question_id) == col(Forecast.question_id),
             col(KarmaEntry.account) == account,
             col(KarmaEntry.voice) == col(Forecast.voice),
-            col(KarmaEntry.ledger) == KarmaSum.SKILL,
         ),
     )
     position = exists().where(

@@ -14,9 +14,9 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.analysis import Depth
 from chordesk.models.answers import ReportStatus
-from chordesk.models.board import QuestionState, SignalState
+from chordesk.models.board import QuestionState, SignalState, implied
 from chordesk.models.settings import Settings
-from chordesk.models.tables.board import EpisodeQuestion, Forecast, Question, Signal, VerdictQuestion
+from chordesk.models.tables.board import Episode, EpisodeQuestion, Forecast, Question, Signal, VerdictQuestion
 from chordesk.models.tables.runs import Report, Run, ScreenHit, Turn, Verdict
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.questions.asking import RELATIVE
@@ -214,6 +214,27 @@ def _asked(session: Session, until: dt.datetime | None) -> _Asked:
     return _Asked(by_verdict, by_day)
 
 
+def published_forecasts(
+    session: Session, account: str, until: dt.datetime | None = None
+) -> list[ScoredForecast]:
+    """Return what an account's episodes published on questions that are resolved, by time: the pool of their voices.
+    until: as in `voice_forecasts`."""
+    boards = _boards(session, account, until)
+    rows = session.execute(sqlalchemy.select(col(Episode.run_id), col(Episode.summary)).order_by(col(Episode.run_id)))
+    found = []
+    for run, summary in rows:
+        pools = {one["id"]: one["aggregate"] for one in summary["questions"] if one["aggregate"] is not None}
+        found += [
+            ScoredForecast(
+                "published", one.id, one.at, one.known, pools[one.id]["probability"], one.baseline, one.outcome, CODE,
+                run, name=one.name,
+            )  # fmt: skip
+            for one in boards.get(run, ())
+            if one.id in pools
+        ]
+    return sorted(found, key=lambda one: one.at)
+
+
 class _OnBoard(NamedTuple):
     """A resolved question on a run's board."""
 
@@ -233,16 +254,25 @@ def tool_forecasts(session: Session, account: str, until: dt.datetime | None = N
     """
     boards = _boards(session, account, until)
     query = (
-        sqlalchemy.select(col(Signal.run_id), col(Signal.tool), col(Signal.subjects), col(Signal.implied))
+        sqlalchemy.select(
+            col(Signal.run_id),
+            col(Signal.tool),
+            col(Signal.subjects),
+            col(Signal.direction),
+            col(Signal.confidence),
+            col(Signal.probability),
+        )
         .join(Run, col(Run.id) == col(Signal.run_id))
-        .where(col(Run.account) == account, col(Signal.state) == SignalState.LIVE, col(Signal.implied).is_not(None))
+        .where(col(Run.account) == account, col(Signal.state) == SignalState.LIVE)
         .order_by(col(Run.market_now), col(Run.id), col(Signal.label))
     )
     return [
-        ScoredForecast(tool, one.id, one.at, one.known, implied, one.baseline, one.outcome, CODE, run, name=one.name)
-        for run, tool, subjects, implied in session.execute(query)
-        for one in boards.get(run, ())
-        if not one.names.isdisjoint(subjects)
+        ScoredForecast(
+            row.tool, one.id, one.at, one.known, chance, one.baseline, one.outcome, CODE, row.run_id, name=one.name
+        )
+        for row in session.execute(query)
+        for one in boards.get(row.run_id, ())
+        if not one.names.isdisjoint(row.subjects) and (chance := implied(row, one.baseline)) is not None
     ]
 
 

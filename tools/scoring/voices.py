@@ -196,8 +196,23 @@ def revision_gain(forecasts: Iterable[ScoredForecast]) -> Estimate | None:
     )
 
 
+def pooled(probabilities: Mapping[str, float], shares: Mapping[str, float]) -> float:
+    """Return the probability of the mean log odds, weighted by share (logarithmic pooling; Genest and Zidek, 1986).
+
+    Stakes are no weights: they are a voice's own estimate of itself, shares are its record.
+    """
+    known = [max(0.0, shares[voice]) for voice in probabilities if voice in shares]
+    usual = math.fsum(known) / len(known) if known else 1.0
+    weights = {voice: max(0.0, shares.get(voice, usual)) for voice in probabilities}
+    total = math.fsum(weights.values())
+    if total <= 0:
+        weights, total = dict.fromkeys(weights, 1.0), float(len(weights))
+    mean = math.fsum(weights[voice] * log_odds(given) for voice, given in probabilities.items()) / total
+    return 1 / (1 + math.exp(-mean))
+
+
 def crowd(forecasts: Sequence[ScoredForecast]) -> Crowd | None:
-    """Return the record of the mean forecast by round; None before a run with two rounds has a resolved question.
+    """Return the record of the pooled forecast by round; None before a run with two rounds has a resolved question.
 
     A voice that sat round 2 out keeps its position of round 1 in it.
     """
@@ -222,7 +237,7 @@ def _pooled(forecasts: Iterable[ScoredForecast], round_: int) -> list[ScoredFore
             group[0],
             source="crowd",
             round=round_,
-            probability=min(1.0, math.fsum(one.probability for one in group) / len(group)),
+            probability=pooled({one.source: one.probability for one in group}, {}),
         )
         for group in grouped.values()
     ]

@@ -84,17 +84,16 @@ def _rounds(given: Mapping[str, float]) -> str:
 
 
 def _leaderboard(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    table = [["Voice", "Skill", "Conduct", "This episode", "Resolved", "Alpha"]]
+    table = [["Voice", "Skill", "Resolved", "Alpha", "Conduct"]]
     for one in rows:
         alpha = "none" if one["alpha"] is None else f"{one['alpha']:+.4f}"
         if one["alpha_low"] is not None:
             alpha += f", {one['alpha_low']:+.4f} to {one['alpha_high']:+.4f}"
         given = [
             f"{one['skill']:+.2f}",
-            f"{one['conduct']:+.2f}",
-            f"{one['episode']:+.2f}",
             str(one["resolved"]),
             alpha,
+            ", ".join(each["conduct"].replace("_", " ") for each in one["conduct"]) or "none",
         ]
         table.append([one["voice"], *given])
     return _table("Leaderboard", table) if rows else []

@@ -11,22 +11,21 @@ from chordesk.agents.board.board import Board, one_line
 from chordesk.agents.board.citations import NOTE, JudgedCitation, compare
 from chordesk.agents.board.karma import (
     BoardConsensus,
+    ConductNote,
     Convergence,
     Herding,
     QuestionAggregate,
     board_consensus,
     disagreements,
     last_positions,
-    log_odds,
     valid_chain,
 )
-from chordesk.models.board import ROUNDS, SignalState, VoicePosition
-from chordesk.models.tables.board import Booking
+from chordesk.models.board import ROUNDS, SignalState, VoicePosition, implied, log_odds
 from chordesk.tools.scoring.inference import Estimate
 
 MOST_QUOTES = 3
 QUOTE_CHARS = 280
-MOST_TOOLS = 3  # that add to the merit, as in the table of conduct
+MOST_TOOLS = 3  # that add to the merit
 
 
 def best_quotes(
@@ -89,11 +88,10 @@ TEXT_CHARS = 400
 
 @dataclass(frozen=True, slots=True)
 class VoiceStanding:
-    """A voice that took part, with its sums of karma after this episode and its record. resolved: n of its alpha."""
+    """A voice that took part, with its karma after this episode and its record. resolved: n of its alpha."""
 
     voice: str
     faction: str = ""
-    conduct: float = 0.0
     skill: float = 0.0
     alpha: Estimate | None = None
 
@@ -111,7 +109,7 @@ class EpisodeTally:
     standings: tuple[VoiceStanding, ...]
     positions: tuple[VoicePosition, ...] = ()
     judged: tuple[JudgedCitation, ...] = ()
-    bookings: tuple[Booking, ...] = ()
+    conduct: tuple[ConductNote, ...] = ()
     aggregates: tuple[QuestionAggregate, ...] = ()
     used_round: int | None = None
     convergence: tuple[Convergence, ...] = ()
@@ -187,29 +185,21 @@ def _positions(voice: str, tally: EpisodeTally) -> dict[str, Any]:
 
 
 def _leaderboard(tally: EpisodeTally) -> list[dict[str, Any]]:
-    """Return the voices by skill, then conduct, then name, with what this episode booked of conduct."""
-    booked: Counter[str] = Counter()
-    for one in tally.bookings:
-        booked[one.voice] += one.amount  # type: ignore[assignment]
-    ordered = sorted(tally.standings, key=lambda one: (-one.skill, -one.conduct, one.voice))
+    """Return the voices by skill, then name, with their conduct in this episode."""
     return [
         {
             "voice": one.voice,
             "faction": one.faction,
             "skill": one.skill,
-            "conduct": one.conduct,
-            "episode": float(booked[one.voice]),
-            "reasons": [
-                {"reason": str(each.reason), "amount": each.amount, "note": each.note}
-                for each in tally.bookings
-                if each.voice == one.voice
+            "conduct": [
+                {"conduct": str(each.conduct), "note": each.note} for each in tally.conduct if each.voice == one.voice
             ],
             "resolved": one.resolved,
             "alpha": one.alpha.mean if one.alpha else None,
             "alpha_low": one.alpha.low if one.alpha else None,
             "alpha_high": one.alpha.high if one.alpha else None,
         }
-        for one in ordered
+        for one in sorted(tally.standings, key=lambda one: (-one.skill, one.voice))
     ]
 
 
@@ -227,13 +217,14 @@ def _disagreements(tally: EpisodeTally) -> list[dict[str, Any]]:
     for one in _ordered(tally.positions):
         for label in disagreements(one, tally.judged):
             signal = tally.board.signals_by_label[label]
+            baseline = tally.board.questions_by_label[one.forecast.question].baseline
             found.append(
                 {
                     "voice": one.voice,
                     "question": one.forecast.question,
                     "round": one.round,
                     "signal": label,
-                    "implied": signal.implied,
+                    "implied": None if baseline is None else implied(signal, baseline),
                     "probability": one.forecast.probability,
                     "claim": _claim_of(one, label, tally.judged),
                 }

@@ -47,7 +47,7 @@ _CLAIM = {
 
 @dataclass(frozen=True, slots=True)
 class Lean:
-    """One signal on one question. odds: log odds of what it implies; weight: of it in the forecast."""
+    """One signal on one question. odds: by how much it moves the log odds; weight: of it in the forecast."""
 
     signal: str
     tool: str
@@ -68,7 +68,7 @@ def forecast(case: Case, voice: Voice) -> Payload:
 
 def _one(case: Case, voice: Voice, rule: ArchetypeRule, question: Payload) -> Payload | None:
     baseline, label = number(question, "baseline"), str(question.get("id"))
-    leans = _leans(case, voice, rule, question)
+    leans = _leans(case, voice, rule, question, baseline) if baseline is not None else []
     if baseline is None or not leans:
         return None
     odds = _odds(baseline) + sum(lean.weight * lean.odds for lean in leans)
@@ -86,15 +86,18 @@ def _one(case: Case, voice: Voice, rule: ArchetypeRule, question: Payload) -> Pa
     }
 
 
-def _leans(case: Case, voice: Voice, rule: ArchetypeRule, question: Payload) -> list[Lean]:
+def _leans(case: Case, voice: Voice, rule: ArchetypeRule, question: Payload, baseline: float) -> list[Lean]:
     """Return the live signals that imply a probability for a question, the strongest first."""
     about = {str(question.get("id")), *map(str, question.get("about") or [])}
     found = []
     for row in _rows(case, "signals"):
-        stands, subjects = number(row, "implied"), set(map(str, row.get("about") or []))
-        if row.get("state") == _LIVE and stands is not None and (not subjects or subjects & about):
+        moved, stands = number(row, "shift"), number(row, "probability")
+        if moved is None and stands is not None:
+            moved = _odds(stands) - _odds(baseline)
+        subjects = set(map(str, row.get("about") or []))
+        if row.get("state") == _LIVE and moved is not None and (not subjects or subjects & about):
             weight = rule.own if row.get("tool") == voice.tool else rule.others
-            found.append(Lean(str(row.get("id")), str(row.get("tool")), _odds(stands), weight))
+            found.append(Lean(str(row.get("id")), str(row.get("tool")), moved, weight))
     found.sort(key=lambda lean: (-abs(lean.odds), lean.signal))
     if found and rule.against is not None and found[0].tool != voice.tool:
         first = found[0]

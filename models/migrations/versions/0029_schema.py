@@ -326,12 +326,11 @@ def _tables() -> None:
     table(
         "karma_entry",
         "id",
-        text="id account voice ledger reason key run_id note",
-        text_or_null="question_id",
+        text="id account voice run_id question_id note",
         time="created_at market_at",
         real="amount",
         refs="run_id:run.id question_id:question.id",
-        unique=["account voice key"],
+        unique=["account voice question_id"],
         indexes=["run_id"],
     )
     table(
@@ -408,7 +407,7 @@ def _tables() -> None:
         text_or_null="step_id",
         time="created_at as_of",
         json="data subjects",
-        real_or_null="confidence probability implied",
+        real_or_null="confidence probability",
         refs="run_id:run.id step_id:step.id",
         unique=["run_id label"],
         indexes=["run_id", "step_id"],

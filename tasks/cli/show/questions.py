@@ -254,6 +254,8 @@ def score_report(board: ScoreBoard, *, in_detail: bool = False) -> RenderableTyp
     if board.crowd:
         parts += ["", _table("All voices together, same questions", "Round", _named(board.crowd.rounds))]
         parts.append(Text(f"Round 2 gained {_signed(board.crowd.gain)}; round {board.crowd.better_round} is used."))
+    if board.published:
+        parts += ["", _table("What the episodes published", "Forecast", _named([board.published]))]
     if in_detail:
         parts += [part for row in board.rows for part in _detail(row)]
     parts += [
@@ -304,8 +306,8 @@ def _points(row: ScoreRow | PartRow) -> tuple[str, str, str]:
 
 
 def _detail(row: ScoreRow) -> Iterable[RenderableType]:
-    if row.karma:
-        yield Text(f"\nKarma: conduct {row.karma.conduct:+.1f}, skill {row.karma.skill:+.1f}")
+    if row.karma is not None:
+        yield Text(f"\nKarma: {row.karma:+.1f}")
     if row.rounds:
         yield ""
         yield _table("By round", "Round", _named(row.rounds))

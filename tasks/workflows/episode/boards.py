@@ -14,7 +14,7 @@ from sqlmodel import Session, col, func, select
 
 from chordesk.agents.board.board import Board, PastRecord, board_text, voice_memory
 from chordesk.agents.subjects import CitedFinding, SymbolForecast, VoiceSubject, voice_subject
-from chordesk.models.board import ROUNDS, KarmaSum, VoiceForecast, VoicePosition
+from chordesk.models.board import ROUNDS, VoiceForecast, VoicePosition
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import (
     Episode,
@@ -103,11 +103,10 @@ def memory_of(session: Session, run: Run, voice: str, now: dt.datetime, unused: 
     return voice_memory(record, _past(session, run, voice, now), karma, now=now, unused=unused) or None
 
 
-def karma_of(session: Session, account: str, voice: str, until: dt.datetime) -> dict[KarmaSum, float]:
-    """Return the sums of a voice's entries up to a market time; a sum without an entry is left out."""
+def karma_of(session: Session, account: str, voice: str, until: dt.datetime) -> float | None:
+    """Return the sum of a voice's entries up to a market time, None without an entry."""
     mine = (KarmaEntry.account == account, KarmaEntry.voice == voice, col(KarmaEntry.market_at) <= until)
-    rows = session.exec(select(KarmaEntry.ledger, func.sum(KarmaEntry.amount)).where(*mine).group_by(KarmaEntry.ledger))
-    return {KarmaSum(ledger): float(amount) for ledger, amount in rows}
+    return session.exec(select(func.sum(KarmaEntry.amount)).where(*mine)).one()
 
 
 def _past(session: Session, run: Run, voice: str, now: dt.datetime) -> list[tuple[Forecast, Question]]:

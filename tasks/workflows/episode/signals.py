@@ -7,7 +7,7 @@ from typing import Any
 
 from chordesk.agents.board.voices import VOICES, owner_of
 from chordesk.models.answers import Frozen
-from chordesk.models.board import Harvest, SignalState, implied
+from chordesk.models.board import Harvest, SignalState
 from chordesk.models.states import StepKind
 from chordesk.models.tables.board import Signal, SignalFinding
 from chordesk.models.tables.columns import new_id
@@ -82,7 +82,6 @@ def _row(step: ClaimedStep, place: int, one: SignalFinding) -> Signal:
         tool=step.subject,
         owner=owner_of(step.subject),
         state=SignalState.LIVE,
-        implied=implied(one),
         **{**one.model_dump(), "subjects": list(one.subjects)},
     )
 

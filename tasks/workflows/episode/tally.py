@@ -4,11 +4,11 @@ books for an account."""
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from statistics import fmean
 from typing import Any
 
 import structlog
@@ -16,14 +16,14 @@ from sqlmodel import Session, col, select
 
 from chordesk.agents.board.citations import JudgedCitation, judge
 from chordesk.agents.board.content import EpisodeTally, VoiceStanding, content, markdown
-from chordesk.agents.board.karma import aggregate, conduct, convergence, herding, resolved
+from chordesk.agents.board.karma import aggregate, conduct, convergence, herding, skill
 from chordesk.agents.board.voices import VOICES, voice_of
 from chordesk.models import event_log
-from chordesk.models.board import KarmaReason, KarmaSum, VoiceForecast, VoicePosition
+from chordesk.models.board import VoicePosition
 from chordesk.models.errors import NotConfigured
 from chordesk.models.events import written
 from chordesk.models.states import StepKind
-from chordesk.models.tables.board import Booking, Episode, Forecast, KarmaEntry, Question, Signal, SignalCitation
+from chordesk.models.tables.board import Episode, Forecast, KarmaEntry, Question, SignalCitation
 from chordesk.models.tables.columns import dialect_insert, new_id, utcnow
 from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Run, Step
@@ -55,8 +55,8 @@ log = structlog.get_logger(__name__)
 
 def book_skill(session: Session, question: Question, account: str) -> None:
     """Book for each voice of an account what its forecasts of a resolved question earned, once a question: the mean
-    over its runs of the last forecast's alpha, and a disagreement of its last run. While a board of the account with
-    the question is under way nothing is booked: that is for a later pass, which finds it."""
+    over its runs of the last forecast's skill. While a board of the account with the question is under way nothing is
+    booked: that is for a later pass, which finds it."""
     if question.outcome is None or is_under_way(session, question.id, account):
         return
     by_voice: dict[str, dict[str, Forecast]] = defaultdict(dict)
@@ -64,10 +64,22 @@ def book_skill(session: Session, question: Question, account: str) -> None:
     order = (col(Forecast.market_at), col(Forecast.round), col(Forecast.id))
     for row in session.exec(select(Forecast).where(*mine).order_by(*order)).all():
         by_voice[row.voice][row.run_id] = row
-    for runs in _lasts(by_voice):
-        earned = _earned(session, question, runs)
-        known = known_at(question)
-        book(session, [entry_of(account, runs[-1].run_id, one, known, question.id) for one in earned])
+    book(session, [_entry(question, question.outcome, list(by_voice[voice].values())) for voice in sorted(by_voice)])
+
+
+def _entry(question: Question, outcome: float, lasts: Sequence[Forecast]) -> KarmaEntry:
+    """Return the entry of one voice. lasts: its last forecast in each run, by time."""
+    last = lasts[-1]
+    note = f"forecast {last.probability:.3f}, baseline {last.baseline:.3f}, outcome {outcome:g}"
+    return KarmaEntry(
+        account=last.account,
+        run_id=last.run_id,
+        voice=last.voice,
+        question_id=question.id,
+        amount=fmean(skill(one, outcome) for one in lasts),
+        note=f"{note}; of {len(lasts)} runs" if len(lasts) > 1 else note,
+        market_at=known_at(question),
+    )
 
 
 ON_RESOLVED: tuple[OnResolved, ...] = (book_skill, settle_event_positions)
@@ -105,53 +117,14 @@ def stake(desk: Desk, context: ToolContext, run_id: str, beliefs: Mapping[str, f
     return [f"no play money on question {one.question_id}: {one.reason}" for one in found if one.reason]
 
 
-def _lasts(by_voice: dict[str, dict[str, Forecast]]) -> Iterable[list[Forecast]]:
-    """Yield the last forecast of each run, of one voice after the other."""
-    return (list(by_voice[voice].values()) for voice in sorted(by_voice))
-
-
-def _earned(session: Session, question: Question, runs: Sequence[Forecast]) -> list[Booking]:
-    assert question.outcome is not None, "a void question books nothing"
-    key = f"question:{question.id}"
-    each = [resolved(_position(row), question.outcome, row.baseline, _disagreed(session, row), key=key) for row in runs]
-    gains = [one.amount for bookings in each for one in bookings if one.reason == KarmaReason.ALPHA]
-    (skill,) = [one for one in each[-1] if one.reason == KarmaReason.ALPHA]
-    mean = math.fsum(gains) / len(gains)
-    others = [one for one in each[-1] if one.reason != KarmaReason.ALPHA]
-    return [skill.model_copy(update={"amount": mean}), *others]
-
-
-def _position(row: Forecast) -> VoicePosition:
-    forecast = VoiceForecast(
-        question=row.question_id, probability=row.probability, stake=row.stake, because=row.because, citations=[],
-        chain=row.chain,
-    )  # fmt: skip
-    return VoicePosition(voice=row.voice, round=row.round, forecast=forecast, forecast_id=row.id)
-
-
-def _disagreed(session: Session, row: Forecast) -> dict[str, float | None]:
-    """Return what the signals imply with which a forecast disagrees by citations that count, by label."""
-    found = session.exec(
-        select(Signal.label, Signal.implied)
-        .join(SignalCitation, col(SignalCitation.signal_id) == col(Signal.id))
-        .where(SignalCitation.forecast_id == row.id, SignalCitation.counts, SignalCitation.stance == "disagree")
-    ).all()
-    return dict(found)
-
-
-def entry_of(
-    account: str, run_id: str, one: Booking, market_at: dt.datetime, question_id: str | None = None
-) -> KarmaEntry:
-    """Return the row of a booking. market_at: market time."""
-    return KarmaEntry(**one.model_dump(), account=account, run_id=run_id, question_id=question_id, market_at=market_at)
-
-
 def book(session: Session, entries: Sequence[KarmaEntry]) -> None:
-    """Write entries; one with a key that its account and voice have already is left out: nothing is booked twice."""
+    """Write entries; where the account's voice has one of the question already, it stays: nothing is booked twice."""
     if entries:
         rows = [row.model_dump() for row in entries]
         new = dialect_insert(session, KarmaEntry)
-        session.connection().execute(new.on_conflict_do_nothing(index_elements=["account", "voice", "key"]), rows)
+        session.connection().execute(
+            new.on_conflict_do_nothing(index_elements=["account", "voice", "question_id"]), rows
+        )
 
 
 NO_POSITION = "no voice has a position"
@@ -186,10 +159,10 @@ def tally_of(session: Session, run: Run, plan: EpisodePlan, now: dt.datetime) ->
     judged = [one for position in held for one in judge(position, board)]
     steps = session.exec(select(Step).where(Step.run_id == run.id, Step.kind == StepKind.VOICE)).all()
     answered = {voice_of(row.role) for row in steps if row.result.get("status") == "completed"}
-    bookings = [
-        booking
+    notes = [
+        note
         for voice in VOICES.values()
-        for booking in conduct(voice.key, voice.tool, held, judged, board, answered=voice.key in answered)
+        for note in conduct(voice.key, voice.tool, held, judged, board, answered=voice.key in answered)
     ]
     past = voice_forecasts(session, run.account, now)
     rounds = max((one.round for one in held), default=0)
@@ -204,7 +177,7 @@ def tally_of(session: Session, run: Run, plan: EpisodePlan, now: dt.datetime) ->
         ),
         positions=tuple(held),
         judged=tuple(judged),
-        bookings=tuple(bookings),
+        conduct=tuple(notes),
         aggregates=tuple(aggregate(held, board, used, shares, FACTIONS, correlation_of(past)) if used else ()),
         used_round=used,
         convergence=tuple(convergence(held)),
@@ -248,10 +221,9 @@ def _citation_rows(run_id: str, position: VoicePosition, judged: Sequence[Judged
 
 
 def _write(session: Session, run: Run, found: EpisodeTally, now: dt.datetime) -> None:
-    """Write karma and the episode; the account's row is held, so that two episodes never get one number."""
+    """Write the episode; the account's row is held, so that two episodes never get one number."""
     session.get(Account, run.account, with_for_update=True)
     number = number_of(session, run)
-    book(session, [entry_of(run.account, run.id, one, now) for one in found.bookings])
     standings = tuple(_standing(session, run, one, now) for one in found.standings)
     whole = replace(found, board=replace(found.board, number=number), standings=standings)
     summary = content(whole)
@@ -270,5 +242,4 @@ def _write(session: Session, run: Run, found: EpisodeTally, now: dt.datetime) ->
 
 
 def _standing(session: Session, run: Run, one: VoiceStanding, now: dt.datetime) -> VoiceStanding:
-    sums = karma_of(session, run.account, one.voice, now)
-    return replace(one, conduct=sums.get(KarmaSum.CONDUCT, 0.0), skill=sums.get(KarmaSum.SKILL, 0.0))
+    return replace(one, skill=karma_of(session, run.account, one.voice, now) or 0.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 from chordesk.agents.board.board import Board
 from chordesk.agents.board.citations import JudgedCitation, judge
-from chordesk.agents.board.karma import conduct
+from chordesk.agents.board.karma import ConductNote, conduct
 from chordesk.models.board import (
     BoardQuestion,
     CitationStance,
@@ -16,9 +16,8 @@ from chordesk.models.board import (
     SignalState,
     VoiceForecast,
     VoicePosition,
-    implied,
 )
-from chordesk.models.tables.board import Booking, Signal
+from chordesk.models.tables.board import Signal
 
 NOW = dt.datetime(2026, 2, 17, 21, 0, tzinfo=dt.UTC)
 FUNDING = (
@@ -52,9 +51,7 @@ def signal(tool: str, headline: str, **changes: Any) -> Signal:
         "source": "a venue",
         "as_of": NOW,
     }
-    found = Signal(run_id="run-9", **made | changes)
-    found.implied = implied(found)
-    return found
+    return Signal(run_id="run-9", **made | changes)
 
 
 def question(label: str, **changes: Any) -> BoardQuestion:
@@ -153,12 +150,7 @@ def judged(*positions: VoicePosition, board: Board = BOARD) -> list[JudgedCitati
     return [one for each in positions for one in judge(each, board)]
 
 
-def booked(
+def noted(
     *positions: VoicePosition, voice: str = "mediator", own: str = "funding", board: Board = BOARD
-) -> list[Booking]:
+) -> list[ConductNote]:
     return conduct(voice, own, positions, judged(*positions, board=board), board)
-
-
-def earned(*positions: VoicePosition, board: Board = BOARD) -> float:
-    """Return the conduct that a voice which owns `funding` earns."""
-    return sum(one.amount for one in booked(*positions, board=board))

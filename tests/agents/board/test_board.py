@@ -25,7 +25,7 @@ from chordesk.agents.board.voices import (
 )
 from chordesk.agents.prompting import PROMPTS, instructions
 from chordesk.agents.roles import ROLES
-from chordesk.models.board import KarmaSum, VoiceForecast, VoiceOutput
+from chordesk.models.board import VoiceForecast, VoiceOutput
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Forecast, Question
@@ -129,7 +129,7 @@ DAY = dt.timedelta(days=1)
 RECORD = PastRecord(
     known_estimate(0.2312, 0.01, 4, 40, 12, 12, 30.0), known_estimate(0.0188, 0.0072, 4, 40, 12, 12, 30.0)
 )
-KARMA = {KarmaSum.CONDUCT: 3.5, KarmaSum.SKILL: -12.25}
+KARMA = -12.25
 
 
 def past(
@@ -146,7 +146,7 @@ def test_a_memory_with_every_part() -> None:
     assert text.splitlines() == [
         "Record: 40 resolved questions on 12 dates, Brier 0.231, alpha +0.0188 (95 % from -0.0012 to +0.0388). "
         "Above 0 beats the baseline.",
-        "Karma: conduct +3.50, skill -12.25.",
+        "Karma: -12.25.",
         "No voice used last time: funding, events.",
         "Last positions:",
         '- 2026-02-14 "Will A rise?": 62% against 50%, open',
@@ -155,18 +155,19 @@ def test_a_memory_with_every_part() -> None:
 
 
 def test_an_outcome_or_position_of_the_future_is_not_known() -> None:
-    text = voice_memory(PastRecord(), [past(9, 1.0, -1), past(-1, 0.0, 0), past(5, 0.0)], {}, now=NOW)
+    text = voice_memory(PastRecord(), [past(9, 1.0, -1), past(-1, 0.0, 0), past(5, 0.0)], None, now=NOW)
     assert "outcome" not in text
     assert text.count("open") == 2
     assert "2026-02-18" not in text
 
 
 def test_a_first_episode_has_no_memory() -> None:
-    assert voice_memory(PastRecord(), [], {}, now=NOW) == ""
+    assert voice_memory(PastRecord(), [], None, now=NOW) == ""
 
 
 def test_an_error_that_is_not_known_is_not_given() -> None:
-    text = voice_memory(PastRecord(*(Estimate(mean, 1, 1, 1, lack="too few") for mean in (0.25, 0.0))), [], {}, now=NOW)
+    lacking = (Estimate(mean, 1, 1, 1, lack="too few") for mean in (0.25, 0.0))
+    text = voice_memory(PastRecord(*lacking), [], None, now=NOW)
     assert "too few for an error" in text
     assert "Karma: none booked yet." in text
 

@@ -27,12 +27,12 @@ def tally(*positions: VoicePosition, notes: dict[str, list[str]] | None = None) 
     return EpisodeTally(
         board=BOARD,
         standings=tuple(
-            VoiceStanding(voice, faction, 0.5, 2.0 if voice == "sizer" else -1.0, alpha if voice == "sizer" else None)
+            VoiceStanding(voice, faction, 2.0 if voice == "sizer" else -1.0, alpha if voice == "sizer" else None)
             for voice, faction in VOICES.items()
         ),
         positions=positions,
         judged=tuple(found),
-        bookings=tuple(one for voice in VOICES for one in conduct(voice, "funding", positions, found, BOARD)),
+        conduct=tuple(one for voice in VOICES for one in conduct(voice, "funding", positions, found, BOARD)),
         aggregates=tuple(aggregate(positions, BOARD, 2, shares, VOICES)),
         used_round=2,
         convergence=tuple(convergence(positions)),
@@ -65,11 +65,8 @@ def test_the_summary_of_an_episode() -> None:
     assert [one["voice"] for one in made["quotes"]] == ["mediator"]
     assert [one["voice"] for one in made["leaderboard"]] == ["sizer", "mediator", "weaver"]
     assert made["leaderboard"][0]["resolved"] == 40
-    assert {one["voice"]: one["episode"] for one in made["leaderboard"]} == {
-        "sizer": 0.0,
-        "mediator": 1.5,
-        "weaver": 0.0,
-    }
+    told = {one["voice"]: [each["conduct"] for each in one["conduct"]] for one in made["leaderboard"]}
+    assert told == {"sizer": ["own_tool"], "mediator": ["synthesis", "chain"], "weaver": []}
     assert [(one["voice"], one["round"]) for one in made["chains"]] == [("mediator", 1), ("mediator", 2)]
     assert [(one["voice"], one["signal"]) for one in made["disagreements"]] == [("sizer", "funding-1")]
     assert made["signals"] == {
@@ -88,7 +85,7 @@ def test_the_page_of_an_episode() -> None:
     page = markdown(content(tally(*answers(), notes={"weaver": ["Q9: no question of this board; left out"]})))
     assert page.startswith("# Episode 9, 2026-02-17\n")
     assert "| mediator | 70% → 60% | none | none |" in rows(page, "Positions")
-    assert rows(page, "Leaderboard")[0] == "| sizer | +2.00 | +0.50 | +0.00 | 40 | +0.0200, -0.0078 to +0.0478 |"
+    assert rows(page, "Leaderboard")[0] == "| sizer | +2.00 | 40 | +0.0200, -0.0078 to +0.0478 | own tool |"
     assert "- Used by no voice: divergence, factors, portfolio" in page
     assert "- weaver: Q9: no question of this board; left out" in page
     assert "- sizer copied mediator on Q1 (1.00)" in page

@@ -13,13 +13,15 @@ from chordesk.agents.board.citations import judge
 from chordesk.agents.board.voices import VOICES, accept
 from chordesk.agents.rulebook.cases import Case
 from chordesk.agents.rulebook.policies.voices import RULES, forecast
-from chordesk.models.board import VoiceOutput, VoicePosition, implied
+from chordesk.models.board import VoiceOutput, VoicePosition, implied, log_odds
 from tests.agents.board.kit import BOARD, SIGNALS
 
 
-def signal(name: str, implied: float | None, state: str = "live", about: tuple[str, ...] = ("IBM",)) -> dict[str, Any]:
+def signal(name: str, leans: float | None, state: str = "live", about: tuple[str, ...] = ("IBM",)) -> dict[str, Any]:
+    """leans: what it makes of even odds."""
+    moved = None if leans is None else log_odds(leans)
     tool = name.rpartition("-")[0]
-    return {"id": name, "tool": tool, "owner": "desk", "state": state, "implied": implied, "about": list(about)}
+    return {"id": name, "tool": tool, "owner": "desk", "state": state, "shift": moved, "about": list(about)}
 
 
 def answer(voice: str, signals: list[dict[str, Any]], *positions: dict[str, Any], baseline: Any = 0.5) -> VoiceOutput:
@@ -46,6 +48,14 @@ def test_a_forecast_is_the_weighted_sum_of_log_odds() -> None:
     odds = 0.2 * math.log(0.8 / 0.2) + 0.8 * math.log(0.6 / 0.4)
     assert found.probability == pytest.approx(1 / (1 + math.exp(-odds)), abs=1e-4)
     assert [one.signal for one in found.citations] == ["divergence-1"]
+
+
+def test_a_stated_probability_moves_a_forecast_towards_it_and_a_shift_by_its_evidence() -> None:
+    stated = {**signal("divergence-1", None), "probability": 0.6}
+    assert only(answer("witness", [stated], baseline=0.63)).probability < 0.63, "a signal of .60 buys nothing at .63"
+    odds = math.log(0.9 / 0.1) + 0.8 * math.log(0.55 / 0.45)
+    up = only(answer("witness", [signal("divergence-1", 0.55)], baseline=0.9))
+    assert up.probability == pytest.approx(1 / (1 + math.exp(-odds)), abs=1e-4)
 
 
 def test_the_challenger_goes_against_the_strongest_signal_of_another() -> None:
@@ -80,9 +90,9 @@ def test_the_mediator_moves_toward_the_others_and_the_auditor_away() -> None:
     st.lists(st.floats(0, 1), max_size=5),
 )
 def test_every_answer_fits_the_schema_and_stakes_are_at_most_one(
-    voice: str, implied: list[float], baseline: float, others: list[float]
+    voice: str, leanings: list[float], baseline: float, others: list[float]
 ) -> None:
-    signals = [signal(f"momentum-{place}", value) for place, value in enumerate(implied)]
+    signals = [signal(f"momentum-{place}", value) for place, value in enumerate(leanings)]
     rows = [{"voice": f"v{place}", "question": "Q1", "probability": value} for place, value in enumerate(others)]
     output = answer(voice, signals, *rows, baseline=baseline)
     assert sum(one.stake for one in output.forecasts) <= 1.0001
@@ -91,7 +101,8 @@ def test_every_answer_fits_the_schema_and_stakes_are_at_most_one(
 
 @pytest.mark.parametrize("voice", VOICES)
 def test_every_citation_of_a_rule_counts(voice: str) -> None:
-    rows = [signal(f"{one.tool}-1", implied(one), about=one.subjects) for one in SIGNALS if implied(one) is not None]
+    leaning = [(one, chance) for one in SIGNALS if (chance := implied(one, 0.5)) is not None]
+    rows = [signal(f"{one.tool}-1", chance, about=one.subjects) for one, chance in leaning]
     subject = {"questions": [{"id": "Q1", "about": ["BTC"], "baseline": 0.5}], "signals": rows, "positions": []}
     given_answer = forecast(Case(VOICES[voice].role, subject, frozenset(), ()), VOICES[voice])
     (made,) = accept(VoiceOutput.model_validate(given_answer), BOARD).forecasts

@@ -30,7 +30,14 @@ def finding(**values: Any) -> SignalFinding:
     ],
 )
 def test_a_signal_implies_a_probability_or_none(values: dict[str, Any], expected: float | None) -> None:
-    assert implied(finding(**values)) == (None if expected is None else pytest.approx(expected))
+    assert implied(finding(**values), 0.5) == (None if expected is None else pytest.approx(expected))
+
+
+def test_a_direction_moves_a_question_s_own_odds_and_never_against_them() -> None:
+    up, down = (finding(direction=way, confidence=0.1) for way in ("bullish", "bearish"))
+    assert implied(up, 0.9) == pytest.approx(0.9167, abs=1e-4)
+    assert implied(down, 0.9) == pytest.approx(0.8804, abs=1e-4)
+    assert implied(finding(probability=0.3), 0.9) == 0.3
 
 
 def test_a_signal_concerns_a_question_by_subject_by_label_or_always() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sqlmodel import Session
+from sqlmodel import Session, select
 
 from chordesk.models.errors import NotFound
-from chordesk.models.tables.board import KarmaEntry, VerdictQuestion
+from chordesk.models.tables.board import KarmaEntry, Question, VerdictQuestion
 from chordesk.models.tables.runs import Run, Verdict
 from chordesk.tasks.cli.show.questions import odds_report, score_report
 from chordesk.tasks.cli.show.runs import run_report
@@ -43,18 +43,13 @@ def episodes(session: Session) -> Session:
         a_forecast(session, run, question, "bo", float(draws.random()))
         a_forecast(session, run, question, "cy", 0.98 if draws.random() < 0.5 else 0.02)
         _judge(session, run, question.id)
-    session.add(_karma(run.id, "conduct", 1.5, "a"))
-    session.add(_karma(run.id, "skill", -2.0, "b"))
+    asked = session.exec(select(Question.id).limit(2)).all()
+    for question_id, amount in zip(asked, (1.5, -3.5), strict=True):
+        entry = {"account": "paper", "voice": "ada", "run_id": run.id, "market_at": on_day(0)}
+        session.add(KarmaEntry(**entry, question_id=question_id, amount=amount))
     session.flush()
     a_forecast(session, run, a_question(session, "open", None, 3 * DAYS), "ada", 0.9)
     return session
-
-
-def _karma(run_id: str, ledger: str, amount: float, key: str) -> KarmaEntry:
-    return KarmaEntry(
-        account="paper", voice="ada", ledger=ledger, reason="alpha", amount=amount, key=key, run_id=run_id,
-        market_at=on_day(0),
-    )  # fmt: skip
 
 
 def _judge(session: Session, run: Run, question_id: str) -> None:
@@ -111,8 +106,7 @@ def test_a_voice_is_shown_by_round_with_its_gain_and_its_karma(episodes: Session
     assert ada.rounds[0].brier.mean == 0.25
     assert ada.revision is not None
     assert ada.revision.mean == pytest.approx(0.25 - ada.brier.mean)
-    assert ada.karma is not None
-    assert (ada.karma.conduct, ada.karma.skill) == (1.5, -2.0)
+    assert ada.karma == -2.0
     assert [(row.low, row.n) for row in ada.calibration] == [(0.3, 20), (0.8, 20)]
 
 
@@ -149,7 +143,7 @@ def test_the_terminal_shows_them_in_80_columns(episodes: Session) -> None:
     assert any(line.split()[:5] == ["ada", "40", effective, "40", f"{ada.rows[0].brier.mean:.4f}"] for line in lines)
     assert any("round 2 is used" in line for line in lines)
     detail = rendered(score_report(ada, in_detail=True))
-    for part in ("Karma: conduct +1.5, skill -2.0", "By round", "By the model's cutoff", "before", "30%-40%"):
+    for part in ("Karma: -2.0", "By round", "By the model's cutoff", "before", "30%-40%"):
         assert part in detail
     rating = rendered(score_report(board(episodes, "rating", "BUY"), in_detail=True))
     assert "5 of 40 came before their label had a record: worth the baseline." in rating

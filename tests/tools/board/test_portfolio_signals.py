@@ -62,7 +62,7 @@ UNIT = 2 * (math.exp(0.01) - 1)  # two of its ranges, as a share of its price, n
 def whole(context: HarvestContext) -> tuple[dict[str, object], str]:
     found = harvested("portfolio", context)[0]
     assert found.subjects == ()
-    assert implied(found) is None
+    assert implied(found, 0.5) is None
     return found.data, found.headline
 
 

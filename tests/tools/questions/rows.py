@@ -47,16 +47,13 @@ def add_forecast(
 
 
 def add_skill(session: Session, question: Question, account: str) -> None:
-    """Books as karma does: an entry of each forecast of the account, by a key that is there once."""
+    """Books as karma does: an entry of each voice of the account, once."""
     rows = select(Forecast).where(Forecast.question_id == question.id, Forecast.account == account)
     for one in session.exec(rows):
         entry = KarmaEntry(
             account=account,
             voice=one.voice,
-            ledger="skill",
-            reason="alpha",
             amount=1.0,
-            key=f"alpha {one.id}",
             run_id=one.run_id,
             question_id=question.id,
             market_at=question.closes_at,

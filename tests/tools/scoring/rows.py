@@ -85,10 +85,10 @@ def on_board(session: Session, run: Run, question: Question, label: str, baselin
     session.flush()
 
 
-def a_signal(session: Session, run: Run, tool: str, implied: float | None, *subjects: str, **values: Any) -> Signal:
+def a_signal(session: Session, run: Run, tool: str, probability: float | None, *subjects: str, **values: Any) -> Signal:
     defaults: dict[str, Any] = {
         "run_id": run.id,
-        "label": f"{tool}-{len(session.new)}-{implied}-{'-'.join(subjects)}",
+        "label": f"{tool}-{len(session.new)}-{probability}-{'-'.join(subjects)}",
         "tool": tool,
         "owner": "desk",
         "state": "live",
@@ -97,7 +97,7 @@ def a_signal(session: Session, run: Run, tool: str, implied: float | None, *subj
         "subjects": list(subjects),
         "source": "bars",
         "as_of": run.market_now,
-        "implied": implied,
+        "probability": probability,
     }
     signal = Signal(**{**defaults, **values})
     session.add(signal)

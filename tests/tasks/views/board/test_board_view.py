@@ -26,8 +26,8 @@ def a_question(session: Session, run: Run, label: str, symbol: str) -> Question:
     return row
 
 
-def a_signal(session: Session, run: Run, tool: str, implied: float | None = 0.7, **values: object) -> Signal:
-    return rows.a_signal(session, run, tool, implied, label=f"{tool}-1", headline=HOSTILE, **values)
+def a_signal(session: Session, run: Run, tool: str, probability: float | None = 0.7, **values: object) -> Signal:
+    return rows.a_signal(session, run, tool, probability, label=f"{tool}-1", headline=HOSTILE, **values)
 
 
 def a_forecast(session: Session, run: Run, question: Question, voice: str, probability: float) -> Forecast:
@@ -48,7 +48,7 @@ def test_a_board_before_its_tally_has_citations_as_written_and_after_it_as_decid
     found = board_view(session, run)
     assert (found.citations, [one["signal"] for one in found.forecasts[0].citations]) == ([], ["momentum-1"])
     assert "momentum-1 build not judged yet" in rendered(board_report(found))
-    assert {row.label: row.implied for row in found.signals} == {"funding-1": None, "momentum-1": 0.7}
+    assert {row.label: row.probability for row in found.signals} == {"funding-1": None, "momentum-1": 0.7}
     assert found.tally is None
     session.add(
         SignalCitation(

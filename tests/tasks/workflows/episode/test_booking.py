@@ -12,7 +12,7 @@ from sqlmodel import select
 
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
-from chordesk.models.tables.board import EpisodeQuestion, KarmaEntry, SignalCitation
+from chordesk.models.tables.board import EpisodeQuestion, KarmaEntry
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.workflows.episode.tally import book_skill, stake
 from chordesk.tools.event_positions import event_ledger
@@ -24,7 +24,7 @@ from chordesk.tools.registry import ToolContext
 from tests.databases import make_database
 from tests.fakes.venues import FarVenues, kalshi_row, manifold_row
 from tests.tools.ledger_rows import add_run
-from tests.tools.questions.rows import ASKED, add_citation, add_forecast, add_signal, person_question
+from tests.tools.questions.rows import ASKED, add_forecast, person_question
 from tests.tools.test_event_positions import add_question
 
 
@@ -69,29 +69,22 @@ def test_a_live_episode_stakes_its_aggregates_once_and_notes_the_rest(tmp_path: 
             assert [held.question.id for held in event_ledger(session, "paper", 1000).positions] == [rain]
 
 
-def test_skill_and_disagreement_wait_for_the_tally_of_a_board_under_way(store: Store) -> None:
+def test_skill_waits_for_the_tally_of_a_board_under_way(store: Store) -> None:
     early = ReplayClock(ASKED).now() + dt.timedelta(days=2)
     with store.session() as session:
         run, question = add_run(session, state="running"), person_question(session)
         session.add(EpisodeQuestion(run_id=run.id, question_id=question.id, label="Q1"))
-        forecast = add_forecast(session, run, question, probability=0.8, baseline=0.3)
+        add_forecast(session, run, question, probability=0.8, baseline=0.3)
         settle(session, question.id, Resolved(1.0, {}), "Ann", early)
         book_skill(session, question, "paper")
         assert session.exec(select(KarmaEntry)).all() == [], "no citation is judged yet"
-        signal = add_signal(session, run, "momentum")
-        signal.implied = 0.2
-        add_citation(session, forecast, signal, counts=True)
-        session.exec(select(SignalCitation)).one().stance = "disagree"
         run.state = "done"
         session.flush()
         for _ in range(2):
             book_skill(session, question, "paper")
-        entries = session.exec(select(KarmaEntry).order_by(KarmaEntry.reason)).all()
-        assert [(one.ledger, one.reason, one.amount) for one in entries] == [
-            ("skill", "alpha", pytest.approx(100 * (0.7**2 - 0.2**2))),
-            ("conduct", "disagreed", 0.5),
-        ]
-        assert {one.market_at for one in entries} == {early}, "it was resolved before its deadline"
+        (entry,) = session.exec(select(KarmaEntry)).all()
+        assert entry.amount == pytest.approx(100 * (0.7**2 - 0.2**2))
+        assert entry.market_at == early, "it was resolved before its deadline"
 
 
 def test_a_replay_asks_no_venue(tmp_path: Path, far: FarVenues) -> None:

@@ -83,11 +83,16 @@ function citationsOf(board, forecast) {
   return judged.length ? judged : forecast.citations.map((one) => ({ ...one, label: one.signal }));
 }
 
+function impliedBy(row) {
+  if (row.probability !== null) return figure(row.probability, 2);
+  return row.confidence === null || row.direction === 'neutral' ? '' : `${row.direction} ${figure(row.confidence, 2)}`;
+}
+
 const SIGNALS = [
   ['Signal', (row) => html`<code>${textOf(row.label)}</code>`, '', 'label'],
   ['State', (row) => html`<${Badge} tone=${SIGNAL_TONES[row.state]}>${row.state}<//>`, '', 'state'],
   ['What it found', (row) => textOf(row.headline, 140), 'prose'],
-  ['Implies', (row) => figure(row.implied, 2), 'num', 'implied'],
+  ['Implies', impliedBy, '', 'confidence'],
   ['About', (row) => row.subjects.map((one) => (/^Q\d+$/.test(one) ? html`${plain(one)} ` : html`${symbolOf(one)} `)), 'wide'],
   ['Source', (row) => textOf(row.source, 40), 'wide'],
   ['As of', (row) => timeOf(row.as_of), 'wide'],

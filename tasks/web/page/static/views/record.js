@@ -61,6 +61,7 @@ function ScoresPart({ query: { account } }) {
         rowKey="name" />`)}
       ${board.crowd && html`<${Panel} title="All voices together, same questions"><${Table} label="All voices together" columns=${PARTS} rows=${board.crowd.rounds} rowKey="name" />
         <p class="quiet">Round 2 gained ${numOf(signed(board.crowd.gain))}; round ${board.crowd.better_round} is used.</p><//>`}
+      ${board.published && html`<${Panel} title="What the episodes published"><${Table} label="What the episodes published" columns=${PARTS} rows=${[board.published]} rowKey="name" /><//>`}
     </div><p class="quiet">Brier: (p - o)², 0 is right, 0.25 is one half each time. Alpha is against the baseline: above 0 is skill, and .018 shows from 350 questions on. ± is half of the 95 % interval: so many independent questions as are effective would have it. * is told from 0 among all of its kind.</p>`}`}<//>`;
 }
 const PARTS = [
@@ -160,7 +161,7 @@ function WholeScore({ row }) {
       ['Log', numOf(figure(row.log.mean, 3))],
       ['Alpha', html`<${Figure} value=${row.alpha.mean} sign>${signed(row.alpha)}<//>`],
       ['Round 2 gained', row.revision ? html`<${Figure} value=${row.revision.mean} sign>${signed(row.revision)}<//>` : undefined],
-      ['Karma', row.karma ? html`conduct ${numOf(figure(row.karma.conduct, 1))}, skill ${numOf(figure(row.karma.skill, 1))}` : undefined],
+      ['Karma', row.karma === null ? undefined : numOf(figure(row.karma, 1))],
       ['Before any record', row.unrecorded ? numOf(count(row.unrecorded)) : undefined],
     ]} /><//>
     <${Panel} title="Calibration"><${Calibration} rows=${row.calibration} /><//>
