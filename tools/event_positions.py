@@ -233,10 +233,12 @@ def open_event_position(
     probability: float,
     market: VenueMarket,
     book: EventBook | None,
+    only: str | None = None,
     at: dt.datetime | None = None,
 ) -> EventPosition | NoStake:
     """Write the position that a belief in YES is worth at the venue's prices, or return the reason for none. A position
-    of an earlier call for the run and question is returned as it is. at: real time."""
+    of an earlier call for the run and question is returned as it is. only: the one side that may be bought. at: real
+    time."""
     _lock(session, settings.account)
     if (earlier := _position(session, run_id, question.id)) is not None:
         return earlier
@@ -246,6 +248,8 @@ def open_event_position(
     fill = sized(market, book, probability, purse, settings.kelly_fraction)
     if isinstance(fill, NoStake):
         return fill
+    if only not in (None, fill.side):
+        return NoStake(f"the desk reports an arbitrage that buys {only}, and the belief would buy {fill.side}")
     row = _row(settings.account, run_id, question.id, probability, fill, at or utcnow())
     try:
         with session.begin_nested():
@@ -361,12 +365,18 @@ class Staked:
 
 
 def stake_run(
-    store: Store, settings: Settings, run_id: str, beliefs: Mapping[str, float], venues: Mapping[str, EventVenue]
+    store: Store,
+    settings: Settings,
+    run_id: str,
+    beliefs: Mapping[str, float],
+    venues: Mapping[str, EventVenue],
+    arbitrage: Mapping[str, str],
 ) -> list[Staked]:
     """Open the positions of a run and return one result for each question of a venue, in the order of `beliefs`.
 
-    beliefs: probability of YES by question id; questions of no venue have no prices and are left out. Venues are asked
-    outside of any transaction. Repeating the call opens nothing twice, and asks nothing again for what is open.
+    beliefs: probability of YES by question id; questions of no venue have no prices and are left out. arbitrage: the
+    side that an arbitrage of the run buys, by question id; the other one is not bought. Venues are asked outside of any
+    transaction. Repeating the call opens nothing twice, and asks nothing again for what is open.
     """
     with store.read() as session:
         questions = _questions(session, beliefs)
@@ -390,6 +400,7 @@ def stake_run(
                 probability=beliefs[question.id],
                 market=market,
                 book=book,
+                only=arbitrage.get(question.id),
             )
         found.append(
             Staked(question.id, None, result.reason) if isinstance(result, NoStake) else Staked(question.id, result)

@@ -472,7 +472,7 @@ def test_each_venue_is_staked_at_its_own_prices(store: Store, far: FarVenues, se
     """Kalshi has 80 contracts at 0.40; Polymarket sells YES at 0.52 + 0.009984; Manifold's pool believes 0.30."""
     run_id, ids = asked(store)
     beliefs = {ids["desk"]: 0.9, ids["kalshi"]: 0.9, ids["polymarket"]: 0.6, ids["manifold"]: 0.2}
-    kalshi, polymarket, manifold = stake_run(store, settings, run_id, beliefs, build_venues(settings))
+    kalshi, polymarket, manifold = stake_run(store, settings, run_id, beliefs, build_venues(settings), {})
     assert kalshi.position is not None
     assert (kalshi.position.side, kalshi.position.shares) == ("yes", 80)
     assert kalshi.position.cost == pytest.approx(32 + 1.35)  # 0.07 * 80 * 0.24 = 1.344
@@ -486,9 +486,9 @@ def test_each_venue_is_staked_at_its_own_prices(store: Store, far: FarVenues, se
 
 def test_a_repeated_call_asks_and_opens_nothing_again(store: Store, far: FarVenues, settings: Settings) -> None:
     run_id, ids = asked(store)
-    first = stake_run(store, settings, run_id, {ids["kalshi"]: 0.9}, build_venues(settings))
+    first = stake_run(store, settings, run_id, {ids["kalshi"]: 0.9}, build_venues(settings), {})
     count = len(far.asked)
-    again = stake_run(store, settings, run_id, {ids["kalshi"]: 0.9}, build_venues(settings))
+    again = stake_run(store, settings, run_id, {ids["kalshi"]: 0.9}, build_venues(settings), {})
     assert [one.position.id for one in again if one.position] == [one.position.id for one in first if one.position]
     assert len(far.asked) == count
 
@@ -499,7 +499,7 @@ def test_the_reason_for_no_position_is_given(store: Store, far: FarVenues, setti
     far.kalshi["KX-1"].update(status="closed")
     only = build_venues(settings.model_copy(update={"venues": ("manifold", "kalshi")}))
     beliefs = {ids["kalshi"]: 0.9, ids["polymarket"]: 0.6, ids["manifold"]: 0.2}
-    assert stake_run(store, settings, run_id, beliefs, only) == [
+    assert stake_run(store, settings, run_id, beliefs, only, {}) == [
         Staked(ids["kalshi"], None, "the question is open, its market closed"),
         Staked(ids["polymarket"], None, "polymarket is not read: DESK_VENUES does not name it"),
         Staked(ids["manifold"], None, "Manifold does not answer: HTTP 503"),
@@ -509,7 +509,7 @@ def test_the_reason_for_no_position_is_given(store: Store, far: FarVenues, setti
 def test_a_market_without_a_price_has_no_stake(store: Store, far: FarVenues, settings: Settings) -> None:
     run_id, ids = asked(store)
     far.kalshi["KX-1"].update(yes_bid_dollars="0.0000", yes_ask_dollars="1.0000")
-    found = stake_run(store, settings, run_id, {ids["kalshi"]: 0.9}, build_venues(settings))
+    found = stake_run(store, settings, run_id, {ids["kalshi"]: 0.9}, build_venues(settings), {})
     assert [one.reason for one in found] == ["kalshi has no offers"]
 
 
@@ -520,7 +520,7 @@ def test_a_position_is_paid_by_the_first_outcome_and_keeps_it(
     question = import_one(store, venues["kalshi"], "KX-1", "Ada").questions[0].question.id
     with store.session() as session:
         run_id = add_run(session).id
-    (staked,) = stake_run(store, settings, run_id, {question: 0.9}, venues)
+    (staked,) = stake_run(store, settings, run_id, {question: 0.9}, venues, {})
     assert staked.position is not None
 
     def resolve() -> tuple[int, int, float]:

@@ -38,6 +38,7 @@ from chordesk.tools.questions.reading import Chosen, askable, choose, unused_too
 from chordesk.tools.registry import Gaps, ToolContext
 from chordesk.tools.risk import underlying_of
 from chordesk.tools.scoring.track_records import voice_plans
+from chordesk.tools.venues.pairs import CONFIRMED, list_pairs
 
 
 def open_episode(
@@ -194,14 +195,26 @@ def questions_for(
     settings, named = context.settings, _named(session, run, context)
     store_relative(session, rows)
     if named and not symbols.symbols:
-        return named[: settings.questions]
+        return one_a_pair(session, named)[: settings.questions]
     limit = _ALL if symbols.source == NAMED else settings.questions
     found = choose(session, context.market, context.clock.now(), context.account, limit, symbols.symbols)
     if symbols.source == NAMED:
         asked = set(symbols.symbols)
         found = [one for one in found if asked & set(one.question.subjects)]
     ids = {one.question.id for one in named}
-    return [*named, *(one for one in found if one.question.id not in ids)][: settings.questions]
+    whole = [*named, *(one for one in found if one.question.id not in ids)]
+    return one_a_pair(session, whole)[: settings.questions]
+
+
+def one_a_pair(session: Session, chosen: Sequence[Chosen]) -> list[Chosen]:
+    """Leave out the second of two questions that a person confirmed to be one, or each other's inverse: one belief must
+    not be two forecasts."""
+    pairs = {frozenset((one.first.id, one.second.id)) for one in list_pairs(session, (CONFIRMED,))}
+    kept: list[Chosen] = []
+    for one in chosen:
+        if not any(frozenset((one.question.id, other.question.id)) in pairs for other in kept):
+            kept.append(one)
+    return kept
 
 
 def left_out(run: Run, context: ToolContext, symbols: ChosenSymbols, chosen: Sequence[Chosen]) -> list[str]:
@@ -219,7 +232,8 @@ def left_out(run: Run, context: ToolContext, symbols: ChosenSymbols, chosen: Seq
     if not rest:
         return notes
     most = context.settings.questions
-    why = f"an episode has at most {most} questions (DESK_QUESTIONS)" if len(chosen) >= most else "no longer open"
+    full = f"an episode has at most {most} questions (DESK_QUESTIONS)"
+    why = full if len(chosen) >= most else "no longer open, or confirmed as the same as one that is asked"
     return [*notes, f"not asked: {listed(rest)}: {why}"]
 
 

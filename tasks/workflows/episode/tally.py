@@ -23,7 +23,15 @@ from chordesk.models.board import VoicePosition
 from chordesk.models.errors import NotConfigured
 from chordesk.models.events import written
 from chordesk.models.states import StepKind
-from chordesk.models.tables.board import Episode, Forecast, KarmaEntry, Question, SignalCitation
+from chordesk.models.tables.board import (
+    Episode,
+    EpisodeQuestion,
+    Forecast,
+    KarmaEntry,
+    Question,
+    Signal,
+    SignalCitation,
+)
 from chordesk.models.tables.columns import dialect_insert, new_id, utcnow
 from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Run, Step
@@ -113,7 +121,9 @@ def stake(desk: Desk, context: ToolContext, run_id: str, beliefs: Mapping[str, f
     venues = venues_of(context)
     if not venues or not beliefs:
         return []
-    found = stake_run(desk.store, context.settings, run_id, beliefs, venues)
+    with desk.store.read() as session:
+        arbitrage = arbitrage_sides(session, run_id)
+    found = stake_run(desk.store, context.settings, run_id, beliefs, venues, arbitrage)
     return [f"no play money on question {one.question_id}: {one.reason}" for one in found if one.reason]
 
 
@@ -125,6 +135,18 @@ def book(session: Session, entries: Sequence[KarmaEntry]) -> None:
         session.connection().execute(
             new.on_conflict_do_nothing(index_elements=["account", "voice", "question_id"]), rows
         )
+
+
+def arbitrage_sides(session: Session, run_id: str) -> dict[str, str]:
+    """Return by question the side that an arbitrage on the run's board buys."""
+    asked = select(EpisodeQuestion.label, Question).join(Question).where(EpisodeQuestion.run_id == run_id)
+    questions = dict(session.exec(asked).all())
+    found = {}
+    for signal in session.exec(select(Signal).where(Signal.run_id == run_id, Signal.direction == "arb")):
+        for question in (questions[label] for label in signal.subjects if label in questions):
+            side = "firstSide" if question.source == signal.data["first"] else "secondSide"
+            found[question.id] = str(signal.data[side]).lower()
+    return found
 
 
 NO_POSITION = "no voice has a position"

@@ -13,18 +13,23 @@ from sqlmodel import select
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import EpisodeQuestion, KarmaEntry
+from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.workflows.episode.opening import one_a_pair
 from chordesk.tasks.workflows.episode.tally import book_skill, stake
 from chordesk.tools.event_positions import event_ledger
 from chordesk.tools.market.clock import LiveClock, ReplayClock
 from chordesk.tools.market.protocol import MarketClock, MarketData
 from chordesk.tools.questions.medians import Resolved
+from chordesk.tools.questions.reading import Chosen
 from chordesk.tools.questions.resolving import settle
 from chordesk.tools.registry import ToolContext
+from chordesk.tools.venues.pairs import confirm_pair
 from tests.databases import make_database
 from tests.fakes.venues import FarVenues, kalshi_row, manifold_row
 from tests.tools.ledger_rows import add_run
 from tests.tools.questions.rows import ASKED, add_forecast, person_question
+from tests.tools.scoring.rows import a_signal
 from tests.tools.test_event_positions import add_question
 
 
@@ -67,6 +72,32 @@ def test_a_live_episode_stakes_its_aggregates_once_and_notes_the_rest(tmp_path: 
         assert notes == [f"no play money on question {hail}: manifold is not read: DESK_VENUES does not name it"]
         with desk.store.read() as session:
             assert [held.question.id for held in event_ledger(session, "paper", 1000).positions] == [rain]
+
+
+def test_no_stake_opposes_an_arbitrage_that_the_desk_reports(tmp_path: Path, far: FarVenues) -> None:
+    desk = desk_of(tmp_path, far)
+    run_id, (rain, *_) = asked(desk)
+    with desk.store.session() as session:
+        session.add(EpisodeQuestion(run_id=run_id, question_id=rain, label="Q1"))
+        data = {"first": "polymarket", "second": "kalshi", "firstSide": "YES", "secondSide": "NO"}
+        run = session.get_one(Run, run_id)
+        a_signal(session, run, "divergence", 0.6, "Q1", direction="arb", data=data)
+    notes = stake(desk, context_of(desk, LiveClock()), run_id, {rain: 0.9})
+    assert notes == [
+        f"no play money on question {rain}: the desk reports an arbitrage that buys no, and the belief would buy yes"
+    ]
+
+
+def test_questions_that_are_one_are_forecast_once(store: Store) -> None:
+    with store.session() as session:
+        first, second, other = (
+            add_question(session, name, source=source)
+            for name, source in (("KX-1", "kalshi"), ("7", "polymarket"), ("m1", "manifold"))
+        )
+        chosen = [Chosen(one, "") for one in (first, second, other)]
+        assert one_a_pair(session, chosen) == chosen
+        confirm_pair(session, second, first, "Ann", inverse=True)
+        assert one_a_pair(session, chosen) == [chosen[0], chosen[2]]
 
 
 def test_skill_waits_for_the_tally_of_a_board_under_way(store: Store) -> None:

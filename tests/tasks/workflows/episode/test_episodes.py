@@ -150,7 +150,7 @@ def test_a_later_episode_resolves_what_is_due_and_books_the_skill_of_each_voice_
     with rulebook.store.read() as session:
         ids = session.exec(select(EpisodeQuestion.question_id).where(EpisodeQuestion.run_id == earlier)).all()
         questions = session.exec(select(Question).where(Question.id.in_(ids))).all()  # type: ignore[attr-defined]
-        entries = session.exec(select(KarmaEntry).where(KarmaEntry.ledger == "skill")).all()
+        entries = session.exec(select(KarmaEntry)).all()
     assert {(row.state, row.outcome in (0.0, 0.5, 1.0)) for row in questions} == {("resolved", True)}
     assert all(row.evidence["source"] for row in questions if row.evidence)
     booked = Counter((row.voice, row.question_id) for row in entries)
@@ -158,7 +158,7 @@ def test_a_later_episode_resolves_what_is_due_and_books_the_skill_of_each_voice_
     assert set(booked.values()) == {1}
     again = rulebook.json("episode", "AAPL", "--rounds", "1", DESK_REPLAY_DATE=LATER)
     with rulebook.store.read() as session:
-        assert len(session.exec(select(KarmaEntry).where(KarmaEntry.ledger == "skill")).all()) == len(entries)
+        assert len(session.exec(select(KarmaEntry)).all()) == len(entries)
     resolved = [row for row in again["episode"]["summary"]["leaderboard"] if row["resolved"]]
     assert {row["voice"] for row in resolved} == set(VOICES)
 
