@@ -214,9 +214,7 @@ def _asked(session: Session, until: dt.datetime | None) -> _Asked:
     return _Asked(by_verdict, by_day)
 
 
-def published_forecasts(
-    session: Session, account: str, until: dt.datetime | None = None
-) -> list[ScoredForecast]:
+def published_forecasts(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
     """Return what an account's episodes published on questions that are resolved, by time: the pool of their voices.
     until: as in `voice_forecasts`."""
     boards = _boards(session, account, until)
@@ -226,9 +224,17 @@ def published_forecasts(
         pools = {one["id"]: one["aggregate"] for one in summary["questions"] if one["aggregate"] is not None}
         found += [
             ScoredForecast(
-                "published", one.id, one.at, one.known, pools[one.id]["probability"], one.baseline, one.outcome, CODE,
-                run, name=one.name,
-            )  # fmt: skip
+                "published",
+                one.id,
+                one.at,
+                one.known,
+                pools[one.id]["probability"],
+                one.baseline,
+                one.outcome,
+                CODE,
+                run,
+                name=one.name,
+            )
             for one in boards.get(run, ())
             if one.id in pools
         ]

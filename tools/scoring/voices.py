@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from chordesk.models.board import log_odds
 from chordesk.models.errors import UsageError
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.scoring.inference import Estimate, told_apart

@@ -19,11 +19,11 @@ from chordesk.agents.board.karma import (
     herding,
     in_round,
     last_positions,
-    pooled,
     skill,
 )
 from chordesk.models.board import CitedSignal, SignalState, VoicePosition
 from chordesk.models.tables.board import Forecast
+from chordesk.tools.scoring.voices import pooled
 from tests.agents.board.kit import (
     AUDIT,
     BOARD,

@@ -217,7 +217,7 @@ def test_the_last_position_is_that_of_the_last_round_of_each_run() -> None:
 
 
 def test_the_crowd_of_each_round_is_scored_on_the_same_questions() -> None:
-    """.6 and .4 blind, mean .5; then .9 with the second voice's .4 kept, since it sat the round out: .65."""
+    """.6 and .4 blind, pooled .5; then .9 with the second voice's .4 kept, since it sat the round out: .71."""
     rows = [
         forecast("q1", 0.6, 1, source="a"),
         forecast("q1", 0.4, 1, source="b"),
@@ -228,8 +228,8 @@ def test_the_crowd_of_each_round_is_scored_on_the_same_questions() -> None:
     assert found is not None
     assert (found.blind.questions, found.informed.questions) == (1, 1)
     assert found.blind.brier.mean == pytest.approx(0.25)
-    assert found.informed.brier.mean == pytest.approx(0.35**2)
-    assert found.gain.mean == pytest.approx(0.25 - 0.35**2)
+    assert found.informed.brier.mean == pytest.approx(0.08404, abs=1e-5), "the pool of the log odds of .9 and .4"
+    assert found.gain.mean == pytest.approx(0.25 - found.informed.brier.mean)
     assert crowd(rows[:2]) is None
 
 

@@ -156,6 +156,8 @@ def test_a_later_episode_resolves_what_is_due_and_books_the_skill_of_each_voice_
     booked = Counter((row.voice, row.question_id) for row in entries)
     assert {(voice, row.id) for voice in VOICES for row in questions} <= booked.keys()
     assert set(booked.values()) == {1}
+    published = rulebook.json("scores")["published"]
+    assert published["brier"]["n"] >= len(questions), "what was published is what is scored"
     again = rulebook.json("episode", "AAPL", "--rounds", "1", DESK_REPLAY_DATE=LATER)
     with rulebook.store.read() as session:
         assert len(session.exec(select(KarmaEntry)).all()) == len(entries)
