@@ -349,10 +349,10 @@ def cut_off(result: TurnResult, begun: str | None, problem: str | None) -> Faile
 
 
 def next_text(outcome: Outcome, begun: str | None) -> str | None:
-    """Return what the model is asked after its answer, None when nothing is.
+    """Return the next message to the model after its answer, or None.
 
-    An assignment has two turns at the most: an answer that does not fit gets one repair, one that was cut off one turn
-    to go on, and neither is followed by the other.
+    An assignment has two turns at most: an answer that does not fit gets one repair, a cut-off answer one turn to go
+    on, and neither is followed by the other.
     """
     if not isinstance(outcome, Failed):
         return None

@@ -1,6 +1,6 @@
 """The tools that an agent of another program may call: the desk's read tools, on the settings' market or a run's.
 
-It needs no running desk. What rests on the desk's database answers that it is missing where there is none.
+It needs no running desk. Without a database its data are missing.
 """
 
 from __future__ import annotations

@@ -170,8 +170,8 @@ def _fitted_memory(memory: str, fits: Callable[[str], bool]) -> tuple[str, str]:
 
 
 def _fitted_brief(brief: Mapping[str, Any], most: int, at_last: int) -> tuple[dict[str, Any], list[str], bool]:
-    """Return a subject without rows for which there is no room, a line for each part that lost some, and whether one
-    that is to be judged lost all. at_last: tokens of one that has lost all that is of less account."""
+    """Return a subject cut to the available room, a line for each shortened part, and whether a part to be judged lost
+    everything. at_last: tokens once the less important parts are gone."""
     short, lesser = shorten(brief, most, only=LESSER, named=True)
     if tokens_of(text_of(short)) <= at_last:
         return short, lines_of(lesser), False
@@ -185,8 +185,8 @@ def _fitted_brief(brief: Mapping[str, Any], most: int, at_last: int) -> tuple[di
 
 @cache
 def fixed_tokens(role: Role) -> int:
-    """Return the tokens of a role's instructions, tools and schema. A server may not count all of them as a part of the
-    prompt, but one that puts them in words does."""
+    """Return the tokens of a role's instructions, tools and schema. A server that puts them in words counts all of them
+    as prompt."""
     tools = [
         {"name": tool.name, "description": tool.description, "parameters": tool.input_schema} for tool in role.tools
     ]
@@ -205,8 +205,8 @@ def smallest_tokens(role: Role, settings: Settings) -> int:
 
 
 def symbols_a_turn(role: Role, settings: Settings, context: int, limits: TurnLimits) -> int:
-    """Return the symbols that a screener's turn can look at: the answer on all of them fits into half of what is left
-    after the question, which is what a first call gets."""
+    """Return the number of symbols of a screener's turn: the answer on all of them fits into half of the room after the
+    question, which a first call gets."""
     free = context - smallest_tokens(role, settings) + CALLS + SMALLEST_ANSWER - answer_tokens(context, limits)
     return max(1, free // (2 * SYMBOL_DATA + SYMBOL))
 

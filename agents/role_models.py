@@ -59,7 +59,7 @@ _TIERS_FORM = "write RUNTIME:MODEL[:EFFORT], the best first, with a semicolon be
 @dataclass(frozen=True, slots=True)
 class RoleModel:
     """Runtime and model of a role. effort: how much the model reasons; None is the model's own default. fallbacks: of
-    the LiteLLM runtime, models that answer where this one cannot."""
+    the LiteLLM runtime, models that answer if this one cannot."""
 
     runtime: str
     model: str
@@ -175,8 +175,8 @@ def role_labels(settings: Settings) -> Mapping[str, str]:
 
 
 def missing_keys(model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables of which one has to have the key of a model's provider, when none has it. A provider that is
-    not in the table is not checked. Raises SettingError for a key's file that cannot be used."""
+    """Return the variables that may hold the key of a model's provider, if none does. Unknown providers are not
+    checked. Raises SettingError for an unusable key file."""
     names = PROVIDER_KEYS.get(model.partition("/")[0], ())
     return () if any(secret(environ, name) for name in names) else names
 
@@ -362,8 +362,8 @@ MOST_RESULTS = 20
 
 
 def searching_roles(settings: Settings) -> frozenset[str]:
-    """Return the roles with a model that may search the web. Raises SettingError for one that there is not, or that has
-    a model of a runtime without such a tool."""
+    """Return the roles with a model that may search the web. Raises SettingError for an unknown role, or one whose
+    runtime has no such tool."""
     if settings.web_search.strip() in ("", NO_SEARCH):
         return frozenset()
     named = [part.strip() for part in settings.web_search.split(",") if part.strip()]
@@ -388,8 +388,8 @@ def check_web_search(settings: Settings) -> None:
 
 
 def search_hosts(settings: Settings, role: str, day: dt.date | None) -> tuple[str, ...] | None:
-    """Return the hosts that a role's model may search, each with those below it; none of them is any host. None: it may
-    not search. day: the one that the run's market replays."""
+    """Return the hosts that a role's model may search, with those below them; empty is any host, None: it may not
+    search. day: the run's replayed day."""
     if day is not None or role not in searching_roles(settings):
         return None
     return tuple(name.lower() for part in settings.web_search_hosts.split(",") if (name := part.strip()))

@@ -127,10 +127,10 @@ def default_roles() -> tuple[str, ...]:
 
 
 def roots(keys: Iterable[str]) -> tuple[str, ...]:
-    """Return the roles that a candidate's research starts with, out of all its roles: those that follow none of them.
+    """Return the roles that a candidate's research starts with: those that follow no other role of the run.
 
-    A role whose predecessor is left out follows the one before it. A key that is no role's, of a run that an older
-    version made, follows none.
+    A role whose predecessor is left out follows the one before it. An unknown key, of a run of an older version,
+    follows none.
     """
     given = tuple(keys)
     return tuple(key for key in given if _after(key, given) is None)
@@ -214,9 +214,9 @@ def research_roles(settings: Settings) -> tuple[str, ...]:
 
 
 def required_roles(settings: Settings) -> tuple[str, ...]:
-    """Return the keys of the roles without whose completed report no verdict is BUY.
+    """Return the roles without whose completed report no verdict is BUY.
 
-    Raises SettingError for one that does not research: no verdict could be BUY then.
+    Raises SettingError for a role that does not research: no verdict could be BUY then.
     """
     if settings.required_roles == ("none",):
         return ()

@@ -64,10 +64,10 @@ class Gate(Protocol):
         """Check before anything is opened. Raises Postponed."""
 
     def turn(self, ticket: str, until: float) -> AbstractAsyncContextManager[None]:
-        """Hold a place among the turns in flight for the length of the block; whoever asked first gets one first.
+        """Hold a place among the turns in flight for the length of the block, first come first served.
 
-        ticket: one that was postponed keeps its place in the line when it comes back with the same. until: loop time
-        to which it waits. Raises Postponed.
+        ticket: a postponed turn keeps its place in the line with the same ticket. until: loop time to which it waits.
+        Raises Postponed.
         """
 
     def limited(self, reset_seconds: float | None) -> None:

@@ -84,8 +84,8 @@ def has_history(reason: str) -> bool:
 
 
 class WebSearch(NamedTuple):
-    """A step of the model's own search of the web. action: search, openPage, findInPage or other. url: of the page that
-    was opened. results: URLs of what was found, where the runtime reports them."""
+    """A step of the model's own search of the web. action: search, openPage, findInPage or other. url: of the opened
+    page. results: found URLs, where the runtime reports them."""
 
     at: dt.datetime
     action: str
@@ -396,8 +396,8 @@ class Registered:
 
 
 class TranscriptTurn(Frozen):
-    """One turn of a thread. prompt and answer are whole; None where there is none. status `unfinished`: its end was
-    never written, since its process died. tokens: of all model calls of the turn; None without a figure for each."""
+    """One turn of a thread. prompt and answer are whole, or None. status `unfinished`: its process died before its end
+    was written. tokens: of all model calls of the turn; None without a figure for each."""
 
     turn_id: str
     started_at: dt.datetime | None = None
@@ -417,8 +417,8 @@ class ThreadLease(Protocol):
     def held(self) -> bool: ...
 
     async def save(self, record: ThreadRecord) -> bool:
-        """Write the record as the next generation, if the lease still holds and the record is still the one that was
-        found; return whether it was written. Raises RedisDown."""
+        """Write the record as the next generation if the lease still holds and the record is unchanged; return whether
+        it was written. Raises RedisDown."""
 
     async def forget(self) -> bool:
         """Drop the record, so that the next conversation starts afresh; return False when the lease was lost."""

@@ -108,8 +108,8 @@ class SynthesisSubject(TypedDict):
 
 
 class SignalRow(TypedDict):
-    """A signal for code. about: symbols or question ids, none for all. It implies a probability of YES of its own, or
-    shifts the log odds of a question's baseline; None for neither."""
+    """A signal for code: its id, tool and owner, state, the probability of YES that it implies (or None), and its
+    symbols or question ids; empty is all."""
 
     id: str
     tool: str

@@ -163,8 +163,8 @@ def _summary(rating: Rating, completed: Sequence[RoleReport], missing: Sequence[
 def cap_confidence(
     actions: Iterable[Mapping[str, Any]], verdicts: Mapping[str, tuple[str, str]]
 ) -> list[dict[str, Any]]:
-    """Return the trader's actions, none more confident than the verdict on its symbol; the reasoning of one that was
-    names both.
+    """Return the trader's actions, each at most as confident as its symbol's verdict; a capped action's reasoning names
+    both.
 
     verdicts: rating and confidence by symbol. An action without a verdict, on a holding, stays as it is.
     """

@@ -65,8 +65,8 @@ class AnalysisRequest(Frozen):
 
     @property
     def proposes(self) -> bool:
-        """Whether code makes orders of what is selected: those of shares are left to the trader, and a contract that
-        no other report than that of the options supports is shown alone."""
+        """Whether code makes orders: orders of shares are left to the trader, and a contract that only the options
+        report supports is shown alone."""
         return self.orders and self.strategy in WRITES and len(self.roles) > 1
 
 
@@ -246,8 +246,8 @@ class OptionsAnalysis(AnalystReport):
 
 
 class ResearchAnalysis(AnalystReport):
-    """A research report. earnings_date: the next one that a source of this turn gave; earnings_before_expiry: whether
-    it is on or before the expiry of the contract that the options analyst chose, None where either is not known."""
+    """A research report. earnings_date: the next one by a source of this turn; earnings_before_expiry: whether it is on
+    or before the expiry of the chosen contract, None if either is unknown."""
 
     recommendation: Literal["pass", "reject"]
     news_risk: Risk | None

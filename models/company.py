@@ -1,8 +1,8 @@
-"""Company nouns: what a source knows of a company's reports, short interest, ratings, insiders and filings.
+"""Company nouns: reports, short interest, ratings, insiders and filings of a company.
 
 Every row has `known_at`, from when on it could be known: its publication where the source gives one, else the time of
-the fetch. No tool shows a row of which that is later than the market's now. Fractions are fractions (0.05 is five per
-cent), amounts are in the listing's currency, times timezone-aware.
+the fetch. Tools drop rows later than the market's now. Fractions are fractions (0.05 is five per cent), amounts are in
+the listing's currency, times timezone-aware.
 """
 
 from __future__ import annotations

@@ -57,10 +57,9 @@ class ChainRow(NamedTuple):
 
 
 class OptionChain(NamedTuple):
-    """The contracts on one symbol that a source lists. spot: the share's price that goes with the quotes. unread: names
-    that the source gave and that are no OCC symbols on it, such as adjusted contracts. dividend_yield: a year, as a
-    fraction. interest_day: the earliest day that its open interest is of, where the source states it. lacks: (what is
-    missing from the source, the reason)."""
+    """The contracts on one symbol that a source lists. spot: the share's price with the quotes. unread: names that are
+    no OCC symbols on it, such as adjusted contracts. dividend_yield: a year, as a fraction. interest_day: the earliest
+    day of its open interest, where stated. lacks: (missing part, reason)."""
 
     symbol: str
     at: dt.datetime

@@ -1,7 +1,6 @@
 """Notices: events that people may be notified of, written in the transaction of the event itself.
 
-So none is lost with a process. They are written whether or not somebody wants them: which process has channels, and
-what these get, is no business of the workers.
+So none is lost with a process. They are written whether or not a channel wants them: workers know no channels.
 """
 
 from __future__ import annotations

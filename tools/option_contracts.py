@@ -40,9 +40,8 @@ _SHOWN = 3
 
 
 def usable_rows(chain: OptionChain, today: dt.date, gaps: Gaps) -> list[ChainRow]:
-    """Return each contract on the symbol that has not expired, once. What is left out goes into `gaps`: expired
-    contracts, those of another share, names that are no contracts, and contracts that are listed with differing
-    quotes; and so does what the source could not give."""
+    """Return each unexpired contract on the symbol, once. Left out, and named in `gaps`: expired contracts, another
+    share's, names that are no contracts, contracts with differing quotes; also data that the source could not give."""
     for what, reason in chain.lacks:
         gaps.add(what, reason, chain.symbol)
     if chain.unread:

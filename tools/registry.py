@@ -70,8 +70,8 @@ class ToolImage:
 class ToolSpec:
     """A tool that a role may call.
 
-    hint: the line that a role's prompt has on it. function: returns the payload, or the payload and an image. data: it
-    answers with market data, of which a report needs at least one answer that has some.
+    hint: the tool's line in a role's prompt. function: returns the payload, or the payload and an image. data: it
+    answers with market data; a report needs at least one answer that has some.
     """
 
     name: str

@@ -374,9 +374,9 @@ _FIGURE_CHARS = 24
 
 @dataclass(frozen=True, slots=True)
 class JudgedCitation:
-    """A citation with code's decision. ordinal: of the citation in its forecast; signal: None where the board has no
-    such label; reason: why it does not count, or a note on one that does; copied: the copy score, None without a
-    signal's own text; quoted: whether it is void for it."""
+    """A citation with code's decision. ordinal: of the citation in its forecast; signal: None for an unknown label;
+    reason: why it does not count, or a note; copied: the copy score, None without a signal's own text; quoted: void as
+    a copy."""
 
     voice: str
     round: int

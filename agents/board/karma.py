@@ -169,9 +169,9 @@ def aggregate(
 ) -> list[QuestionAggregate]:
     """Return the aggregate of each forecast question, in the board's order.
 
-    number: of the round. Round 1 has its own positions; round 2 has each voice's last, so that one that sat it out
-    still counts. shares: of compute, which are the weights; a voice without one weighs as the mean of the others.
-    correlation: of the voices' errors over resolved questions.
+    number: of the round. Round 1 has its own positions; round 2 has each voice's last, so a voice without a position in
+    it still counts. shares: of compute, the weights; a voice without one weighs as the mean of the others. correlation:
+    of the voices' errors over resolved questions.
     """
     by_question: dict[str, dict[str, VoicePosition]] = defaultdict(dict)
     for one in in_round(positions, number):

@@ -264,8 +264,8 @@ class Client:
 
 
 def last_error(lines: Sequence[str]) -> str | None:
-    """Return the last line of an app-server's log that may be a reason for its end, without colours and its time; None
-    when there is none: what it warns of at its start is no reason."""
+    """Return the last line of an app-server's log that may explain its end, without colours and time, or None. Warnings
+    of its start are no explanation."""
     for line in reversed([_COLOURS.sub("", line).strip() for line in lines]):
         if line and not _NO_REASON.search(line):
             return _STAMP.sub("", line)[:_LONGEST_CAUSE]

@@ -99,8 +99,8 @@ class Lease:
         return f"{self.token}:{self.nonce}"
 
     async def save(self, record: ThreadRecord) -> bool:
-        """Write the record as the next generation, if the lease is still ours and the record is still the one that
-        was found; return whether it was written. Raises RedisDown."""
+        """Write the record as the next generation if the lease is still ours and the record unchanged; return whether
+        it was written. Raises RedisDown."""
         new = record.model_copy(update={"generation": self.generation + 1, "token": self.token})
         arguments = [self.value, new.model_dump_json(), self.generation, self.token]
         saved = bool(await self._registry.run(_SAVE, [self.key, self.record_key], arguments))

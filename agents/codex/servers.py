@@ -70,10 +70,10 @@ def claim_home(root: Path, worker: str) -> Home:
 
 
 def set_aside(codex_home: Path, thread_hours: float, days: float, now: dt.datetime) -> int:
-    """Move rollouts that were not written for too long to be resumed out of the app-server's sessions, since it reads
-    every one when it starts; delete those that were last written `days` ago. Return the number of moved files.
+    """Move rollouts that are too old to be resumed out of the app-server's sessions, since it reads every one when it
+    starts; delete those last written `days` ago. Return the number of moved files.
 
-    thread_hours: hours without use after which no thread is resumed. now: local time.
+    thread_hours: hours without use after which a thread is not resumed. now: local time.
     """
     aged, too_old = codex_home.parent / "aged" / "sessions", now - dt.timedelta(hours=thread_hours, days=1)
     moved = 0

@@ -178,8 +178,8 @@ def _plain(model: str, rows: list[Mapping[str, Any]]) -> Look:
 
 
 async def require_chat(server: ModelServer, page: Page) -> None:
-    """Raise WrongApi, KeyRefused or ServerAway for a server without chat completions at its URL, where it has something
-    else. page: what it answered to another request of theirs."""
+    """Raise WrongApi, KeyRefused or ServerAway if the server has no chat completions at its URL. page: its answer to
+    another request."""
     wrong = server.refusal(page)
     if isinstance(wrong, KeyRefused | ServerAway):
         raise wrong

@@ -174,9 +174,8 @@ async def beginning(content: aiohttp.StreamReader, most: int, heard: Callable[[]
 
 
 def usage_of(told: Any, sent: int, most_written: int) -> dict[str, Any] | None:
-    """Return the tokens of a call as the Responses API has them; None where the server told none that can be true.
-    sent: characters of the request, none of which is more than a few tokens. most_written: tokens that the answer
-    might have."""
+    """Return a call's tokens as the Responses API has them; None without counts that can be true. sent: characters of
+    the request, each at most a few tokens. most_written: tokens that the answer might have."""
     if not isinstance(told, Mapping):
         return None
     read = count(told.get("prompt_tokens"), LEAST_BOUND + sent)

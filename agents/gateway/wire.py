@@ -59,10 +59,10 @@ class Page:
 class Answer:
     """An answer of chat completions, as far as it came.
 
-    error: what the server says is wrong, empty when nothing is; page: the whole of such an answer. late: the time was
-    over before the answer's end. cut: its text got too long, and the rest was not waited for. pieces: parts of a
-    stream, 0 when it came as one JSON. first, last: seconds from the request to the first token and to the last one.
-    reasoned: some of it was reasoning, which is none of the text. length: characters of all else.
+    error: the server's error, or empty; page: the whole of such an answer. late: the time was over before the answer's
+    end. cut: its text got too long, and the rest was not awaited. pieces: parts of a stream, 0 for one JSON. first,
+    last: seconds from the request to the first token and to the last one. reasoned: some of it was reasoning, which is
+    not in the text. length: characters of all else.
     """
 
     chat: ChatAnswer = field(default_factory=ChatAnswer)

@@ -268,8 +268,8 @@ def _sources(
 def _refuted(
     matcher: Matcher, whole: Sequence[Place], sources: list[list[Datum]], carried: Mentions
 ) -> list[list[Datum]]:
-    """Return the sources of a sentence, without one strike or date when that gives `REFUTING` figures more a source:
-    these figures are of another row, and the strike or date is the one that has none."""
+    """Return the sources of a sentence, without one strike or date if that gives `REFUTING` figures more a source:
+    these figures are of another row, and the strike or date has no source."""
     lacking = sum(not one and place.figure.date is None for one, place in zip(sources, whole, strict=True))
     if lacking < REFUTING or len(whole) > _MOST_REFUTED:
         return sources

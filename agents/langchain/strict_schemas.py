@@ -109,8 +109,8 @@ _TEXT = "as JSON text"
 
 
 class StrictSchema(NamedTuple):
-    """A schema in strict mode's rules. decode: returns a value of it as the original schema has it: absent what was
-    optional and null, parsed what had to travel as JSON text. Raises ValueError for text that is no JSON."""
+    """A schema in strict mode's rules. decode: returns a value as the original schema has it: optional nulls absent,
+    JSON text parsed. Raises ValueError for invalid JSON text."""
 
     schema: Schema
     decode: Decoder

@@ -309,8 +309,8 @@ class TurnLoop:
         self.events.replied(reply.message.text, reply.usage)
 
     def _cut(self, reply: Answered) -> Ended | None:
-        """Return the end of a turn whose answer was cut off at the bound of its length; None for one that is whole all
-        the same, or refused. Raises ModelError where no answer was begun."""
+        """Return the end of a turn whose answer was cut off at its length limit; None for a whole or refused answer.
+        Raises ModelError if no answer was begun."""
         if not reply.cut or reply.refusal is not None:
             return None
         calls = reply.message.calls

@@ -6,9 +6,9 @@ from chordesk.models.errors import UsageError
 
 
 def register(*, effort: str | None = None, verbosity: str | None = None, summary: str | None = None) -> None:
-    """Register the provider `codex` in the installed TradingAgents. What is not given is of the desk's settings.
+    """Register the provider `codex` in the installed TradingAgents. Missing arguments come from the desk's settings.
 
-    Raises UsageError where TradingAgents or LangChain is not there, SettingError for settings that are wrong.
+    Raises UsageError without TradingAgents or LangChain, SettingError for wrong settings.
     """
     try:
         from chordesk.agents.tradingagents.provider import enter, options_of

@@ -1,6 +1,6 @@
 """Checks before a run: the binary, the app-server, the login with its plan and limits, and the models.
 
-They ask an app-server that has no catalog of ours: one that has offers each model that it was made for.
+They ask an app-server without our catalog: with it, the app-server would offer each model of the catalog.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def from_pinned(environ: Mapping[str, str]) -> dict[str, Value]:
 def from_variables(variables: Mapping[str, str | None], source: str, report: Report) -> dict[str, Value]:
     """Return settings by name; DESK_ names win over aliases, and a secret may be in a file.
 
-    Reports a name that is none, since a mistyped limit must not pass unnoticed, and a file that cannot be used.
+    Reports an unknown name, since a mistyped limit must not pass unnoticed, and an unusable file.
     """
     found: dict[str, Value] = {}
     for key, value in variables.items():

@@ -114,8 +114,8 @@ class KarmaEntry(Identified, Dated, table=True):
 class Episode(DeskTable, table=True):
     """The tally of a run's board: aggregates, citations, lint and content, as `agents.board` makes them.
 
-    number: of the account's episodes, from 1. rounds: how many were held. used_round: of which round the aggregates
-    are. content: markdown; summary: the same and more as JSON.
+    number: of the account's episodes, from 1. rounds: how many were held. used_round: the aggregates' round. content:
+    markdown; summary: the same and more as JSON.
     """
 
     __table_args__ = (UniqueConstraint("account", "number"),)

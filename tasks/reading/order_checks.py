@@ -34,12 +34,12 @@ Answer = Literal["passed", "denied", "not_bound", "passed_then", "not_recorded",
 
 
 class CheckRow(Frozen):
-    """One rule. denies: what it refuses; limits: the settings that move it, with the values of the order's run.
+    """One rule. denies: what it refuses; limits: its settings, with the values of the order's run.
 
-    answer: `passed` or `denied`; `not_bound` for an order that only reduces; `passed_then`: it passed, and its figures
-    were not recorded; `not_recorded`: another check denied the order, and nothing else was recorded; `not_reached`: the
-    order has no price or size, so the rule was not asked; `not_checked`: the desk sends such orders without the rules.
-    figure: what was measured, limit: what that broke; text with units, None where there is none.
+    answer: `passed` or `denied`; `not_bound`: the order only reduces; `passed_then`: it passed without recorded
+    figures; `not_recorded`: another check denied the order, and only that was recorded; `not_reached`: the order has no
+    price or size; `not_checked`: the desk sends such orders without the rules. figure and the limit that it broke: text
+    with units, or None.
     """
 
     codes: list[DenialCode]

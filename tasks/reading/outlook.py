@@ -32,7 +32,7 @@ ASSUMED_WRITTEN = 500
 
 
 class TurnTokens(NamedTuple):
-    """Tokens of one turn: read, without those that the server had in its cache, and written."""
+    """Tokens of one turn: read (without cached ones) and written."""
 
     read: float
     written: float

@@ -191,11 +191,10 @@ class Progress(Frozen):
 
 
 class RunView(Frozen):
-    """A whole run. For a trade run the candidates are its source run's, and `judged_by` is that run's model;
-    `settings` are those that it was opened with, None for a run of an older version; `portfolio` is there when orders
-    were filled, `portfolio_research` when the run was one over the portfolio, `analyses` when it was an analysis,
-    `episode` when it had rounds and they were tallied, `backtest` when it was one, `graphs` those that it played.
-    role_models: the roles with another model than `model`."""
+    """A whole run. A trade run has its source run's candidates, and `judged_by` is that run's model; `settings`: at its
+    opening, None for a run of an older version; `portfolio`: if orders were filled. `portfolio_research`, `analyses`,
+    `episode`, `backtest` and `graphs`: for runs of these kinds. role_models: the roles with another model than
+    `model`."""
 
     run_id: str
     kind: str

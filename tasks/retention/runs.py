@@ -1,7 +1,8 @@
-"""Retention of runs: one that nothing holds is deleted; of one that scores alone hold, the evidence is.
+"""Retention of runs: a run that nothing references is deleted; if only scores need it, only its evidence is (tool
+calls, attempts, conversations).
 
-Evidence goes in small transactions. The rest of a run goes in one, after it was looked up again whether something rests
-on the run by now, so that a reader finds it whole or not at all. The foreign keys refuse whatever this should miss.
+Evidence goes in small transactions. The rest of a run goes in one, after a second look at whether something rests on it
+by now, so that a reader finds it whole or not at all. The foreign keys refuse anything that this misses.
 """
 
 from __future__ import annotations

@@ -198,8 +198,8 @@ def plan(
 ) -> HoldingPlan:
     """Return the plan of one holding.
 
-    rows: the schedule's, by symbol and role; reports: by id, those that the rows name. roles: those of the desk's
-    research. asked: every role runs.
+    rows: the schedule's, by symbol and role; reports: the rows' reports, by id. roles: the desk's research roles.
+    asked: every role runs.
     """
     seen = HoldingSnapshot(now, holding.price, holding.unrealized)
     found: list[DueRole] = []

@@ -125,8 +125,8 @@ def compose(template: str, data: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A kind of finding: the template of its headline, of which each figure stands in its data; the basis of its
-    confidence; and its source, with the names of the market and the account in braces."""
+    """A kind of finding: the template of its headline, each figure of which is in its data; the basis of its
+    confidence; and its source, with the names of market and account in braces."""
 
     headline: str
     basis: str

@@ -109,8 +109,8 @@ def _sector_of(context: HarvestContext, symbol: str, budget: Budget) -> str | No
 
 
 def _share_of_universe(context: HarvestContext, sector: str) -> float | None:
-    """Return the share of a sector among the members of a named universe with one; None for another universe, of which
-    each member would have to be asked for, and where the market has none."""
+    """Return a sector's share of a named universe; None for another universe, whose members would have to be asked for,
+    and where the market has none."""
     wanted = context.tool.settings.universe.strip().lower()
     if wanted not in NAMED:
         return None

@@ -81,7 +81,7 @@ class HeatBook:
 
 
 def heat_book(tool: ToolContext, others: Sequence[str]) -> HeatBook:
-    """Return the holdings of the account. others: symbols of which returns and units are wanted beside those held.
+    """Return the holdings of the account. others: further symbols whose returns and units are needed.
 
     units: heat of a position in shares worth all equity, 2 * ATR14 / price, by symbol.
     """

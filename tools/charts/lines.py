@@ -222,10 +222,10 @@ class Trendline(NamedTuple):
 def trendlines(swings: Sequence[Swing], close: Floats, atr: float) -> tuple[Trendline, ...]:
     """Return the line under the lows and the line over the highs, at most one of each.
 
-    Of all pairs of swings at least 10 bars apart whose line at most 2 closes since the first of them lie beyond by more
-    than half an average true range, it is the one with the most touches (swings since then within that distance), then
-    the most recent (Murphy, Technical Analysis of the Financial Markets, 1999, chapter 4; the thresholds are ours).
-    A line that is not above zero now is none.
+    Candidates are pairs of swings at least 10 bars apart, with at most 2 later closes beyond the line by more than half
+    an average true range. The line with the most touches (later swings within that distance) wins, then the most recent
+    (Murphy, Technical Analysis of the Financial Markets, 1999, chapter 4; the thresholds are ours). A line must be
+    above zero now.
     """
     found = (_line(kind, [one for one in swings if one.kind == side], close, atr) for kind, side in _KINDS)
     return tuple(line for line in found if line is not None)

@@ -53,8 +53,8 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One symbol's chart. bars: not a number where there is none. series: by name, as long as the bars; swings: (bar,
-    price, whether a high); oscillators: series from 0 to 100, drawn in a strip each."""
+    """One symbol's chart. bars: not a number if missing. series: by name, as long as the bars; swings: (bar, price,
+    whether a high); oscillators: series from 0 to 100, in a strip each."""
 
     title: str
     bars: Bars

@@ -299,10 +299,10 @@ def require_credentials(environ: Mapping[str, str]) -> None:
 
 
 class AlpacaChains:
-    """OptionMarket of one feed: `opra` has the exchanges' quotes, `indicative` those that Alpaca calculates from them.
+    """OptionMarket of one feed: `opra` has the exchanges' quotes, `indicative` quotes that Alpaca calculates.
 
-    Quotes, volatility and Greeks are of the snapshots; open interest is that of the trading API's contracts, of an
-    earlier day, which the chain names.
+    Quotes, volatility and Greeks come from the snapshots; open interest from the trading API's contracts, of an earlier
+    day, which the chain names.
     """
 
     def __init__(self, settings: Settings, shares: Shares, wire: AlpacaData) -> None:

@@ -54,8 +54,8 @@ class DailyBars:
 class History:
     """A name's bars within a look-back that ends with the market's latest session.
 
-    bars: those that the name has. spread: a row for each session from the first of them on, not a number where the name
-    has no bar. run: the last bars, those without a missing session among them.
+    bars: the name's bars. spread: a row for each session from the first bar on, not a number where the name has none.
+    run: the last bars without a missing session among them.
     """
 
     symbol: str
@@ -213,8 +213,8 @@ LEAST_PRICE = 0.0001
 
 
 def quote_of(market: MarketData, symbol: str) -> Quote:
-    """Return the last price per share of a symbol or an OCC contract. Raises MarketError when there is none,
-    NotConfigured when it is a contract and the market prices no contracts."""
+    """Return the last price per share of a symbol or an OCC contract. Raises MarketError without one, NotConfigured if
+    the market prices no contracts."""
     if parse_contract(symbol) is None:
         return market.quote(symbol)
     if not isinstance(market, OptionSource):

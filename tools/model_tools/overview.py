@@ -152,9 +152,8 @@ Row = Mapping[str, Any]
 
 
 def summary_markdown(overview: Row, sections: Mapping[str, Row], source: str) -> str:
-    """Return the lines of one company. overview: its name, sector, industry and last close; sections: those of
-    SUMMARISED that are known. Each line has its source and the time of its figures; the last names what is not
-    known."""
+    """Return the lines of one company. overview: its name, sector, industry and last close; sections: the known ones of
+    SUMMARISED. Each line has its source and the time of its figures; the last line names missing sections."""
     lines = [_title(overview)]
     for name in SUMMARISED:
         if (section := sections.get(name)) is not None and (text := _line(name, section)):

@@ -77,8 +77,8 @@ def ledger_of(context: ToolContext) -> Ledger:
 
 
 def marks_of(context: ToolContext, holdings: Ledger, gaps: Gaps) -> dict[str, Quote | None]:
-    """Return the last quotes per share or contract unit, by symbol. Where there is none it is null, with a gap; one
-    that is not of the market's latest session has a gap too, which names its day."""
+    """Return the last quotes per share or contract unit, by symbol. A missing quote is null, with a gap; a quote of an
+    earlier session has a gap that names its day."""
     symbols = sorted({row.symbol for row in holdings.positions} | {fill.symbol for fill in holdings.ahead})
     marks: dict[str, Quote | None] = {}
     for symbol in symbols:

@@ -33,8 +33,8 @@ class SignalsArguments(Arguments):
 def symbol_signals(history: History, lost: bool = False) -> SymbolSignals:
     """Return the signals of one symbol at its last bar; formulas and their sources are in tools/figures.py.
 
-    A figure of so many sessions is None where one of them is missing; the high says of how many it is. lost: the
-    market has no bar of the session before, of any name, so that there is no change of a day.
+    A figure over so many sessions is None if one is missing; the high states its sessions. lost: the market has no bar
+    of the session before, so there is no change of the day.
     """
     bars, spread = history.bars, history.spread
     close, high = spread.close, bars.high[-figures.SESSIONS_A_YEAR :]

@@ -75,10 +75,10 @@ def source_runs(session: Session, run_id: str) -> list[Run]:
 
 
 def draft_orders(session: Session, decision: Decision, now: dt.datetime, allow_short: bool) -> list[str]:
-    """Write the decision's orders; return their ids by ordinal. Existing rows are kept as they are.
+    """Write the decision's orders; return their ids by ordinal. Existing rows are kept.
 
-    now: market time. hold and watch make no order. A malformed action is denied at once, and one on a symbol without a
-    verdict of the decision's runs, unless it gives back what is held.
+    now: market time. hold and watch make no order. A malformed action is denied at once, and so is an entry on a symbol
+    without a verdict of the decision's runs.
     """
     verdicts = _verdicts(session, source_runs(session, decision.run_id))
     ids = []

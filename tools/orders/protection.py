@@ -112,8 +112,8 @@ POLICY = "protection"
 def place(context: SubmissionContext, symbol: str, snapshot: Snapshot) -> Unprotected | None:
     """Place the protective order of a symbol's free shares, unless one works already; return why it was not placed.
 
-    It can only close what is held, so that no rule for orders that open applies to it: what it is sized by is read
-    under the account's lock, and what it needs is that trading is not halted and, for real money, a mandate.
+    It can only close a position, so rules on entries do not apply: it is sized under the account's lock, and needs that
+    trading is not halted and, for real money, a mandate.
     """
     token = context.lease.acquire()
     with context.store.session() as session:
@@ -207,11 +207,11 @@ def _next_ordinal(session: Session, decision_id: str) -> int:
 
 
 def keep_protected(context: SubmissionContext, snapshot: Snapshot | None = None) -> list[Unprotected]:
-    """Cancel protective orders that no longer fit their positions and place those that are missing; return what stays
-    unprotected. Safe at any time and any number of times.
+    """Cancel protective orders that no longer fit their positions and place missing ones; return the positions that
+    stay unprotected. Safe at any time and any number of times.
 
-    Nothing is changed on a day before that of the account's books, whose sessions are over for them, nor while they
-    could not be compared with the broker's. Raises FencedOff when another process submits for the account.
+    Nothing is changed on a day before that of the account's books, nor while they could not be compared with the
+    broker's. Raises FencedOff when another process submits for the account.
     """
     if not context.settings.trader_live or not _has_work(context) or ensure_reconciled(context) is not None:
         return []

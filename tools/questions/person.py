@@ -34,7 +34,7 @@ def add_question(
     about: Sequence[str] = (),
 ) -> Question:
     """Write a person's question and return it. now: market time, and its opening unless given; baseline: 0.5 unless
-    given; about: symbols. Raises UsageError for what cannot be asked, and for one that is there already."""
+    given; about: symbols. Raises UsageError for an invalid question, and for an existing one."""
     asked, opens = _text(text), opens_at or now
     if closes_at <= now:
         reason = f"--closes {_shown(closes_at)} has passed: it is {_shown(now)}"

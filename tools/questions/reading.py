@@ -44,7 +44,7 @@ def list_questions(
 
 
 def known_until(clock: MarketClock) -> dt.datetime:
-    """Return the close of the last session of which a market knows the bar. In a replay, at 15:55, it is that day's: a
+    """Return the close of the last session whose bar the market knows. In a replay, at 15:55, it is that day's: a
     relative question that closes then has its outcome."""
     return exchange_hours().close_of(clock.session())
 
@@ -72,9 +72,9 @@ def choose(
 ) -> list[Chosen]:
     """Return the questions of an episode, at most `limit`, in the order of their choice.
 
-    Open ones at `now`, market time: first those that opened since the account's last episode, then those on
-    `symbols` (candidates, holdings) in their order, then what closes soonest. One without a baseline is left out: it
-    has no price that a forecast could beat. The same rows give the same choice.
+    Open ones at `now`, market time: first those opened since the account's last episode, then those on `symbols`
+    (candidates, holdings) in their order, then the next to close. Questions without a baseline are left out: a forecast
+    could beat no price. The same rows give the same choice.
     """
     last = previous_episode(session, market, now, account)
     since = last.market_now if last is not None else None

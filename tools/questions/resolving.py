@@ -134,9 +134,8 @@ _RULE: TypeAdapter[BeatsMedian | ByVenue | ByPerson] = TypeAdapter(ResolutionRul
 
 
 class ResolveReport(Frozen):
-    """A pass over what was due. as_of: market time; waiting: past their deadline and still open; changed: with an
-    outcome that their venue contradicts, which stays; late: how many had ended before and had something of the account
-    booked now."""
+    """A pass over due questions. as_of: market time; waiting: past their deadline and still open; changed: their venue
+    contradicts the outcome, which stays; late: had ended before and were booked for the account now."""
 
     market: str
     as_of: dt.datetime

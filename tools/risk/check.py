@@ -116,9 +116,9 @@ CODES_OF: Mapping[Rule, tuple[Code, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One rule on one order. codes: those that it denies with; denied: its answer, None when the order passes; figure:
-    what it measured, None where it has no figure unless it denies; binds: False for a rule on entries, and an order
-    that only reduces."""
+    """One rule on one order. codes: its possible denials; denied: its answer, None when the order passes; figure: the
+    measured figure, None where the rule has one only in a denial; binds: False for a rule on entries, and an order that
+    only reduces."""
 
     codes: tuple[Code, ...]
     denied: Denied | None

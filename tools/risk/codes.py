@@ -15,8 +15,8 @@ from chordesk.tools.decimals import plain
 
 @dataclass(frozen=True, slots=True)
 class CodeMeaning:
-    """The meaning of a code. denies: what is refused. settings: names of the settings that decide, none for what
-    nothing can allow. exits: whether it binds an order that only reduces, too, because it protects that one itself."""
+    """The meaning of a code. denies: the refused orders. settings: names of the settings that decide, if any. exits:
+    whether it binds an order that only reduces, too."""
 
     denies: str
     settings: tuple[str, ...] = ()

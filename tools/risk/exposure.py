@@ -258,9 +258,8 @@ def _signed(side: str, quantity: float) -> Decimal:
 
 
 def only_reduces(ticket: OrderTicket, context: RiskContext) -> bool:
-    """Return whether an order of shares or contracts only gives back exposure that is held: its action is to reduce or
-    close, no part of it opens, and no written option loses its cover by it. One that crosses through zero opens, with
-    all of it."""
+    """Return whether an order only gives back held exposure: its action is to reduce or close, no part of it opens, and
+    no written option loses its cover. An order that crosses through zero opens, with all of it."""
     if ticket.action not in ("reduce", "close") or opening_quantity(ticket, context):
         return False
     before, after = covers(ticket, context)

@@ -22,8 +22,8 @@ _STANCE = {Level.CALM: "CONFIRMED", Level.CAUTION: "CAUTION", Level.REJECT: "REJ
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule with a candidate's figure; value is None when the figure is missing. sessions: how many it is of, where
-    its name promises no number. among: how many there are, of a count of some."""
+    """A rule with a candidate's figure, None if missing. sessions: the figure's sessions, if its name has no number.
+    among: the total, for a count of some."""
 
     rule: Rule
     value: float | None

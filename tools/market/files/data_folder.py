@@ -191,8 +191,8 @@ class FilesData(ReplayData):
         self.members = frozenset(listings or self.symbols)
 
     def read(self, what: Further) -> Any:
-        """Return what is in a further file of the folder, read when first asked for; None without that file: headlines
-        and earnings dates by symbol, the table of option quotes."""
+        """Return a further file of the folder, read when first asked for, or None: headlines and earnings dates by
+        symbol, the table of option quotes."""
         if getattr(self.folder, what) is None:
             return None
         return _further(self.folder, what, self.version, self.kind, self.symbols)

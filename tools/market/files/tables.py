@@ -337,8 +337,8 @@ def _csv_parts(path: Path, name: str, columns: Columns, problems: Problems) -> I
 
 
 def _places(header: Sequence[str], columns: Columns, name: str, problems: Problems) -> dict[str, int] | None:
-    """Return the place of each of our columns that the header has; None, with an error, where a column is there twice:
-    by the same name, or, of those that we use, in another form of letters."""
+    """Return the place of each of our columns in the header; None, with an error, for a column that is there twice, in
+    other letters too."""
     used = {each for column in columns.values() for each in column.names}
     written = [plain(column) for column in header]
     forms = [form if form in used else column.strip() for form, column in zip(written, header, strict=True)]

@@ -64,8 +64,8 @@ class ModelledChains:
         self._surfaces: dict[str, Surface] = {}
 
     def chain(self, symbol: str, first: dt.date, last: dt.date) -> OptionChain:
-        """Return the modelled contracts that expire from `first` to `last`; none is an empty chain. Raises MarketError
-        for a symbol whose volatility is not known."""
+        """Return the modelled contracts that expire from `first` to `last`, possibly none. Raises MarketError if the
+        symbol's volatility is unknown."""
         surface = self._surface(symbol)
         rows = tuple(
             self._row(contract, surface)

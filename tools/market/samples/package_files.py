@@ -94,7 +94,7 @@ def require_hash(path: Path, wanted: PackageFile) -> None:
 def members(path: Path, pattern: str) -> Iterator[tuple[str, bytes]]:
     """Yield (name, content) of the files of a wheel or a source archive whose names match, in their order.
 
-    Raises UsageError for what is no such archive, and for a member of more than 256 MB.
+    Raises UsageError for another kind of file, and for a member of more than 256 MB.
     """
     try:
         yield from _zipped(path, pattern) if zipfile.is_zipfile(path) else _tarred(path, pattern)
