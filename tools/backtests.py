@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
-from statistics import mean, stdev
 
 import numpy as np
 from sqlmodel import Session, col, select
@@ -69,6 +67,24 @@ def closes_of(market: MarketData, symbols: Sequence[str], days: Sequence[dt.date
             if (row := rows.get(day.toordinal())) is not None:
                 table[row, column] = close
     return CloseTable(days, symbols, table)
+
+
+def volumes_of(market: MarketData, fills: Iterable[Fill]) -> dict[tuple[str, dt.date], float]:
+    """Return the volume of each share on each day on which it filled, as far as the market has it."""
+    days: dict[str, set[dt.date]] = defaultdict(set)
+    for fill in fills:
+        if multiplier_of(fill.symbol) == 1:
+            days[fill.symbol].add(exchange_day(fill.filled_at))
+    found = {}
+    for symbol, wanted in days.items():
+        try:
+            bars = market.bars(symbol, (market.clock.session() - min(wanted)).days + 1)
+        except MarketError:
+            continue
+        for day, volume in zip(bars.dates, bars.volume.tolist(), strict=True):
+            if (at := dt.date.fromordinal(day.toordinal())) in wanted:
+                found[symbol, at] = volume
+    return found
 
 
 def buy_and_hold(closes: CloseTable, capital: float) -> list[float]:
@@ -274,36 +290,3 @@ def _row(group: str, edge: Estimate | None, waiting: int, told: bool) -> HitRate
     low, high = share_bounds(rate) or (None, None)
     hits = round(rate.mean * rate.n)
     return HitRate(group, rate.n, rate.dates, hits, waiting, rate.mean, rate.effective, low, high, told)
-
-
-# Below it the error of a mean is itself hardly known.
-LEAST_SESSIONS = 30
-
-
-def conclusion(desk: Sequence[float | None], held: Sequence[float], *, rules: bool) -> str:
-    """Return what may be concluded from the values of the desk and of the universe bought and held, by session.
-
-    rules: the desk was played by fixed rules and no model.
-    """
-    steps = [
-        (after / before - 1) - (other / base - 1)
-        for (before, after), (base, other) in zip(pairwise(desk), pairwise(held), strict=True)
-        if before and after and base
-    ]
-    of_what = "the rulebook, which is fixed rules and no model" if rules else "the desk"
-    if len(steps) < LEAST_SESSIONS:
-        return (
-            f"Nothing can be concluded about {of_what}: {len(steps)} steps between sessions are too few to part a "
-            f"difference from chance, for which {LEAST_SESSIONS} are the least."
-        )
-    centre, error = mean(steps), stdev(steps) / math.sqrt(len(steps))
-    low, high = centre - 1.96 * error, centre + 1.96 * error
-    bounds = f"{centre:+.3%} a step against the universe held, between {low:+.3%} and {high:+.3%}"
-    if low <= 0 <= high:
-        return f"No difference is shown: {of_what} came to {bounds} over {len(steps)} steps, and zero lies within."
-    side = "more" if centre > 0 else "less"
-    caveat = "one stretch of one market" if rules else "one stretch of one market that a model may have read about"
-    return (
-        f"Over {len(steps)} steps {of_what} came to {side} than chance explains, {bounds}; it is {caveat}, and "
-        "does not carry over to another by itself."
-    )

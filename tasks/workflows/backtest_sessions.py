@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
@@ -38,6 +40,15 @@ from chordesk.tasks.workflows.portfolio import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
 from chordesk.tasks.workflows.runs import new_run
 from chordesk.tasks.workflows.screen import screen_params
+from chordesk.tools.backtest_performance import (
+    Performance,
+    capacities_of,
+    conclusion,
+    course_of,
+    lots_of,
+    performance,
+    random_entry,
+)
 from chordesk.tools.backtests import (
     QUESTION,
     AccountMark,
@@ -45,11 +56,11 @@ from chordesk.tools.backtests import (
     CloseTable,
     buy_and_hold,
     closes_of,
-    conclusion,
     drawdown,
     equal_weight,
     hit_rates,
     later_session,
+    volumes_of,
 )
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.market.clock import exchange_day
@@ -271,11 +282,14 @@ def result_of(desk: Desk, walk: Walk) -> dict[str, Any]:
         cost = _cost(session, walk)
         claims = _claims(session, walk.account)
         voices, waiting = _voices(voice_forecasts(session, walk.account)), _waiting(session, walk.account)
+        fills = list(session.exec(select(Fill).where(Fill.account == walk.account)))
+        trials = trials_of(session, walk.backtest_id, [row.day for row in rows])
     if not rows:
         return {"sessions": 0}
     days, horizon = [row.day for row in rows], walk.settings.question_sessions
     market = walk.market(desk, later_session(walk.market(desk, days[-1]), days[-1], horizon))
     closes = _closes(market, walk.symbols, days[0])
+    found = _performance(walk, market, rows, capital, closes, fills, trials)
     return {
         **_curves(rows, _at(closes, days), capital),
         "costs": f"{walk.settings.slippage_bps:g} basis points against each fill, "
@@ -286,7 +300,9 @@ def result_of(desk: Desk, walk: Walk) -> dict[str, Any]:
         "voices": voices,
         "forecasts_waiting": waiting,
         **cost,
-    } | {"conclusion": _conclusion(rows, _at(closes, days), capital, rules=walk.settings.provider == RULES)}
+        "performance": asdict(found),
+        "conclusion": conclusion(found, rules=walk.settings.provider == RULES),
+    }
 
 
 def _closes(market: MarketData, symbols: Sequence[str], first: dt.date) -> CloseTable:
@@ -331,8 +347,46 @@ def _curves(rows: Sequence[BacktestSession], closes: CloseTable, capital: float)
     }
 
 
-def _conclusion(rows: Sequence[BacktestSession], closes: CloseTable, capital: float, *, rules: bool) -> str:
-    return conclusion([row.equity for row in rows], buy_and_hold(closes, capital), rules=rules)
+def trials_of(session: Session, backtest_id: str, days: Sequence[dt.date]) -> list[list[float]]:
+    """Return the equities of other backtests that were played on the same days of the same market, each course once."""
+    own = session.get_one(Run, backtest_id)
+    query = select(Run.id).where(Run.kind == RunKind.BACKTEST, Run.market == own.market, Run.id != backtest_id)
+    found: dict[tuple[float, ...], None] = {}
+    for other in session.exec(query.order_by(col(Run.created_at))).all():
+        rows = rows_of(session, other)
+        values = tuple(row.equity for row in rows if row.equity is not None)
+        if [row.day for row in rows] == list(days) and len(values) == len(days):
+            found.setdefault(values)
+    mine = tuple(row.equity for row in rows_of(session, backtest_id))
+    return [list(values) for values in found if values != mine]
+
+
+def _performance(
+    walk: Walk, market: MarketData, rows: Sequence[BacktestSession], capital: float, closes: CloseTable,
+    fills: Sequence[Fill], trials: Sequence[Sequence[float]],
+) -> Performance:  # fmt: skip
+    days, slippage = [row.day for row in rows], walk.settings.slippage_bps / 10_000
+    visited, last = _at(closes, days), list(closes.days).index(days[-1])
+    whole = CloseTable(closes.days[: last + 1], closes.symbols, closes.table[: last + 1])
+    fees = [0.0] * len(rows)
+    for fill in fills:
+        fees[min(bisect.bisect_left(days, exchange_day(fill.filled_at)), len(rows) - 1)] += fill.commission
+    course = course_of(
+        [row.equity for row in rows],
+        [row.exposure for row in rows],
+        [row.traded for row in rows],
+        [row.traded * slippage + fee for row, fee in zip(rows, fees, strict=True)],
+        buy_and_hold(visited, capital),
+        equal_weight(visited, capital),
+        last / max(1, len(rows) - 1),
+    )
+    others = [np.diff(values) / np.array(values[:-1]) for values in trials]
+    return performance(
+        course,
+        random_entry(lots_of(fills, whole), whole, slippage),
+        capacities_of(fills, volumes_of(market, fills), capital, walk.settings.paper_volume_share),
+        [one for one in others if len(one) == len(course.desk)],
+    )
 
 
 def _summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:

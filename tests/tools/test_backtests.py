@@ -1,9 +1,8 @@
-"""Backtests in numbers: sessions, closes, benchmarks, marks, hit rates, and the one sentence on them."""
+"""Backtests in numbers: sessions, closes, benchmarks, marks and hit rates."""
 
 from __future__ import annotations
 
 import datetime as dt
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,10 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.orders import Account, BookedSettlement
 from chordesk.tools.backtests import (
-    LEAST_SESSIONS,
     Claim,
     CloseTable,
     buy_and_hold,
     closes_of,
-    conclusion,
     drawdown,
     equal_weight,
     hit_rates,
@@ -72,40 +69,6 @@ def test_closes_are_those_of_the_market_on_their_days(data: ReplayData) -> None:
     found.table[0, 0] = found.table[2, 0] = np.nan  # a gap is filled by the close before it alone
     assert np.isnan(found.carried()[0, 0])
     assert found.carried()[2, 0] == found.table[1, 0]
-
-
-def walk(drift: float, steps: int, period: int = 2) -> list[float]:
-    """Values that drift by so much a step, and go up and down by a tenth of a percent every so many steps."""
-    moves = (0.001 if (step // period) % 2 else -0.001 for step in range(steps))
-    return list(accumulate(moves, lambda value, move: value * (1 + drift + move), initial=100.0))
-
-
-@pytest.mark.parametrize(
-    ("drift", "steps", "rules", "said"),
-    [
-        (
-            0.05,
-            LEAST_SESSIONS - 1,
-            True,
-            "Nothing can be concluded about the rulebook, which is fixed rules and no model",
-        ),
-        (0, 60, False, "No difference is shown: the desk came to"),
-        (0.01, 60, False, "came to more than chance explains"),
-        (-0.01, 60, True, "came to less than chance explains"),
-    ],
-)
-def test_a_difference_is_named_only_beyond_its_error(drift: float, steps: int, rules: bool, said: str) -> None:
-    text = conclusion(walk(drift, steps), walk(0, steps, 3), rules=rules)
-    assert said in text
-    assert ("that a model may have read about" in text) == ("chance explains" in text and not rules)
-    assert text.endswith(".")
-    assert ". " not in text, "it is one sentence"
-
-
-def test_a_step_without_a_price_is_left_out() -> None:
-    desk: list[float | None] = [*walk(0, 40)]
-    desk[5] = None
-    assert "over 38 steps" in conclusion(desk, walk(0, 40, 3), rules=True)
 
 
 @pytest.mark.parametrize(

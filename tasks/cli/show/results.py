@@ -3,7 +3,7 @@ from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,6 +174,7 @@ def _result(result: Mapping[str, Any]) -> list[RenderableType]:
         Text(f"turnover {turned}; mean exposure {_share(exposure)}; costs {result['costs']}"),
         *_orders(result),
         Text(f"{result['turns']:,} turns, {result['tokens']:,} tokens"),
+        *_performance(result.get("performance")),
         "",
         Text(f"Share of names that {result['question'].replace('beats', 'beat')}", style="bold"),
         _rates([*result["ratings"], *result["lenses"], *result["roles"]]),
@@ -187,6 +188,51 @@ def _orders(result: Mapping[str, Any]) -> list[Text]:
     named = {"orders": result.get("orders"), "denied": result.get("denials")}
     texts = [f"{name}: {tally(counts)}" for name, counts in named.items() if counts]
     return [Text("; ".join(texts))] if texts else []
+
+
+def _performance(found: Mapping[str, Any] | None) -> Iterable[RenderableType]:
+    """Return the differences to the benchmarks and the figures with intervals; nothing of a result without them."""
+    if found is None:
+        return
+    columns = ("Less", "Its return", "A step", "95 %")
+    beta = f", beta {found['beta']:.2f}" if found["beta"] is not None else ""
+    differences = [
+        (row["name"], _share(row["returned"]), _step(row["mean"]) + "*" * row["told"], _bounds(row, _step))
+        for row in found["differences"]
+    ]
+    measures = [(row["name"], _figure(row["value"]), _bounds(row, _figure)) for row in found["measures"]]
+    yield ""
+    yield table(columns, differences, right=columns[1:], title=f"Desk less each, {found['steps']} steps{beta}")
+    yield ""
+    yield table(("Figure", "", "95 %"), measures, right=("", "95 %"))
+    yield from map(Text, _against_chance(found))
+
+
+def _against_chance(found: Mapping[str, Any]) -> Iterable[str]:
+    if (drawn := found["random"]) is not None:
+        low, median, high = (f"{drawn[name]:+,.0f}" for name in ("low", "median", "high"))
+        yield (
+            f"{drawn['lots']} lots of shares made {drawn['desk']:+,.0f}; random entries held as long {median} "
+            f"({low} to {high}), {drawn['share']:.1%} of them less"
+        )
+    if (deflated := found["deflated"]) is not None:
+        yield f"the Sharpe ratio beats the best of {found['trials']} by chance with probability {deflated:.0%}"
+    if (overfitted := found["overfitting"]) is not None:
+        yield f"the best of {found['trials']} configurations is overfitted with probability {overfitted:.0%}"
+    yield "* is told from 0 among all benchmarks"
+
+
+def _bounds(row: Mapping[str, Any], shown: Callable[[float], str]) -> str:
+    low, high = row["low"], row["high"]
+    return str(row["lack"]) if low is None or high is None else f"{shown(low)} to {shown(high)}"
+
+
+def _step(value: float) -> str:
+    return f"{value:+.3%}"
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
 
 
 def _rates(rows: Sequence[Mapping[str, Any]]) -> RenderableType:

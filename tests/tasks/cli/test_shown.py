@@ -10,9 +10,11 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Group, RenderableType
 from sqlmodel import Session, select
@@ -53,6 +55,7 @@ from chordesk.tasks.reading.reports import AnalysisRow, ReportRow
 from chordesk.tasks.reading.run_details import AttemptRow
 from chordesk.tasks.reading.run_list import RunFilter, run_page
 from chordesk.tasks.reading.runs import BacktestView, Portfolio, Progress, view
+from chordesk.tools.backtest_performance import Course, RandomEntry, performance
 from chordesk.tools.orders.audit import record
 from chordesk.tools.orders.audit_reading import check_logs, entries_of
 from tests.agents.synthesis.kit import PUT, options
@@ -239,10 +242,23 @@ def analyses(_books: Books) -> RenderableType:
 def backtests(_books: Books) -> RenderableType:
     """With scored voices beside forecasts that wait; then without voices, and with voices that forecast nothing."""
     shares = {"desk": 0.01, "held": 0.02, "equal_weight": None}
-    rate = {"group": "BUY", "n": 4, "dates": 2, "share": 0.5, "low": 0.2, "high": 0.8, "error": None}
-    voice = {"voice": "sizer", "questions": 4, "dates": 2, "brier": 0.25, "alpha": 0.0, "error": None}
+    rate = {
+        "group": "BUY",
+        "n": 4,
+        "dates": 2,
+        "share": 0.5,
+        "effective": None,
+        "low": None,
+        "high": None,
+        "told": False,
+    }
+    voice = {"voice": "sizer", "questions": 4, "dates": 2, "brier": 0.25, "alpha": 0.0, "low": None}
+    steps = np.random.default_rng(1).normal(0.001, 0.01, (2, 60))
+    course = Course(steps[0], steps[1], steps[1], np.full(60, 0.5), np.full(60, 0.1), np.full(60, 0.0001), 252.0)
+    drawn = RandomEntry(4, 120.0, 3.0, -90.0, 95.0, 0.98)
     whole: dict[str, Any] = {
-        "sessions": 1, "returns": shares, "drawdown": shares, "turnover": 0.1, "exposure": 0.5,
+        "sessions": 1, "performance": asdict(performance(course, drawn, [], [steps[1]])),
+        "returns": shares, "drawdown": shares, "turnover": 0.1, "exposure": 0.5,
         "costs": "5 basis points", "turns": 1, "tokens": 2, "question": "beats the median", "ratings": [rate],
         "lenses": [], "roles": [], "voices": [], "conclusion": "Nothing can be concluded.",
     }  # fmt: skip

@@ -120,10 +120,14 @@ def test_the_result_has_curves_rates_costs_and_one_sentence(desk: WalkingDesk, w
     )
     assert set(result["returns"]) == set(result["drawdown"]) == {"desk", "held", "equal_weight"}
     assert {row["group"] for row in result["ratings"]} == set(result["verdicts"])
-    assert any(row["n"] and row["low"] <= row["share"] <= row["high"] for row in result["ratings"])
+    assert all(row["low"] is None for row in result["ratings"]), "six dates are too few"
+    found = result["performance"]
+    assert (found["steps"], found["trials"], found["overfitting"]) == (5, 1, None)
+    assert {row["lack"] for row in (*found["differences"], *found["measures"])} == {"too few"}
+    assert found["random"]["lots"] > 0
     assert {row["group"].split()[0] for row in result["roles"]} >= {"quick", "risk"}
     assert result["turns"] == walked.summary["turns"] > 50
-    assert result["conclusion"].startswith("Nothing can be concluded about the rulebook")
+    assert result["conclusion"].startswith("It cannot be told whether the rulebook")
     assert result["voices"] == []
 
 

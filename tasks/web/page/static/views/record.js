@@ -275,11 +275,31 @@ function Result({ result }) {
       ['Sessions', html`${numOf(count(result.sessions))}, ${numOf(count(result.missing))} missing`],
       ['Costs', textOf(result.costs)],
     ]} /><//>
+    ${result.performance && html`<${TablePanel} title="Desk less each benchmark" columns=${DIFFERENCES} rows=${result.performance.differences} rowKey="name" />
+      <${Panel} title="Against chance"><${Table} label="Figures" columns=${MEASURES} rows=${result.performance.measures} rowKey="name" /><${AgainstChance} found=${result.performance} /><//>`}
     <${Panel} title="Equity" className="whole"><${Curve} result=${result} /><//>
     ${HIT_RATES.filter(([name]) => result[name]?.length)
       .map(([name, heading]) => html`<${Panel} title=${heading} key=${name}>
       <p class="quiet">${textOf(result.question)}</p>
       <${Table} label=${heading} columns=${rateColumns(result[name])} rows=${result[name]} /><//>`)}`;
+}
+
+const bounds = (row, shown) => (row.low === null ? row.lack : `${shown(row.low)} to ${shown(row.high)}`);
+const aStep = (value) => signedPercent(value, 3);
+const short = (value) => figure(value, Math.abs(value) < 1000 ? 3 : 0);
+const DIFFERENCES = [
+  ['Less', 'name'],
+  ['Its return', (row) => signedPercent(row.returned), 'num'],
+  ['A step', (row) => html`<${Figure} value=${row.mean} sign>${aStep(row.mean)}${row.told ? '*' : ''}<//>`, 'num'],
+  ['95 %', (row) => bounds(row, aStep), 'num wide'],
+];
+const MEASURES = [['Figure', 'name'], ['Value', (row) => short(row.value), 'num'], ['95 %', (row) => bounds(row, short), 'num']];
+
+function AgainstChance({ found: { random, deflated, overfitting, trials } }) {
+  return html`${random && html`<p class="quiet">${numOf(count(random.lots))} lots made ${numOf(signedMoney(random.desk, 0))}, above ${numOf(percent(random.share, 1))} of random entries held as long.</p>`}
+    ${deflated !== null && html`<p class="quiet">The Sharpe ratio beats the best of ${numOf(count(trials))} by chance with probability ${numOf(percent(deflated))}.</p>`}
+    ${overfitting !== null && html`<p class="quiet">The best of ${numOf(count(trials))} configurations is overfitted with probability ${numOf(percent(overfitting))}.</p>`}
+    <p class="quiet">* is told from 0 among all benchmarks.</p>`;
 }
 
 const HIT_RATES = [['ratings', 'Hit rates by rating'], ['confidences', 'Hit rates by confidence'], ['lenses', 'Hit rates by lens'], ['roles', 'Hit rates by role']];

@@ -1,0 +1,429 @@
+"""What a backtest came to against chance: differences to benchmarks of the same risk, figures with intervals, and the
+sentence that follows from them by rule."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from chordesk.models.contracts import multiplier_of
+from chordesk.models.tables.orders import Fill
+from chordesk.tools.backtests import CloseTable, drawdown
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.protocol import Floats
+from chordesk.tools.scoring.inference import LEAST_VALUES, TOO_FEW, Estimate, Observation, estimate, told_apart
+
+SESSIONS_A_YEAR = 252
+DRAWS, SEED = 1_000, 20_100_104
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """An account from one mark to the next, T steps of which both ends have a price, as shares of equity. held, even:
+    the universe bought and held, and kept at equal weight; exposure: mean of both ends; a_year: steps a year."""
+
+    desk: Floats
+    held: Floats
+    even: Floats
+    exposure: Floats
+    turnover: Floats
+    costs: Floats
+    a_year: float
+
+
+def course_of(
+    equity: Sequence[float | None], exposure: Sequence[float | None], traded: Sequence[float], costs: Sequence[float],
+    held: Sequence[float], even: Sequence[float], sessions_a_step: float,
+) -> Course:  # fmt: skip
+    """Return the steps from values at each mark. traded, costs: since the mark before."""
+    value, share = (np.array([math.nan if one is None else one for one in row]) for row in (equity, exposure))
+    market = np.array([held, even], dtype=np.float64)
+    known = np.isfinite(value) & (np.nan_to_num(value) > 0) & np.isfinite(share)
+    both = known[:-1] & known[1:]
+    before = value[:-1][both]
+    others = (market[:, 1:] / market[:, :-1] - 1)[:, both]
+    return Course(
+        desk=value[1:][both] / before - 1,
+        held=others[0],
+        even=others[1],
+        exposure=(share[1:] + share[:-1])[both] / 2,
+        turnover=np.array(traded[1:], dtype=np.float64)[both] / before,
+        costs=np.array(costs[1:], dtype=np.float64)[both] / before,
+        a_year=SESSIONS_A_YEAR / sessions_a_step,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The desk's mean return a step less that of a benchmark. returned: of the benchmark over all steps; told: whether
+    the difference is told from 0 among those to all benchmarks."""
+
+    name: str
+    returned: float
+    mean: float
+    low: float | None
+    high: float | None
+    lack: str
+    told: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A figure with its 95 % bounds; None with the reason in `lack`."""
+
+    name: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    lack: str = TOO_FEW
+
+
+@dataclass(frozen=True, slots=True)
+class RandomEntry:
+    """Profit of the share lots against entries drawn at random that hold as long and stake as much. share: of the draws
+    that came to less; low, high: 95 % of the draws."""
+
+    lots: int
+    desk: float
+    median: float
+    low: float
+    high: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Performance:
+    """steps: between marks; deflated: the probability that the Sharpe ratio is above what the best of so many trials
+    without skill would show; overfitting: the probability that the best of them in one half is below the median in the
+    other, None with a single one."""
+
+    steps: int
+    beta: float | None
+    differences: list[Difference]
+    measures: list[Measure]
+    random: RandomEntry | None
+    deflated: float | None
+    trials: int
+    overfitting: float | None
+
+
+EXPOSURE, BETA = "the universe at the same exposure", "the universe at the same beta"
+
+
+def performance(
+    course: Course, random: RandomEntry | None, capacities: Sequence[float], trials: Sequence[Floats]
+) -> Performance:
+    """Return what a course came to. capacities: by session with a fill; trials: returns a step of other backtests on
+    the same days."""
+    beta, differences = _differences(course)
+    ratios = [_sharpe(one) for one in (course.desk, *trials)]
+    return Performance(
+        steps=len(course.desk),
+        beta=beta,
+        differences=differences,
+        measures=list(_measures(course, capacities)),
+        random=random,
+        deflated=deflated_sharpe(course.desk, [ratio for ratio in ratios if ratio is not None]),
+        trials=len(ratios),
+        overfitting=overfitting(np.column_stack([course.desk, *trials])),
+    )
+
+
+def _mean(values: Floats) -> Estimate | None:
+    """Return the mean of one value a step; a step is its own date and nothing overlaps."""
+    return estimate(Observation(float(value), at, at + 1) for at, value in enumerate(values))
+
+
+def _differences(course: Course) -> tuple[float | None, list[Difference]]:
+    """Return beta and the differences; without steps there are none, and without a move of the universe no beta."""
+    if not len(course.desk):
+        return None, []
+    matched, beta = course.exposure * course.even, None
+    benchmarks = {EXPOSURE: (matched, course.desk - matched)}
+    if (spread := float(course.even.var())) > 0:
+        centred = course.even - course.even.mean()
+        beta = float((centred * course.desk).mean()) / spread
+        excess = course.desk - beta * course.even
+        # What each step adds to the intercept of the regression: its residual, and its pull on the slope.
+        pull = 1 - course.even.mean() * centred / spread
+        benchmarks[BETA] = (beta * course.even, excess.mean() + (excess - excess.mean()) * pull)
+    benchmarks |= {
+        "the universe kept at equal weight": (course.even, course.desk - course.even),
+        "the universe bought and held": (course.held, course.desk - course.held),
+        "cash": (np.zeros(len(course.desk)), course.desk),
+    }
+    found = {name: _mean(values) for name, (_, values) in benchmarks.items()}
+    told = told_apart(found)
+    return beta, [
+        Difference(
+            name, float(np.prod(1 + benchmarks[name][0]) - 1), one.mean, one.low, one.high, one.lack, name in told
+        )
+        for name, one in found.items()
+        if one is not None
+    ]
+
+
+def _compound(returns: Floats) -> float:
+    return float(np.prod(1 + returns) - 1)
+
+
+def _measures(course: Course, capacities: Sequence[float]) -> Iterable[Measure]:
+    root = math.sqrt(course.a_year)
+    yield _scaled("Sharpe ratio, a year", _mean(_sharpe_steps(course.desk)), root)
+    yield _scaled("Sortino ratio, a year", _mean(_sortino_steps(course.desk)), root)
+    yield _drawdown(course.desk)
+    yield _scaled("turnover, times equity a year", _mean(course.turnover), course.a_year)
+    yield _scaled("costs, share of equity a year", _mean(course.costs), course.a_year)
+    yield _capacity(capacities)
+
+
+def _capacity(capacities: Sequence[float]) -> Measure:
+    """Return the geometric mean."""
+    name, found = "capacity, in account currency", _mean(np.log(np.array(capacities, dtype=np.float64)))
+    if found is None or found.low is None or found.high is None:
+        return Measure(name, math.exp(found.mean) if found else None, lack=found.lack if found else TOO_FEW)
+    return Measure(name, math.exp(found.mean), math.exp(found.low), math.exp(found.high), "")
+
+
+def _scaled(name: str, found: Estimate | None, factor: float) -> Measure:
+    if found is None:
+        return Measure(name, None)
+    if found.low is None or found.high is None:
+        return Measure(name, factor * found.mean, lack=found.lack)
+    return Measure(name, factor * found.mean, factor * found.low, factor * found.high, "")
+
+
+def _sharpe(returns: Floats) -> float | None:
+    """Return mean over standard deviation, of a step; None where there is no deviation."""
+    deviation = float(returns.std()) if len(returns) else 0.0
+    return float(returns.mean()) / deviation if deviation > 1e-12 else None
+
+
+def _sharpe_steps(returns: Floats) -> Floats:
+    """Return values of which the mean is the Sharpe ratio, and the error of the mean its own (the delta method; Lo,
+    2002): S + z - S (z^2 - 1) / 2."""
+    ratio = _sharpe(returns)
+    if ratio is None:
+        return np.zeros(0)
+    z = (returns - returns.mean()) / returns.std()
+    return np.asarray(ratio + z - ratio * (z**2 - 1) / 2, dtype=np.float64)
+
+
+def _sortino_steps(returns: Floats) -> Floats:
+    """Return the same for the mean over the root of the mean square of losses; empty without a loss."""
+    losses = np.minimum(returns, 0) ** 2
+    if not losses.any():
+        return np.zeros(0)
+    below = math.sqrt(losses.mean())
+    ratio = returns.mean() / below
+    moved = (returns - returns.mean()) / below - ratio * (losses - losses.mean()) / (2 * below**2)
+    return np.asarray(ratio + moved, dtype=np.float64)
+
+
+def _drawdown(returns: Floats) -> Measure:
+    """Return the deepest fall with 95 % of those of paths that are drawn from the same steps in blocks (the stationary
+    bootstrap; Politis and Romano, 1994)."""
+    name, count = "deepest fall", len(returns)
+    value = drawdown(np.cumprod(1 + np.insert(returns, 0, 0.0)).tolist())
+    if count < LEAST_VALUES:
+        return Measure(name, value if count else None)
+    draws = np.random.default_rng(SEED)
+    fresh = draws.random((DRAWS, count)) < count ** (-1 / 3)
+    fresh[:, 0] = True
+    starts = draws.integers(0, count, (DRAWS, count))
+    since = np.arange(count) - np.maximum.accumulate(np.where(fresh, np.arange(count), 0), axis=1)
+    begun = np.take_along_axis(starts, np.arange(count) - since, axis=1)
+    paths = np.cumprod(1 + returns[(begun + since) % count], axis=1)
+    highs = np.maximum(np.maximum.accumulate(paths, axis=1), 1.0)
+    low, high = np.quantile((1 - paths / highs).max(axis=1), (0.025, 0.975))
+    return Measure(name, value, float(low), float(high), "")
+
+
+def deflated_sharpe(returns: Floats, ratios: Sequence[float]) -> float | None:
+    """Return the probability that the Sharpe ratio, of a step, is above the mean best of so many trials without skill
+    (Bailey and Lopez de Prado, 2014). ratios: of all trials, this one too; a single one is held against zero."""
+    own, count = _sharpe(returns), len(returns)
+    if own is None or count < LEAST_VALUES:
+        return None
+    z = (returns - returns.mean()) / returns.std()
+    spread = 1 - float((z**3).mean()) * own + (float((z**4).mean()) - 1) / 4 * own**2
+    return _NORMAL.cdf((own - best_of_chance(ratios)) * math.sqrt((count - 1) / spread))
+
+
+_EULER = 0.5772156649015329
+
+
+def best_of_chance(ratios: Sequence[float]) -> float:
+    """Return the mean of the highest of n Sharpe ratios that vary as these do around zero; 0 for one."""
+    n = len(ratios)
+    if n < 2:
+        return 0.0
+    first, second = _NORMAL.inv_cdf(1 - 1 / n), _NORMAL.inv_cdf(1 - 1 / (n * math.e))
+    return float(np.std(ratios, ddof=1)) * ((1 - _EULER) * first + _EULER * second)
+
+
+_MOST_PARTS, _LEAST_PART = 16, 5
+
+
+def overfitting(returns: Floats) -> float | None:
+    """Return the share of splits into halves in which the configuration that is best in one is at or below the median
+    in the other, from returns T x N (combinatorially symmetric cross-validation; Bailey, Borwein, Lopez de Prado and
+    Zhu, 2017); None with fewer than two configurations or 30 steps."""
+    steps, count = returns.shape
+    if count < 2 or steps < LEAST_VALUES:
+        return None
+    parts = min(_MOST_PARTS, steps // _LEAST_PART // 2 * 2)
+    blocks = [returns[one] for one in np.array_split(np.arange(steps), parts)]
+    sums, squares = (np.array([(block**power).sum(axis=0) for block in blocks]) for power in (1, 2))
+    sizes = np.array([len(block) for block in blocks])
+    halves = list(combinations(range(parts), parts // 2))
+    chosen = np.zeros((len(halves), parts))
+    for row, half in enumerate(halves):
+        chosen[row, list(half)] = 1.0
+    inside, outside = (_ratios(picked, sums, squares, sizes) for picked in (chosen, 1 - chosen))
+    best = inside.argmax(axis=1)
+    own = outside[np.arange(len(halves)), best][:, None]
+    # Ranks from 1, ties in the middle; a half of n + 1 is the median.
+    rank = (outside < own).sum(axis=1) + ((outside == own).sum(axis=1) + 1) / 2
+    return float(np.mean(rank <= (count + 1) / 2))
+
+
+def _ratios(picked: Floats, sums: Floats, squares: Floats, sizes: npt.NDArray[np.int64]) -> Floats:
+    """Return mean over deviation of each configuration in the blocks that each row picks."""
+    n = (picked @ sizes)[:, None]
+    mean = picked @ sums / n
+    deviation = np.sqrt(np.maximum(picked @ squares / n - mean**2, 0))
+    return np.divide(mean, deviation, out=np.zeros_like(mean), where=deviation > 1e-12)
+
+
+@dataclass(frozen=True, slots=True)
+class Lot:
+    """Shares of a name bought on one session and held to another, by rows of a table of closes. staked, profit: money;
+    sold: False where the last close stands for a sale."""
+
+    symbol: str
+    bought: int
+    until: int
+    staked: float
+    profit: float
+    sold: bool
+
+
+def lots_of(fills: Iterable[Fill], closes: CloseTable) -> list[Lot]:
+    """Return the lots of shares, first bought first sold, with commissions; options and what was sold short are left
+    out, and what is held at the end counts at its last close."""
+    row_of = {day: at for at, day in enumerate(closes.days)}
+    held: dict[str, deque[tuple[int, float, float]]] = defaultdict(deque)
+    lots: list[Lot] = []
+    for fill in sorted(fills, key=lambda one: (one.filled_at, one.created_at, one.id)):
+        at = row_of.get(exchange_day(fill.filled_at))
+        if at is None or multiplier_of(fill.symbol) != 1 or fill.quantity <= 0:
+            continue
+        fee = fill.commission / fill.quantity
+        if fill.side == "buy":
+            held[fill.symbol].append((at, fill.quantity, fill.price + fee))
+            continue
+        lots += _sold(held[fill.symbol], fill.symbol, at, fill.quantity, fill.price - fee)
+    last, carried = len(closes.days) - 1, closes.carried()
+    place = {symbol: at for at, symbol in enumerate(closes.symbols)}
+    for symbol, queue in held.items():
+        close = float(carried[last, place[symbol]]) if symbol in place else math.nan
+        if math.isfinite(close):
+            lots += [Lot(symbol, at, last, n * price, n * (close - price), False) for at, n, price in queue]
+    return lots
+
+
+def _sold(queue: deque[tuple[int, float, float]], symbol: str, at: int, quantity: float, price: float) -> Iterable[Lot]:
+    while queue and quantity > 1e-9:
+        bought, count, paid = queue.popleft()
+        taken = min(count, quantity)
+        quantity -= taken
+        if count > taken:
+            queue.appendleft((bought, count - taken, paid))
+        yield Lot(symbol, bought, at, taken * paid, taken * (price - paid), True)
+
+
+def random_entry(lots: Sequence[Lot], closes: CloseTable, slippage: float) -> RandomEntry | None:
+    """Return the lots' profit against 1,000 draws in which each is of any name of the universe, bought at any close
+    from which it can be held as long. slippage: share of a price that each fill costs, of the draws too.
+
+    None without a lot held overnight, or without a name that has a close throughout.
+    """
+    lots = [lot for lot in lots if lot.until > lot.bought]
+    table = closes.carried()
+    table = table[:, np.isfinite(table).all(axis=0)]
+    if not lots or not table.shape[1]:
+        return None
+    draws = np.random.default_rng(SEED)
+    spans = np.array([lot.until - lot.bought for lot in lots])
+    staked = np.array([lot.staked for lot in lots])
+    costs = slippage * float(staked @ (1.0 + np.array([lot.sold for lot in lots])))
+    found = np.empty(DRAWS)
+    for draw in range(DRAWS):
+        entries = draws.integers(0, len(table) - spans)
+        names = draws.integers(0, table.shape[1], len(lots))
+        found[draw] = (table[entries + spans, names] / table[entries, names] - 1) @ staked - costs
+    desk = math.fsum(lot.profit for lot in lots)
+    low, median, high = np.quantile(found, (0.025, 0.5, 0.975))
+    return RandomEntry(len(lots), desk, float(median), float(low), float(high), float((found < desk).mean()))
+
+
+def capacities_of(
+    fills: Iterable[Fill], volumes: Mapping[tuple[str, dt.date], float], capital: float, most: float
+) -> list[float]:
+    """Return for each session with a fill of shares the capital at which its largest part of a name's volume would be
+    `most`: there orders would no longer fill whole."""
+    largest: dict[dt.date, float] = {}
+    for fill in fills:
+        day = exchange_day(fill.filled_at)
+        volume = volumes.get((fill.symbol, day))
+        if volume:
+            largest[day] = max(largest.get(day, 0.0), fill.quantity / volume)
+    return [capital * most / share for _, share in sorted(largest.items()) if share > 0]
+
+
+SURE, LUCK = 0.95, 0.5
+
+
+def conclusion(found: Performance, *, rules: bool) -> str:
+    """Return one sentence. Better: above the universe at the same exposure and at the same beta, both told from 0,
+    above 97.5 % of random entries, and no likely best of many trials; worse: below both, told from 0; else it cannot be
+    told."""
+    who = "the rulebook, which is fixed rules and no model," if rules else "the desk"
+    rows = {one.name: one for one in found.differences}
+    matched = [rows[name] for name in (EXPOSURE, BETA) if name in rows and rows[name].low is not None]
+    open_question = f"It cannot be told whether {who} did better or worse than its exposure to the market explains"
+    if len(matched) < 2:
+        return f"{open_question}: {found.steps} steps between sessions are too few, {LEAST_VALUES} are the least."
+    bounds = " and ".join(
+        f"{one.mean:+.3%} a step against {one.name} ({one.low:+.3%} to {one.high:+.3%})" for one in matched
+    )
+    caveat = "one stretch of one market" if rules else "one stretch of one market that a model may have read about"
+    if all(one.told and one.mean < 0 for one in matched):
+        return f"Over {found.steps} steps {who} did worse than chance explains, {bounds}; it is {caveat}."
+    if not all(one.told and one.mean > 0 for one in matched):
+        return f"{open_question}: {bounds} over {found.steps} steps."
+    if doubts := list(_doubts(found)):
+        return f"{open_question}: {bounds} over {found.steps} steps, but {' and '.join(doubts)}."
+    return f"Over {found.steps} steps {who} did better than chance explains, {bounds}; it is {caveat}."
+
+
+def _doubts(found: Performance) -> Iterable[str]:
+    if found.random is None:
+        yield "no shares were held that random entries could be drawn for"
+    elif found.random.share <= 1 - (1 - SURE) / 2:
+        yield f"{1 - found.random.share:.1%} of random entries held as long came to as much"
+    if found.deflated is None or found.deflated < SURE:
+        probability = "unknown" if found.deflated is None else f"{found.deflated:.0%}"
+        yield f"the probability that its Sharpe ratio is above the best of {found.trials} by chance is {probability}"
+    if found.overfitting is not None and found.overfitting >= LUCK:
+        yield f"the best of {found.trials} configurations is overfitted with probability {found.overfitting:.0%}"
