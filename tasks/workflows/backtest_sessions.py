@@ -353,11 +353,11 @@ def trials_of(session: Session, backtest_id: str, days: Sequence[dt.date]) -> li
     query = select(Run.id).where(Run.kind == RunKind.BACKTEST, Run.market == own.market, Run.id != backtest_id)
     found: dict[tuple[float, ...], None] = {}
     for other in session.exec(query.order_by(col(Run.created_at))).all():
-        rows = rows_of(session, other)
+        rows = backtest_rows(session, other)
         values = tuple(row.equity for row in rows if row.equity is not None)
         if [row.day for row in rows] == list(days) and len(values) == len(days):
             found.setdefault(values)
-    mine = tuple(row.equity for row in rows_of(session, backtest_id))
+    mine = tuple(row.equity for row in backtest_rows(session, backtest_id))
     return [list(values) for values in found if values != mine]
 
 

@@ -8,14 +8,12 @@ Cameron, Gelbach and Miller 2011; Thompson 2011). `tests/tools/scoring/test_cove
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
-
-import numpy as np
-import numpy.typing as npt
 
 from chordesk.models.errors import UsageError
 
@@ -23,11 +21,8 @@ LEVEL, Z = 0.95, 1.959964
 # Below these there is no error: fewer values, dates, or spans of an outcome that do not overlap.
 LEAST_VALUES, LEAST_DATES, LEAST_SPANS = 30, 10, 5
 _LEAST_COSINES = 3
-_LEAST_NAMES = 5  # that can show what a name's values share
 TOO_FEW, ALL_ALIKE = "too few", "all alike"
 
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -96,72 +91,43 @@ def estimate(observations: Iterable[Observation]) -> Estimate | None:
     rows = list(observations)
     if not rows:
         return None
-    values, weights = (np.array([row[at] for row in rows], dtype=np.float64) for at in (0, 4))
-    dates, place = np.unique(np.array([row.day for row in rows], dtype=np.int64), return_inverse=True)
-    mean, n = float(np.average(values, weights=weights)), len(rows)
-    by_date = np.bincount(place, weights=weights).astype(np.float64)
-    overlap = _overlap(dates, place, np.array([row.until for row in rows], dtype=np.int64))
-    effective_dates = float(weights.sum() ** 2 / (by_date**2).sum())
-    spans = effective_dates / overlap
-    if n < LEAST_VALUES or len(dates) < LEAST_DATES or spans < LEAST_SPANS:
-        return Estimate(mean, n, len(dates), spans, lack=TOO_FEW)
-    deviations = weights * (values - mean)
-    cosines, sums = _cosines(effective_dates, spans), np.bincount(place, weights=deviations).astype(np.float64)
-    variance = _variance_by_date(sums, by_date, cosines, overlap)
-    shared, names = _variance_by_name([row.name for row in rows], place, deviations, overlap)
-    total, spread = variance + shared, float((weights * (values - mean) ** 2).sum() / weights.sum()) * n / (n - 1)
-    if total <= (1e-9 * max(1.0, abs(mean)) * weights.sum()) ** 2:
-        return Estimate(mean, n, len(dates), spans, lack=ALL_ALIKE)
+    days = sorted({row.day for row in rows})
+    place_of = {day: at for at, day in enumerate(days)}
+    places, weights = [place_of[row.day] for row in rows], [row.weight for row in rows]
+    total, n = math.fsum(weights), len(rows)
+    mean = math.fsum(row.weight * row.value for row in rows) / total
+    by_date = [0.0] * len(days)
+    for place, weight in zip(places, weights, strict=True):
+        by_date[place] += weight
+    # Over how many dates an outcome spans, its own included: what nine in ten do not exceed.
+    spanned = sorted(max(1, bisect.bisect_left(days, row.until) - place_of[row.day]) for row in rows)
+    overlap = spanned[math.ceil(0.9 * (n - 1))]
+    dates = total**2 / math.fsum(weight**2 for weight in by_date)
+    spans = dates / overlap
+    if n < LEAST_VALUES or len(days) < LEAST_DATES or spans < LEAST_SPANS:
+        return Estimate(mean, n, len(days), spans, lack=TOO_FEW)
+    squares = math.fsum(row.weight * (row.value - mean) ** 2 for row in rows)
+    # What reads scores of few values has no use for numpy.
+    from chordesk.tools.scoring.long_run import variance_by_date, variance_by_name
+
+    cosines = _cosines(dates, spans)
+    deviations = [row.weight * (row.value - mean) for row in rows]
+    variance = variance_by_date(places, deviations, by_date, cosines, overlap)
+    shared, names = variance_by_name([row.name for row in rows], places, deviations, overlap)
+    whole = variance + shared
+    if whole <= (1e-9 * max(1.0, abs(mean)) * total) ** 2:
+        return Estimate(mean, n, len(days), spans, lack=ALL_ALIKE)
     # Satterthwaite (1946): the degrees of a sum of two variances.
-    degrees = total**2 / (variance**2 / cosines + (shared**2 / (names - 1) if shared else 0.0))
-    whole, error = max(1, int(degrees)), math.sqrt(total) / float(weights.sum())
-    effective = spread * (Z / (t_quantile(1 - LEVEL, whole) * error)) ** 2
-    return known_estimate(mean, error, whole, n, len(dates), spans, min(float(n), effective))
-
-
-def _overlap(dates: Places, place: Places, until: Places) -> int:
-    """Return over how many dates an outcome spans, itself included: what nine in ten do not exceed."""
-    spans = np.maximum(np.searchsorted(dates, until) - place, 1)
-    return int(np.quantile(spans, 0.9, method="higher"))
+    degrees = max(1, int(whole**2 / (variance**2 / cosines + (shared**2 / (names - 1) if shared else 0.0))))
+    error, spread = math.sqrt(whole) / total, squares / total * n / (n - 1)
+    effective = min(float(n), spread * (Z / (t_quantile(1 - LEVEL, degrees) * error)) ** 2)
+    return known_estimate(mean, error, degrees, n, len(days), spans, effective)
 
 
 def _cosines(dates: float, spans: float) -> int:
     """Return how many cosines: periods of at least six overlaps, and .41 G^(2/3) against drifts that nobody knows of
     (the rule of Lazarus, Lewis, Stock and Watson)."""
     return max(_LEAST_COSINES, int(min(spans / 3, 0.41 * dates ** (2 / 3))))
-
-
-def _variance_by_date(sums: Floats, weights: Floats, cosines: int, overlap: int) -> float:
-    """Return the variance of the sum of all deviations. A coefficient is divided by its share of what independent
-    dates of these weights would give, and by what outcomes that overlap in full leave of it (Fejer's kernel)."""
-    count = len(sums)
-    number = np.arange(1, cosines + 1)
-    waves = np.cos(np.pi * np.outer(number, np.arange(count) + 0.5) / count)
-    waves -= (waves @ weights)[:, None] / weights.sum()
-    share = (waves**2 @ weights**2) / (weights**2).sum()
-    half = np.pi * number / (2 * count)
-    left = (np.sin(overlap * half) / (overlap * np.sin(half))) ** 2
-    return float(np.mean((waves @ sums) ** 2 / (share * left)))
-
-
-def _variance_by_name(names: list[str], place: Places, deviations: Floats, overlap: int) -> tuple[float, int]:
-    """Return what the values of one name add to the variance of the sum beyond their overlap, 0 where they add nothing,
-    and the number of names."""
-    known, who = np.unique(np.array(names), return_inverse=True)
-    count, dates = len(known), int(place.max()) + 1
-    if count < _LEAST_NAMES:
-        return 0.0, count
-    often = np.flatnonzero(np.bincount(np.unique(who * dates + place) // dates, minlength=count) > 1)
-    if not len(often):
-        return 0.0, count
-    row = np.full(count, -1)
-    row[often] = np.arange(len(often))
-    kept = row[who] >= 0
-    cell = row[who[kept]] * dates + place[kept]
-    table = np.bincount(cell, weights=deviations[kept], minlength=len(often) * dates).reshape(len(often), dates)
-    near = sum((2 if lag else 1) * float((table[:, lag:] * table[:, : dates - lag]).sum()) for lag in range(overlap))
-    far = float((table.sum(axis=1) ** 2).sum()) - near
-    return max(0.0, far) * count / (count - 1), count
 
 
 def told_apart(found: Mapping[Key, Estimate | None], level: float = LEVEL) -> dict[Key, tuple[float, float]]:
