@@ -6,44 +6,31 @@ import asyncio
 import hashlib
 import hmac
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, MutableMapping
 from contextlib import aclosing
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
+from urllib.parse import unquote
 
 import structlog
-from fastapi import APIRouter, Response, WebSocket, WebSocketDisconnect
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from fastapi.concurrency import run_in_threadpool
 from fastapi.encoders import jsonable_encoder
-from fastapi.responses import JSONResponse
-from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
-from sqlmodel import Session, col, select
+from pydantic import Discriminator, Field, StringConstraints, Tag, TypeAdapter, ValidationError
 
 from chordesk.models.answers import Frozen
 from chordesk.models.database.lookup import by_prefix
-from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.errors import UsageError
 from chordesk.models.events import DESK, Domain, Envelope, EventType
-from chordesk.models.states import ApprovalState
 from chordesk.models.tables.runs import Run
-from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tasks.events import places
 from chordesk.tasks.events.feed import Placed
 from chordesk.tasks.events.places import DeskPlace
 from chordesk.tasks.web.context import ServiceContext
-from chordesk.tasks.web.idempotency import KEY_RULE, KeptAnswers, acted, again, claimed
+from chordesk.tasks.web.idempotency import KEY_RULE
 from chordesk.tasks.web.problems import Problem, problem, problem_for
-from chordesk.tasks.web.routes import orders, runs, threads
 from chordesk.tasks.web.routes.events import EventFilter
-from chordesk.tasks.web.schemas import (
-    MOST_SEQUENCE,
-    AnswerRequest,
-    ApproveRequest,
-    AskRequest,
-    DenyRequest,
-    Reason,
-    StopRequest,
-)
-from chordesk.tasks.workflows.requests import Person
+from chordesk.tasks.web.schemas import MOST_SEQUENCE
 
 _Key = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z_.:-]+$")]
 _Place = Annotated[str, StringConstraints(max_length=places.LONGEST, pattern=places.FORM)]
@@ -51,13 +38,6 @@ _Place = Annotated[str, StringConstraints(max_length=places.LONGEST, pattern=pla
 
 class _Request(Frozen):
     id: _Key
-
-
-class _Write(_Request):
-    """A request that acts. key: a new one for each intention: the same request with it, over another connection too,
-    acts once and has the same answer for a day."""
-
-    key: Annotated[str, StringConstraints(pattern=KEY_RULE)] | None = None
 
 
 class Hello(_Request):
@@ -85,63 +65,31 @@ class Unsubscribe(_Request):
     subscription: _Key
 
 
-class SendTurn(_Write):
-    """One more turn in a fork; answered when it has ended."""
+class Call(_Request):
+    """A request to one of the service's routes, such as `POST /runs/ID/stop`, answered as over HTTP. key: a new one for
+    each intention: the same request with it, over another connection too, acts once and has the same answer for a
+    day."""
 
-    do: Literal["turn"]
-    thread: _Key
-    by: Person
-    text: Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=r"^[^\x00]*$")]
-
-    def question(self) -> AskRequest:
-        return AskRequest(by=self.by, text=self.text)
+    do: Annotated[str, StringConstraints(max_length=500, pattern=r"^(?:POST|PUT|PATCH|DELETE) /[!-~]*$")]
+    body: dict[str, Any] = Field(default_factory=dict)
+    key: Annotated[str, StringConstraints(pattern=KEY_RULE)] | None = None
 
 
-class InterruptTurn(_Write):
-    """The end of a running turn, by the runtime's own ids."""
-
-    do: Literal["interrupt"]
-    thread: _Key
-    turn: _Key
-    by: Person
+def _kind(body: Any) -> str:
+    asked = body.get("do") if isinstance(body, dict) else None
+    return asked if asked in ("hello", "subscribe", "unsubscribe") else "call"
 
 
-class CallbackIdentity(Frozen):
-    """A runtime's request: its approval id when the runtime gave one, else thread, turn and item."""
-
-    approval: _Key | None = None
-    thread: _Key | None = None
-    turn: _Key | None = None
-    item: _Key | None = None
-
-
-class DecideRequest(_Write):
-    """An answer to an order or to a model's request. about: the id that `GET /approvals` has, or the callback's
-    identity; answers: to a model's questions, by question id."""
-
-    do: Literal["approve", "deny"]
-    about: _Key | CallbackIdentity
-    by: Person
-    why: Reason | None = None
-    answers: dict[str, list[Annotated[str, StringConstraints(min_length=1, max_length=2000)]]] = Field(
-        default_factory=dict, max_length=20
-    )
-
-    def refusal(self) -> DenyRequest:
-        """Raises UsageError for one without a reason."""
-        if self.why is None:
-            raise UsageError("a refusal needs a reason", remedy="send why")
-        return DenyRequest(answer="deny", by=self.by, why=self.why)
-
-
-class StopRun(_Write):
-    do: Literal["stop"]
-    run: _Key
-    by: Person
-
-
-Asked = Hello | Subscribe | Unsubscribe | SendTurn | InterruptTurn | DecideRequest | StopRun
-_ASKED: TypeAdapter[Asked] = TypeAdapter(Annotated[Asked, Field(discriminator="do")])
+Asked = Hello | Subscribe | Unsubscribe | Call
+_ASKED: TypeAdapter[Asked] = TypeAdapter(
+    Annotated[
+        Annotated[Hello, Tag("hello")]
+        | Annotated[Subscribe, Tag("subscribe")]
+        | Annotated[Unsubscribe, Tag("unsubscribe")]
+        | Annotated[Call, Tag("call")],
+        Discriminator(_kind),
+    ]
+)
 _LONGEST_VALUE = 80
 
 
@@ -167,100 +115,54 @@ def _wrong(item: Any) -> str:
     return f"{where}{shown}: {item['msg']}"
 
 
-Action = SendTurn | InterruptTurn | DecideRequest | StopRun
-
-
-def act(context: ServiceContext, asked: Action) -> Any:
-    """Do what was requested and return the answer of its route. Raises DeskError."""
-    match asked:
-        case SendTurn():
-            return threads.ask_fork(context, asked.thread, asked.question())
-        case InterruptTurn():
-            return threads.interrupt(context, asked.thread, asked.turn, StopRequest(by=asked.by))
-        case StopRun():
-            return runs.stop(context, asked.run, StopRequest(by=asked.by), Response())
-        case DecideRequest():
-            return orders.decide(context, _about(context, asked), _answer(asked))
-
-
-def _answer(asked: DecideRequest) -> AnswerRequest:
-    if asked.do == "deny":
-        return asked.refusal()
-    return ApproveRequest(answer="approve", by=asked.by, why=asked.why, answers=asked.answers)
-
-
-def _about(context: ServiceContext, asked: DecideRequest) -> str:
-    if isinstance(asked.about, str):
-        return asked.about
-    with context.store.read() as session:
-        return request_of(session, asked.about)
-
-
-def request_of(session: Session, callback: CallbackIdentity) -> str:
-    """Return the id of the waiting request with a callback's identity; without a waiting one, of the newest, whose
-    answer says that it is late. Raises UsageError for an identity that is not whole, NotFound."""
-    which: list[Any]
-    if callback.approval is not None:
-        which = [RuntimeApproval.approval_id == callback.approval]
-    elif callback.thread is not None and callback.turn is not None and callback.item is not None:
-        # One that has an approval id is known by it: an item may ask more than once.
-        which = [
-            RuntimeApproval.thread_id == callback.thread,
-            RuntimeApproval.turn_id == callback.turn,
-            RuntimeApproval.item_id == callback.item,
-            col(RuntimeApproval.approval_id).is_(None),
-        ]
-    else:
-        raise UsageError("a callback is named by approval, or by thread, turn and item", remedy="send all of them")
-    waiting = col(RuntimeApproval.state) == ApprovalState.PENDING.value
-    rows = session.exec(
-        select(RuntimeApproval.id).where(*which).order_by(waiting.desc(), col(RuntimeApproval.asked_at).desc()).limit(1)
-    ).all()
-    if not rows:
-        raise NotFound("no request has this callback's identity", remedy="its event `approval.asked` has all parts")
-    return rows[0]
-
-
 # A program that leaves takes its connection along, and not the answer that is being made: the key promises to have it.
-_ACTING: set[asyncio.Task[Response]] = set()
+_ACTING: set[asyncio.Task[dict[str, Any]]] = set()
 
 
-async def answered(context: ServiceContext, kept: KeptAnswers, asked: Action) -> dict[str, Any]:
-    """Return the `result` or the `problem` of a request; with a key that was used for it before, those of then. Raises
-    DeskError."""
-    if asked.key is None:
-        return {"result": await run_in_threadpool(act, context, asked)}
-    request = _digest(asked)
-    found = await claimed(kept, asked.key, request)
-    if found is not None:
-        return _of(again(found, request))
-
-    async def done() -> Response:
-        return JSONResponse(jsonable_encoder(await run_in_threadpool(act, context, asked)))
-
-    repeatable = isinstance(asked, DecideRequest | StopRun)
-    acting = asyncio.create_task(acted(kept, asked.key, request, done, repeatable=repeatable))
+async def answered(socket: WebSocket, token: str, asked: Call) -> dict[str, Any]:
+    """Return the `result` or the `problem` of a request, as its route answers it."""
+    acting = asyncio.create_task(_called(socket, token, asked))
     _ACTING.add(acting)
     acting.add_done_callback(_over)
-    return _of(await asyncio.shield(acting))
+    return await asyncio.shield(acting)
 
 
-def _over(acting: asyncio.Task[Response]) -> None:
+def _over(acting: asyncio.Task[dict[str, Any]]) -> None:
     _ACTING.discard(acting)
     if not acting.cancelled():
         acting.exception()  # it is the kept answer; its program may have left
 
 
-def _of(given: Response) -> dict[str, Any]:
-    if given.status_code >= HTTPStatus.BAD_REQUEST:
-        return {"problem": Problem.model_validate_json(bytes(given.body))}
-    return {"result": json.loads(bytes(given.body))}
+async def _called(socket: WebSocket, token: str, asked: Call) -> dict[str, Any]:
+    method, _, target = asked.do.partition(" ")
+    path, _, query = target.partition("?")
+    body = json.dumps(asked.body).encode()
+    given = {
+        "authorization": f"Bearer {token}", "content-type": "application/json", "content-length": str(len(body)),
+        "idempotency-key": asked.key,
+    }  # fmt: skip
+    headers = [(b"host", socket.headers["host"].encode())]
+    headers += [(name.encode(), value.encode()) for name, value in given.items() if value is not None]
+    scope = {
+        **{name: socket.scope.get(name) for name in ("asgi", "client", "server", "root_path")},
+        "type": "http", "http_version": "1.1", "scheme": "http", "method": method, "path": unquote(path),
+        "raw_path": path.encode(), "query_string": query.encode(), "headers": headers,
+    }  # fmt: skip
+    status, parts = HTTPStatus.INTERNAL_SERVER_ERROR.value, list[bytes]()
 
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
 
-def _digest(asked: Action) -> str:
-    """Return a digest of a request without its id in this connection."""
-    body = asked.model_dump_json(exclude={"id", "key"})
-    return hashlib.sha256(f"ws {body}".encode()).hexdigest()
+    async def send(message: MutableMapping[str, Any]) -> None:
+        nonlocal status
+        status = message.get("status", status)
+        parts.append(message.get("body", b""))
+
+    await socket.app(scope, receive, send)
+    answer = b"".join(parts)
+    if status >= HTTPStatus.BAD_REQUEST:
+        return {"problem": Problem.model_validate_json(answer)}
+    return {"result": json.loads(answer) if answer else None}
 
 
 log = structlog.get_logger(__name__)
@@ -306,6 +208,7 @@ class ProgramConnection:
         self._following: dict[str, asyncio.Task[None]] = {}
         self._working: set[asyncio.Task[None]] = set()
         self._sending: asyncio.Task[None] | None = None
+        self._shown = ""  # the token, once it was shown
 
     async def run(self) -> None:
         """Answer until the program leaves. Raises WebSocketDisconnect."""
@@ -348,6 +251,7 @@ class ProgramConnection:
         if not self._token.is_(asked.token):
             await self._refuse(id_, "the token is wrong")
             return False
+        self._shown = asked.token
         await self._socket.send_json({"id": asked.id, "result": {"hello": True}})
         return True
 
@@ -377,21 +281,21 @@ class ProgramConnection:
                     await self._subscribe(asked)
                 case Unsubscribe():
                     await self._unsubscribe(asked)
-                case _:
+                case Call():
                     self._begin(asked)
         except Exception as error:
             await self._put(asked.id, problem=_problem_of(error))
 
-    def _begin(self, asked: Action) -> None:
+    def _begin(self, asked: Call) -> None:
         if len(self._working) >= WORKING:
             raise UsageError(f"{WORKING} requests are being worked on", remedy="wait for an answer")
         task = asyncio.create_task(self._act(asked))
         self._working.add(task)
         task.add_done_callback(self._working.discard)
 
-    async def _act(self, asked: Action) -> None:
+    async def _act(self, asked: Call) -> None:
         try:
-            answer = await answered(self._context, self._socket.app.state.kept, asked)
+            answer = await answered(self._socket, self._shown, asked)
         except Exception as error:
             await self._put(asked.id, problem=_problem_of(error))
         else:

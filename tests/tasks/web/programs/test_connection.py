@@ -118,7 +118,11 @@ def test_all_runs_are_followed_from_a_place_and_resumed(running: Service) -> Non
 
 
 def test_without_the_token_first_nothing_is_answered(running: Service) -> None:
-    for first in ({"do": "hello", "token": "wrong"}, {"do": "stop", "run": "x", "by": "Ann"}, {"nonsense": 1}):
+    for first in (
+        {"do": "hello", "token": "wrong"},
+        {"do": "POST /runs/x/stop", "body": {"by": "Ann"}},
+        {"nonsense": 1},
+    ):
         with opened(running.url, None) as program:
             program.connection.send(json.dumps({"id": "1", **first}))
             answer = program.receive()
@@ -140,7 +144,7 @@ def test_a_foreign_page_and_another_host_are_refused_at_the_handshake(running: S
             pass
         assert refused.value.response.status_code == status, headers
     with opened(running.url, running.token, Origin=running.url) as program:
-        assert kind_of(program.ask("stop", run="ffff", by="Ann")) == (404, "not_found")
+        assert kind_of(program.ask("POST /runs/ffff/stop", body={"by": "Ann"})) == (404, "not_found")
 
 
 WRONG: tuple[tuple[dict[str, Any], str], ...] = (
@@ -148,9 +152,10 @@ WRONG: tuple[tuple[dict[str, Any], str], ...] = (
     ({"do": "subscribe", "run": "a b"}, "run"),
     ({"do": "subscribe", "since": -1}, "since"),
     ({"do": "subscribe", "after": "x"}, "after"),
-    ({"do": "stop", "run": "x"}, "by"),
-    ({"do": "turn", "thread": "x", "by": "Ann", "text": ""}, "text"),
-    ({"do": "stop", "run": "x", "by": "Ann", "more": 1}, "more"),
+    ({"do": "GET /runs"}, "GET /runs"),
+    ({"do": "POST /runs/x/stop", "body": []}, "body"),
+    ({"do": "POST /runs/x/stop", "by": "Ann"}, "by"),
+    ({"do": "POST /runs/x/stop", "key": "short"}, "key"),
 )
 
 
@@ -167,8 +172,13 @@ def test_each_wrong_request_is_named_under_its_id_and_the_connection_goes_on(run
             assert (answer["id"], *kind_of(answer)) == (None, 422, "wrong_request")
         asked = program.send("subscribe", run="ffff")
         assert program.receive()["id"] == asked
-        assert kind_of(program.ask("approve", about="nothing-here", by="Ann Lee")) == (404, "not_found")
-        assert kind_of(program.ask("approve", about={"thread": "t"}, by="Ann Lee")) == (409, "usage_error")
+        body = {"answer": "approve", "by": "Ann Lee"}
+        assert kind_of(program.ask("POST /approvals/nothing-here", body=body)) == (404, "not_found")
+        assert kind_of(program.ask("POST /nowhere", body=body)) == (404, "not_found")
+        assert kind_of(program.ask("DELETE /approvals/x")) == (405, "method_not_allowed")
+        wrong = program.ask("POST /approvals/x", body={"answer": "approve"})
+        assert kind_of(wrong) == (422, "wrong_request")
+        assert "by" in wrong["problem"]["detail"]
         assert kind_of(program.ask("hello", token=running.token)) == (409, "usage_error")
 
 
@@ -181,25 +191,20 @@ def test_messages_and_subscriptions_are_bounded(running: Service) -> None:
         assert kind_of(refused) == (409, "usage_error")
         assert "20 subscriptions" in refused["problem"]["detail"]
         with pytest.raises(ConnectionClosed) as closed:
-            program.ask("turn", thread="x", by="Ann Lee", text="a" * 70_000)
+            program.ask("POST /threads/x/ask", body={"by": "Ann Lee", "text": "a" * 70_000})
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1009
     wait_for(lambda: not running.listens(), "no stream is read any more")
 
 
-def test_a_request_is_answered_by_its_callbacks_identity(running: Service) -> None:
-    rows = [waiting(running, approval_id="cb-1"), waiting(running, item_id="i2")]
+def test_a_request_is_answered_as_over_http(running: Service) -> None:
+    row = waiting(running, item_id="i2")
     with opened(running.url, running.token) as program:
-        first = program.ask("approve", about={"approval": "cb-1"}, **BY)
-        assert (first["result"]["approval"], first["result"]["state"]) == (rows[0], "approved")
-        place = {"thread": "thread", "turn": "turn", "item": "i2"}
-        no_reason = program.ask("deny", about=place, **BY)
-        assert kind_of(no_reason) == (409, "usage_error")
-        second = program.ask("deny", about=place, why="not now", **BY)
-        assert (second["result"]["approval"], second["result"]["state"]) == (rows[1], "denied")
-        late = program.ask("approve", about=rows[1], **BY)
+        body = {"answer": "deny", "why": "not now", **BY}
+        answer = program.ask(f"POST /approvals/{row}", body=body)
+        assert (answer["result"]["approval"], answer["result"]["state"]) == (row, "denied")
+        late = program.ask(f"POST /approvals/{row}", body={"answer": "approve", **BY})
         assert kind_of(late)[0] == 409
-        assert kind_of(program.ask("approve", about={"approval": "cb-9"}, **BY)) == (404, "not_found")
 
 
 def waiting(running: Service, **identity: str) -> str:
@@ -225,9 +230,9 @@ def test_a_turn_is_interrupted_and_a_run_stopped_while_its_events_come() -> None
         with opened(str(http.base_url).rstrip("/"), token) as program:
             asked = program.send("subscribe", run=run_id, types=["turn", "run"])
             begun = program.until(lambda one: one.get("event", {}).get("type") == "turn.started")["event"]
-            ended = program.ask("interrupt", thread=begun["thread_id"], turn=begun["turn_id"], **BY)
+            ended = program.ask(f"POST /threads/{begun['thread_id']}/turns/{begun['turn_id']}/interrupt", body=BY)
             assert ended["result"] == {"thread": begun["thread_id"], "turn": begun["turn_id"]}
-            stopped = program.ask("stop", run=run_id, **BY)
+            stopped = program.ask(f"POST /runs/{run_id}/stop", body=BY)
             assert stopped["result"]["run_id"] == run_id
             program.until(lambda one: one == {"subscription": asked, "ended": True})
         wait_for(lambda: run_of(made, run_id).state == "stopped", "the run is stopped")
@@ -240,26 +245,27 @@ def test_a_turn_is_sent_into_a_fork_and_its_events_are_the_desks(screened: Scree
     fork = screened.client.post(f"/threads/{thread['thread_id']}/fork", json={"before_turn": 2, **BY}).json()
     with opened(screened.service.url, screened.service.token) as program:
         watched = program.send("subscribe", run="desk", types=["turn.completed"])
-        answer = program.ask("turn", thread=fork["thread_id"], text="Once more.", **BY)["result"]
+        answer = program.ask(f"POST /threads/{fork['thread_id']}/ask", body={"text": "Once more.", **BY})["result"]
         assert (answer["thread_id"], json.loads(answer["text"])["verdict"] != "") == (fork["thread_id"], True)
         seen = [one for one in program.seen if one.get("subscription") == watched and "event" in one]
         done = seen[-1] if seen else program.events(watched, 1)[-1]
         assert done["event"]["turn_id"] == answer["turn_id"]
-        kept = program.ask("turn", thread=thread["thread_id"], text="Once more.", **BY)
+        kept = program.ask(f"POST /threads/{thread['thread_id']}/ask", body={"text": "Once more.", **BY})
         assert kind_of(kept) == (409, "usage_error")
 
 
 def test_a_turn_that_is_sent_twice_runs_once(screened: Screened) -> None:
     thread = next(row for row in screened.get("/threads", role="trader") if row["turns"] and row["current"])
     fork = screened.client.post(f"/threads/{thread['thread_id']}/fork", json={"before_turn": 2, **BY}).json()
-    turn, key = {"thread": fork["thread_id"], "text": "Once more.", **BY}, new_id()
+    turn, key = f"POST /threads/{fork['thread_id']}/ask", new_id()
+    body = {"text": "Once more.", **BY}
     with opened(screened.service.url, screened.service.token) as program:
-        program.send("turn", key=key, **turn)  # it leaves before the answer
+        program.send(turn, key=key, body=body)  # it leaves before the answer
     with opened(screened.service.url, screened.service.token) as program:
-        answer = program.ask("turn", key=key, **turn)["result"]
-        assert program.ask("turn", key=key, **turn)["result"] == answer
-        other = program.ask("turn", key=key, **{**turn, "text": "Something else."})
+        answer = program.ask(turn, key=key, body=body)["result"]
+        assert program.ask(turn, key=key, body=body)["result"] == answer
+        other = program.ask(turn, key=key, body={**body, "text": "Something else."})
         assert kind_of(other) == (409, "key_reused")
-        assert kind_of(program.ask("turn", key="short", **turn)) == (422, "wrong_request")
+        assert kind_of(program.ask(turn, key="short", body=body)) == (422, "wrong_request")
     turns = screened.get(f"/threads/{fork['thread_id']}")["turns"]
     assert [row["turn_id"] for row in turns[1:]] == [answer["turn_id"]]
