@@ -194,7 +194,7 @@ def _fields(event: type[Canonical]) -> str:
 
 
 def metrics() -> str:
-    """Return the Prometheus metrics of a process with their labels."""
+    """Return a list of the Prometheus metrics of a process with their types and labels."""
     registry = Metrics(lambda: {"any": 0}, ProcessHealth("any")).registry
     families = [family for family in registry.collect() if family.name.startswith("desk_")]
     # The registry gives a metric's labels only with its first sample.
@@ -207,7 +207,9 @@ def metrics() -> str:
         names = labels.get(family.name) or tuple(family.samples[0].labels)
         suffix = "_total" if family.type == "counter" else ""
         rows.append((code(family.name + suffix), family.type, ", ".join(map(code, names)), family.documentation))
-    return table(("metric", "type", "labels", "meaning"), rows)
+    return "\n".join(
+        f"- {name} ({'; '.join(filter(None, (kind, labels)))}): {what}" for name, kind, labels, what in rows
+    )
 
 
 def event_types() -> str:
