@@ -31,7 +31,6 @@ DOCS = Path(__file__).parent
 REFERENCE = DOCS / "reference"
 _BLOCK = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COMMON = frozenset({"event", "at", "run_id"})  # fields of every telemetry event
-EVERYWHERE = frozenset({"--json", "--wait"})  # options that the page describes once
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -48,12 +47,9 @@ def code(text: object) -> str:
 
 
 def commands() -> str:
-    """Return a list of all commands with the names of their options; `--help` describes them."""
+    """Return a list of all commands; `--help` describes their options."""
     found = _walk(typer.main.get_command(build()), "desk")
-    return "\n".join(
-        f"- {' '.join([code(_usage(path, one)), *map(_names, _options(one))])}: {_first_line(one.help)}"
-        for path, one in found
-    )
+    return "\n".join(f"- {code(_usage(path, one))}: {_first_line(one.help)}" for path, one in found)
 
 
 def _walk(command: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -72,15 +68,6 @@ def _usage(path: str, command: Any) -> str:
 def _argument(param: Any) -> str:
     name = (param.metavar or param.name.upper().rstrip("_")).removesuffix("...") + ("..." if param.nargs == -1 else "")
     return name if param.required else f"[{name}]"
-
-
-def _options(command: Any) -> list[Any]:
-    options = [param for param in command.params if param.param_type_name == "option" and not param.hidden]
-    return [param for param in options if EVERYWHERE.isdisjoint(param.opts)]
-
-
-def _names(param: Any) -> str:
-    return code("/".join([*param.opts, *param.secondary_opts]))
 
 
 def _text(text: str | None) -> str:
