@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import fcntl
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import codex_cli_bin
 import pytest
 
+from chordesk.agents.gateway.facts import ServerFacts, keep_facts
+from chordesk.models.database.store import Store
+from chordesk.models.errors import LoginMissing
+from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import lock_path
-from tests.fakes.local_server import LocalServer, Says
-from tests.fakes.responses import FakeResponses, Reply, Status, Text
+from chordesk.tasks.bootstrap import login_command
+from chordesk.tasks.cli.setup.answers import Person
+from chordesk.tasks.cli.setup.trial import ensure_login, screen_lines
+from chordesk.tasks.services.plan import free_ports
+from tests.builders import a_run, a_step, a_turn
+from tests.fakes.local_server import LocalServer, Pace, Says
+from tests.fakes.responses import FakeResponses, Reply, Silence, Status, Text
 from tests.tasks.cli.running import desk
+from tests.tasks.cli.setup.terminal import Terminal
+from tests.tasks.cli.setup.test_answers import Typed
 from tests.tasks.cli.test_commands import loaded
 
 SECRET = "sk-of-nobody-1234"
@@ -210,3 +224,207 @@ def test_the_first_question_waits_for_little(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "--model is missing" in done.stderr
     assert not {"chordesk.tasks.bootstrap", "sqlalchemy", "aiohttp", "chordesk.agents.roles"} & modules
+
+
+# In place of the binary: what it does of `login`, once the person has typed the code into a browser.
+LOGIN = '#!/bin/sh\necho "$@" > "{seen}"\necho "{{}}" > "$CODEX_HOME/auth.json"\n'
+
+
+pytestmark = pytest.mark.process  # a login is a command of its own
+
+
+@pytest.fixture(autouse=True)
+def _person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def binary(folder: Path, script: str) -> Path:
+    path = folder / "codex"
+    path.write_text(script, encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def test_the_login_is_made_from_here_where_app_servers_look_for_it(tmp_path: Path) -> None:
+    own = binary(tmp_path, LOGIN.format(seen=tmp_path / "seen"))
+    settings = Settings(home=tmp_path / "home", provider="codex", codex_binary=own)
+    typed = Typed("y")
+    typed(lambda person: ensure_login(settings, person))
+    assert f"no Codex login at {tmp_path}/.codex/auth.json" in typed.shown
+    assert (tmp_path / "seen").read_text() == '-c cli_auth_credentials_store="file" login --device-auth\n'
+    Typed()(lambda person: ensure_login(settings, person))  # asks nothing any more
+
+
+@pytest.mark.parametrize(("script", "answer"), [("#!/bin/sh\nexit 1\n", "y"), ("#!/bin/sh\nexit 1\n", "n")])
+def test_without_a_login_its_command_is_named(tmp_path: Path, script: str, answer: str) -> None:
+    own = binary(tmp_path, script)
+    settings = Settings(home=tmp_path / "home", provider="codex", codex_binary=own)
+    with pytest.raises(LoginMissing, match=f"run `{own} login --device-auth`") as raised:
+        Typed(answer)(lambda person: ensure_login(settings, person))
+    assert ("did not succeed" in str(raised.value)) is (answer == "y")
+    with pytest.raises(LoginMissing, match="`desk setup` at a terminal"):
+        ensure_login(settings, Person(terminal=False))
+
+
+def test_the_command_is_the_one_that_the_desk_brings(tmp_path: Path) -> None:
+    command, own = login_command(Settings(home=tmp_path / "home", provider="codex"))
+    assert command[0] == str(codex_cli_bin.bundled_codex_path())
+    assert own == {"CODEX_HOME": str(tmp_path / ".codex")}
+
+
+def test_a_provider_without_a_login_asks_for_none(tmp_path: Path) -> None:
+    local = Settings(home=tmp_path, provider="local", provider_url="http://127.0.0.1:9/v1", model="m")
+    ensure_login(local, Person(terminal=False))
+    with pytest.raises(LoginMissing):
+        ensure_login(local.model_copy(update={"role_models": "trader=codex:gpt-5.5"}), Person(terminal=False))
+
+
+URL = "http://127.0.0.1:11434/v1"
+FEW = "IBM,KO,GE,F"
+
+
+@pytest.fixture
+def home(tmp_path: Path, store: Store) -> Path:
+    """A home with a database, which is empty."""
+    assert (tmp_path / "desk.db").exists()
+    return tmp_path
+
+
+def lines(home: Path, seconds: float | None = None, **settings: Any) -> list[str]:
+    return screen_lines(Settings(**{"home": home, "universe": FEW, "max_candidates": 2, **settings}), seconds)
+
+
+def test_rules_cost_nothing(tmp_path: Path) -> None:
+    assert lines(tmp_path) == ["a screen takes seconds and costs nothing: rules are no model"]
+
+
+def test_a_login_is_paid_by_its_plan_and_an_endpoint_by_its_price_where_that_is_known(tmp_path: Path) -> None:
+    head, codex, time = lines(tmp_path, 20.0, provider="codex")
+    assert head == "a screen of IBM,KO,GE,F (4 symbols):"
+    assert codex.startswith("codex:gpt-5.5: at most 13 turns, ")
+    assert "as assumed before the first one; paid by the plan of the login; over the API about 0." in codex
+    assert time == "at least 1 min 20 s, where each turn takes as long as the one just tried"
+    for prices, words in (("", "price unknown: set DESK_PRICES"), ("m=1000/1000/1000", " USD")):
+        made = lines(tmp_path, provider="endpoint", provider_url=URL, model="m", prices=prices)
+        assert len(made) == 2
+        assert made[1].endswith(words)
+
+
+def test_a_local_model_has_its_time_by_the_measured_speed_and_no_price(home: Path) -> None:
+    asked = dt.datetime(2026, 11, 24, 9, tzinfo=dt.UTC)
+    speeds = {"read_speed": 1000.0, "write_speed": 50.0, "slots": 1, "context": 65_536}
+    keep_facts(home, ServerFacts(url=URL, server="ollama", version="1", model="m", asked_at=asked, **speeds))
+    _, tokens, time = lines(home, 20.0, provider="local", provider_url=URL, model="m")
+    assert tokens.startswith("local:m: at most 13 turns, ")
+    assert tokens.endswith("; local, no price")
+    assert "for at most 13 turns (1 at once, 50 tokens/s written, 1,000 read; measured 2026-11-24)" in time
+
+
+def test_roles_of_several_models_have_a_line_each(tmp_path: Path) -> None:
+    made = lines(tmp_path, provider="local", provider_url=URL, model="m", role_models="trader=codex:gpt-5.5")
+    assert [line.partition(" at most")[0] for line in made[1:3]] == ["local:m:", "codex:gpt-5.5:"]
+    assert "at most 1 turn, " in made[2]
+    assert "time unknown" in made[3]
+
+
+def test_turns_that_the_desk_had_say_what_the_next_ones_take(home: Path, store: Store) -> None:
+    with store.session() as session:
+        run = a_run(session)
+        roles = [f"screener_{lens}" for lens in ("technical", "fundamental", "catalyst", "options")]
+        for role in (*roles, "quick", "fundamentals", "risk", "catalyst", "trader"):
+            counts = {"input_tokens": 1_000, "cached_input_tokens": 0, "output_tokens": 100}
+            a_turn(
+                session, a_step(session, run, role=role), role=role, provider="codex", model="codex:gpt-5.5",
+                outcome="completed", **counts,
+            )  # fmt: skip
+    assert "13 turns, 13,000 tokens read and 1,300 written; paid by" in lines(home, provider="codex")[1]
+
+
+def test_a_universe_that_cannot_be_had_is_said(tmp_path: Path) -> None:
+    (line,) = lines(tmp_path, provider="codex", universe="IBM,ZZZZ")
+    assert line.startswith("what a screen takes is not known: the replay market does not carry ZZZZ")
+
+
+def test_a_person_chooses_a_server_by_its_number_and_has_it_tried_and_written(tmp_path: Path) -> None:
+    with Screener(kind="ollama", models=["phi:latest", "qwen3:8b"]) as server:
+        host = server.root.removeprefix("http://")
+        with Terminal(tmp_path, "setup", OLLAMA_HOST=host) as terminal:
+            terminal.types("Number [3]: ", "3")
+            terminal.waits_for(f"  2  Ollama     {server.url}  qwen3:8b\n")
+            terminal.types("Number [1]: ", "2")
+            terminal.types("Number [1]: ", "")
+            terminal.waits_for("local:qwen3:8b answered in ")
+            terminal.types("Write it? [Y/n]: ", "")
+            assert terminal.ends() == 0, terminal.shown
+    assert written(tmp_path) == (
+        f"DESK_PROVIDER=local\nDESK_PROVIDER_URL={server.url}\nDESK_MODEL=qwen3:8b\nDESK_MARKET=replay\n"
+    )
+
+
+def test_a_key_that_is_typed_is_shown_nowhere(tmp_path: Path) -> None:
+    with FakeResponses(screening) as endpoint, Terminal(tmp_path, "setup", OLLAMA_HOST="") as terminal:
+        terminal.types("Number", "2")
+        terminal.types("Base URL [https://api.openai.com/v1]: ", endpoint.url)
+        terminal.types("Key (it is not shown; Enter for none): ", SECRET)
+        terminal.types("Model: ", "m-1")
+        terminal.types("Number [1]: ", "1")
+        terminal.types("Write it? [Y/n]: ", "y")
+        assert terminal.ends() == 0, terminal.shown
+    assert SECRET not in terminal.shown + written(tmp_path)
+    assert next((tmp_path / "keys").iterdir()).read_text() == f"{SECRET}\n"
+
+
+def test_ctrl_c_leaves_the_file_at_a_question_and_in_each_part_of_the_try(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("DESK_SHARD_SIZE=99\n", encoding="utf-8")
+    with Terminal(tmp_path, "setup", "--no-try") as terminal:
+        terminal.waits_for("Number")
+        stopped(terminal)
+    never = Says("x", pace=Pace(first=600.0))
+    with LocalServer(lambda _body: never) as server, FakeResponses(silent) as endpoint:
+        for far, provider, seen in ((server, "local", server.chats), (endpoint, "endpoint", endpoint.calls)):
+            flags = ("--provider", provider, "--url", far.url, "--model", "small", *NO_KEY[provider])
+            with Terminal(tmp_path, "setup", *flags) as terminal:
+                terminal.waits_for("Ctrl-C ends it")
+                while not any(request.body for request in seen()):
+                    time.sleep(0.05)
+                stopped(terminal)
+    assert written(tmp_path) == "DESK_SHARD_SIZE=99\n"
+
+
+def silent(body: dict[str, Any]) -> Reply:
+    """What an endpoint does that never answers a turn."""
+    return Silence(600.0) if body else Status(400, {"error": {}})
+
+
+NO_KEY = {"local": (), "endpoint": ("--no-key",)}
+
+
+def stopped(terminal: Terminal) -> None:
+    terminal.interrupts()
+    assert terminal.ends() == 130, terminal.shown
+    assert terminal.shown.endswith("nothing was written: .env is as it was\n")
+
+
+def test_a_choice_that_fails_is_written_where_the_person_insists(tmp_path: Path) -> None:
+    with LocalServer(model="small") as server:
+        flags = ("--provider", "local", "--url", server.url, "--model", "small")
+        server.policy = lambda _body: Says("no JSON at all")
+        for answer, code in (("n", 1), ("y", 1)):
+            with Terminal(tmp_path, "setup", *flags) as terminal:
+                terminal.types("Write it all the same? [y/N]: ", answer)
+                if answer == "y":
+                    terminal.types("Write it? [Y/n]: ", "y")
+                assert terminal.ends() == code, terminal.shown
+            assert written(tmp_path).startswith("DESK_PROVIDER=local") is (answer == "y")
+
+
+def test_what_is_not_there_is_asked_for_again(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "setup", OLLAMA_HOST="") as terminal:
+        terminal.types("Number", "2")
+        terminal.types("Base URL", f"http://127.0.0.1:{free_ports(1)[0]}/v1")
+        terminal.types("Key (it is not shown; Enter for none): ", "")
+        terminal.waits_for("cannot be reached")
+        terminal.waits_for("What do you have?")
+        terminal.interrupts()
+        assert terminal.ends() == 130, terminal.shown
+    assert written(tmp_path) == ""

@@ -57,7 +57,7 @@ function ScoresPart({ query: { account } }) {
       title="No forecast of a resolved question to score yet">A verdict is a question too: it resolves after <code>DESK_QUESTION_SESSIONS</code> sessions. <code>desk episode</code> asks the voices.<//>` : html`<div class="grid">
       ${Object.entries(TITLES).map(([kind, title]) => [kind, title, board.rows.filter((row) => row.kind === kind)])
         .filter(([, , rows]) => rows.length)
-        .map(([kind, title, rows]) => html`<${TablePanel} title=${title} key=${kind} columns=${columns} rows=${rows}
+        .map(([kind, title, rows]) => html`<${TablePanel} title=${title} className="whole" key=${kind} columns=${columns} rows=${rows}
         rowKey="name" />`)}
       ${board.crowd && html`<${Panel} title="All voices together, same questions"><${Table} label="All voices together" columns=${PARTS} rows=${board.crowd.rounds} rowKey="name" />
         <p class="quiet">Round 2 gained ${numOf(signed(board.crowd.gain))}; round ${board.crowd.better_round} is used.</p><//>`}
