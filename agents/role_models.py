@@ -85,7 +85,6 @@ class RoleModel:
         return RULES_LABEL if self.model == RULES_MODEL else f"{self.runtime}:{self.model}"
 
     def answered_by(self, model: str | None) -> RoleModel:
-        """Return the same role's with the model that answered in a turn, None for its own."""
         return self if model in (None, self.model) else replace(self, model=str(model))
 
 
@@ -123,7 +122,6 @@ def graph_model(settings: Settings, role: str) -> RoleModel:
 
 
 def local_url(settings: Settings) -> str | None:
-    """Return the base URL of the local model server; None where none is set."""
     return settings.provider_url if settings.provider == LOCAL else settings.local_url
 
 

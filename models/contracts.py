@@ -130,7 +130,6 @@ class OrderLeg(Frozen):
 
 
 def parse_leg(text: str) -> OrderLeg | None:
-    """Return the leg that a text of LEG_FORM names; None when it names none."""
     found = _TEXT.fullmatch(text.strip())
     contract = parse_contract(found["contract"].upper()) if found else None
     if found is None or contract is None:

@@ -35,7 +35,6 @@ def money(value: float | Decimal) -> str:
 
 
 def finite(value: Any) -> float | None:
-    """Return a finite number, which may come as text; None for anything else."""
     if isinstance(value, bool) or value is None:
         return None
     try:
@@ -46,5 +45,4 @@ def finite(value: Any) -> float | None:
 
 
 def rounded(value: float | None, digits: int = 4) -> float | None:
-    """Return the value rounded, None without a number."""
     return None if value is None or value != value else round(value, digits)

@@ -325,7 +325,6 @@ def needs_environment(approvals: frozenset[ApprovalKind]) -> bool:
 
 
 def declined(method: str) -> Params | None:
-    """Return the refusal of an approval request; None when the method is no approval request."""
     found = DECLINED.get(method)
     return dict(found) if found is not None else None
 
@@ -448,7 +447,6 @@ class ApprovalRouter:
             asking.cancel()
 
     def _why_not(self, request: ApprovalRequest) -> str | None:
-        """Return the reason to decline a request at once; None when a person decides."""
         if request.kind not in self._allowed or self._asker is None:
             return "its role may not ask for this"
         if request.kind == "file_change" and not request.detail["changes"]:

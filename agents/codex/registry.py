@@ -187,7 +187,6 @@ class ThreadRegistry:
 
 
 def _readable(raw: bytes | str | None, key: str) -> ThreadRecord | None:
-    """Return the record; None when there is none or it cannot be read."""
     if raw is None:
         return None
     try:

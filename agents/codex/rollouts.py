@@ -39,7 +39,6 @@ _IN_A_HOME = re.compile(rf".*/({ROLLOUT_PATH})")
 
 
 def relative(path: str | None) -> str | None:
-    """Return an absolute path of a rollout as one within CODEX_HOME; None when it is not one."""
     found = _IN_A_HOME.fullmatch(path) if path is not None else None
     return found.group(1) if found else None
 
@@ -49,7 +48,6 @@ def digest_of(data: bytes) -> str:
 
 
 def read(codex_home: Path, path: str) -> bytes | None:
-    """Return a rollout file; None when it is not there."""
     try:
         return (codex_home / path).read_bytes()
     except FileNotFoundError:

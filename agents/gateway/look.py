@@ -270,7 +270,6 @@ async def _page(server: ModelServer, url: str, body: Mapping[str, Any] | None = 
 
 
 async def _quietly(server: ModelServer, path: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-    """Return the object at a path of the server's root, an empty one where there is none."""
     page = await _page(server, server.root + path, body)
     return _mapping(page.content) if page.code == 200 else {}
 

@@ -251,7 +251,6 @@ class Plan:
         return self.answer(reply) is not None
 
     def answer(self, reply: Reply) -> str | None:
-        """Return the JSON of a reply's text that fits the schema, None where there is none."""
         if self.schema is None:
             return None
         found = answer_in(reply.text, self.is_answer)

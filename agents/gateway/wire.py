@@ -160,7 +160,6 @@ class ModelServer:
         return ServerAway(f"the model server at {self.name} cannot be reached: {_shown_answer(reason(error))}")
 
     def refusal(self, page: Page) -> KeyRefused | WrongApi | ServerAway | None:
-        """Return what is wrong with a server that answers so, None when nothing is known to be."""
         if page.code in (401, 403):
             return KeyRefused(f"the model server at {self.name} refuses the key: {page.code} {page.error}")
         if 300 <= page.code < 400:
@@ -194,7 +193,6 @@ async def reaching(url: str, key: str | None, ca_file: Path | None = None) -> As
 
 
 def loaded(text: str | bytes) -> Any:
-    """Return the value of a JSON text, None if it is not valid."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -176,7 +176,6 @@ def rating_of(text: str) -> str | None:
 
 
 def signal_of(state: Mapping[str, Any], reflections: Sequence[GraphReflection] = ()) -> GraphSignal | None:
-    """Return the signal of a final state; None for one without a rating."""
     decision = _text(state, "final_trade_decision")
     rating = rating_of(decision)
     if rating is None:

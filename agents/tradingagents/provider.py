@@ -111,7 +111,6 @@ class HeldErrors:
                 self._errors.popitem(last=False)
 
     def take(self, items: Sequence[Mapping[str, Any]]) -> ChatError | None:
-        """Return the error of these messages and forget it; None without one."""
         with self._lock:
             return self._errors.pop(_digest(items), None)
 

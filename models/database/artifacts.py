@@ -51,7 +51,6 @@ def keep(home: Path, data: bytes, kind: str) -> None:
 
 
 def stored(home: Path, digest: str, kind: str) -> bytes | None:
-    """Return the bytes with this digest; None where the file is not there, or has others."""
     try:
         data = (home / path_in_home(digest, kind)).read_bytes()
     except OSError:
@@ -70,7 +69,6 @@ def removed_at(home: Path, path: str) -> dt.datetime | None:
 
 
 def removal_note(home: Path | None, path: str) -> str | None:
-    """Return the sentence that the file was removed from this data folder; None while it was not."""
     at = removed_at(home, path) if home is not None else None
     return f"that file was removed on {at:%Y-%m-%d} (DESK_KEEP_ARTIFACT_DAYS)" if at is not None else None
 

@@ -36,7 +36,6 @@ def pack(data: bytes) -> bytes:
 
 
 def unpack(digest: str, packed: bytes) -> bytes | None:
-    """Return the original bytes; None when they do not have that digest."""
     try:
         data = zlib.decompressobj().decompress(packed, MOST_BYTES)
     except zlib.error:

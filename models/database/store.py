@@ -72,7 +72,6 @@ class WriterQueue:
                     fcntl.lockf(file, fcntl.LOCK_UN)
 
     def _locked(self) -> IO[bytes] | None:
-        """Return the file, locked; None where there is none, or no lock."""
         if self._path is None:
             return None
         try:

@@ -13,7 +13,6 @@ NAME = "chordesk"
 
 
 def version() -> str | None:
-    """Return the version of the installed distribution; None where the desk runs from a folder alone."""
     try:
         return importlib.metadata.version(NAME)
     except importlib.metadata.PackageNotFoundError:

@@ -122,7 +122,6 @@ def run_kinds() -> tuple[str, ...]:
 
 
 def figures_of(kind: str) -> Callable[..., dict[str, Any]] | None:
-    """Return the function that counts the own figures of a kind of run; None without one."""
     return workflow.figures if (workflow := _kinds().runs.get(kind)) is not None else None
 
 

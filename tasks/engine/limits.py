@@ -238,7 +238,6 @@ class Admission:
 
     @property
     def limit(self) -> int | None:
-        """Return the limit on turns in flight as it is now known, None without one."""
         from chordesk.agents.role_models import turns_at_once
 
         return turns_at_once(self._settings, self._served)

@@ -181,7 +181,6 @@ def reason(kind: str, message: str) -> str:
 
 
 def kind_in(error: str | None) -> str:
-    """Return the kind of a text that `reason` made; empty when it begins with none."""
     kind, _, rest = (error or "").partition(": ")
     return kind if rest and kind in POLICY else ""
 

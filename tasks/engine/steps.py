@@ -128,7 +128,6 @@ class ChildRun:
 
 
 def waiting_step(run: Run) -> str | None:
-    """Return the id of the step that waits for a run; None for a run that nothing waits for."""
     found = run.params.get(PARENT_STEP)
     return None if found is None else str(found)
 

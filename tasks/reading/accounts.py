@@ -280,7 +280,6 @@ def _price(symbol: str, snapshot: Snapshot | None) -> Price:
 
 
 def _total(row: Account | None, positions: Sequence[Position], prices: dict[str, Price]) -> float | None:
-    """Return cash and the value of all positions; None without a ledger or a price."""
     if row is None:
         return None
     total = exact(row.cash)
@@ -326,7 +325,6 @@ def _figure(amount: Decimal | None) -> float | None:
 def _sectors(
     positions: Iterable[Position], prices: dict[str, Price], snapshot: Snapshot | None, total: float | None
 ) -> list[SectorExposure] | None:
-    """Return exposure by sector, the largest first; None where a price is missing."""
     amounts: dict[str | None, Decimal] = {}
     names: dict[str | None, set[str]] = {}
     for row in positions:

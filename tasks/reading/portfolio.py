@@ -83,7 +83,6 @@ class PortfolioResearchResult(Frozen):
 
 
 def portfolio_research(session: Session, run: Run) -> PortfolioResearchResult | None:
-    """Return the result so far; None for a run that is not one over the portfolio."""
     if PLANS not in run.params:
         return None
     reports = {(row.symbol, row.role): row for row in session.exec(select(Report).where(Report.run_id == run.id)).all()}
@@ -119,7 +118,6 @@ def _rejected_by(symbol: str, role: str, reports: Mapping[tuple[str, str], Repor
 
 
 def _why_not(report: Report | None, begun: bool, rejected_by: str | None) -> str | None:
-    """Return why a role that was due did not run after all; None when it did."""
     if report is not None:
         return report.reason or "it was skipped" if report.status == ReportStatus.SKIPPED else None
     if begun and not rejected_by:

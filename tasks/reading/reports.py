@@ -219,7 +219,6 @@ class AnalysisRow(Frozen):
 
 
 def analyses(session: Session, run: Run) -> list[AnalysisRow]:
-    """Return the analyses of a run by rank; none for a run of another kind."""
     joined = select(Analysis).join(Candidate, col(Candidate.id) == col(Analysis.candidate_id))
     rows = session.exec(joined.where(Analysis.run_id == run.id).order_by(col(Candidate.rank))).all()
     if not rows:

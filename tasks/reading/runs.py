@@ -53,7 +53,6 @@ class BacktestView(Frozen):
 
 
 def backtest_view(session: Session, run: Run) -> BacktestView | None:
-    """Return the view of a backtest's run; None for any other run."""
     if run.kind != RunKind.BACKTEST:
         return None
     origin = session.get_one(Run, run.params["backtest"])

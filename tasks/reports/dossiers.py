@@ -186,7 +186,6 @@ def _dossier(found: Sources, place: int, row: TableRow, orders: Sequence[OrderPa
 
 
 def _past(found: Sources, symbol: str) -> SymbolDetail | None:
-    """Return the symbol's history; None where its market cannot be had."""
     if isinstance(found.context, str):
         return None
     return symbol_detail(found.session, found.context, listing_of(found.context, symbol), _LOOKED_THROUGH)

@@ -160,7 +160,6 @@ SIGNS: dict[MarkKind, str] = {
 
 
 def candle_chart(chart: PriceChart) -> Markup:
-    """Return the drawing; empty without a session that has a close."""
     bars = [bar for bar in chart.bars if bar.close is not None]
     if not bars:
         return Markup("")
@@ -247,7 +246,6 @@ class Line(NamedTuple):
 
 
 def line_chart(days: Sequence[dt.date], lines: Sequence[Line], label: str) -> Markup:
-    """Return the drawing; empty without two days that have a value."""
     known = [value for line in lines for value in line.values if value is not None]
     if len(days) < 2 or len(known) < 2:
         return Markup("")

@@ -66,7 +66,6 @@ def _shown(value: Any) -> Any:
 
 
 def _classname(text: Any) -> str:
-    """Return the class of a state or rating, which the style may know; nothing for any other text."""
     return str(text) if _CLASS_NAME.fullmatch(str(text)) else ""
 
 

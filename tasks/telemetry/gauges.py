@@ -185,7 +185,6 @@ def _steps(session: Session, now: dt.datetime) -> Reading:
 
 
 def _queue(kind: str) -> tuple[str] | None:
-    """Return the queue of a kind of step, as a gauge's label; None for a kind of another version."""
     spec = kinds.find_step(kind)
     return (spec.queue,) if spec is not None else None
 

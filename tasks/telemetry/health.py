@@ -42,11 +42,9 @@ class ProcessHealth:
         self._stopping = stopping
 
     def why_not_live(self) -> list[str]:
-        """Return why the process is not live; nothing while it is."""
         return [why for check in self._live if (why := check()) is not None]
 
     def why_not_ready(self) -> list[str]:
-        """Return why the process is not ready; nothing while it is."""
         found = self.why_not_live()
         why = STOPPING if self._stopping() else self._ready()
         return [*found, why] if why is not None else found

@@ -363,7 +363,6 @@ async def _placed(events: AsyncGenerator[Envelope]) -> AsyncGenerator[Placed]:
 
 
 def _event_message(id_: str, one: Placed, wanted: EventFilter) -> dict[str, Any] | None:
-    """Return the message of an event; None for one that is filtered out."""
     place = {"place": one.place} if one.place else {}
     if one.event is None:
         return {"subscription": id_, **place}

@@ -150,7 +150,6 @@ class Guard:
 
 
 def bearer(headers: Headers) -> str:
-    """Return the token of a request's Authorization; empty without one."""
     scheme, _, token = headers.only("authorization").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 

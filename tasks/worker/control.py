@@ -137,7 +137,6 @@ class HealthSocket(bootsteps.StartStopStep):  # type: ignore[misc]
         self._ticked = time.monotonic()
 
     def _why_not(self, node: str) -> str | None:
-        """Return why no messages are taken, None while they are."""
         found = Health(node, time.monotonic() - self._ticked if self._ticked is not None else None)
         if found.well:
             return None

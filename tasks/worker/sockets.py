@@ -80,7 +80,6 @@ def ask_all(home: Path) -> Iterator[Health]:
 
 
 def _ask(path: Path) -> Health | None:
-    """Return a worker's answer; None when it has ended, or does not answer."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(ANSWER_SECONDS)
         try:

@@ -188,7 +188,6 @@ def _trade_step(session: Session, run_id: str, day: dt.date) -> str:
 
 
 def _cut_before(session: Session, step: ClaimedStep) -> str | None:
-    """Return why the session before ended the walk; None when it did not."""
     before = session.exec(select(Step).where(Step.parent_id == step.id)).first()
     return before.result.get("reason") if before is not None and before.result.get("status") == "skipped" else None
 

@@ -168,13 +168,11 @@ class Day:
 
 
 def run_of_step(session: Session, step_id: str) -> Run | None:
-    """Return the newest run that this step waited for; None when there is none."""
     rows = select(Run).where(named_step() == step_id).order_by(col(Run.created_at).desc())
     return session.exec(rows).first()
 
 
 def failure_of(run: Run | None, what: str) -> str | None:
-    """Return why a run of a day is of no use; None when it is."""
     if run is None:
         return f"its {what} was never opened"
     if run.state in _ENDED_WELL:
@@ -184,7 +182,6 @@ def failure_of(run: Run | None, what: str) -> str | None:
 
 
 def cut_trade(session: Session, trade: Run | None) -> str | None:
-    """Return why a budget kept a day's trader from its turn, None when it did not."""
     if trade is None:
         return None
     steps = session.exec(select(Step).where(Step.run_id == trade.id, Step.kind == StepKind.DECIDE)).all()

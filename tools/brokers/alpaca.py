@@ -114,11 +114,9 @@ class AlpacaWire:
         return self._call(lambda client: client.submit_order(request), sends=True)
 
     def order_by_client_id(self, client_id: str) -> Any | None:
-        """Return the order; None when the broker knows no such order."""
         return self._found(lambda client: client.get_order_by_client_id(client_id))
 
     def order_by_id(self, broker_order_id: str) -> Any | None:
-        """Return the order with its legs; None when the broker knows no such order."""
         wanted = GetOrderByIdRequest(nested=True)
         return self._found(lambda client: client.get_order_by_id(broker_order_id, wanted))
 
@@ -320,7 +318,6 @@ class AlpacaBroker:
         return None if order is None else self._answer(ticket, order)
 
     def _order_of(self, ticket: OrderTicket) -> Any | None:
-        """Return the broker's order with its legs, None when it knows no such order."""
         order = self._wire.order_by_client_id(str(ticket.order_id))
         if order is None or not ticket.legs or alpaca_shapes.legs_in(order):
             return order

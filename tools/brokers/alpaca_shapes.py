@@ -157,7 +157,6 @@ def listed_fill(row: Mapping[str, Any]) -> tuple[str, Decimal, BrokerFill]:
 
 
 def streamed_fill(update: Any) -> tuple[str, Decimal, BrokerFill] | None:
-    """Return the same of a trade update; None when it reports no fill."""
     if str(getattr(update.event, "value", update.event)) not in ("fill", "partial_fill"):
         return None
     if not update.qty or not update.price:
@@ -257,7 +256,6 @@ def settlements_of(rows: Iterable[Mapping[str, Any]]) -> list[Settlement]:
 
 
 def blocked_of(account: Any) -> str | None:
-    """Return why the account takes no orders, None when it does."""
     names = ("trading_blocked", "account_blocked", "trade_suspended_by_user")
     reasons = [name for name in names if getattr(account, name, None)]
     status = getattr(account.status, "value", str(account.status))

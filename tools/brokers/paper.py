@@ -314,7 +314,6 @@ class PaperBroker:
         return f"{done} of {plain(ticket.quantity)} filled; an order takes {share} of a session's volume at most"
 
     def _shortfall(self, ticket: OrderTicket, taken: Decimal, price: Decimal, account: AccountView) -> str | None:
-        """Return why the account cannot pay for so much of the order; None when it can."""
         held = sum((exact(row.quantity) for row in account.positions if row.symbol == ticket.traded), Decimal(0))
         if self._uncovers(ticket, taken, account):
             return f"{plain(taken)} {ticket.traded} sold would leave a written call without its 100 shares"

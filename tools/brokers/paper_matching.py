@@ -371,7 +371,6 @@ def _slipped(quote: Quote, side: str, basis_points: float) -> Decimal:
 
 
 def _shortfall(ticket: OrderTicket, net: Decimal, fee: Decimal, account: AccountView) -> str | None:
-    """Return why the account cannot carry the legs at their worst; None when it can."""
     book = held_in(ticket.symbol, account.positions)
     before, after = cover_of(book), cover_of(_with_legs(ticket, book))
     if after.naked > before.naked:

@@ -121,7 +121,6 @@ def lapse(last: dt.date, latest: dt.date) -> str | None:
 
 
 def no_current_price(market: MarketData, symbol: str) -> str | None:
-    """Return why a symbol has no price of its market's latest session; None when it has one."""
     try:
         return lapse(market.bars(symbol, 1).dates[-1], market.clock.session())
     except DeskError as error:

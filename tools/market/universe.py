@@ -94,7 +94,6 @@ def universe_of_rule(universe: str, market: MarketData) -> str:
 
 
 def named_universe(market: MarketData) -> str | None:
-    """Return the name of the market's own universe, None where it has none."""
     for name in NAMED:
         try:
             if market.universe(name):

@@ -163,7 +163,6 @@ def _malformed(reason: str, measured: str, limit: str) -> Denied:
 
 
 def _wrong_package(action: TraderAction) -> Denied | None:
-    """Return why an action with legs is no order, None when it is one."""
     texts = action.legs or []
     unread = [text for text in texts if parse_leg(text) is None]
     if unread:
@@ -281,7 +280,6 @@ def decision_facts(session: Session, decision: Decision) -> dict[str, Any]:
 
 
 def _suppressed(session: Session, decision: Decision, ordinal: int, action: Any) -> str | None:
-    """Return the reason for which an action is no order, or was denied at once; None when it goes on."""
     order = session.get(Order, order_id(decision.id, ordinal))
     if order is not None:
         return f"{order.denial_code}: {order.denial_reason}" if order.denial_code else None

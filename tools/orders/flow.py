@@ -246,7 +246,6 @@ def _preview(context: SubmissionContext, snapshot: Snapshot, order_id: str) -> N
 
 
 def _note(order: Order, sized: SizedOrder) -> str | None:
-    """Return in what the order differs from what was asked, None when it does not."""
     notes = [sized.note] if sized.note else []
     if sized.unpriced is not None:
         notes.append(f"no price is known ({sized.unpriced}); at its average cost until a person decides")

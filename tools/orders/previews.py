@@ -190,7 +190,6 @@ def _rule_of(payload: str, now: str) -> str:
 
 
 def unpriced_of(found: Preview) -> str | None:
-    """Return why no price was known when the preview was made; None when there was one."""
     why = _field_of(found.payload, _UNPRICED)
     return why if isinstance(why, str) else None
 

@@ -79,7 +79,6 @@ def _uncovered(session: Session, settings: Settings, holding: ShareHolding) -> U
 
 
 def obstacle(session: Session, settings: Settings, symbol: str) -> str | None:
-    """Return why no protective order may be sent now, None when one may."""
     if not settings.trader_live:
         return "live trading is off (TRADER_LIVE is not 1)"
     state, why = halting.trading_state(session, settings, settings.account)

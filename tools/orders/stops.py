@@ -109,7 +109,6 @@ def preview_of(rule: str, action: str, side: str, quantity: Decimal, price: Deci
 
 
 def preview_text(payload: str) -> str | None:
-    """Return the protective order that a preview's payload names, as text; None where it names none."""
     try:
         found = json.loads(payload)["protection"]
     except (ValueError, TypeError, KeyError):

@@ -154,7 +154,6 @@ def closes_of(market: MarketData, symbol: str, first: dt.date, last: dt.date) ->
 
 
 def _close(closes: Floats, at: int | None) -> float | None:
-    """Return a close, None if it cannot be a price."""
     if at is None or not np.isfinite(closes[at]) or closes[at] <= 0:
         return None
     return float(closes[at])

@@ -129,7 +129,6 @@ def _news(symbol: str) -> Call:
 
 
 def row_of(rows: Iterable[Payload], symbol: str) -> Payload:
-    """Return a symbol's row, an empty one where there is none."""
     return next((row for row in rows if row.get("symbol") == symbol), {})
 
 

@@ -119,7 +119,6 @@ def screen_lines(settings: Settings, seconds: float | None) -> list[str]:
 
 
 def _past(settings: Settings) -> Past:
-    """Return the tokens of the turns that this desk had; none without a database, or with one of another version."""
     if settings.database.startswith("sqlite") and not (settings.home / "desk.db").exists():
         return {}
     found, newest = current(settings.database)

@@ -125,7 +125,6 @@ def _database(found: DatabaseState) -> list[RenderableType]:
 
 
 def _notifications(found: NotificationsState) -> list[RenderableType]:
-    """Return the problems of notifications, nothing while each channel takes them."""
     if not found.channels:
         return []
     parts: list[RenderableType] = []

@@ -314,7 +314,6 @@ def tally_report(found: Episode) -> RenderableType:
 
 
 def voices_report(rows: Sequence[VoiceRow]) -> RenderableType | None:
-    """Return each voice in each round with its conversation and what came of it; None without any."""
     if not rows:
         return None
     cells = [

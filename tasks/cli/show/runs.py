@@ -386,7 +386,6 @@ def _conversation_line(row: RuntimeConversation) -> Text:
 
 
 def document_line(found: RunDocumentCopy | None) -> Text | None:
-    """Return the place of the report, or why it is not there; None where there is to be none."""
     if found is None:
         return None
     if found.state == DocumentState.WRITTEN:

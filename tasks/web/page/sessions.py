@@ -131,7 +131,6 @@ class Sessions:
             raise _down(error) from None
 
     async def find(self, token: str) -> PageSession | None:
-        """Return the session of a token; None when it has ended or never was."""
         if not _TOKEN.fullmatch(token):
             return None
         try:

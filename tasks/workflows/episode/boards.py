@@ -104,7 +104,6 @@ def memory_of(session: Session, run: Run, voice: str, now: dt.datetime, unused: 
 
 
 def karma_of(session: Session, account: str, voice: str, until: dt.datetime) -> float | None:
-    """Return the sum of a voice's entries up to a market time, None without an entry."""
     mine = (KarmaEntry.account == account, KarmaEntry.voice == voice, col(KarmaEntry.market_at) <= until)
     return session.exec(select(func.sum(KarmaEntry.amount)).where(*mine)).one()
 

@@ -290,7 +290,6 @@ class TickerChapter(Chapter):
         return write
 
     def _review(self, report: Report) -> Callable[[Session], None] | None:
-        """Return the writer of a holding's review, None if the symbol is not held."""
         context, symbol = self._context, self._thread
         with self._desk.store.read() as session:
             if not holds(session, context.account, symbol):

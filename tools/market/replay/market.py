@@ -71,7 +71,6 @@ class ReplayData:
         self._place = {symbol: at for at, symbol in enumerate(self.symbols)}
 
     def rows(self, symbol: str, until: dt.date) -> slice:
-        """Return the rows of a symbol up to and with that day; empty when it has none, or is unknown."""
         at = self._place.get(symbol)
         if at is None:
             return slice(0, 0)
@@ -84,7 +83,6 @@ class ReplayData:
 
 
 def read_cache(path: Path) -> dict[str, npt.NDArray[np.generic]] | None:
-    """Return the arrays of a cache file by name; None where there is none that can be read."""
     try:
         with np.load(path, allow_pickle=False) as kept:
             return {name: kept[name] for name in kept.files}
@@ -105,7 +103,6 @@ def write_cache(path: Path, arrays: Mapping[str, npt.NDArray[np.generic]]) -> No
 
 
 def columns_in(arrays: Mapping[str, npt.NDArray[np.generic]] | None) -> Columns | None:
-    """Return the columns among a cache's arrays; None where one is missing."""
     if arrays is None or not set(Columns._fields) <= arrays.keys():
         return None
     return Columns(*(arrays[name] for name in Columns._fields))  # type: ignore[arg-type]

@@ -211,7 +211,6 @@ class YahooCompanies:
         ]
 
     def price_targets(self, symbol: str) -> list[PriceTargets]:
-        """Return the targets; [] where Yahoo gives no target and no rating."""
         self._require_now("analyst ratings")
         info = self._info(symbol)
         given = _named(info.value, _TARGETS)

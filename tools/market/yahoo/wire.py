@@ -61,8 +61,6 @@ class YahooWire:
         return self._request(symbol, lambda ticker: list(ticker.get_news(count=count)))
 
     def earnings(self, symbol: str) -> Any:
-        """Return the earnings calendar's last and next dates: a frame, None where Yahoo lists none."""
-
         def request(ticker: Any) -> Any:
             # yfinance keeps this page for as long as the process lives; its age is ours to decide.
             self._yfinance().data.YfData.cache_get.cache_clear()
@@ -71,7 +69,6 @@ class YahooWire:
         return self._request(symbol, request)
 
     def ratings(self, symbol: str) -> Any:
-        """Return the history of analysts' ratings: a frame, None where Yahoo has none."""
         with suppress(NothingListed):
             return self._request(symbol, lambda ticker: ticker.upgrades_downgrades)
         return None
@@ -226,7 +223,6 @@ def _columns(frame: Any, key: str, dated: Callable[[Any], str]) -> dict[str, lis
 
 
 def section_of(info: Mapping[str, Any], section: str) -> Section | None:
-    """Return one section of an overview out of `Ticker.info`, None when Yahoo gives none of its fields."""
     found: Section = {ours: plain(info.get(theirs)) for ours, theirs in _FIELDS[section].items()}
     if section == "earnings":
         found |= {ours: _day(info.get(theirs)) for ours, theirs in _DATES.items()}
@@ -292,7 +288,6 @@ def contracts_of(calls: Any, puts: Any) -> list[Section]:
 
 
 def chain_row(row: Section) -> ChainRow | None:
-    """Return a contract of `contracts_of`; None for a name that is no OCC symbol."""
     contract = parse_contract(str(row["contract"]))
     if contract is None:
         return None
