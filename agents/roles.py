@@ -189,7 +189,7 @@ def check_roles(settings: Settings) -> None:
     off."""
     fields = Settings.model_fields.items()
     given = {name for name, field in fields if getattr(settings, name) != field.default}
-    features.require_on(given, settings.features_off)
+    features.require_on(given)
     required_roles(settings)
     role_approvals(settings)
     for _, checks in features.parts("requires"):

@@ -31,6 +31,7 @@ from chordesk.agents.role_models import (
 )
 from chordesk.agents.roles import role_approvals
 from chordesk.agents.runtime import (
+    THREAD_ANSWERS,
     ApprovalKind,
     Conversation,
     ConversationSpec,
@@ -384,7 +385,7 @@ def fit_job(job: Assignment, settings: Settings, model: RoleModel, context: int 
     def asked(brief: Mapping[str, Any], memory: str | None) -> str:
         return question(replace(job, brief=brief, memory=memory), settings, afresh=True).user
 
-    answers = settings.thread_answers if keeps(job.role, settings) else 0
+    answers = THREAD_ANSWERS if keeps(job.role, settings) else 0
     limits = limits_of(settings, job.role.key, model)
     return fitted(job.role, model, job.brief, job.memory, asked, context, limits, answers)
 

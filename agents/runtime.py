@@ -19,6 +19,10 @@ from chordesk.models.events import DESK, ConversationRef, Envelope, ItemLifecycl
 from chordesk.models.states import Mode
 from chordesk.tools.registry import Toolset
 
+RECYCLE_RSS_MB = 600  # a process of a runtime with more resident memory is replaced
+ROLLOUT_DAYS = 14.0  # age at which an unused thread is deleted with its rollouts
+THREAD_ANSWERS = 1  # last answers that a kept thread sends again; not their questions and tools' answers
+
 Opening = Literal["same", "fresh", "fork"]
 ApprovalKind = Literal["command", "file_change", "permissions", "user_input"]
 TurnStatus = Literal["completed", "interrupted", "failed"]

@@ -85,50 +85,49 @@ def settings() -> str:
     """Return one table of settings for each group of the class, in its order."""
     schema = Settings.model_json_schema()["properties"]
     aliases = {name: alias for alias, name in ALIASES.items()}
-    groups: dict[str, list[Sequence[str]]] = {}
+    titles, groups = _groups(), dict[str, list[Sequence[str]]]()
     for name, info in Settings.model_fields.items():
-        also = f"; also `{aliases[name]}`" if name in aliases else ""
+        also = f" (`{aliases[name]}`)" if name in aliases else ""
         cell = (info.description or "") + also
-        row = (code(variable_name(name)), _allowed(schema[name]), _setting_default(name), str(owner_of(name)), cell)
-        groups.setdefault(_group(name), []).append(row)
-    header = ("variable", "value", "default", "owner", "meaning")
+        row = (code(variable_name(name)), _values(name, schema[name]), str(owner_of(name)), cell)
+        groups.setdefault(titles[name], []).append(row)
+    header = ("variable", "default; others", "owner", "meaning")
     return "\n\n".join(f"## {title}\n\n{table(header, rows)}" for title, rows in groups.items())
 
 
-def _group(name: str, _found: dict[str, str] = {}) -> str:  # noqa: B006
-    """Return the comment that heads a setting's group in the source of Settings."""
-    if not _found:
-        title = "Settings"
-        for before, line in zip(lines := [*_sources()], lines[1:], strict=False):
-            if re.match(r"    # ", line) and not before.strip():
-                title = line.strip("# \n")
-            elif field := re.match(r"    (\w+): ", line):
-                _found[field[1]] = title
-    return _found.get(name, "Settings")
+def _groups() -> dict[str, str]:
+    """Return the comment that heads each setting's group in the source of Settings."""
+    found, title = {}, ""
+    for line in inspect.getsource(Settings).splitlines():
+        if re.match(r"    # ", line):
+            title = line.strip("# ")
+        elif field := re.match(r"    (\w+): ", line):
+            found[field[1]] = title
+    return found
 
 
-def _sources() -> Iterator[str]:
-    for base in reversed(Settings.__mro__):
-        if base.__module__.startswith("chordesk.models."):
-            yield from inspect.getsource(base).splitlines()
+def _values(name: str, schema: Mapping[str, Any]) -> str:
+    """Return a setting's default, then what else it may be: all values, bounds or an example."""
+    kind = next(kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null")
+    usual = _setting_default(name)
+    if choices := kind.get("enum", kind.get("items", {}).get("enum")):
+        others = ", ".join(each for each in map(code, choices) if each != usual)
+        return others if usual == code(",".join(choices)) else f"{usual}; {others}"
+    if kind["type"] == "boolean":
+        return usual
+    if kind["type"] in ("integer", "number"):
+        return f"{usual}; {_bounds(kind)}"
+    secret = " (secret)" if kind.get("format") == "password" else ""
+    return f"{usual}; {code(schema['examples'][0])}{secret}"
 
 
-def _allowed(schema: Mapping[str, Any]) -> str:
-    kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
-    kind = kinds[0]
-    if "enum" in kind:
-        return ", ".join(code(value) for value in kind["enum"])
-    if kind.get("type") == "array" and "enum" in kind.get("items", {}):
-        return ", ".join(code(value) for value in kind["items"]["enum"])
-    if kind.get("type") in ("integer", "number"):
-        return " ".join(["whole number" if kind["type"] == "integer" else "number", *_bounds(kind)])
-    plain = {"boolean": "true, false", "date": "date", "path": "path", "password": "text, secret"}
-    return plain.get(str(kind.get("format", kind.get("type"))), "text")
-
-
-def _bounds(kind: Mapping[str, Any]) -> Iterator[str]:
-    limits = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "below"}
-    return (f"{label} {kind[name]:g}" for name, label in limits.items() if name in kind)
+def _bounds(kind: Mapping[str, Any]) -> str:
+    least, most = kind.get("minimum"), kind.get("maximum")
+    if least is not None and most is not None:
+        return f"{least:g} to {most:g}"
+    if least is None and "exclusiveMinimum" in kind:
+        return f">{kind['exclusiveMinimum']:g}" + (f" to {most:g}" if most is not None else "")
+    return f"≥{least:g}"
 
 
 def _setting_default(name: str) -> str:
@@ -136,7 +135,7 @@ def _setting_default(name: str) -> str:
     if info.default_factory is not None:
         return "the platform's user-data folder"
     value = ",".join(info.default) if isinstance(info.default, tuple) else info.default
-    return "not set" if value is None or value == "" else code(shown(value))
+    return "unset" if value in (None, "") else code(shown(value))
 
 
 # Risk codes

@@ -198,7 +198,7 @@ class GraphRaised(GraphError):
 
 
 class GraphEndless(GraphError):
-    remedy = "give the graph an edge to its end, or raise DESK_GRAPH_STEPS"
+    remedy = "give the graph an edge to its end, or a recursion_limit by with_config"
 
 
 class GraphState(GraphError):

@@ -168,12 +168,9 @@ def skip(feature: Feature, why: str) -> None:
     found.skipped.append(Skipped(feature.name, found.places.pop(feature.name), why, remedy))
 
 
-def require_on(given: Container[str], written: str) -> None:
+def require_on(given: Container[str]) -> None:
     """Raise SettingError for a name in DESK_FEATURES_OFF that is no feature, and for a setting of one that is off.
-    given: the names of the settings that are not at their defaults. written: the names that the settings have."""
-    if written and not off():
-        reason = f"features_off is {written!r} in a file, where it has no effect"
-        raise SettingError(reason, remedy=f"set {OFF} in the environment of each of the desk's processes")
+    given: the names of the settings that are not at their defaults."""
     known = {*_found().features, *(each.name for each in skipped())}
     for name in off():
         if name not in known:

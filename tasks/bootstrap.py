@@ -327,7 +327,7 @@ class Desk:
         """Return the runtime of the rulebook's policies in this process, for backtests."""
         from chordesk.agents.rulebook.runtime import RulesRuntime
 
-        return RulesRuntime(self.settings.rulebook_latency_seconds)
+        return RulesRuntime()
 
     @part
     def vault(self) -> ThreadVault:

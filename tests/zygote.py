@@ -33,6 +33,7 @@ from chordesk.tasks.services import tether
 from chordesk.tasks.services.supervision import tethered
 from chordesk.tasks.services.tether import PARENT
 from chordesk.tools.market.clock import exchange_hours
+from tests import constants
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
@@ -255,6 +256,7 @@ def _become(order: dict[str, object], descriptors: Sequence[int], reporter: int)
         os.environ[PARENT] = str(os.getpid())
     time.tzset()
     os.chdir(str(order["cwd"]))
+    constants.apply(os.environ)
     sys.argv = [str(ROOT / "chordesk" / "tasks" / "cli" / "main.py"), *arguments]
 
 

@@ -33,6 +33,7 @@ from chordesk.tools.venues.markets import (
     taker_fee,
 )
 
+EVENT_BANKROLL = 1_000.0  # play money at the start
 _CENT_SHARES = 100  # shares are bought to two decimals where a venue has parts of one
 
 
@@ -244,7 +245,7 @@ def open_event_position(
         return earlier
     if (obstacle := _obstacle(question, market)) is not None:
         return NoStake(obstacle)
-    purse = purse_of(session, settings.account, settings.event_bankroll, question.id)
+    purse = purse_of(session, settings.account, EVENT_BANKROLL, question.id)
     fill = sized(market, book, probability, purse, settings.kelly_fraction)
     if isinstance(fill, NoStake):
         return fill

@@ -14,7 +14,7 @@ FEATURE = Feature(
         "scores": Command(f"{_CLI}.board", "Measure", "Score voices, tools, lenses, roles and verdicts."),
         "calibrate": Command(f"{_CLI}.board", "Measure", "Turn verdicts into the probability that they turn out."),
     },
-    settings=("episode", "rounds", "voices", "voice_models", "venues", "funding"),
+    settings=("episode", "rounds", "voices", "voice_models", "venues"),
     requires=("chordesk.agents.board.voices:voices_of",),
     checks=("chordesk.tasks.doctor.machine:VENUES_CHECK",),
     routes=(f"{_ROUTES}:scores_router", f"{_ROUTES}:router", f"{_ROUTES}:questions_router"),

@@ -25,12 +25,17 @@ from chordesk.agents.role_models import (
     models_in_use,
     models_of,
 )
+from chordesk.agents.runtime import RECYCLE_RSS_MB, ROLLOUT_DAYS, THREAD_ANSWERS
 from chordesk.models.errors import BinaryMissing, CodexError, LoginMissing, SettingError
 from chordesk.models.files import replacing
 from chordesk.models.settings import Settings
+from chordesk.models.settings.types import thread_limits
 from chordesk.models.states import MODES, RunMode
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+THREAD_TOKENS = 60_000  # a kept thread with more input tokens than this starts afresh
+# Less than any prompt of a screener, so that each screen starts afresh.
+SCREENER_TOKENS = 1_000
 
 
 class ThreadLimits(NamedTuple):
@@ -71,13 +76,13 @@ class RuntimeConfig:
     kept_processes: int = 2
     rpcs: int = 64
     recycle_turns: int = 2000
-    recycle_rss_mb: int = 600
+    recycle_rss_mb: int = RECYCLE_RSS_MB
     max_thread_age_hours: float = 72.0
     max_thread_turns: int = 40
-    thread_tokens: int = 60_000
-    thread_answers: int | None = 1
+    thread_tokens: int = THREAD_TOKENS
+    thread_answers: int | None = THREAD_ANSWERS
     mode_limits: Mapping[str, ThreadLimits] = field(default_factory=dict)
-    rollout_days: float = 14.0
+    rollout_days: float = ROLLOUT_DAYS
     rpc_seconds: float = 10.0
     limits: TurnLimits = field(default_factory=TurnLimits)
     lease_seconds: float = 9.0
@@ -149,11 +154,12 @@ def runtime_config(settings: Settings, worker: str, runtime: str = DEFAULT_RUNTI
 
 def _limits(settings: Settings, mode: RunMode) -> ThreadLimits:
     """Return the limits of a mode, with those for all in place of what it does not set."""
-    hours: float | None = getattr(settings, f"{mode}_max_thread_age_hours")
-    turns: int | None = getattr(settings, f"{mode}_max_thread_turns")
-    tokens: int | None = getattr(settings, f"{mode}_thread_tokens")
+    own = thread_limits(settings.thread_limits).get(mode, {})
+    tokens = SCREENER_TOKENS if mode == "screener" else THREAD_TOKENS
     return ThreadLimits(
-        hours or settings.max_thread_age_hours, turns or settings.max_thread_turns, tokens or settings.thread_tokens
+        own.get("hours", settings.max_thread_age_hours),
+        int(own.get("turns", settings.max_thread_turns)),
+        int(own.get("tokens", tokens)),
     )
 
 

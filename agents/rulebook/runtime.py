@@ -20,20 +20,20 @@ from chordesk.agents.runtime import ActiveRuntime, ConversationSpec, TurnResult,
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.tables.columns import new_id
 
+ANSWER_SECONDS = 0.0  # of each answer, in place of a model's time
+
 
 class RulesRuntime(ActiveRuntime):
-    """Implements agents.runtime.Runtime, one a worker process. latency_seconds: of each answer, in place of a model's
-    time."""
+    """Implements agents.runtime.Runtime, one a worker process."""
 
-    def __init__(self, latency_seconds: float = 0.0) -> None:
+    def __init__(self) -> None:
         super().__init__("runtime of the rules")
-        self._latency = latency_seconds
 
     @asynccontextmanager
     async def conversation(self, spec: ConversationSpec, deadline: float) -> AsyncIterator[RulesConversation]:
         """Open a conversation without any history until the block ends. Raises ProcessDied when closing."""
         self._require_open()
-        conversation = RulesConversation(spec, deadline, self._latency)
+        conversation = RulesConversation(spec, deadline)
         with self._active.holding(conversation):
             yield conversation
 
@@ -41,10 +41,10 @@ class RulesRuntime(ActiveRuntime):
 class RulesConversation:
     """Implements agents.runtime.Conversation: each turn asks the role's policy until it answers."""
 
-    def __init__(self, spec: ConversationSpec, deadline: float, latency_seconds: float) -> None:
+    def __init__(self, spec: ConversationSpec, deadline: float) -> None:
         self.thread_id, self.reason = new_id(), "stateless" if spec.keep else "initial"
         self.running_turn_id: str | None = None
-        self._spec, self._deadline, self._latency = spec, deadline, latency_seconds
+        self._spec, self._deadline = spec, deadline
         self._stop = asyncio.Event()
 
     def interrupt(self) -> None:
@@ -99,8 +99,8 @@ class RulesConversation:
             raise BadRequest("unknown_role", f"no rule for the role {case.role!r}")
         size = len(spec.base_instructions) + len(text)
         while True:
-            if self._latency:
-                await asyncio.sleep(self._latency)
+            if ANSWER_SECONDS:
+                await asyncio.sleep(ANSWER_SECONDS)
             read += size
             move = policy(Case(case.role, case.subject, case.tools, outputs))
             if not isinstance(move, Call):

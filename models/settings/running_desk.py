@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.files import replacing
-from chordesk.models.settings.schema import MARK, REAL_MONEY, REPLAYING, Owner, Settings
+from chordesk.models.settings.schema import MARK, REAL_MONEY, REPLAYING, SECRETS, Owner, Settings
 from chordesk.models.text import NEW_YORK
 from chordesk.models.urls import masked, without_login
 
@@ -45,8 +45,6 @@ def is_paper(account: str) -> bool:
     return account == PAPER or is_backtest(account)
 
 
-# It follows from the broker.
-_DERIVED = frozenset({"account"})
 # A worker's own: of a URL a snapshot lacks the login, and of a folder it is the content that must agree.
 _OF_THE_WORKER = frozenset({"provider_url", "local_url", "data", "data_prices"})
 # Settings that have an effect with some values of another one alone.
@@ -59,20 +57,13 @@ _NEEDS: Mapping[str, tuple[str, frozenset[str]]] = {
 
 
 def owner_of(name: str) -> Owner:
-    """Return the owner of a setting; a run's, if it is not marked."""
-    extra = Settings.model_fields[name].json_schema_extra
-    return Owner(str(extra[MARK])) if isinstance(extra, Mapping) and MARK in extra else Owner.RUN
-
-
-def _is_secret(name: str) -> bool:
-    return "SecretStr" in str(Settings.model_fields[name].annotation)
+    extra: Any = Settings.model_fields[name].json_schema_extra
+    return Owner(extra[MARK])
 
 
 # The running desk's own, without secrets, in the order of the class.
 PUBLISHED: tuple[str, ...] = tuple(
-    name
-    for name in Settings.model_fields
-    if owner_of(name) is not Owner.PROCESS and name not in _DERIVED and not _is_secret(name)
+    name for name in Settings.model_fields if owner_of(name) is not Owner.PROCESS and name not in SECRETS
 )
 ORDERS: tuple[str, ...] = tuple(name for name in PUBLISHED if owner_of(name) is Owner.ORDERS)
 
@@ -122,17 +113,13 @@ def in_run(settings: Settings, kept: Mapping[str, Any] | None, account: str = ""
         except ValidationError:
             reason = f"the run was opened with {name}={(kept or {})[name]!r}, which this version cannot read"
             raise UsageError(reason, remedy="upgrade the workers, or open a new run") from None
-    if "broker" in found:
-        found["account"] = found["broker"]
-    if is_backtest(account):
-        found["account"] = account
-    return settings.model_copy(update=found)
+    used = settings.model_copy(update=found)
+    return used.on_backtest(account) if is_backtest(account) else used
 
 
 def with_values(settings: Settings, values: Mapping[str, Any]) -> Settings:
     """Return the settings with these in place of their own. Raises pydantic's ValidationError."""
-    found = {name: _adapter(name).validate_python(value) for name, value in values.items()}
-    return settings.model_copy(update={**found, **({"account": found["broker"]} if "broker" in found else {})})
+    return settings.model_copy(update={name: _adapter(name).validate_python(value) for name, value in values.items()})
 
 
 @cache
@@ -145,7 +132,7 @@ def _public(name: str, value: Any) -> Any:
     return without_login(value) if name.endswith("_url") and isinstance(value, str) else value
 
 
-ADDRESSES = frozenset({"redis_url", "rulebook_url", "flower_url", "database_url"})
+ADDRESSES = frozenset({"redis_url", "rulebook_url", "database_url"})
 PLACES = "places"  # of the desk's data, without logins: a terminal that has others is refused
 
 

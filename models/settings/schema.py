@@ -17,14 +17,22 @@ from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from chordesk.models import features
 from chordesk.models.features import Broker, Market
 from chordesk.models.settings.types import (
     Absolute,
-    Addresses,
     Channels,
     ClockTime,
     Count,
@@ -47,6 +55,7 @@ from chordesk.models.settings.types import (
     RoleNames,
     Seconds,
     SqlUrl,
+    ThreadLimits,
     Token,
     Universe,
     VenueNames,
@@ -73,8 +82,11 @@ class Owner(StrEnum):
     PROCESS = "process"  # each process has its own
 
 
-def _field(owner: Owner, *arguments: Any, **options: Any) -> Any:
-    return Field(*arguments, json_schema_extra={MARK: owner.value}, **options)
+def _field(owner: Owner, default: Any, description: str, example: str, **options: Any) -> Any:
+    """Return pydantic's field of a setting. default: the value, or what makes it. example: a value that a variable may
+    have, another than the default."""
+    given = {"default_factory": default} if callable(default) else {"default": default}
+    return Field(description=description, examples=[example], json_schema_extra={MARK: owner.value}, **given, **options)
 
 
 of_run = partial(_field, Owner.RUN)
@@ -117,86 +129,9 @@ REPLAYING = frozenset(name for name, market in MARKETS.items() if market.replays
 REAL_MONEY = frozenset(name for name, broker in BROKERS.items() if not broker.play_money)  # they need a mandate
 
 
-class Surroundings(BaseModel):
-    """A part of `Settings`, in a module of its own for its length."""
-
-    # Where things live
-    home: Absolute = of_process(default_factory=lambda: user_data_path("chordesk"), description="data folder")
-    database_url: SqlUrl | None = of_process(None, description="SQLAlchemy URL; SQLite in the home by default")
-    features_off: str = of_process(
-        "", description="features to do without, by comma: board, graphs, litellm, notifications, samples, a package's"
-    )
-    redis_url: RedisUrl | None = of_process(
-        None, description="redis://, rediss:// or unix:// URL; `desk up` has its own"
-    )
-
-    # The model
-    provider: Literal["rulebook", "codex", "endpoint", "local"] = of_run(
-        "rulebook", description="provider of the model"
-    )
-    model: str = of_run("gpt-5.5", min_length=1, description="model name sent to the provider")
-    role_models: str = of_run(
-        "", description="roles with a model of their own: ROLE=RUNTIME:MODEL[:EFFORT], separated by ;"
-    )
-    depth: Literal["quick", "standard", "deep"] = of_run(
-        "standard", description="most model calls of a LiteLLM turn: quick 8, standard 12, deep 20"
-    )
-    effort: Effort | None = of_run(None, description="reasoning effort; the model's default if not set")
-    summary: Literal["auto", "concise", "detailed", "none"] | None = of_desk(
-        None, description="reasoning summaries that the model writes; the model's default if not set"
-    )
-    verbosity: Literal["low", "medium", "high"] | None = of_desk(
-        None, description="length of the model's answers; the model's default if not set"
-    )
-    provider_url: WebUrl | None = of_run(
-        None, description="base URL of a Responses endpoint (provider=endpoint) or of a model server (provider=local)"
-    )
-    provider_key: SecretStr | None = of_desk(None, description="API key of that endpoint or server")
-    local_url: WebUrl | None = of_run(
-        None, description="base URL of the model server of roles that name local:MODEL beside another provider"
-    )
-    rulebook_url: WebUrl | None = of_process(
-        None, description="base URL of the rulebook model; `desk up` brings its own"
-    )
-    rulebook_latency_seconds: float = of_desk(0.0, ge=0, le=600, description="added to each call of the rulebook model")
-
-    # The market
-    market: MarketName = of_run("replay", description="where prices come from")
-    replay_date: dt.date = of_run(dt.date(2010, 8, 12), description="the replay's today; nothing later is visible")
-    sec_identity: Identity | None = of_desk(None, description="your NAME and MAIL, which the SEC asks of its readers")
-    data: Absolute | None = of_run(None, description="folder of own data (market=files); each worker needs the same")
-    data_prices: Literal["auto", "raw", "adjusted"] = of_run(
-        "auto", description="own prices: as written, adjusted for splits, or as written where there is a plain close"
-    )
-    replay_options: Literal["none", "modelled"] = of_orders(
-        "none",
-        description="option chains of a replay: its own if it has any, or modelled ones, labelled, for paper alone",
-    )
-    option_chains: Literal["market", "alpaca", "alpaca-opra"] = of_orders(
-        "market",
-        description="option chains of a live market: its own, or Alpaca's: indicative ones, or opra's by subscription",
-    )
-    risk_free_rate: float = of_orders(
-        0.04, ge=-0.05, le=0.5, description="interest a year in the prices of options; 0.04 is 4 %"
-    )
-
-    # Pages of the web
-    page_hosts: PageHosts = of_desk(
-        "", description="hosts that page_read may read, by comma; none, and it reads nothing"
-    )
-    page_browser: str | None = of_process(
-        None, description="Chromium for pictures of pages, or off; that on the PATH by default"
-    )
-    web_search: str = of_run(
-        "off", description="roles that may search the web by the model's own tool, by comma; or off"
-    )
-    web_search_hosts: HostNames = of_run(
-        "", description="hosts that such a search may use, each with those below it, by comma; any by default"
-    )
-
-
 Lens = Literal["technical", "fundamental", "catalyst", "options"]
 LENSES: tuple[Lens, ...] = ("technical", "fundamental", "catalyst", "options")
+Lenses = Annotated[tuple[Lens, ...], split(f"name at least one of {', '.join(LENSES)}")]
 
 # Names of settings in the desk's first documents; they mean the same as the DESK_ name.
 ALIASES: dict[str, str] = {
@@ -213,10 +148,7 @@ def _together(message: str, *names: str) -> PydanticCustomError:
     return PydanticCustomError("together", message, {"settings": names})
 
 
-Lenses = Annotated[tuple[Lens, ...], split(f"name at least one of {', '.join(LENSES)}")]
-
-
-class Settings(Surroundings):
+class Settings(BaseModel):
     """All settings of the desk, from the values that `sources` merges. Money is in the account's currency."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
@@ -226,253 +158,237 @@ class Settings(Surroundings):
     # Those of a paper account, for data alone: in the environment of each worker that reads chains, in no file either.
     DATA_CREDENTIALS: ClassVar[tuple[str, str]] = ("ALPACA_DATA_API_KEY", "ALPACA_DATA_SECRET_KEY")
 
-    # The account
-    account: BrokerName = of_orders("paper", description="account of orders, positions and cash; it is the broker's")
-    broker: BrokerName = of_orders("paper", description="broker that receives the orders")
-    broker_seconds: Seconds = of_desk(10.0, description="limit of one request to the broker")
-    alpaca_url: str | None = of_desk(None, description="base URL of Alpaca's trading API; its own by default")
-    alpaca_data_url: str | None = of_desk(
-        None, description="base URL in place of Alpaca's data API, on loopback; its own by default"
+    # Where things live
+    home: Absolute = of_process(lambda: user_data_path("chordesk"), "data folder", "/srv/desk")
+    database_url: SqlUrl | None = of_process(
+        None, "SQLAlchemy URL; unset: SQLite in the home", "postgresql+psycopg://desk:password@db/desk"
     )
-    trader_live: bool = of_orders(
-        False, description="send orders; only TRADER_LIVE=1 in the process environment sets it"
-    )
-    approval: Policy | None = of_orders(
-        None, description="auto, manual or above:NOTIONAL; manual for real money, else auto"
-    )
-    protect: ProtectionRule = of_orders(
-        "none", description="order beside each opening fill: none, stop:N% below its cost, or trail:N% below its high"
-    )
-    preview_minutes: float = of_orders(
-        15.0, gt=0, le=1440, description="time for which a preview may be approved and sent"
-    )
-    orders_seconds: Seconds = of_desk(60.0, description="interval of the checks of open orders and of the account")
-    mandate_public_key: PublicKey | None = of_desk(None, description="verifies mandates; `desk arm` prints it")
-    mandate_key_file: Absolute | None = of_process(
-        None, description="key file that signs mandates; only its owner has it"
-    )
-    starting_cash: float = of_run(100_000.0, gt=0, description="cash of a new paper account")
-    allow_short: bool = of_orders(False, description="let a sell go below zero shares")
-    max_order_notional: float = of_orders(10_000.0, gt=0, description="largest order")
-    max_symbol_notional: float = of_orders(25_000.0, gt=0, description="most money in one symbol")
-    max_gross_notional: float = of_orders(150_000.0, gt=0, description="most money in all symbols, long and short")
-    max_symbol_share: float = of_orders(0.10, gt=0, le=1, description="largest share of equity in one symbol")
-    max_sector_share: float = of_orders(0.50, gt=0, le=1, description="largest share of equity in one sector; 1 is off")
-    max_orders_per_minute: Count = of_orders(30, description="orders in a minute of real time")
-    max_trades_per_day: Count = of_orders(50, description="orders in a day of the exchange")
-    max_daily_loss: float = of_orders(
-        0.03, gt=0, le=1, description="a day's loss, as a share of equity, that ends buying"
-    )
-    max_drawdown: float = of_orders(0.15, gt=0, le=1, description="a fall from the highest equity that ends buying")
-    max_consecutive_rejections: Count = of_orders(3, description="refusals of the broker in a row that end buying")
-    max_price_collar: float = of_orders(0.05, gt=0, le=1, description="distance of a price from the last quote")
-    max_quote_age_minutes: float = of_orders(15.0, gt=0, description="oldest quote that an order may be based on")
-    max_verdict_age_hours: float = of_orders(
-        24.0, gt=0, description="market time after which a verdict is not traded on"
-    )
-    cooldown_hours: float = of_orders(24.0, ge=0, description="market time between two orders on one symbol")
-    trade_on_partial: bool = of_run(False, description="let the trader decide on a run that a budget cut short")
-    slippage_bps: float = of_orders(5.0, ge=0, le=1000, description="paper fills: basis points against the order")
-    commission_per_share: float = of_orders(0.0, ge=0, description="paper fills: commission")
-    paper_volume_share: float = of_orders(0.1, gt=0, le=1, description="paper fills: share of a session's volume")
-
-    # The screen
-    universe: Universe = of_run("sp500", min_length=1, description="sp500, a file of symbols, or symbols by comma")
-    lenses: Lenses = of_run(LENSES, description="lenses of a screen, by comma")
-    screener: Literal["lenses", "unified"] = of_run(
-        "lenses", description="a screener for each lens, or one that covers all of them"
-    )
-    research_roles: RoleNames | None = of_run(
-        None, description="roles that research a candidate, by comma; quick, fundamentals, risk, catalyst by default"
-    )
-    required_roles: RoleNames = of_run(
-        ("risk",), description="roles without whose completed report no verdict is BUY, by comma; or none"
-    )
-    shard_size: int = of_run(131, ge=1, le=150, description="symbols of one screener turn")
-    speculate: bool = of_run(False, description="start the roles after the quick one beside it while turns are idle")
-    max_candidates: int = of_run(20, ge=1, le=500, description="candidates kept by a screen")
-    stock_only: bool = of_orders(True, description="no options, whatever options_mode is")
-    options_mode: Literal["stocks-only", "options-only", "both"] = of_orders(
-        "stocks-only", description="kinds of instruments that may be traded"
+    redis_url: RedisUrl | None = of_process(
+        None, "URL of Redis or Valkey; `desk up` has its own", "rediss://desk:password@redis:6379/0"
     )
 
-    # Graphs of LangGraph
-    graphs: ModuleNames = of_desk((), description="modules whose graphs `desk graph` may play, by comma; they run code")
-    graph_models: Names = of_desk((), description="models that graphs may ask beside the roles' own, by comma")
-    graph_steps: int = of_run(500, ge=1, le=100_000, description="steps of a graph at the most: its recursion limit")
-
-    # The board
-    episode: ClockTime = of_desk("off", description="New York time of the daily episode on exchange days, or off")
-    rounds: int = of_run(0, ge=0, le=2, description="rounds of voices between the verdicts of a screen and its trader")
-    voices: RoleNames | None = of_run(None, description="voices that take part, by comma; all of them by default")
-    questions: int = of_run(10, ge=1, le=40, description="most questions of one episode")
-    question_sessions: int = of_run(10, ge=1, le=250, description="sessions until a question of the desk resolves")
-    voice_compute: Literal["skill", "equal"] = of_run(
-        "skill", description="share of turns of a voice: half by its record, or the same for all"
+    # The model
+    provider: Literal["rulebook", "codex", "endpoint", "local"] = of_run("rulebook", "provider of the model", "codex")
+    model: str = of_run("gpt-5.5", "model name sent to the provider", "qwen3:8b", min_length=1)
+    role_models: str = of_run(
+        "", "models of single roles: ROLE=RUNTIME:MODEL[:EFFORT], by ;", "quick=codex:gpt-5.5:low"
     )
-    voice_extinction: bool = of_run(True, description="leave out a voice once its record shows that it only costs")
-    voice_models: str = of_run(
-        "", description="models of voices, best first, by their records: RUNTIME:MODEL[:EFFORT], separated by ;"
+    depth: Literal["quick", "standard", "deep"] = of_run(
+        "standard", "most model calls of a LiteLLM turn: quick 8, standard 12, deep 20", "deep"
     )
-    model_cutoffs: ModelCutoffs = of_desk(
-        "", description="last day that a model was trained on: MODEL=YYYY-MM-DD, separated by ;"
+    effort: Effort | None = of_run(None, "reasoning effort; unset: the model's own", "high")
+    summary: Literal["auto", "concise", "detailed", "none"] | None = of_desk(
+        None, "reasoning summaries; unset: the model's own", "concise"
     )
-    venues: VenueNames = of_run((), description="event markets to read, by comma: manifold, polymarket, kalshi")
-    funding: bool = of_run(False, description="read funding rates of Hyperliquid")
-    test_addresses: Addresses = of_desk(
-        "",
-        description="for tests, addresses in place of venues' own: NAME=URL, separated by ;, of manifold, polymarket, "
-        "polymarket_book, kalshi and hyperliquid",
+    verbosity: Literal["low", "medium", "high"] | None = of_desk(
+        None, "length of answers; unset: the model's own", "low"
     )
-    event_bankroll: float = of_run(1_000.0, gt=0, description="play money for event markets, at the start")
-    kelly_fraction: float = of_run(0.25, gt=0, le=1, description="share of Kelly's stake that is used")
-
-    # Codex
-    codex_binary: Absolute | None = of_process(None, description="the codex binary; the pinned wheel's by default")
-    codex_ca_file: Absolute | None = of_process(None, description="PEM of trust roots for a hosted provider")
-    codex_turns: int = of_desk(96, ge=1, le=512, description="turns at once of kept threads, and of ephemeral ones")
-    codex_recycle_rss_mb: Count = of_desk(600, description="resident memory after which it is replaced, MiB")
-    model_turns: Count | None = of_desk(None, description="running turns of the model, over all workers; no limit")
+    provider_url: WebUrl | None = of_run(None, "base URL of the endpoint or model server", "http://127.0.0.1:11434/v1")
+    provider_key: SecretStr | None = of_desk(None, "its API key", "sk-of-the-endpoint")
+    local_url: WebUrl | None = of_run(None, "model server of roles that name local:MODEL", "http://127.0.0.1:11434/v1")
+    rulebook_url: WebUrl | None = of_process(
+        None, "base URL of the rulebook; `desk up` brings its own", "http://127.0.0.1:8600/v1"
+    )
+    model_turns: Count | None = of_desk(None, "turns at once, over all workers; unset: no limit", "400")
     budget_run_tokens: int = of_run(
-        3_000_000, ge=0, description="tokens of a run; its remaining turns are skipped; 0 is no limit"
+        3_000_000, "tokens of a run, after which turns are skipped; 0 is no limit", "500000", ge=0
     )
-    budget_day_tokens: int = of_desk(30_000_000, ge=0, description="tokens of a UTC day, over all runs; 0 is no limit")
+    budget_day_tokens: int = of_desk(30_000_000, "tokens of a UTC day; 0 is no limit", "5000000", ge=0)
     prices: Prices = of_desk(
-        "", description="own prices of models: MODEL=INPUT/CACHED/OUTPUT, USD a million tokens, separated by ;"
+        "", "own prices: MODEL=INPUT/CACHED/OUTPUT, USD a million tokens, by ;", "gpt-5.5=1.25/0.125/10"
     )
-    max_thread_age_hours: float = of_desk(72.0, gt=0, description="a kept thread unused for longer starts afresh")
-    max_thread_turns: Count = of_desk(40, description="a kept thread with this many turns starts afresh")
-    thread_tokens: Count = of_desk(60_000, description="a kept thread with more input tokens than this starts afresh")
-    thread_answers: int = of_desk(
-        1, ge=0, description="last answers that a kept thread sends again; not their questions and tools' answers"
-    )
-    screener_max_thread_age_hours: float | None = of_desk(None, gt=0, description="max_thread_age_hours of screeners")
-    screener_max_thread_turns: Count | None = of_desk(None, description="max_thread_turns of screeners")
-    screener_thread_tokens: Count | None = of_desk(
-        1_000, description="thread_tokens of screeners; less than any prompt of theirs, so each screen starts afresh"
-    )
-    research_max_thread_age_hours: float | None = of_desk(None, gt=0, description="max_thread_age_hours of validators")
-    research_max_thread_turns: Count | None = of_desk(None, description="max_thread_turns of validators")
-    research_thread_tokens: Count | None = of_desk(None, description="thread_tokens of validators")
-    trader_max_thread_age_hours: float | None = of_desk(None, gt=0, description="max_thread_age_hours of the trader")
-    trader_max_thread_turns: Count | None = of_desk(None, description="max_thread_turns of the trader")
-    trader_thread_tokens: Count | None = of_desk(None, description="thread_tokens of the trader")
-    rpc_seconds: Seconds = of_desk(10.0, description="limit of one app-server request")
-    tool_seconds: Seconds = of_desk(20.0, description="limit of one tool call")
-    turn_seconds: Seconds = of_desk(1200.0, description="limit of one turn")
+
+    # Turns of the model
+    turn_seconds: Seconds = of_desk(1200.0, "limit of one turn", "600")
     first_token_seconds: Seconds = of_desk(
-        300.0, description="limit of the wait for a model call's first token; any sign of the provider begins it anew"
+        300.0, "wait for a call's first token, anew with any sign of the provider", "900"
     )
-    silence_seconds: Seconds = of_desk(120.0, description="limit of a provider's silence once a token has come")
-    output_tokens: Count = of_desk(8000, description="most tokens that one model call may write beyond its reasoning")
+    silence_seconds: Seconds = of_desk(120.0, "a provider's silence once a token has come", "300")
+    output_tokens: Count = of_desk(8000, "most tokens of one call beyond its reasoning", "16000")
     turn_limits: str = of_desk(
         "",
-        description="own limits of roles or models: NAME=turn:S,first_token:S,silence:S,output:TOKENS, separated by ;",
+        "of roles or models: NAME=turn:S,first_token:S,silence:S,output:TOKENS, by ;",
+        "risk=turn:600;qwen3:8b=first_token:900,output:4000",
     )
-    step_deadline_seconds: Seconds = of_desk(1500.0, description="limit of one step, enforced by the lease loop")
+    tool_seconds: Seconds = of_desk(20.0, "limit of one tool call", "60")
+    step_deadline_seconds: Seconds = of_desk(1500.0, "limit of one step", "3000")
+    max_thread_age_hours: float = of_desk(72.0, "a kept thread unused for longer starts afresh", "24", gt=0)
+    max_thread_turns: Count = of_desk(40, "a kept thread with this many turns starts afresh", "20")
+    thread_limits: ThreadLimits = of_desk(
+        "",
+        "threads of screener, research or trader: MODE=hours:H,turns:N,tokens:N, by ;",
+        "trader=hours:24,turns:20;screener=tokens:60000",
+    )
+    approval_minutes: float = of_desk(10.0, "wait of a model's request for a person", "30", gt=0, le=1440)
+    role_approvals: str = of_desk("", "requests a role may make; declined otherwise", "trader:command")
+    event_deltas: bool = of_desk(False, "stream a model's text while it is written; costs turns per second", "true")
+    codex_turns: int = of_desk(96, "turns at once in a research worker", "32", ge=1, le=512)
+    codex_binary: Absolute | None = of_process(None, "Codex; the pinned wheel's by default", "/usr/local/bin/codex")
+    codex_ca_file: Absolute | None = of_process(None, "PEM of trust roots for a hosted provider", "/etc/ssl/roots.pem")
 
-    # The queue
-    worker_threads: Count = of_desk(128, description="tasks at once in the research worker; codex_turns at the most")
-    lease_seconds: Seconds = of_desk(9.0, description="time for which a worker holds a step; renewed every third of it")
-    maintain_seconds: Seconds = of_desk(3.0, description="interval of the sweep that beat starts")
-    start_seconds: Seconds = of_process(600.0, description="longest wait of `desk up` for programs that make progress")
-    drain_seconds: float = of_process(
-        20.0, ge=0, le=600, description="time that a stopping worker gives its turns to end; at most 2 under `desk up`"
+    # The market and pages of the web
+    market: MarketName = of_run("replay", "where prices come from", "yahoo")
+    replay_date: dt.date = of_run(dt.date(2010, 8, 12), "the replay's today; nothing later is visible", "2010-08-10")
+    sec_identity: Identity | None = of_desk(
+        None, "your NAME and MAIL, which the SEC asks of its readers", "Ada Lovelace ada@example.org"
     )
-    step_attempts: Count = of_desk(3, description="attempts of a step before it fails")
-    run_deadline_minutes: float = of_run(240.0, gt=0, description="a run older than this is closed as partial")
-    premarket: ClockTime = of_desk("08:30", description="New York time of the pre-market screen, or off")
-    midday: ClockTime = of_desk("12:30", description="New York time of the mid-day screen, or off")
-    flower_url: WebUrl | None = of_process(None, description="address of Flower; `desk up` sets it")
-    flower_auth: Login | None = of_process(None, description="USER:PASSWORD that Flower asks for; no login by default")
-    flower_port: int = of_process(0, ge=0, le=65535, description="Flower's port on loopback; 0 takes a free one")
+    data: Absolute | None = of_run(None, "folder of own data (market=files), of every worker", "/srv/prices")
+    data_prices: Literal["auto", "raw", "adjusted"] = of_run(
+        "auto", "own prices: raw, adjusted for splits, or raw where there is a plain close (auto)", "raw"
+    )
+    replay_options: Literal["none", "modelled"] = of_orders(
+        "none", "a replay's chains: its own, or modelled ones for paper alone", "modelled"
+    )
+    option_chains: Literal["market", "alpaca", "alpaca-opra"] = of_orders(
+        "market", "live chains: the market's, or Alpaca's indicative or opra ones", "alpaca"
+    )
+    risk_free_rate: float = of_orders(
+        0.04, "interest a year in prices of options; 0.04 is 4 %", "0.05", ge=-0.05, le=0.5
+    )
 
-    # Threads, events and what watches them
-    blob_url: str | None = of_desk(
-        None, description="storage of rollouts: a folder or fsspec address; else the database"
+    page_hosts: PageHosts = of_desk("", "hosts that page_read may read, by comma", "www.sec.gov")
+    page_browser: str | None = of_process(None, "Chromium for pictures, or off; unset: that on the PATH", "off")
+    web_search: str = of_run("off", "roles that search the web by the model's tool, by comma", "catalyst")
+    web_search_hosts: HostNames = of_run(
+        "", "hosts of such a search and those below them, by comma; unset: any", "www.sec.gov"
     )
+
+    # The screen and research
+    universe: Universe = of_run("sp500", "sp500, a file of symbols, or symbols by comma", "IBM,GE", min_length=1)
+    lenses: Lenses = of_run(LENSES, "lenses of a screen, by comma", "technical,catalyst")
+    screener: Literal["lenses", "unified"] = of_run("lenses", "a screener for each lens, or one for all", "unified")
+    shard_size: int = of_run(131, "symbols of one screener turn", "50", ge=1, le=150)
+    max_candidates: int = of_run(20, "candidates kept by a screen", "8", ge=1, le=500)
+    research_roles: RoleNames | None = of_run(
+        None, "roles of research, by comma; unset: quick, fundamentals, risk, catalyst", "quick,risk"
+    )
+    required_roles: RoleNames = of_run(
+        ("risk",), "roles without whose report no verdict is BUY, by comma; or none", "risk,catalyst"
+    )
+    speculate: bool = of_run(False, "start later roles beside the quick one while turns are idle", "true")
+    memory: Literal["on", "off"] = of_run("on", "whether prompts and report_latest tell of earlier runs", "off")
+    role_age_hours: float = of_run(24.0, "market time until a role looks at a holding again", "12", gt=0)
+    price_move: float = of_run(0.05, "move of a holding's price or gain that makes its roles due", "0.1", gt=0, le=1)
+    run_deadline_minutes: float = of_run(240.0, "a run older than this is closed as partial", "60", gt=0)
+
+    # The account
+    broker: BrokerName = of_orders("paper", "broker that receives the orders, and its account", "alpaca-paper")
+    trader_live: bool = of_orders(False, "send orders", "1")
+    approval: Policy | None = of_orders(
+        None, "auto, manual or above:NOTIONAL; unset: manual for real money alone", "above:5000"
+    )
+    protect: ProtectionRule = of_orders(
+        "none", "order beside each opening fill: none, stop:N% below its cost, trail:N% below its high", "stop:8%"
+    )
+    preview_minutes: float = of_orders(15.0, "time for which a preview may be approved and sent", "5", gt=0, le=1440)
+    mandate_public_key: PublicKey | None = of_desk(
+        None, "verifies mandates; `desk arm` prints it", "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
+    )
+    mandate_key_file: Absolute | None = of_process(None, "key file that signs mandates", "/home/ada/mandate.key")
+    stock_only: bool = of_orders(True, "no options, whatever options_mode is", "false")
+    options_mode: Literal["stocks-only", "options-only", "both"] = of_orders(
+        "stocks-only", "instruments that may be traded", "both"
+    )
+    allow_short: bool = of_orders(False, "let a sell go below zero shares", "true")
+    trade_on_partial: bool = of_run(False, "trade on a run that a budget cut short", "true")
+    starting_cash: float = of_run(100_000.0, "cash of a new paper account", "25000", gt=0)
+    slippage_bps: float = of_orders(5.0, "paper fills: basis points against the order", "10", ge=0, le=1000)
+    commission_per_share: float = of_orders(0.0, "paper fills: commission", "0.005", ge=0)
+    paper_volume_share: float = of_orders(0.1, "paper fills: share of a session's volume", "0.02", gt=0, le=1)
+
+    # Limits of orders
+    max_order_notional: float = of_orders(10_000.0, "largest order", "2000", gt=0)
+    max_symbol_notional: float = of_orders(25_000.0, "most money in one symbol", "5000", gt=0)
+    max_gross_notional: float = of_orders(150_000.0, "most money in all symbols, long and short", "50000", gt=0)
+    max_symbol_share: float = of_orders(0.10, "largest share of equity in one symbol", "0.05", gt=0, le=1)
+    max_sector_share: float = of_orders(0.50, "largest share of equity in one sector; 1 is off", "0.3", gt=0, le=1)
+    max_orders_per_minute: Count = of_orders(30, "orders in a minute of real time", "5")
+    max_trades_per_day: Count = of_orders(50, "orders in a day of the exchange", "10")
+    max_daily_loss: float = of_orders(0.03, "a day's loss, as a share of equity, that ends buying", "0.01", gt=0, le=1)
+    max_drawdown: float = of_orders(0.15, "a fall from the highest equity that ends buying", "0.1", gt=0, le=1)
+    max_consecutive_rejections: Count = of_orders(3, "refusals of the broker in a row that end buying", "2")
+    max_price_collar: float = of_orders(0.05, "distance of a price from the last quote", "0.02", gt=0, le=1)
+    max_quote_age_minutes: float = of_orders(15.0, "oldest quote that an order may be based on", "5", gt=0)
+    max_verdict_age_hours: float = of_orders(24.0, "market time after which a verdict is not traded on", "8", gt=0)
+    cooldown_hours: float = of_orders(24.0, "market time between two orders on one symbol", "4", ge=0)
+
+    # Graphs and the board
+    graphs: ModuleNames = of_desk((), "modules of `desk graph`, by comma; they run code", "my.graphs")
+    graph_models: Names = of_desk((), "models of graphs beside the roles', by comma", "gpt-5.5-mini")
+
+    episode: ClockTime = of_desk("off", "New York time of the daily episode, or off", "09:45")
+    rounds: int = of_run(0, "rounds of voices before a screen's trader", "1", ge=0, le=2)
+    voices: RoleNames | None = of_run(None, "voices that take part, by comma; all by default", "weaver,auditor")
+    questions: int = of_run(10, "most questions of one episode", "5", ge=1, le=40)
+    question_sessions: int = of_run(10, "sessions until a question of the desk resolves", "5", ge=1, le=250)
+    voice_compute: Literal["skill", "equal"] = of_run(
+        "skill", "a voice's share of turns: half by its record, or the same for all", "equal"
+    )
+    voice_extinction: bool = of_run(True, "leave out a voice that only costs", "false")
+    voice_models: str = of_run(
+        "", "models of voices, best first: RUNTIME:MODEL[:EFFORT], by ;", "codex:gpt-5.5;codex:gpt-5.5-mini"
+    )
+    model_cutoffs: ModelCutoffs = of_desk(
+        "", "last day of a model's training: MODEL=YYYY-MM-DD, by ;", "gpt-5.5=2025-06-30"
+    )
+    venues: VenueNames = of_run((), "event markets, by comma; hyperliquid has funding rates", "manifold,kalshi")
+    kelly_fraction: float = of_run(0.25, "share of Kelly's stake that is used", "0.5", gt=0, le=1)
+
+    # Workers, the schedule and what is kept
+    premarket: ClockTime = of_desk("08:30", "New York time of the pre-market screen, or off", "off")
+    midday: ClockTime = of_desk("12:30", "New York time of the mid-day screen, or off", "off")
+    lease_seconds: Seconds = of_desk(9.0, "hold of a worker on a step; renewed every third of it", "20")
+    drain_seconds: float = of_process(20.0, "time that a stopping worker gives its turns", "60", ge=0, le=600)
+
     report_url: PlaceUrl | None = of_desk(
-        None, description="place for the report of each run that ends: a folder or fsspec address; none by default"
+        None, "folder or fsspec address of runs' reports; unset: none", "/srv/reports"
     )
-    rollouts_kept: Count = of_desk(2, description="newest copies of each thread's rollout that are kept")
-    rollout_days: float = of_desk(14.0, gt=0, description="age at which an unused thread is deleted with its rollouts")
-    memory: Literal["on", "off"] = of_run(
-        "on", description="what prompts and report_latest repeat of earlier runs; off: nothing"
+    blob_url: str | None = of_desk(
+        None, "folder or fsspec address of rollouts; unset: the database", "s3://desk/rollouts"
     )
-    memory_tokens: int = of_run(400, ge=50, le=4000, description="most tokens of a prompt about a symbol's past")
-    event_days: float = of_desk(30.0, gt=0, description="events of a run that ended longer ago are trimmed")
+    event_days: float = of_desk(30.0, "events of runs that ended earlier are trimmed", "90", gt=0)
     keep_artifact_days: float = of_desk(
-        90.0, ge=0, description="pictures of runs that ended longer ago are removed, after a day at least; 0 keeps them"
+        90.0, "pictures of runs that ended earlier are removed; 0 keeps them", "30", ge=0
     )
     keep_run_days: float = of_desk(
-        365.0,
-        ge=0,
-        description="runs that ended longer ago are deleted, or shortened where scores need them; 0 keeps all",
+        365.0, "runs that ended earlier are deleted, or shortened for scores; 0 keeps all", "730", ge=0
     )
-    events_per_run: int = of_desk(50_000, ge=100, description="stored events of one run; older ones are trimmed")
-    event_deltas: bool = of_desk(False, description="stream a model's text while it is written; costs turns per second")
-    approval_minutes: float = of_desk(10.0, gt=0, le=1440, description="time that a model's request waits for a person")
-    role_approvals: str = of_desk(
-        "", description="requests a role may make, such as trader:command; declined otherwise"
+
+    # The service, and what is watched
+    api_host: str = of_process("127.0.0.1", "address that `desk api` listens on", "0.0.0.0")
+    api_port: int = of_process(0, "its port; 0 takes a free one", "8700", ge=0, le=65535)
+    api_token: Token | None = of_process(
+        None, "token of callers; unset: one in the home", "0123456789abcdef0123456789abcdef"
     )
-    api_host: str = of_process("127.0.0.1", description="address that `desk api` listens on")
-    api_port: int = of_process(0, ge=0, le=65535, description="its port; 0 takes a free one")
-    api_token: Token | None = of_process(None, description="token of callers; generated in the home by default")
-    api_hosts: HostNames = of_process("", description="further Host names that it accepts, by comma")
-    telemetry_file: Absolute | None = of_process(None, description="canonical events are appended here as JSON lines")
+    api_hosts: HostNames = of_process("", "further Host names that it accepts, by comma", "desk.example.org")
+    flower_auth: Login | None = of_process(None, "USER:PASSWORD of Flower; unset: no login", "desk:password")
     metrics_host: str = of_process(
-        "127.0.0.1", min_length=1, description="address of a process's metrics and health, which have no password"
+        "127.0.0.1", "address of metrics and health, which have no password", "0.0.0.0", min_length=1
     )
-    metrics_port: int = of_process(
-        0, ge=0, le=65535, description="its port; 0 is off. `desk up` counts on from it, a fixed port for each process"
-    )
-    trace_url: WebUrl | None = of_process(
-        None, description="OTLP/HTTP address that spans are exported to; none by default"
-    )
-    role_age_hours: float = of_run(24.0, gt=0, description="market time after which a role looks at a holding again")
-    price_move: float = of_run(0.05, gt=0, le=1, description="move of a holding's price that makes its roles due")
-    unrealized_change: float = of_run(0.05, gt=0, le=1, description="change of its gain that makes its roles due")
+    metrics_port: int = of_process(0, "its port, the first of `desk up`'s; 0 is off", "9100", ge=0, le=65535)
+    trace_url: WebUrl | None = of_process(None, "OTLP/HTTP address for spans", "http://127.0.0.1:4318/v1/traces")
+    telemetry_file: Absolute | None = of_process(None, "canonical events as JSON lines", "/var/log/desk.jsonl")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = of_process("INFO", "lowest level written", "DEBUG")
+    log_json: bool = of_process(False, "one JSON object a line", "true")
 
     # Notifications: the process that sends them alone reads these
     notify_channels: Channels | None = of_process(
-        None, description="channels of notifications: NAME=URL of apprise, separated by spaces or lines"
+        None, "NAME=URL of apprise, separated by spaces or lines", "phone=ntfy://my-secret-topic"
     )
-    notify_file: Absolute | None = of_process(None, description="file with such lines, in place of notify_channels")
-    notify_kinds: NotifyKinds = of_process(
-        "all", description="kinds for all channels, and CHANNEL=KIND,KIND for one, separated by ;"
-    )
+    notify_kinds: NotifyKinds = of_process("all", "kinds: KIND,KIND, and CHANNEL=KIND,KIND, by ;", "halt;phone=all")
     notify_quiet: QuietTimes = of_process(
-        "off", description="quiet hours of all channels, HH:MM-HH:MM, and CHANNEL=HH:MM-HH:MM for one, separated by ;"
+        "off", "quiet hours: HH:MM-HH:MM, and CHANNEL=HH:MM-HH:MM, by ;", "22:00-07:00"
     )
-    notify_zone: Zone = of_process("America/New_York", description="time zone of quiet hours and of times in messages")
-    notify_window_seconds: float = of_process(
-        30.0, ge=0, le=3600, description="time in which events of one run and kind become one message"
-    )
-    notify_per_hour: Count = of_process(
-        30, description="messages an hour to each channel; more wait and become one; halts and unknown orders are free"
-    )
+    notify_zone: Zone = of_process("America/New_York", "zone of quiet hours and of times in messages", "Europe/Berlin")
     notify_page_url: WebUrl | None = of_process(
-        None, description="address of the page for links in messages; that of this home's service by default"
+        None, "the page's address in links; unset: this home's service", "https://desk.example.org"
     )
 
-    # Logs
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = of_process("INFO", description="lowest level written")
-    log_json: bool = of_process(False, description="one JSON object a line")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _account_of_the_broker(cls, data: Any) -> Any:
-        # A broker that there is not is the error, and not its account.
-        if isinstance(data, dict) and "account" not in data and data.get("broker") in BROKERS:
-            return {**data, "account": data["broker"]}
-        return data
+    _backtest: str = PrivateAttr("")
 
     @model_validator(mode="after")
     def _settings_fit_together(self) -> Settings:
-        if self.account != self.broker:
-            message = f"account={self.account} is not that of broker={self.broker}: leave DESK_ACCOUNT out"
-            raise _together(message, "account", "broker")
-        for name in ("rpc_seconds", "tool_seconds", "first_token_seconds", "silence_seconds", "turn_seconds"):
+        for name in ("tool_seconds", "first_token_seconds", "silence_seconds", "turn_seconds"):
             if getattr(self, name) >= self.step_deadline_seconds:
                 raise _together(f"{name} must be shorter than step_deadline_seconds", name, "step_deadline_seconds")
         if self.provider in ("endpoint", "local"):
@@ -481,6 +397,17 @@ class Settings(Surroundings):
             if self.provider_key is not None and "@" in urlsplit(self.provider_url).netloc:
                 raise _together("give a login in the URL or a key, not both", "provider_url", "provider_key")
         return self
+
+    @property
+    def account(self) -> str:
+        """The account of orders, positions and cash: the broker's, or that of a backtest."""
+        return self._backtest or self.broker
+
+    def on_backtest(self, account: str) -> Settings:
+        """Return these settings on the account of a backtest, which no source of settings can name."""
+        own = self.model_copy()
+        own._backtest = account
+        return own
 
     @property
     def model_label(self) -> str:
@@ -497,10 +424,6 @@ class Settings(Surroundings):
             return self.database_url.get_secret_value()
         return f"sqlite:///{self.home / 'desk.db'}"
 
-    def address_of(self, name: str, own: str) -> str:
-        """Return the address that a test set in place of a venue's own."""
-        return dict(part.split("=", 1) for part in self.test_addresses.split(";") if part).get(name, own)
-
     @property
     def real_money(self) -> bool:
         """True if the broker's orders move real money."""
@@ -509,3 +432,6 @@ class Settings(Surroundings):
     @property
     def options_allowed(self) -> bool:
         return not self.stock_only and self.options_mode != "stocks-only"
+
+
+SECRETS = frozenset(name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation))

@@ -14,8 +14,10 @@ from dotenv import dotenv_values
 from pydantic import ValidationError
 
 from chordesk.models.errors import SettingError
+from chordesk.models.features import OFF
 from chordesk.models.settings import ALIASES, Settings, running_desk
 from chordesk.models.settings.running_desk import PUBLISHED, counts, snapshot_value
+from chordesk.models.settings.schema import SECRETS
 from chordesk.models.settings.variables import (
     CONFIG_VARIABLE,
     ENVIRONMENT_ONLY,
@@ -30,6 +32,9 @@ from chordesk.models.settings.variables import (
 )
 from chordesk.models.states import MODES
 from chordesk.models.urls import HIDDEN, masked
+
+# Limits of kept threads in a table of their mode, and their names in an entry of thread_limits.
+_LIMITS = {"max_thread_age_hours": "hours", "max_thread_turns": "turns", "thread_tokens": "tokens"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,17 @@ def load_settings(
     return load(environ, cwd, agree=agree, but=but, own_switch=own_switch).settings
 
 
+def load_for_halt(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> tuple[Loaded, list[str]]:
+    """Return the settings as far as they can be read, and the problems: for the kill switch, which nothing may hold up,
+    labels no run, and may name another broker than the running desk's."""
+    problems: list[str] = []
+    return load(environ, cwd, agree=False, report=lambda error: problems.append(str(error.args[0]))), problems
+
+
+def _raised(error: SettingError) -> None:
+    raise error
+
+
 def load(
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
@@ -69,46 +85,25 @@ def load(
     but: Collection[str] = (),
     own_switch: bool = False,
     dotenv: Mapping[str, str | None] | None = None,
+    report: Report = _raised,
 ) -> Loaded:
     """Return the settings and where each came from.
 
     join: take unset values from the `desk up` that runs on this home; a value that contradicts the desk's own is a
-    SettingError. `desk up` itself joins none. agree=False: such a value is used. but: settings that
-    may differ all the same. own_switch: the live switch is this
-    process's environment's alone, as what sends orders needs it. dotenv: variables in place of those of the `.env`.
+    SettingError. `desk up` itself joins none. agree=False: such a value is used. but: settings that may differ all the
+    same. own_switch: the live switch is this process's environment's alone, as what sends orders needs it. dotenv:
+    variables in place of those of the `.env`. report: called with each problem; when it returns, what is wrong is left
+    out.
     """
-    return _load(environ, cwd, _raised, join=join, agree=agree, but=but, own_switch=own_switch, dotenv=dotenv)
-
-
-def load_for_halt(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> tuple[Loaded, list[str]]:
-    """Return the settings as far as they can be read, and the problems: for the kill switch, which nothing may hold up,
-    labels no run, and may name another broker than the running desk's."""
-    problems: list[str] = []
-    return _load(environ, cwd, lambda error: problems.append(str(error.args[0])), agree=False), problems
-
-
-def _raised(error: SettingError) -> None:
-    raise error
-
-
-def _load(
-    environ: Mapping[str, str] | None,
-    cwd: Path | None,
-    report: Report,
-    *,
-    join: bool = True,
-    agree: bool = True,
-    but: Collection[str] = (),
-    own_switch: bool = False,
-    dotenv: Mapping[str, str | None] | None = None,
-) -> Loaded:
-    """report: called with each problem; if it returns, the wrong value is left out."""
     environ = os.environ if environ is None else environ
     cwd = cwd or Path.cwd()
     dotenv = _dotenv(cwd) if dotenv is None else dotenv
     origins = _read(lambda: from_pinned(environ), report)
     _under(origins, from_variables(environ, "environment", report))
     _under(origins, from_variables(dotenv, ".env", report))
+    if dotenv.get(OFF) and not environ.get(OFF):
+        remedy = "set it in the environment of each of the desk's processes"
+        report(SettingError(f"{OFF} (from .env) has no effect there", remedy=remedy))
     home = _home(origins)
     for read in (
         lambda: _from_toml(environ.get(CONFIG_VARIABLE) or dotenv.get(CONFIG_VARIABLE), cwd, home),
@@ -217,8 +212,7 @@ def _given(name: str, origins: Mapping[str, Value]) -> str:
 
 def _shown(name: str, given: Any) -> str:
     """Return a value as an error may repeat it: no secret, and no part of a URL that may be one."""
-    annotation = Settings.model_fields[name].annotation if name in Settings.model_fields else None
-    if annotation is not None and "SecretStr" in str(annotation):
+    if name in SECRETS:
         return HIDDEN
     if name.endswith("_url"):
         # What is no URL at all may be a key that was pasted into the wrong variable.
@@ -279,26 +273,31 @@ def _from_json(text: str | None) -> dict[str, Value]:
 
 def _from_table(table: Mapping[str, Any], source: str) -> dict[str, Value]:
     found: dict[str, Value] = {}
-    for key, value in _flat(table).items():
+    limits = []
+    for key, value in table.items():
+        if key in MODES and isinstance(value, Mapping):
+            limits += [_thread_limits(key, value, source)] if value else []
+            continue
         name = ALIASES.get(key, key.removeprefix(PREFIX).lower() if key.startswith(PREFIX) else _snake(key))
         if name in ENVIRONMENT_ONLY or key == Settings.LIVE_SWITCH:
             raise SettingError(f"{key} in {source}: the live switch is read from the process environment alone")
         if name not in Settings.model_fields:
             raise SettingError(f"{key} (from {source}) is not a setting of the desk")
         found[name] = Value(value, key, source)
+    if limits:
+        given = [found["thread_limits"].value] if "thread_limits" in found else []
+        found["thread_limits"] = Value(";".join([*given, *limits]), "thread_limits", source)
     return found
 
 
-def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table with each mode's own table flattened, as in `trader.maxThreadTurns`."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        own = value if key in MODES and isinstance(value, Mapping) else None
-        found.update({key: value} if own is None else {f"{key}.{inner}": each for inner, each in own.items()})
-    return found
+def _thread_limits(mode: str, table: Mapping[str, Any], source: str) -> str:
+    """Return a mode's own table, as in `trader.maxThreadTurns`, as an entry of thread_limits."""
+    for key in table:
+        if _snake(key) not in _LIMITS:
+            raise SettingError(f"{mode}.{key} (from {source}) is not a setting of the desk")
+    return f"{mode}={','.join(f'{_LIMITS[_snake(key)]}:{value}' for key, value in table.items())}"
 
 
 def _snake(key: str) -> str:
-    """Return the key in snake_case: maxThreadTurns and max_thread_turns are the same setting, as are
-    trader.maxThreadTurns and traderMaxThreadTurns."""
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key.replace(".", "_"))
+    """Return the key in snake_case: maxThreadTurns and max_thread_turns are the same setting."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)

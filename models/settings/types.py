@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from chordesk.models import model_prices, notifications, urls
 from chordesk.models.order_terms import require_protection
+from chordesk.models.states import MODES
 from chordesk.models.urls import readable_hosts
 
 _TOKEN = re.compile(r"[!-~]{16,}")
@@ -23,15 +24,22 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(ge=1)]
 
 
+def _names(value: Any) -> Any:
+    """Return the parts of a comma-separated text, each once; none of an empty one."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if not isinstance(value, list | tuple):
+        raise ValueError("write names, separated by commas")
+    return tuple(dict.fromkeys(value))
+
+
 def split(remedy: str) -> BeforeValidator:
     """Return a validator that takes the parts of a comma-separated text, each once, and rejects an empty one."""
 
     def parts(value: Any) -> Any:
-        if isinstance(value, str):
-            value = tuple(part.strip() for part in value.split(",") if part.strip())
-        if not value:
+        if not (found := _names(value or ())):
             raise ValueError(remedy)
-        return tuple(dict.fromkeys(value))
+        return found
 
     return BeforeValidator(parts)
 
@@ -112,23 +120,27 @@ def _cutoffs(value: str) -> str:
     return value
 
 
-_ADDRESSED = ("manifold", "polymarket", "polymarket_book", "kalshi", "hyperliquid")
+_THREAD_LIMIT = re.compile(r"(hours|turns|tokens):(\d+(?:\.\d+)?)")
 
 
-def _addresses(value: str) -> str:
-    parts = [part.strip() for part in value.split(";") if part.strip()]
-    for part in parts:
-        name, _, url = part.partition("=")
-        if name not in _ADDRESSED or "@" in urls.require_http(url):
-            raise ValueError(f"must be NAME=URL, separated by ;, without a login; names are {', '.join(_ADDRESSED)}")
-    return ";".join(parts)
+def thread_limits(value: str) -> dict[str, dict[str, float]]:
+    """Return the limits of the kept threads of each mode, by the names hours, turns and tokens."""
+    found: dict[str, dict[str, float]] = {}
+    for entry in filter(None, (part.strip() for part in value.split(";"))):
+        mode, _, limits = entry.partition("=")
+        parts = [_THREAD_LIMIT.fullmatch(part.strip()) for part in limits.split(",")]
+        own = {part[1]: float(part[2]) for part in parts if part is not None}
+        whole = all(number > 0 and (name == "hours" or number.is_integer()) for name, number in own.items())
+        if mode not in MODES or mode in found or len(own) < len(parts) or not whole:
+            form = "MODE=hours:H,turns:N,tokens:N, each above 0 and each mode once"
+            raise ValueError(f"{entry!r} is not {form}; modes are {', '.join(MODES)}")
+        found[mode] = own
+    return found
 
 
-def _names(value: Any) -> Any:
-    """Return the parts of a comma-separated text, each once; none of an empty one."""
-    if isinstance(value, str):
-        value = (part.strip() for part in value.split(",") if part.strip())
-    return tuple(dict.fromkeys(value))
+def _thread_limits(value: str) -> str:
+    thread_limits(value)
+    return value
 
 
 def _modules(value: tuple[str, ...]) -> tuple[str, ...]:
@@ -144,9 +156,7 @@ def _place(value: str) -> str:
 
 
 def _venue_names(value: Any) -> Any:
-    if isinstance(value, str):
-        value = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip() not in ("", "none")))
-    return value
+    return tuple(name for name in _names(value) if name != "none")
 
 
 Absolute = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
@@ -162,17 +172,17 @@ QuietTimes = Annotated[str, AfterValidator(notifications.readable_quiet)]
 Zone = Annotated[str, AfterValidator(notifications.readable_zone)]
 HostNames = Annotated[str, AfterValidator(_host_names)]
 PageHosts = Annotated[str, AfterValidator(readable_hosts)]
-Addresses = Annotated[str, AfterValidator(_addresses)]
 ClockTime = Annotated[str, AfterValidator(_clock_time)]
 Policy = Annotated[str, AfterValidator(_approval_policy)]
 ProtectionRule = Annotated[str, AfterValidator(require_protection)]
 PublicKey = Annotated[str, AfterValidator(_ed25519)]
 PlaceUrl = Annotated[str, Field(min_length=1), AfterValidator(_place)]
+ThreadLimits = Annotated[str, AfterValidator(_thread_limits)]
 Universe = Annotated[str, AfterValidator(_anywhere)]
 Prices = Annotated[str, AfterValidator(model_prices.readable)]
 RoleNames = Annotated[tuple[str, ...], split("name at least one role, such as quick")]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 ModuleNames = Annotated[Names, AfterValidator(_modules)]
 ModelCutoffs = Annotated[str, AfterValidator(_cutoffs)]
-VenueName = Literal["manifold", "polymarket", "kalshi"]
+VenueName = Literal["manifold", "polymarket", "kalshi", "hyperliquid"]
 VenueNames = Annotated[tuple[VenueName, ...], BeforeValidator(_venue_names)]

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from chordesk.models.errors import SettingError
-from chordesk.models.settings.schema import ALIASES, Settings
+from chordesk.models.features import OFF
+from chordesk.models.settings.schema import ALIASES, SECRETS, Settings
 
 # Secrets in files: `NAME_FILE` is the path of a file with the value of NAME, as containers mount them.
 #
@@ -19,6 +20,7 @@ from chordesk.models.settings.schema import ALIASES, Settings
 
 SUFFIX = "_FILE"
 _MOST_BYTES = 64 * 1024
+_OF_LINES = "DESK_NOTIFY_CHANNELS_FILE"
 
 
 def secret(environ: Mapping[str, str], name: str) -> str | None:
@@ -36,8 +38,8 @@ def both_given(name: str) -> SettingError:
 
 
 def read_secret(variable: str, path: str) -> str:
-    """Return the one line of a secret's file, without spaces around it. Raises SettingError that names file and
-    remedy, and nothing of the content."""
+    """Return the text of a secret's file, one line but for channels, without spaces around it. Raises SettingError that
+    names file and remedy, and nothing of the content."""
     try:
         with Path(path).expanduser().open("rb") as file:
             text = file.read(_MOST_BYTES + 1).decode("utf-8").strip()
@@ -47,7 +49,7 @@ def read_secret(variable: str, path: str) -> str:
         raise _unusable(variable, path, "is not text", "write the secret into it, as one line") from None
     if not text:
         raise _unusable(variable, path, "is empty", "write the secret into it, as one line") from None
-    if len(text.splitlines()) > 1 or len(text) > _MOST_BYTES:
+    if (len(text.splitlines()) > 1 and variable != _OF_LINES) or len(text) > _MOST_BYTES:
         raise _unusable(variable, path, "has more than one line", "leave only the secret in it, as one line")
     return text
 
@@ -74,13 +76,28 @@ JSON_VARIABLE = "AUTONOMOUS_CONFIG_JSON"
 PINNED_VARIABLE = "DESK_PINNED"
 ENVIRONMENT_ONLY = frozenset({"trader_live"})
 # Of these the value may be in a file: DESK_NAME_FILE. No setting has such a name.
-SECRET_FILES: Mapping[str, str] = {
-    f"{PREFIX}{name.upper()}{SUFFIX}": name
-    for name, field in Settings.model_fields.items()
-    if "SecretStr" in str(field.annotation)
-}
-_NO_SETTINGS = frozenset({CONFIG_VARIABLE, PINNED_VARIABLE})
+SECRET_FILES: Mapping[str, str] = {f"{PREFIX}{name.upper()}{SUFFIX}": name for name in sorted(SECRETS)}
+_NO_SETTINGS = frozenset({CONFIG_VARIABLE, PINNED_VARIABLE, OFF})
 _FIRST_PREFIX = "AUTONOMOUS_"
+# What were settings once, by what to write in their place.
+_GONE: Mapping[str, str] = {
+    name: remedy
+    for remedy, names in {
+        "write DESK_THREAD_LIMITS": "thread_tokens screener_max_thread_age_hours screener_max_thread_turns "
+        "screener_thread_tokens research_max_thread_age_hours research_max_thread_turns research_thread_tokens "
+        "trader_max_thread_age_hours trader_max_thread_turns trader_thread_tokens",
+        "write DESK_CODEX_TURNS": "worker_threads",
+        "write DESK_NOTIFY_CHANNELS_FILE": "notify_file",
+        "write DESK_PRICE_MOVE": "unrealized_change",
+        "add hyperliquid to DESK_VENUES": "funding",
+        "give the graph a recursion_limit": "graph_steps",
+        "leave it out": "account alpaca_data_url alpaca_url broker_seconds codex_recycle_rss_mb event_bankroll "
+        "events_per_run flower_port flower_url maintain_seconds memory_tokens notify_per_hour notify_window_seconds "
+        "orders_seconds rollout_days rollouts_kept rpc_seconds rulebook_latency_seconds start_seconds step_attempts "
+        "test_addresses thread_answers",
+    }.items()
+    for name in names.split()
+}
 # Other programs' names may begin so too: of these only what resembles one of ours is an error.
 _SHARED_PREFIXES = ("SCREENER_", "TRADER_")
 _RESEMBLES = 0.8
@@ -155,6 +172,8 @@ def _is_unknown(key: str) -> bool:
 
 
 def _unknown(key: str, source: str) -> SettingError:
+    if gone := _GONE.get(key.removeprefix(PREFIX).lower()):
+        return SettingError(f"{key} (from {source}) is no longer a setting of the desk", remedy=f"{gone}; {_LISTED}")
     close = _close_to(key)
     remedy = f"write {close[0]}, or leave it out; " if close else "leave it out, or correct its name; "
     return SettingError(f"{key} (from {source}) is not a setting of the desk", remedy=f"{remedy}{_LISTED}")

@@ -137,7 +137,7 @@ def resume(
     """
     from chordesk.tools.orders import kill_switch
 
-    settings = load_settings(but=("broker", "account"))
+    settings = load_settings(but=("broker",))
     still = kill_switch.resume(database(settings), settings, whoami(), why, reduce_only=reduce_only)
     print_line(f"account {settings.account} {'gives exposure back only' if reduce_only else 'trades again'}")
     for name in still:

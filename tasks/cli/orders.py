@@ -149,6 +149,7 @@ def _by_question(answers: list[str]) -> dict[str, list[str]]:
 def _decide(id_: str, yes: bool, why: str | None, answers: dict[str, list[str]]) -> None:
     from chordesk.tasks.approvals import answer
     from chordesk.tasks.worker.messages import WorkerNotifier
+    from chordesk.tools.orders.submitting import ORDERS_SECONDS
 
     settings, store = opened()
     notify = WorkerNotifier(settings).trade
@@ -158,7 +159,7 @@ def _decide(id_: str, yes: bool, why: str | None, answers: dict[str, list[str]])
         raise typer.Exit(TOO_LATE)
     print_line(f"{found.subject} {found.state} by {found.by}")
     if yes and found.order is not None:
-        when = "now" if found.notified else f"within {settings.orders_seconds:g} s of its worker being reachable"
+        when = "now" if found.notified else f"within {ORDERS_SECONDS:g} s of its worker being reachable"
         print_line(f"the trade queue submits it {when}; see: desk orders show {found.order}")
 
 

@@ -109,7 +109,7 @@ def worker_arguments(settings: Settings, role: WorkerRole, concurrency: int | No
     from chordesk.tasks.worker.app import node_name
 
     # A task that waits here for a turn is withheld from other workers.
-    turns = min(settings.worker_threads, settings.codex_turns)
+    turns = settings.codex_turns
     slots = {WorkerRole.OPS: OPS_SLOTS, WorkerRole.TRADE: 1, WorkerRole.ALL: turns + OPS_SLOTS}.get(role, turns)
     # Trades of one account are never concurrent, whatever the option.
     count = 1 if role is WorkerRole.TRADE else concurrency or slots
@@ -140,7 +140,7 @@ def beat() -> None:
 
 @commands.command()
 def flower(
-    port: Annotated[int | None, typer.Option(help="Port; the setting's or a free one.", min=1, max=65535)] = None,
+    port: Annotated[int | None, typer.Option(help="Port; a free one by default.", min=1, max=65535)] = None,
     address: Annotated[
         str, typer.Option(help="Address; metrics and health ask for no login, so use another only inside a container.")
     ] = "127.0.0.1",
@@ -157,7 +157,7 @@ def flower(
     settings = _configured()
     plan.prepare_folders(settings.home)  # its state is kept there
     app = create_app(settings, "flower")
-    chosen = port or settings.flower_port or free_ports(1)[0]
+    chosen = port or free_ports(1)[0]
     if settings.flower_auth is not None:
         os.environ["FLOWER_BASIC_AUTH"] = settings.flower_auth.get_secret_value()  # an argument would be seen in ps
     raise typer.Exit(celery_fixes.run_celery(app, flower_arguments(settings, address, chosen)))
@@ -179,7 +179,7 @@ def flower_arguments(settings: Settings, address: str, port: int) -> list[str]:
 @commands.command()
 def rulebook(
     port: Annotated[int, typer.Option(help="Port on loopback.", min=1, max=65535)],
-    latency: Annotated[float | None, typer.Option(help="Seconds added to each answer.", min=0)] = None,
+    latency: Annotated[float, typer.Option(help="Seconds added to each answer.", min=0)] = 0.0,
 ) -> None:
     """Serve the rulebook model on loopback: rules, no model.
 
@@ -187,9 +187,8 @@ def rulebook(
     """
     from chordesk.agents.rulebook.server import build_server
 
-    settings = _configured()
-    seconds = settings.rulebook_latency_seconds if latency is None else latency
-    build_server(port=port, latency_seconds=seconds).run()
+    _configured()
+    build_server(port=port, latency_seconds=latency).run()
 
 
 @commands.command()

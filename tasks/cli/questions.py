@@ -138,7 +138,7 @@ def import_(
         given = "neither" if term is None else "both"
         raise UsageError(f"{given} of --term and --id given", remedy="give one of them")
     settings, store = opened()
-    wire, name = build_venue(venue, settings), by or whoami()
+    wire, name = build_venue(venue), by or whoami()
     try:
         if id_ is not None:
             report = import_one(store, wire, id_, name)
@@ -260,7 +260,7 @@ def _venues(settings: Settings, store: Store) -> dict[str, EventVenue]:
 
     with store.read() as session:
         names = {question.source for question in watched(session, VENUES, utcnow())}
-    return {name: build_venue(name, settings) for name in sorted(names)}
+    return {name: build_venue(name) for name in sorted(names)}
 
 
 First = Annotated[str, typer.Argument(help="A question's id, or the beginning of it.", metavar="A")]
@@ -346,9 +346,9 @@ def positions(
 ) -> None:
     """Show the play money on event markets: bankroll, stakes, payouts."""
     from chordesk.tasks.cli.show.questions import ledger_report
-    from chordesk.tools.event_positions import event_ledger
+    from chordesk.tools.event_positions import EVENT_BANKROLL, event_ledger
 
     settings, store = opened()
     with store.read() as session:
-        found = event_ledger(session, account or settings.account, settings.event_bankroll, only_open=only_open)
+        found = event_ledger(session, account or settings.account, EVENT_BANKROLL, only_open=only_open)
     emit(found, ledger_report, as_json=as_json)

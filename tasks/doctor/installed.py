@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sqlmodel import col, select
 
 from chordesk.agents.roles import GRAPH_ROLES, ROLES
+from chordesk.agents.runtime import ROLLOUT_DAYS
 from chordesk.models import features
 from chordesk.models.database.store import current
 from chordesk.models.states import STEP_FINAL
@@ -39,5 +40,5 @@ def _of_no_feature(context: CheckContext) -> Iterator[tuple[str, str]]:
         run = steps[kind]
         yield (f"run {run} waits for {kind}, which no feature here has", f"install its package, or desk stop {run}")
     for role in sorted(threads - ROLES.keys() - GRAPH_ROLES.keys()):
-        remedy = "install its package; otherwise the thread is deleted once it is unused for DESK_ROLLOUT_DAYS"
+        remedy = f"install its package; otherwise the thread is deleted once it is unused for {ROLLOUT_DAYS:g} days"
         yield f"a thread of the role {role} is kept, which no feature here has", remedy

@@ -16,7 +16,7 @@ from chordesk.models.settings import running_desk
 from chordesk.models.urls import page_hosts
 from chordesk.tasks.bootstrap import codex_binary
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, fail, not_made, ok, warn
-from chordesk.tasks.notifications import channels, checking, messages
+from chordesk.tasks.notifications import checking, messages
 from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tools.model_tools import filings as edgar
 from chordesk.tools.pages.browser import find_browser
@@ -72,7 +72,7 @@ def home(context: CheckContext) -> Check:
 def notifications(context: CheckContext) -> Check:
     """Check the channels of the settings, and what the database has of those that are sent to."""
     settings = context.settings
-    services = checking.services(settings) if channels.is_set(settings) else {}
+    services = checking.services(settings) if settings.notify_channels is not None else {}
     shown = ", ".join(f"{name} ({service})" for name, service in services.items()) or "no channel is set here"
     if not_made(context) or len(set(current(settings.database))) > 1:
         return ok(shown)
@@ -135,7 +135,7 @@ def pages(context: CheckContext) -> Check:
 def venues(context: CheckContext) -> Check:
     """Check that the event markets that are named can be read; no request is made."""
     settings = context.settings
-    named = [*settings.venues, *(["funding rates of Hyperliquid"] if settings.funding else [])]
+    named = settings.venues
     if not named:
         return ok("no event market is named (DESK_VENUES): none is read")
     try:

@@ -334,6 +334,7 @@ class LoopThread:
 SWEEP_ROW = 1
 # Parts of a lease. Holders renew each third of it: two thirds are left when they have just not yet done so, and within
 # half of it all that live have.
+SWEEP_SECONDS = 3.0  # from one sweep to the next
 RENEWAL = 1 / 3
 GRACE = 1 / 2
 

@@ -416,7 +416,7 @@ class ModelAdmissions:
     def __init__(self, client: redis.asyncio.Redis, settings: Settings) -> None:
         self._client, self._settings = client, settings
         self._gates: dict[tuple[str, str], Admission] = {}
-        self._waiters = Waiters(max(1, int(min(settings.worker_threads, settings.codex_turns) * WAITING_PART)))
+        self._waiters = Waiters(max(1, int(settings.codex_turns * WAITING_PART)))
 
     def of(self, model: RoleModel) -> Admission:
         key = (model.runtime, model.model)

@@ -52,6 +52,8 @@ class Wait:
     counts: bool
 
 
+STEP_ATTEMPTS = 3  # of a step before it fails
+
 # A lost worker uses up no attempt: a machine may be restarted several times in a minute, and the steps that it held are
 # none the worse. A step that breaks its workers looks the same each time. From ALONE_AFTER losses on it is worked on by
 # a worker that has no other such step, so that it takes none of those down with it. It fails with the LOSSES-th. But

@@ -12,7 +12,7 @@ from chordesk.models.errors import SettingError
 from chordesk.models.notifications import ByChannel, NoticeKind, QuietHours
 from chordesk.models.settings import Settings
 
-_SET = "set DESK_NOTIFY_CHANNELS to NAME=URL, or DESK_NOTIFY_FILE to a file with such lines"
+_SET = "set DESK_NOTIFY_CHANNELS to NAME=URL, or DESK_NOTIFY_CHANNELS_FILE to a file with such lines"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +25,12 @@ class Channel:
     quiet: QuietHours | None
 
 
-def is_set(settings: Settings) -> bool:
-    """Return whether there is a channel in these settings, or a file that should have one."""
-    return settings.notify_channels is not None or settings.notify_file is not None
-
-
 def channels(settings: Settings) -> list[Channel]:
-    """Return the channels of the settings. Raises SettingError for what does not fit together, without apprise or a
-    channel, and for a file that cannot be read."""
-    urls = _urls(settings)
+    """Return the channels of the settings. Raises SettingError for what does not fit together, and without apprise or a
+    channel."""
+    if settings.notify_channels is None:
+        raise SettingError("no channel of notifications is set", remedy=_SET)
+    urls = notifications.channel_urls(settings.notify_channels.get_secret_value())
     kinds, quiet = (
         notifications.kinds_by_channel(settings.notify_kinds),
         notifications.quiet_by_channel(settings.notify_quiet),
@@ -59,26 +56,6 @@ def chosen(found: list[Channel], name: str | None) -> list[Channel]:
         known = ", ".join(one.name for one in found)
         raise SettingError(f"there is no channel {name!r}", remedy=f"the channels are: {known}")
     return some
-
-
-def _urls(settings: Settings) -> dict[str, str]:
-    if settings.notify_channels is not None and settings.notify_file is not None:
-        problem = f"DESK_NOTIFY_CHANNELS and DESK_NOTIFY_FILE={str(settings.notify_file)!r} are both set"
-        raise SettingError(problem, remedy="set one of the two")
-    if settings.notify_channels is not None:
-        return notifications.channel_urls(settings.notify_channels.get_secret_value())
-    path = settings.notify_file
-    if path is None:
-        raise SettingError("no channel of notifications is set", remedy=_SET)
-    try:
-        return notifications.channel_urls(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        problem = f"DESK_NOTIFY_FILE={str(path)!r} cannot be read: {error.strerror}"
-        raise SettingError(problem, remedy="name a file that this user may read") from None
-    except UnicodeDecodeError:
-        raise SettingError(f"DESK_NOTIFY_FILE={str(path)!r} is no text", remedy="write lines of NAME=URL") from None
-    except ValueError as error:
-        raise SettingError(f"DESK_NOTIFY_FILE={str(path)!r}: {error}") from None
 
 
 def _require_known(variable: str, text: str, given: ByChannel[Any], urls: Mapping[str, str]) -> None:

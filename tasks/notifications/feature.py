@@ -9,6 +9,6 @@ FEATURE = Feature(
             "chordesk.tasks.cli.notify", "Operate", "Notify people: send, test the channels, show what was sent."
         )
     },
-    settings=("notify_channels", "notify_file"),
+    settings=("notify_channels",),
     checks=("chordesk.tasks.doctor.machine:NOTIFICATIONS_CHECK",),
 )

@@ -74,6 +74,8 @@ def release_lease(session: Session, owner: str) -> None:
 log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 0.5
+WINDOW_SECONDS = 30.0  # in which events of one run and kind become one message
+PER_HOUR = 30  # messages to each channel; more wait and become one
 AWAY_SECONDS = 3.0  # between two attempts at a database that is away
 ANSWER_SECONDS = 30.0  # an attempt that takes longer has failed, whatever its far side does later
 STOP_SECONDS = 2.0  # for what is on its way when the process is to end
@@ -96,7 +98,7 @@ class Sender:
         self._store, self._settings, self._owner = store, settings, owner
         self._wires = wires
         self._channels: Sequence[Channel] = [one.channel for one in wires.values()]
-        self._limits = HourLimit(settings.notify_per_hour, ZoneInfo(settings.notify_zone))
+        self._limits = HourLimit(PER_HOUR, ZoneInfo(settings.notify_zone))
         self._answers: queue.SimpleQueue[tuple[_Attempt, Answer]] = queue.SimpleQueue()
         self._running: dict[str, _Attempt] = {}  # by channel
         self._late: dict[str, int] = {}  # number of attempts that were given up and still wait, by channel
@@ -141,7 +143,7 @@ class Sender:
                 return
             for message, error in self._unwritten:
                 self._write(session, message, error)
-            messages.take(session, self._channels, self._wording(), self._settings.notify_window_seconds, now)
+            messages.take(session, self._channels, self._wording(), WINDOW_SECONDS, now)
             free = [one for one in self._channels if self._is_free(one.name)]
             begun = [messages.next_of(session, one, self._limits, self._owner, now) for one in free]
         # Only now, since the transaction may have failed.

@@ -23,6 +23,8 @@ from chordesk.tools.model_tools.reports import seen_runs
 from chordesk.tools.orders.drafting import last_notes
 from chordesk.tools.registry import ToolContext
 
+MEMORY_TOKENS = 400  # most tokens of a prompt's memory
+
 # The rows of a prompt's memory: what earlier runs of an account on a market have stored, up to now.
 #
 # The statements are built once: composing SQL costs more than running it, and each turn runs them.
@@ -188,7 +190,7 @@ def symbol_memory(session: Session, context: ToolContext, symbol: str) -> str | 
     lines += _points(reports, role_labels(context.settings))
     lines += _major_risk(reports)
     lines += [f"last trade note: {line}" for line in notes.get(symbol, [])[-1:]]
-    return fit(lines, context.settings.memory_tokens)
+    return fit(lines, MEMORY_TOKENS)
 
 
 def lens_memory(session: Session, context: ToolContext, lens: str, symbols: Sequence[str]) -> str | None:
@@ -197,7 +199,7 @@ def lens_memory(session: Session, context: ToolContext, lens: str, symbols: Sequ
         return None
     found = past_hits(session, context, lens, symbols, HITS)
     lines = (f"{hit.at:%Y-%m-%d} put forward {hit.symbol} ({hit.confidence}): {hit.thesis}" for hit in found)
-    return fit(lines, context.settings.memory_tokens)
+    return fit(lines, MEMORY_TOKENS)
 
 
 def trader_memory(session: Session, context: ToolContext) -> str | None:
@@ -207,7 +209,7 @@ def trader_memory(session: Session, context: ToolContext) -> str | None:
         return None
     found = reversed(past_decisions(session, context, DECISIONS))
     lines = (f"{one.at:%Y-%m-%d} decided: {_actions(one.actions)}. {one.reasoning}" for one in found)
-    return fit(lines, context.settings.memory_tokens)
+    return fit(lines, MEMORY_TOKENS)
 
 
 def _is_off(context: ToolContext) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, ForeignKey, FromClause, Select, Table, select
 
+from chordesk.agents.runtime import ROLLOUT_DAYS
 from chordesk.models.database.store import every_table
 from chordesk.models.settings import Settings
 
@@ -20,6 +21,8 @@ UNNAMED = HOUR
 LEAST_PICTURE_AGE = DAY
 # Runs that ended less long ago may be looked at, traded on or gone on with at any moment.
 LEAST_RUN_AGE = DAY
+EVENTS_PER_RUN = 50_000
+ROLLOUTS_KEPT = 2  # of each thread
 
 # Rows that belong to one run and go with it, or with it and its last trace.
 RUN = frozenset({
@@ -79,9 +82,9 @@ def policy_of(settings: Settings, now: dt.datetime, older_than: dt.timedelta | N
     return Policy(
         now=now,
         events_before=now - age(settings.event_days),
-        events_per_run=settings.events_per_run,
-        threads_before=now - age(settings.rollout_days),
-        copies=settings.rollouts_kept,
+        events_per_run=EVENTS_PER_RUN,
+        threads_before=now - age(ROLLOUT_DAYS),
+        copies=ROLLOUTS_KEPT,
         blobs_before=now - UNNAMED,
         pictures_before=before(settings.keep_artifact_days, LEAST_PICTURE_AGE),
         runs_before=before(settings.keep_run_days, LEAST_RUN_AGE),

@@ -56,7 +56,6 @@ FORCED = {
     "DESK_STOCK_ONLY": "false",
     "DESK_OPTIONS_MODE": "both",
     "DESK_BROKER": "paper",
-    "DESK_ACCOUNT": "paper",
     "DESK_LOG_LEVEL": "WARNING",
     # Beat runs for its sweep, which retries transient failures; it starts no screen of its own.
     "DESK_PREMARKET": "off",

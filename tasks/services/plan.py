@@ -30,7 +30,6 @@ from chordesk.models.settings.sources import Loaded
 from chordesk.models.settings.variables import PINNED_VARIABLE, PREFIX
 from chordesk.models.urls import masked
 from chordesk.tasks.engine.kinds import WORKER_QUEUES
-from chordesk.tasks.notifications import channels
 from chordesk.tasks.worker import sockets
 
 Group = Literal["services", "desk"]
@@ -356,17 +355,13 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
     if loaded.settings.provider == "rulebook" and "rulebook_url" not in loaded.origins:
         urls["rulebook_url"] = f"http://{LOOPBACK}:{rulebook_port}/v1"
         started.append(rulebook(rulebook_port, urls["rulebook_url"]))
-    if choice is not None and choice.flower:
-        flower_port = _port("flower", loaded.settings.flower_port, flower_port)
-        urls["flower_url"] = f"http://{LOOPBACK}:{flower_port}"
     if choice is not None:
         suffix = "" if "redis_url" in urls else _suffix(where.home)
         started += workers(choice, flower_port, suffix)
-    if choice is not None and channels.is_set(loaded.settings):
-        started.append(notifier())
-    if choice is not None and choice.api:
-        at = _port("api", loaded.settings.api_port, _again(where.home, api_port))
-        started.append(api(loaded.settings.api_host, at))
+        if loaded.settings.notify_channels is not None:
+            started.append(notifier())
+        if choice.api:
+            started.append(api(loaded.settings.api_host, _api_port(loaded.settings, where.home, api_port)))
     started = list(_watched(started, loaded.settings))
     given = {name: found.value for name, found in loaded.origins.items()}
     drain = min(loaded.settings.drain_seconds, DRAIN_SECONDS)
@@ -384,11 +379,13 @@ def _environ(environ: Mapping[str, str], home: Path, settings: Settings, urls: M
     return {**environ, **own, **pinned, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def _port(name: str, wanted: int, free: int) -> int:
+def _api_port(settings: Settings, home: Path, free: int) -> int:
+    """Return the port of the settings, else that at which this home was served last, if it is free."""
+    wanted, last = settings.api_port, running_desk.last_api_port(home)
     if wanted and not is_free(wanted):
-        remedy = f"set another port, or 0 for a free one, or start the desk without {name}"
-        raise UsageError(f"DESK_{name.upper()}_PORT={wanted} is taken on {LOOPBACK}", remedy=remedy)
-    return wanted or free
+        remedy = "set another port, or 0 for a free one, or start the desk without api"
+        raise UsageError(f"DESK_API_PORT={wanted} is taken on {LOOPBACK}", remedy=remedy)
+    return wanted or (last if last and is_free(last) else free)
 
 
 def _watched(started: Sequence[Program], settings: Settings) -> Sequence[Program]:
@@ -404,12 +401,6 @@ def _watched(started: Sequence[Program], settings: Settings) -> Sequence[Program
                 remedy="set a port after which the next ones are free too, or 0 for no metrics",
             )
     return found
-
-
-def _again(home: Path, free: int) -> int:
-    """Return the port at which the home was last served, if it is free: open pages go on after a restart."""
-    last = running_desk.last_api_port(home)
-    return last if last and is_free(last) else free
 
 
 def _suffix(home: Path) -> str:

@@ -19,7 +19,7 @@ from chordesk.models.errors import DeskError, ServiceError
 from chordesk.models.settings import Settings, running_desk
 from chordesk.tasks import redis_clients
 from chordesk.tasks.bootstrap import require_runtimes
-from chordesk.tasks.notifications import channels, checking
+from chordesk.tasks.notifications import checking
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.reports.files import require_place
 from chordesk.tasks.services import signals, supervision
@@ -86,7 +86,7 @@ class Stack:
     def _start(self) -> None:
         # Two servers on one append-only file would corrupt it, so processes left by a crash are ended first.
         self.left_over = supervision.end(self._process_table.load(), grace_seconds=3.0)
-        self._supervisor.start(self.plan.programs, self.plan.environ, self.plan.cwd, self.plan.settings.start_seconds)
+        self._supervisor.start(self.plan.programs, self.plan.environ, self.plan.cwd, supervision.START_SECONDS)
         self._run(self.plan.services)
         self._services_ready()
         if self._before_desk:
@@ -242,5 +242,5 @@ def require_able(settings: Settings) -> None:
         build_broker(settings, market, books)
     require_chains(settings, os.environ)
     require_runtimes(settings)
-    if channels.is_set(settings):
+    if settings.notify_channels is not None:
         checking.services_apart(settings)

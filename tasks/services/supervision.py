@@ -314,17 +314,17 @@ def end(members: Iterable[ProcessRecord], grace_seconds: float) -> list[ProcessR
 
 
 NOTICE_SECONDS = 10.0
+START_SECONDS = 600.0  # the longest wait of `desk up` for programs that make progress
 # On a busy machine a process waits for its turn at the CPU; one that used none for this long waits for something else.
 STANDSTILL_SECONDS = 60.0
 
 
 class StartWait:
-    """The time that late programs are given: DESK_START_SECONDS, less when none of them uses CPU."""
+    """The time that late programs are given: START_SECONDS, less when none of them uses CPU."""
 
     def __init__(self, plan: Plan, notify: Callable[[str], None]) -> None:
         self._folders, self._notify = plan.folders, notify
-        self._limit = plan.settings.start_seconds
-        self._standstill = min(STANDSTILL_SECONDS, self._limit)
+        self._standstill = min(STANDSTILL_SECONDS, START_SECONDS)
         self._began = self._moved = time.monotonic()
         self._next_line = self._began + NOTICE_SECONDS
         self._used = 0.0
@@ -336,20 +336,19 @@ class StartWait:
         if used != self._used:
             self._used, self._moved = used, now
         waited, still = now - self._began, now - self._moved
-        if waited >= self._limit:
-            raise self._over(late, f"in {waited:.0f} s (DESK_START_SECONDS)")
+        if waited >= START_SECONDS:
+            raise self._over(late, f"in {waited:.0f} s")
         if still >= self._standstill:
             raise self._over(late, f"and used no CPU for {still:.0f} s")
         if now >= self._next_line:
             self._next_line = now + NOTICE_SECONDS
-            self._notify(f"waiting for {self._named(late)}: {waited:.0f} s so far, at most {self._limit:g}")
+            self._notify(f"waiting for {self._named(late)}: {waited:.0f} s so far, at most {START_SECONDS:g}")
 
     def _named(self, late: Sequence[str]) -> str:
         return ", ".join(f"{name} (log {log_file(name, self._folders)})" for name in late)
 
     def _over(self, late: Sequence[str], why: str) -> ServiceError:
-        remedy = "see the log; on a slow machine set DESK_START_SECONDS higher"
-        return ServiceError(f"not ready {why}: {self._named(late)}", remedy=remedy)
+        return ServiceError(f"not ready {why}: {self._named(late)}", remedy="see the log")
 
 
 def _cpu_seconds(pids: Iterable[int]) -> float:

@@ -23,7 +23,7 @@ from sqlalchemy import case, func, or_
 from sqlalchemy import select as select_rows
 from sqlmodel import Session, col, select
 
-from chordesk.agents.runtime import ProcessStatus
+from chordesk.agents.runtime import RECYCLE_RSS_MB, ProcessStatus
 from chordesk.models.notifications import NOTIFICATION_OPEN, NotificationState
 from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_OPEN, RUN_FINAL, ApprovalState, AttemptEnd, RunState, StepState, TradingState
@@ -261,7 +261,7 @@ def _limit_pairs(settings: Settings) -> Iterator[tuple[tuple[str], float]]:
         yield ("day_tokens",), settings.budget_day_tokens
     yield ("drawdown",), settings.max_drawdown
     yield ("daily_loss",), settings.max_daily_loss
-    yield ("app_server_bytes",), settings.codex_recycle_rss_mb * 2**20
+    yield ("app_server_bytes",), RECYCLE_RSS_MB * 2**20
 
 
 # The gauges of notifications that the database has, by channel: what waits, for how long, and what was given up. Shown

@@ -46,7 +46,7 @@ def maintain(self: Task) -> dict[str, int]:
 def sweep_if_due(app: Celery) -> dict[str, int]:
     """Sweep if it is time, and return its counts, else an empty dict."""
     desk = desk_of(app)
-    rest = desk.settings.maintain_seconds / 2
+    rest = leases.SWEEP_SECONDS / 2
     with desk.store.session() as session:
         taken = leases.claim_sweep(session, desk.owner, LEASE_SECONDS, rest)
     if taken is None:
@@ -125,7 +125,7 @@ def _sweep(app: Celery) -> tuple[dict[str, int], LeaseTrust]:
 
 def _lease_trust(desk: Desk, session: Session) -> LeaseTrust:
     lease_seconds = desk.settings.lease_seconds
-    view = leases.lease_trust(session, desk.settings.maintain_seconds, lease_seconds)
+    view = leases.lease_trust(session, leases.SWEEP_SECONDS, lease_seconds)
     moved = step_queries.correct_times(session, lease_seconds, view.put_back)
     if view.grace_seconds:
         log.warning("sweep.doubts_leases", grace_seconds=view.grace_seconds, put_back=view.put_back, steps_moved=moved)

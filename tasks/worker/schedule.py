@@ -22,7 +22,9 @@ from celery.schedules import crontab, schedule
 
 from chordesk.models.answers import Frozen
 from chordesk.models.settings import Settings
+from chordesk.tasks.engine.leases import SWEEP_SECONDS
 from chordesk.tasks.worker import celery_fixes
+from chordesk.tools.orders.submitting import ORDERS_SECONDS
 
 # A tick missed while beat was down fires once on restart; older than this it would screen at the wrong hour.
 TICK_EXPIRES_SECONDS = 1800
@@ -35,13 +37,13 @@ def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
     entries: dict[str, dict[str, Any]] = {
         "maintain": {
             "task": "desk.maintain",
-            "schedule": schedule(dt.timedelta(seconds=settings.maintain_seconds)),
-            "options": {"expires": max(settings.maintain_seconds * 2, 2)},
+            "schedule": schedule(dt.timedelta(seconds=SWEEP_SECONDS)),
+            "options": {"expires": max(SWEEP_SECONDS * 2, 2)},
         },
         "orders": {
             "task": "desk.orders",
-            "schedule": schedule(dt.timedelta(seconds=settings.orders_seconds)),
-            "options": {"expires": max(settings.orders_seconds, 2)},
+            "schedule": schedule(dt.timedelta(seconds=ORDERS_SECONDS)),
+            "options": {"expires": max(ORDERS_SECONDS, 2)},
         },
     }
     if settings.report_url is not None:

@@ -231,7 +231,7 @@ def attempts_of(desk: Desk, step: ClaimedStep) -> tuple[int, int]:
     """Return how many attempts are used up, with this one, and how many are left. Attempts that did not count raised
     the number that the step may have."""
     left = step.max_attempts - step.attempt
-    return max(desk.settings.step_attempts - left, 1), left
+    return max(policy.STEP_ATTEMPTS - left, 1), left
 
 
 def _needless(desk: Desk, step: ClaimedStep) -> str | None:
@@ -269,7 +269,7 @@ def _settled(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
 def settle(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
     """Write a step's end, with its rows, in one transaction fenced with its owner; tried for as long as the step may
     take, for a turn was paid for."""
-    attempts, seconds = desk.settings.step_attempts, desk.settings.step_deadline_seconds
+    attempts, seconds = policy.STEP_ATTEMPTS, desk.settings.step_deadline_seconds
     with desk.recorder.taken(step.id) as events:
         ready = transact(desk.store, lambda session: _write(session, step, ending, attempts, events), seconds)
     if any(isinstance(row, Artifact) for rows in ending.rows for row in rows):

@@ -38,13 +38,12 @@ class HoldingSnapshot:
 class Limits:
     """The settings that make a role due.
 
-    age: time after which a role reviews again whatever the figures. price_move: a fraction of the price at the last
-    review. unrealized_change: by how much the gain differs from that at the last review.
+    age: time after which a role reviews again whatever the figures. move: since the last review, of the price as a
+    fraction of it, or of the gain as a share of the cost.
     """
 
     age: dt.timedelta
-    price_move: float
-    unrealized_change: float
+    move: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class NotDue:
 
 
 def limits_of(settings: Settings) -> Limits:
-    return Limits(dt.timedelta(hours=settings.role_age_hours), settings.price_move, settings.unrealized_change)
+    return Limits(dt.timedelta(hours=settings.role_age_hours), settings.price_move)
 
 
 def due(last: HoldingSnapshot | None, now: HoldingSnapshot, limits: Limits, *, asked: bool = False) -> Due | NotDue:
@@ -79,9 +78,9 @@ def due(last: HoldingSnapshot | None, now: HoldingSnapshot, limits: Limits, *, a
     if last is None or last.at > now.at:
         return Due(DueReason.INITIAL_RUN, "initial run")
     gained, moved = _difference(last.unrealized, now.unrealized), _move(last.price, now.price)
-    if _reaches(gained, limits.unrealized_change):
+    if _reaches(gained, limits.move):
         return Due(DueReason.UNREALIZED_CHANGE, f"unrealized {signed(gained)}")
-    if _reaches(moved, limits.price_move):
+    if _reaches(moved, limits.move):
         return Due(DueReason.PRICE_MOVE, f"price {signed(moved)}")
     if now.at - last.at >= limits.age:
         return Due(DueReason.AGE_TIMEOUT, f"{span((now.at - last.at).total_seconds())} old")

@@ -26,7 +26,7 @@ def spare_turns(session: Session, settings: Settings, run_id: str) -> int:
     if not settings.speculate or not budgets.has_spare(session, settings, run_id):
         return 0
     limits = (turns_at_once(settings, model) for model in role_models(settings).values())
-    slots = min(settings.worker_threads, settings.codex_turns, *(limit for limit in limits if limit is not None))
+    slots = min([settings.codex_turns, *(limit for limit in limits if limit is not None)])
     due = session.exec(
         select(func.count())
         .select_from(Step)

@@ -16,7 +16,7 @@ from chordesk.models.states import RunState, StepKind
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import Desk, desk_of
-from chordesk.tasks.engine import graph, kinds
+from chordesk.tasks.engine import graph, kinds, policy
 from chordesk.tasks.engine.kinds import StepSpec
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
@@ -73,9 +73,9 @@ def open_run(app: Celery, run: Run, write: Writer) -> Run:
     ready: list[ReadyStep] = []
     with desk.store.session() as session:
         ensure_account(session, run.account, desk.settings.starting_cash)
-        graph.open_run(session, run, finish, desk.settings.step_attempts)
+        graph.open_run(session, run, finish, policy.STEP_ATTEMPTS)
         first = write(session, run, finish)
-        ready = graph.add(session, run.id, first, desk.settings.step_attempts)
+        ready = graph.add(session, run.id, first, policy.STEP_ATTEMPTS)
     send(app, ready)
     return run
 

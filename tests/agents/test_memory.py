@@ -129,7 +129,7 @@ def test_a_thread_that_grew_too_long_hands_its_memory_to_the_next(ask: Ask, role
 
 def test_each_mode_has_limits_of_its_own(ask: Ask, settings: Settings, redis_server: str) -> None:
     """Those of the settings, over the two for all."""
-    own = settings.model_copy(update={"trader_max_thread_turns": 1, "research_max_thread_age_hours": 1e-7})
+    own = settings.model_copy(update={"thread_limits": "trader=turns:1;research=hours:0.0000001"})
     limits = {"mode_limits": runtime_config(own, "w").mode_limits}
     reasons = {role: [one.reason for one in ask(role, None, None, **limits)] for role in ANSWERS}
     assert reasons == {

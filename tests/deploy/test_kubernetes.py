@@ -17,7 +17,6 @@ import yaml
 from typer.main import get_command
 
 import chordesk.tasks.worker.app  # noqa: F401  the kinds of steps are declared with the app
-from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.settings.variables import names_setting
 from chordesk.tasks.cli.root import build
@@ -264,13 +263,6 @@ def test_keda_asks_what_the_desk_does() -> None:
     assert spec["scaleTargetRef"]["name"] == workloads("fleet")["research"]["metadata"]["name"]
     assert "replicas" not in workloads("fleet")["research"]["spec"], "an apply would undo the autoscaler's choice"
     assert 1 <= spec["minReplicaCount"] <= spec["fallback"]["replicas"] <= spec["maxReplicaCount"]
-
-
-def test_a_worker_takes_as_many_turns_as_it_counts_for() -> None:
-    for name in OVERLAYS:
-        variables = settings_of(name, "research")
-        threads = int(variables.get("DESK_WORKER_THREADS", Settings.model_fields["worker_threads"].default))
-        assert threads >= int(variables["DESK_CODEX_TURNS"])
 
 
 def test_the_models_limit_fits_the_most_workers() -> None:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import uvicorn
 from starlette.applications import Starlette
@@ -25,6 +26,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from chordesk.tools.brokers.alpaca import ADDRESSES
 from tests.fakes.alpaca_options import FarOptions
 from tests.fakes.alpaca_rows import Row, activity, moment, new_order, new_package, now, position, unfit
 from tests.fakes.serving import PromptServer
@@ -368,7 +370,7 @@ async def send_frame(socket_: WebSocket, message: Row) -> None:
 
 @contextmanager
 def serving(alpaca: Alpaca) -> Iterator[Alpaca]:
-    """The stand-in on a free port of loopback, in a thread."""
+    """The stand-in on a free port of loopback, in a thread. In this process it is Alpaca, of both accounts."""
     with socket.socket() as listener:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # see tasks.web.serving.bind
         listener.bind(("127.0.0.1", 0))
@@ -379,7 +381,8 @@ def serving(alpaca: Alpaca) -> Iterator[Alpaca]:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         try:
-            yield alpaca
+            with patch.dict(ADDRESSES, dict.fromkeys(ADDRESSES, alpaca.url)):
+                yield alpaca
         finally:
             alpaca.release()
             alpaca.cut()

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from chordesk.models.settings import Settings
+from chordesk.tools.venues import factory
 from tests.fakes.serving import PromptHandler
 
 PAGE = 1000
@@ -114,21 +116,23 @@ class FarVenues(ThreadingHTTPServer):
         self.predicted: Any = []
         self.paid: dict[str, list[dict[str, Any]]] = {}
         self.ended = threading.Event()
+        self._instead = patch.dict(factory.ADDRESSES, dict.fromkeys(factory.ADDRESSES, self.url))
 
     def settings(self, home: Path) -> Settings:
-        """Settings of a desk that asks every venue here."""
-        names = ("manifold", "polymarket", "polymarket_book", "kalshi", "hyperliquid")
-        addresses = ";".join(f"{name}={self.url}" for name in names)
-        return Settings(home=home, venues=("manifold", "polymarket", "kalshi"), test_addresses=addresses)
+        """Settings of a desk that asks every venue."""
+        return Settings(home=home, venues=("manifold", "polymarket", "kalshi"))
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
 
     def start(self) -> None:
+        """Serve, and stand in for every venue until the end."""
+        self._instead.start()
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def end(self) -> None:
+        self._instead.stop()
         self.ended.set()
         self.shutdown()
         self.server_close()

@@ -38,6 +38,7 @@ from chordesk.tools.market.clock import LiveClock
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.yahoo.market import build_yahoo
 from chordesk.tools.orders.accounts import FencingLease
+from tests.constants import constants
 from tests.fakes.alpaca import KEY, SECRET
 from tests.fakes.yahoo import FarYahoo
 from tests.ordeal.broker import PRICE
@@ -291,7 +292,7 @@ def paced(pace: Pace) -> dict[str, str]:
     """Return the settings that all desks of the suite share."""
     return {
         "DESK_LEASE_SECONDS": f"{pace.lease:g}",
-        "DESK_MAINTAIN_SECONDS": f"{pace.sweep:g}",
+        **constants(SWEEP_SECONDS=pace.sweep),
         "DESK_PREMARKET": "off",
         "DESK_MIDDAY": "off",
         "DESK_COOLDOWN_HOURS": "0",
@@ -459,8 +460,6 @@ SETTINGS = {
     "DESK_MARKET": "yahoo",
     "DESK_BROKER": ACCOUNT,
     "DESK_APPROVAL": "auto",
-    "DESK_BROKER_SECONDS": "3",
-    "DESK_ORDERS_SECONDS": "2",
     "DESK_MAX_QUOTE_AGE_MINUTES": "10000",  # Yahoo's day ends at four, the suite is run at any hour
     "DESK_MAX_SECTOR_SHARE": "1",
     "DESK_MAX_TRADES_PER_DAY": "1000000",
@@ -507,7 +506,8 @@ def start_stand_in(running: Processes) -> None:
     running.spawn("alpaca", sys.executable, "-m", "tests.ordeal.broker")
     wait_for(lambda: "http://" in running.log("alpaca"), "the broker's stand-in listens")
     url = running.log("alpaca").split()[0]
-    running.environ |= {"DESK_ALPACA_URL": url, STAND_IN: url}
+    own = constants(running.environ, ALPACA=url, ORDERS_SECONDS=2, REQUEST_SECONDS=3)
+    running.environ |= {**own, STAND_IN: url}
 
 
 class QuietYahoo(FarYahoo):

@@ -56,7 +56,7 @@ class ScreenTimes:
 
 def screen_times(latency: float, candidates: int, *, speculate: bool = False) -> ScreenTimes:
     choice = "on" if speculate else "off"
-    with processes(forked=False, DESK_RULEBOOK_LATENCY_SECONDS=str(latency), DESK_SPECULATE=choice) as desk:
+    with processes(forked=False, DESK_SPECULATE=choice) as desk:
         desk.rulebook(latency)
         desk.workers("research", "ops", "trade")
         # One small run first: a desk that runs unattended has its app-servers up when a screen starts.
@@ -66,7 +66,7 @@ def screen_times(latency: float, candidates: int, *, speculate: bool = False) ->
         run = open_screen(desk.app, "sp500", max_candidates=candidates)
         assert run is not None
         wait_for(lambda: has_ended(store, run.id), "the screen ends", 180)
-        slots = min(desk.settings.codex_turns, desk.settings.worker_threads)
+        slots = desk.settings.codex_turns
         with store.read() as session:
             return _of_screen(session, run.id, latency, slots)
 
@@ -151,7 +151,7 @@ def scaling(latency: float, candidates: int) -> Scaling:
 
 
 def _screen_seconds(latency: float, candidates: int, workers: Sequence[str]) -> float:
-    with processes(forked=False, DESK_RULEBOOK_LATENCY_SECONDS=str(latency), DESK_CODEX_TURNS=str(TURNS)) as desk:
+    with processes(forked=False, DESK_CODEX_TURNS=str(TURNS)) as desk:
         desk.rulebook(latency)
         desk.workers(*workers, "ops", "trade")
         _warm(desk, 2 * len(workers) * TURNS)
@@ -207,7 +207,7 @@ class AnalysisTimes:
 
 
 def analysis_times(latency: float, symbols: int) -> AnalysisTimes:
-    with processes(forked=False, DESK_RULEBOOK_LATENCY_SECONDS=str(latency), **OPTIONS) as desk:
+    with processes(forked=False, **OPTIONS) as desk:
         desk.rulebook(latency)
         desk.workers("research", "ops", "trade")
         store = desk_of(desk.app).store

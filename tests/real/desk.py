@@ -18,6 +18,7 @@ from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Report, Run, Turn
 from chordesk.tasks.bootstrap import desk_of
+from tests.constants import constants
 from tests.real.server import MODEL, LlamaServer
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 
@@ -97,7 +98,7 @@ def desk_on(server: LlamaServer, **environ: str) -> Iterator[RealDesk]:
         "DESK_MODEL": MODEL,
         "DESK_PREMARKET": "off",
         "DESK_MIDDAY": "off",
-        "DESK_MAINTAIN_SECONDS": "3",
+        **constants(SWEEP_SECONDS=3),
         "TRADER_LIVE": "1",
     }
     with processes(True, **given, **LIMITS, **environ) as desk:

@@ -32,6 +32,7 @@ from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
 from tests import zygote
 from tests.conftest import valkey_binary
+from tests.constants import constants
 from tests.fakes.alpaca import Alpaca, serving
 from tests.fakes.otlp import Collector
 from tests.fakes.responses import Call, Reply, Seen, Status
@@ -151,9 +152,8 @@ def watched() -> Iterator[Watched]:
             "DESK_PROVIDER": "endpoint",
             "DESK_PROVIDER_URL": model.url,
             "DESK_TRACE_URL": spans.url.replace("://", f"://desk:{CANARIES['trace']}@"),
-            "DESK_FLOWER_URL": f"http://desk:{CANARIES['flower']}@127.0.0.1:9",
             "DESK_LOG_LEVEL": "DEBUG",
-            "DESK_MAINTAIN_SECONDS": "1",
+            **constants(SWEEP_SECONDS=1),
             "TRADER_LIVE": "1",
         }
         desk = stack.enter_context(processes(**environ))
@@ -266,7 +266,7 @@ def show(desk: Watched) -> None:
     ):
         assert "Traceback" not in desk.command(command, **{name: value}).stderr, (command, name)
     with serving(Alpaca()) as alpaca:
-        done = desk.command("reconcile", DESK_BROKER="alpaca-paper", DESK_ALPACA_URL=alpaca.url)
+        done = desk.command("reconcile", DESK_BROKER="alpaca-paper", **constants(ALPACA=alpaca.url))
         assert done.returncode != 0, "the broker refuses keys that are not its own"
     for path in paths(desk, {"run": run, "order": order, "thread": thread}):
         assert desk.get(path) < 500, desk.shown[f"GET {path}"]

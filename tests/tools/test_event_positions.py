@@ -257,7 +257,7 @@ def test_a_stake_is_within_kelly_and_heat(
     assert wins > found.effective
 
 
-SETTINGS = Settings(event_bankroll=1000, kelly_fraction=0.25)
+SETTINGS = Settings(kelly_fraction=0.25)
 
 
 def free_market(market_id: str = "7") -> VenueMarket:
@@ -526,7 +526,7 @@ def test_a_position_is_paid_by_the_first_outcome_and_keeps_it(
     def resolve() -> tuple[int, int, float]:
         report = resolve_due(store, market, "paper", on_resolved=(settle_event_positions,), venues=venues)
         with store.read() as session:
-            ledger = event_ledger(session, "paper", settings.event_bankroll)
+            ledger = event_ledger(session, "paper", 1000)
         return len(report.resolved), len(report.changed), round(ledger.realised, 2)
 
     assert resolve() == (0, 0, 0.0)

@@ -15,7 +15,7 @@ from chordesk.models.contracts import multiplier_of, parse_contract
 from chordesk.models.tables.board import SignalFinding
 from chordesk.tools.board.context import Finding, HarvestContext, asleep, listed, named
 from chordesk.tools.board.price_panel import CORRELATION_SESSIONS, correlations, log_returns, mean_of_pairs
-from chordesk.tools.event_positions import event_ledger
+from chordesk.tools.event_positions import EVENT_BANKROLL, event_ledger
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.model_tools.portfolio import portfolio_get
 from chordesk.tools.model_tools.signals import technical_rows
@@ -236,7 +236,7 @@ def _event_stakes(context: HarvestContext) -> SignalFinding | None:
     if tool.store is None or tool.clock.day is not None:
         return None
     with tool.store.read() as session:
-        ledger = event_ledger(session, tool.account, tool.settings.event_bankroll, only_open=True)
+        ledger = event_ledger(session, tool.account, EVENT_BANKROLL, only_open=True)
     if not ledger.positions or ledger.bankroll <= 0:
         return None
     labels = {question.id: question.label for question in context.questions}

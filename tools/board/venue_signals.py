@@ -45,7 +45,7 @@ def divergence_signals(context: HarvestContext) -> Harvest:
     tool = context.tool
     if tool.clock.day is not None:
         return asleep(NO_VENUE_HISTORY)
-    if not tool.settings.venues:
+    if not build_venues(tool.settings):
         return asleep("no event market is read: set DESK_VENUES")
     if tool.store is None:
         return asleep("not available: configure DESK_DATABASE_URL")
@@ -160,9 +160,9 @@ def funding_signals(context: HarvestContext) -> Harvest:
     tool = context.tool
     if tool.clock.day is not None:
         return asleep(NO_FUNDING_HISTORY)
-    if not tool.settings.funding:
-        return asleep("funding rates are not read: set DESK_FUNDING=1")
-    wire, now = build_funding(tool.settings), tool.clock.now()
+    if "hyperliquid" not in tool.settings.venues:
+        return asleep("funding rates are not read: DESK_VENUES does not name hyperliquid")
+    wire, now = build_funding(), tool.clock.now()
     predicted = wire.predicted()
     asked = {coin: labels_of(coin, context.questions) for coin in predicted}
     coins = [coin for coin, labels in asked.items() if labels]

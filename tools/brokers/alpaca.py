@@ -41,12 +41,12 @@ from chordesk.models.text import NEW_YORK
 from chordesk.tools.brokers import alpaca_shapes
 from chordesk.tools.brokers.alpaca_shapes import streamed_fill
 from chordesk.tools.decimals import exact
-from chordesk.tools.market.alpaca_http import Credentials, LimitedAdapter, body_of, limit, on_loopback
+from chordesk.tools.market.alpaca_http import REQUEST_SECONDS, Credentials, LimitedAdapter, body_of, limit
 from chordesk.tools.market.protocol import MarketClock, MarketData
 
 T = TypeVar("T")
 
-OFFICIAL: Mapping[str, str] = {
+ADDRESSES: Mapping[str, str] = {
     "alpaca-paper": "https://paper-api.alpaca.markets",
     "alpaca-live": "https://api.alpaca.markets",
 }
@@ -83,15 +83,6 @@ def credentials(environ: Mapping[str, str]) -> Credentials:
             remedy=f"set it, or the path of a file as {missing[0]}_FILE, for the trade worker alone; no .env is read",
         )
     return Credentials(*(value for value in found.values() if value is not None))
-
-
-def base_url(settings: Settings) -> str:
-    """Return the trading API's address. Raises SettingError unless it is the broker's own host or on loopback."""
-    own = OFFICIAL[settings.broker]
-    url = (settings.alpaca_url or own).rstrip("/")
-    if url == own or on_loopback(url):
-        return url
-    raise SettingError(f"DESK_ALPACA_URL is neither {own} nor http on loopback", remedy="leave it out")
 
 
 def stream_url(base: str) -> str:
@@ -285,9 +276,9 @@ class AlpacaBroker:
         self.name = settings.broker
         self.real_money = settings.real_money
         self._clock = clock
-        self._base = base_url(settings)
+        self._base = ADDRESSES[settings.broker]
         self._credentials = credentials(environ)
-        self._wire = AlpacaWire(self._base, self._credentials, settings.broker_seconds, retry_seconds)
+        self._wire = AlpacaWire(self._base, self._credentials, REQUEST_SECONDS, retry_seconds)
         self._fills = StreamedFills()
         self._updates: TradeUpdates | None = None
         self._lock = threading.Lock()

@@ -26,7 +26,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.variables import secret
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.decimals import finite
-from chordesk.tools.market.alpaca_http import Credentials, LimitedAdapter, body_of, limit, on_loopback
+from chordesk.tools.market.alpaca_http import REQUEST_SECONDS, Credentials, LimitedAdapter, body_of, limit
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.fetching import AgedCache, Kept, Source
 from chordesk.tools.market.protocol import MarketClock, Shares
@@ -113,15 +113,6 @@ REQUESTS_A_SECOND, BURST = 3.0, 20  # 200 a minute is what a free account has
 REST_SECONDS = 60.0
 ALL_SECONDS = 20.0  # of one question with all its pages
 _PAGES, _PAGE = 40, 1000
-
-
-def data_url(settings: Settings) -> str | None:
-    """Return the address that stands for both of Alpaca's APIs, None for its own. Raises SettingError unless it is on
-    loopback: data keys are sent nowhere else."""
-    url = settings.alpaca_data_url
-    if url is None or on_loopback(url):
-        return url.rstrip("/") if url else None
-    raise SettingError("DESK_ALPACA_DATA_URL is not http on loopback", remedy="leave it out")
 
 
 def data_credentials(environ: Mapping[str, str]) -> Credentials:
@@ -279,14 +270,8 @@ FEEDS = {"alpaca": "indicative", "alpaca-opra": "opra"}
 
 
 def build(settings: Settings, shares: Shares, environ: Mapping[str, str] | None = None) -> AlpacaChains:
-    """Return the chains of Alpaca's feed that the settings name; no request is made. Raises SettingError for an address
-    that is not on loopback."""
-    wire = AlpacaData(
-        data_url(settings),
-        os.environ if environ is None else environ,
-        FEEDS[settings.option_chains],
-        settings.broker_seconds,
-    )
+    """Return the chains of Alpaca's feed that the settings name; no request is made."""
+    wire = AlpacaData(None, os.environ if environ is None else environ, FEEDS[settings.option_chains], REQUEST_SECONDS)
     return AlpacaChains(settings, shares, wire)
 
 

@@ -31,6 +31,7 @@ from chordesk.tools.orders.protection import keep_protected
 from chordesk.tools.orders.reconciliation import latest
 from chordesk.tools.orders.snapshots import Snapshot, symbols_of
 from chordesk.tools.orders.submitting import (
+    ORDERS_SECONDS,
     QuoteCache,
     SubmissionContext,
     cancel,
@@ -61,7 +62,7 @@ def maintain_orders(context: SubmissionContext, context_of: Callable[[str], Subm
         ensure_account(session, account, settings.starting_cash)
     cancel_disallowed(context)  # first: on paper, looking an order up fills it, and reconciling does so
     _record(context, halted)  # after the cancels: they do not wait for the audit log
-    unready = ensure_reconciled(context, settings.orders_seconds / 2)
+    unready = ensure_reconciled(context, ORDERS_SECONDS / 2)
     with context.store.read() as session:
         orders = open_orders(session, account)
         symbols = frozenset(symbols_of(session, orders, account))

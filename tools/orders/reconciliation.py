@@ -226,11 +226,10 @@ def _update_orders(store: Store, settings: Settings, broker: Broker, state: Brok
 def _expire_unknown(order: Order, settings: Settings) -> BrokerAnswer | None:
     """Return the end of an order that the broker does not know a day later. None before that.
 
-    One that protects a position ends a minute later, or after twice the time that a request may take: it is needed,
-    and a second one could not sell the same shares.
+    One that protects a position ends a minute later, which is more than a request may take: it is needed, and a second
+    one could not sell the same shares.
     """
-    request = dt.timedelta(seconds=2 * settings.broker_seconds)
-    waits = _DAY if order.protects is None else max(_PROTECTION_WAITS, request)
+    waits = _DAY if order.protects is None else _PROTECTION_WAITS
     if order.state != OrderState.UNKNOWN or utcnow() - (order.sent_at or order.updated_at) < waits:
         return None
     message = "the broker never knew this order, and its time is over"

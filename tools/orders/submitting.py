@@ -37,6 +37,7 @@ log = structlog.get_logger(__name__)
 UNKNOWN_TO_BROKER = "the broker does not know this order; it is not sent again"
 # Quotes are read again when an order before this one took longer.
 QUOTES_SECONDS = 5.0
+ORDERS_SECONDS = 60.0  # between two checks of open orders and of the account
 # Time that a protective order has to end before what it holds is sold.
 WITHDRAW_SECONDS = 10.0
 PAUSE_SECONDS = 0.25
@@ -96,7 +97,7 @@ def ensure_reconciled(context: SubmissionContext, max_age_seconds: float | None 
     Unexplained differences halt the account, which `submit` then finds.
     """
     age = context.lease.seconds_since_reconciled()
-    if age is not None and age <= (max_age_seconds or 2 * context.settings.orders_seconds):
+    if age is not None and age <= (max_age_seconds or 2 * ORDERS_SECONDS):
         return None
     try:
         reconcile(context.store, context.settings, context.broker, context.lease.owner)

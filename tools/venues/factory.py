@@ -13,6 +13,14 @@ from chordesk.tools.venues.markets import EventVenue
 if TYPE_CHECKING:
     from chordesk.tools.venues.hyperliquid import Hyperliquid
 
+ADDRESSES = {
+    "manifold": "https://api.manifold.markets",
+    "polymarket": "https://gamma-api.polymarket.com",
+    "polymarket_book": "https://clob.polymarket.com",
+    "kalshi": "https://api.elections.kalshi.com",
+    "hyperliquid": "https://api.hyperliquid.xyz",
+}
+
 
 def require_installed() -> None:
     """Raise NotConfigured when the package that the wires need is not installed; it is not imported."""
@@ -20,7 +28,7 @@ def require_installed() -> None:
         raise NotConfigured("not available: pip install 'chordesk[events]'")
 
 
-def build_venue(name: str, settings: Settings) -> EventVenue:
+def build_venue(name: str) -> EventVenue:
     """Return the wire of a venue; no request is made. Raises UsageError for an unknown name, NotConfigured when the
     extra is not installed."""
     if name not in VENUES:
@@ -29,26 +37,26 @@ def build_venue(name: str, settings: Settings) -> EventVenue:
     if name == "manifold":
         from chordesk.tools.venues.manifold import Manifold
 
-        return Manifold(settings.address_of("manifold", "https://api.manifold.markets"))
+        return Manifold(ADDRESSES["manifold"])
     if name == "polymarket":
         from chordesk.tools.venues.polymarket import Polymarket
 
         return Polymarket(
-            settings.address_of("polymarket", "https://gamma-api.polymarket.com"),
-            settings.address_of("polymarket_book", "https://clob.polymarket.com"),
+            ADDRESSES["polymarket"],
+            ADDRESSES["polymarket_book"],
         )
     from chordesk.tools.venues.kalshi import Kalshi
 
-    return Kalshi(settings.address_of("kalshi", "https://api.elections.kalshi.com"))
+    return Kalshi(ADDRESSES["kalshi"])
 
 
 def build_venues(settings: Settings) -> dict[str, EventVenue]:
     """Return the wires of the venues that the settings name, by name; none where they name none."""
-    return {name: build_venue(name, settings) for name in settings.venues}
+    return {name: build_venue(name) for name in settings.venues if name in VENUES}
 
 
-def build_funding(settings: Settings) -> Hyperliquid:
+def build_funding() -> Hyperliquid:
     require_installed()
     from chordesk.tools.venues.hyperliquid import Hyperliquid
 
-    return Hyperliquid(settings.address_of("hyperliquid", "https://api.hyperliquid.xyz"))
+    return Hyperliquid(ADDRESSES["hyperliquid"])

@@ -50,6 +50,7 @@ from chordesk.tasks.workflows.graphs.bridge import Record, StepBridge
 from chordesk.tasks.workflows.graphs.checkpoints import StepSaver
 from chordesk.tasks.workflows.graphs.factory import load_graph, only_async
 
+GRAPH_STEPS = 500  # its recursion limit, where it has none of its own
 MOST_BYTES = 4_000_000
 _DEEPEST = 60
 
@@ -195,7 +196,7 @@ class Chapter:
         }
         saved = self._saver.get_tuple(config)
         done = max(saved.metadata.get("step", 0), 0) if saved is not None else 0
-        most = self._desk.settings_of(self._step.run_id).graph_steps
+        most = (graph.config or {}).get("recursion_limit", GRAPH_STEPS)
         config["recursion_limit"] = max(most - done, 1)
         given = self._given() if saved is None else None
         if only_async(graph):
@@ -268,7 +269,7 @@ def _kind_of(error: Exception) -> tuple[str, str]:
     if isinstance(error, ChatError):
         return error.kind, f"{_where(error)}{error}"
     if isinstance(error, GraphRecursionError):
-        error = GraphEndless(f"no end after as many steps as DESK_GRAPH_STEPS allows: {str(error).splitlines()[0]}")
+        error = GraphEndless(f"no end after as many steps as its recursion limit allows: {str(error).splitlines()[0]}")
     kind = policy.kind_of_exception(error)
     if kind != "crashed":
         return kind, f"{_where(error)}{error if isinstance(error, DeskError) else _text_of(error)}"

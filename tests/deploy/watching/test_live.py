@@ -22,6 +22,7 @@ from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine.limits import ModelAdmissions
 from chordesk.tasks.workflows.screen import open_screen
+from tests.constants import constants
 from tests.deploy.watching.prometheus import Prometheus, alerts, metrics_in, queries, scraping
 from tests.fakes.channel import FakeChannel
 from tests.stack import Processes, free_port, processes, wait_for
@@ -38,7 +39,7 @@ SETTINGS = {
     "DESK_APPROVAL": "manual",
     "DESK_PREMARKET": "off",
     "DESK_MIDDAY": "off",
-    "DESK_ORDERS_SECONDS": "3600",  # an order pass would ask the broker about the order that is made unknown
+    **constants(ORDERS_SECONDS=3600),  # an order pass would ask the broker about the order that is made unknown
 }
 
 
@@ -61,7 +62,7 @@ class Watched:
             self.desk.start_worker(role, environ=environ)
 
     def notices(self) -> dict[str, str]:
-        return {"DESK_NOTIFY_CHANNELS": self.far.variable("phone"), "DESK_NOTIFY_WINDOW_SECONDS": "0"}
+        return {"DESK_NOTIFY_CHANNELS": self.far.variable("phone"), **constants(ORDERS_SECONDS=3600, WINDOW_SECONDS=0)}
 
     def fires(self, *names: str) -> None:
         wait_for(lambda: self.prometheus.firing() >= set(names), f"{', '.join(names)} fire")

@@ -148,7 +148,7 @@ def test_the_chain_of_an_order_and_the_view_of_its_run(store: Store) -> None:
 
 def test_research_runs_whole(postgres_url: str, store: Store) -> None:
     """Real workers, Redis and app-server, with every row in PostgreSQL."""
-    with processes(DESK_DATABASE_URL=postgres_url, DESK_WORKER_THREADS="8") as running:
+    with processes(DESK_DATABASE_URL=postgres_url, DESK_CODEX_TURNS="8") as running:
         running.rulebook()
         running.workers("all")
         run = open_research(running.app, ["IBM", "GE"])

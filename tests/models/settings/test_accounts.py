@@ -33,7 +33,9 @@ def test_no_other_account_is_taken_for_one(account: str) -> None:
 
 def test_no_source_of_settings_can_name_the_account_of_a_backtest() -> None:
     with pytest.raises(ValidationError):
-        Settings(account=backtest_account(new_id()))  # type: ignore[arg-type]
+        Settings(account=backtest_account(new_id()))  # type: ignore[call-arg]
+    with pytest.raises(ValidationError):
+        Settings(broker=backtest_account(new_id()))
 
 
 def test_a_run_of_a_backtest_has_its_account_and_every_other_run_the_brokers() -> None:

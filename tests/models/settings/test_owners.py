@@ -9,45 +9,21 @@ import pytest
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import ORDERS, PUBLISHED, in_run, owner_of, snapshot
-from chordesk.models.settings.schema import MARK, Owner
+from chordesk.models.settings.schema import Owner
 
 SECRETS = {"provider_key": "sk-hunter2", "api_token": "hunter2hunter2hunter2", "redis_url": "redis://:hunter2@host"}
-
-
-def test_every_setting_is_marked_with_its_owner() -> None:
-    unmarked = [
-        name for name, field in Settings.model_fields.items() if MARK not in dict(field.json_schema_extra or {})
-    ]
-    assert unmarked == []
-
-
-@pytest.mark.parametrize(
-    ("owner", "names"),
-    [
-        (
-            Owner.RUN,
-            "model role_models effort market replay_date data data_prices max_candidates speculate research_roles "
-            "price_move",
-        ),
-        (Owner.ORDERS, "trader_live broker approval max_order_notional cooldown_hours allow_short stock_only"),
-        (Owner.DESK, "summary verbosity orders_seconds maintain_seconds codex_turns turn_seconds budget_day_tokens"),
-        (Owner.PROCESS, "home redis_url log_level log_json metrics_port mandate_key_file api_port"),
-    ],
-)
-def test_settings_have_the_owner_that_the_rule_names(owner: Owner, names: str) -> None:
-    assert {owner_of(name) for name in names.split()} == {owner}
 
 
 def test_a_snapshot_has_all_of_the_desks_own_and_no_secret(tmp_path: Path) -> None:
     url = "https://user:hunter2@example.org/v1?key=hunter2"
     settings = Settings(
-        home=tmp_path, provider="endpoint", provider_url=url.replace("user:hunter2@", ""), alpaca_url=url, **SECRETS
+        home=tmp_path, provider="endpoint", provider_url=url.replace("user:hunter2@", ""), report_url=url, **SECRETS
     )
     found = snapshot(settings)
     assert "hunter2" not in str(found)
     assert found["provider_url"] == "https://example.org/v1"
     own = {name for name in Settings.model_fields if owner_of(name) is not Owner.PROCESS}
-    assert own - found.keys() == {"provider_key", "sec_identity", "account"}
+    assert own - found.keys() == {"provider_key", "sec_identity"}
     assert set(ORDERS) < set(PUBLISHED) == found.keys()
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import ALIASES, LENSES, Settings
+from chordesk.models.settings.schema import MARK
 from chordesk.models.settings.sources import load, load_for_halt
-from chordesk.models.states import MODES
 from tests.models.settings.conftest import of
 
 
@@ -89,13 +89,10 @@ def test_a_name_of_another_program_is_left_alone(here: Path, name: str) -> None:
     assert of(here, **{name: "1"}) == of(here)
 
 
-def test_a_broker_that_there_is_not_is_named_and_not_its_account(here: Path) -> None:
+def test_a_broker_that_there_is_not_is_named(here: Path) -> None:
     with pytest.raises(SettingError) as error:
         of(here, DESK_BROKER="foo")
     assert str(error.value.args[0]).startswith("DESK_BROKER='foo' (from environment)")
-    assert "account" not in str(error.value.args[0]).lower()
-    with pytest.raises(SettingError, match=r"leave DESK_ACCOUNT out: DESK_ACCOUNT='paper' \(from environment\)"):
-        of(here, DESK_ACCOUNT="paper", DESK_BROKER="alpaca-paper")
 
 
 def test_no_file_can_switch_live_trading_on(here: Path) -> None:
@@ -131,17 +128,12 @@ def test_a_switch_that_is_not_read_is_reported(here: Path, inside: str, outside:
 
 
 def test_a_mode_may_have_limits_of_its_own(here: Path) -> None:
-    settings = of(here, AUTONOMOUS_CONFIG_JSON='{"maxThreadTurns": 9, "trader": {"maxThreadTurns": 3}}')
-    assert (settings.max_thread_turns, settings.trader_max_thread_turns) == (9, 3)
-    assert settings.screener_max_thread_turns is None
-    (here / "desk.toml").write_text("[screener]\nmaxThreadAgeHours = 1.5\n[research]\nmax_thread_turns = 7\n")
-    loaded = load({"DESK_HOME": str(here / "home"), "DESK_RESEARCH_MAX_THREAD_TURNS": "8"}, here)
-    assert (loaded.settings.screener_max_thread_age_hours, loaded.settings.research_max_thread_turns) == (1.5, 8)
-    assert loaded.origins["screener_max_thread_age_hours"].key == "screener.maxThreadAgeHours"
-    for mode in MODES:
-        own = {f"{mode}_max_thread_age_hours", f"{mode}_max_thread_turns", f"{mode}_thread_tokens"}
-        assert own <= set(Settings.model_fields)
-    assert of(here, AUTONOMOUS_CONFIG_JSON='{"screener": {"threadTokens": 5}}').screener_thread_tokens == 5
+    given = '{"maxThreadTurns": 9, "trader": {"maxThreadTurns": 3}, "screener": {"threadTokens": 5}}'
+    settings = of(here, AUTONOMOUS_CONFIG_JSON=given)
+    assert (settings.max_thread_turns, settings.thread_limits) == (9, "trader=turns:3;screener=tokens:5")
+    (here / "desk.toml").write_text("[screener]\nmaxThreadAgeHours = 1.5\nmax_thread_turns = 7\n")
+    assert of(here).thread_limits == "screener=hours:1.5,turns:7"
+    assert of(here, DESK_THREAD_LIMITS="trader=turns:8").thread_limits == "trader=turns:8"
 
 
 def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
@@ -184,9 +176,13 @@ def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
         ({"DESK_STARTING_CASH": "nan"}, r"DESK_STARTING_CASH='nan'"),
         ({"AUTONOMOUS_CONFIG_JSON": "{nonsense"}, r"AUTONOMOUS_CONFIG_JSON: neither a JSON object.*column 2"),
         ({"AUTONOMOUS_CONFIG_JSON": "[1]"}, r"AUTONOMOUS_CONFIG_JSON"),
-        ({"AUTONOMOUS_CONFIG_JSON": '{"trader": {"maxThreadTurns": 0}}'}, r"trader.maxThreadTurns=0 \(from AUTON"),
+        ({"AUTONOMOUS_CONFIG_JSON": '{"trader": {"maxThreadTurns": 0}}'}, r"thread_limits='trader=turns:0' \(from A"),
         ({"AUTONOMOUS_CONFIG_JSON": '{"trader": {"maxTurns": 1}}'}, r"trader.maxTurns .* is not a setting"),
         ({"AUTONOMOUS_CONFIG_JSON": '{"traders": {"maxThreadTurns": 1}}'}, r"traders .* is not a setting"),
+        *(
+            ({"DESK_THREAD_LIMITS": wrong}, r"DESK_THREAD_LIMITS=.*MODE=hours:H,turns:N.*screener, research, trader")
+            for wrong in ("trader", "trader=turns:1.5", "bond=turns:1", "trader=turns:1;trader=hours:2", "trader=age:1")
+        ),
         ({"DESK_CONFIG": "/does/not/exist.toml"}, r"DESK_CONFIG='/does/not/exist.toml': no such file"),
     ],
 )
@@ -258,6 +254,28 @@ def test_an_invalid_pinned_list_is_named(here: Path, text: str) -> None:
     assert load_for_halt({"DESK_HOME": str(here / "home"), "DESK_PINNED": text}, here)[1]
 
 
-def test_every_setting_has_a_description() -> None:
-    undescribed = [name for name, field in Settings.model_fields.items() if not field.description]
-    assert undescribed == []
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_has_a_description_an_owner_and_an_example_that_loads(here: Path, name: str) -> None:
+    field = Settings.model_fields[name]
+    (example,) = field.examples or ()
+    assert field.description
+    assert dict(field.json_schema_extra or {}).keys() == {MARK}
+    (here / "home").mkdir()
+    settings = of(here, **{Settings.LIVE_SWITCH if name == "trader_live" else f"DESK_{name.upper()}": example})
+    assert getattr(settings, name) != field.get_default(call_default_factory=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("TRADER_THREAD_TOKENS", "DESK_THREAD_LIMITS"), ("NOTIFY_FILE", "DESK_NOTIFY_CHANNELS_FILE"), ("ACCOUNT", "out")],
+)
+def test_what_was_a_setting_once_is_named_with_what_to_write_instead(here: Path, name: str, instead: str) -> None:
+    with pytest.raises(SettingError, match=rf"DESK_{name} \(from environment\) is no longer a setting") as error:
+        of(here, **{f"DESK_{name}": "1"})
+    assert instead in error.value.remedy
+
+
+def test_features_are_switched_off_in_the_environment_alone(here: Path) -> None:
+    (here / ".env").write_text("DESK_FEATURES_OFF=board\n")
+    with pytest.raises(SettingError, match=r"DESK_FEATURES_OFF \(from .env\) has no effect there"):
+        of(here)

@@ -3,7 +3,6 @@ running desk's, or the terminal is refused with both values."""
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import json
 import random
@@ -23,39 +22,7 @@ SEQUENCES = 1000
 # What the schema does not say of a text, and values that fit together whichever are chosen.
 TEXTS = {
     "provider": ("rulebook", "codex"),
-    "model": ("small", "big"),
-    "role_models": ("trader=codex:big", "quick=codex:small:low"),
-    "provider_url": ("http://one.example/v1", "http://two.example/v1"),
-    "local_url": ("http://one.example/v1", "http://two.example/v1"),
-    "alpaca_url": ("http://127.0.0.1:1", "http://127.0.0.1:2"),
-    "approval": ("auto", "manual", "above:50"),
-    "mandate_public_key": (base64.b64encode(b"a" * 32).decode(), base64.b64encode(b"b" * 32).decode()),
-    "page_hosts": ("www.sec.gov", "127.0.0.1:8080,*.example.com"),
-    "web_search": ("off", "research"),
-    "web_search_hosts": ("www.sec.gov", "sec.gov,nasdaq.com"),
-    "universe": ("IBM,GE", "sp500"),
-    "lenses": ("technical", "technical,options"),
-    "research_roles": ("quick", "quick,risk"),
-    "required_roles": ("risk", "none"),
-    "voices": ("weaver", "weaver,auditor"),
-    "voice_models": ("codex:big;codex:small:low", "codex:small"),
-    "venues": ("none", "manifold,kalshi"),
-    "model_cutoffs": ("gpt-5.5=2025-06-30",),
-    "graphs": ("desk_graphs", "one,two.graphs", ""),
-    "graph_models": ("big", "big,small"),
-    "test_addresses": ("kalshi=http://127.0.0.1:4", "manifold=http://127.0.0.1:1;kalshi=https://kalshi.example"),
-    "episode": ("09:45", "off"),
-    "premarket": ("09:00", "off"),
-    "midday": ("13:00", "off"),
-    "blob_url": ("memory://one", "memory://two"),
-    "report_url": ("memory://one", "/srv/reports"),
-    "role_approvals": ("trader:command",),
-    "protect": ("none", "stop:8%", "trail:5%"),
-    "prices": ("big=1/0.1/10", "small=0.5/0.05/5"),
-    "replay_date": ("2010-08-10", "2010-08-12"),
-    "data": ("/data/one", "/data/two"),
     "step_deadline_seconds": ("1600", "1800"),
-    "turn_limits": ("risk=turn:600", "trader=silence:30,output:900"),
 }
 SCHEMA = Settings.model_json_schema()["properties"]
 
@@ -69,6 +36,10 @@ def choices(name: str) -> tuple[str, ...]:
         return ("true", "no", "1", "false")
     if "enum" in kind:
         return tuple(kind["enum"])
+    if kind["type"] not in ("integer", "number"):
+        info = Settings.model_fields[name]
+        usual = ",".join(info.default) if isinstance(info.default, tuple) else str(info.default or "")
+        return (*(info.examples or ()), usual)
     low = kind.get("minimum", kind.get("exclusiveMinimum", 0) + (1 if kind.get("maximum") != 1 else 0.125))
     high = min(kind.get("maximum", low + 20), low + 20)
     return (str(low), str(high), str(float(low)) if kind["type"] == "number" else str(low + 1))

@@ -18,6 +18,7 @@ from chordesk.models.states import RUN_FINAL, OrderState, RunState
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Report, Run, Step, Turn
 from tests import homes, zygote
+from tests.constants import constants
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 
@@ -50,7 +51,7 @@ def count(store: Store, table: Any, run_id: str) -> int:
 
 @pytest.mark.long
 def test_another_desk_goes_on_from_a_backup(elsewhere: Path) -> None:
-    with processes(TRADER_LIVE="1", DESK_LEASE_SECONDS="3", DESK_MAINTAIN_SECONDS="1") as desk:
+    with processes(TRADER_LIVE="1", DESK_LEASE_SECONDS="3", **constants(SWEEP_SECONDS=1)) as desk:
         desk.rulebook()
         desk.desk("beat", "beat")
         desk.workers(*WORKERS)

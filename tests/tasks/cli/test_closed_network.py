@@ -26,6 +26,7 @@ from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.cli.root import build
 from tests import zygote
+from tests.constants import constants
 from tests.patience import PATIENCE
 from tests.tasks.cli.closed import Closed, make_closed
 from tests.tasks.cli.running import ROOT, environment
@@ -181,7 +182,7 @@ def closed(tmp_path: Path) -> Closed:
 
 def walker(closed: Closed, home: Path, **environ: str) -> Walker:
     # A venue of event markets is no broker: where none listens it fails, on loopback.
-    venue = {"DESK_TEST_ADDRESSES": "manifold=http://127.0.0.1:9"}
+    venue = constants(VENUES="http://127.0.0.1:9")
     notified = {"DESK_NOTIFY_CHANNELS": "nowhere=json://127.0.0.1:9"}
     own = {"DESK_MANDATE_KEY_FILE": str(home / "mandate.key"), **venue, **notified, **environ}
     return Walker(closed, home, environment(home, **own))

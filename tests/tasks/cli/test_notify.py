@@ -10,6 +10,7 @@ import pytest
 
 from chordesk.models import event_log
 from chordesk.models.database.store import Store
+from tests.constants import constants
 from tests.databases import make_database
 from tests.fakes.channel import FakeChannel
 from tests.stack import Processes, processes, wait_for
@@ -58,11 +59,11 @@ def test_a_desk_with_a_wrong_channel_does_not_start(home: Path) -> None:
 def test_channels_may_come_from_a_file(home: Path, far: FakeChannel, tmp_path: Path) -> None:
     file = tmp_path / "channels"
     file.write_text(f"# ours\nphone={far.url('phone')}\n", encoding="utf-8")
-    done = desk(home, "notify", "test", DESK_NOTIFY_FILE=str(file))
+    done = desk(home, "notify", "test", DESK_NOTIFY_CHANNELS_FILE=str(file))
     assert done.returncode == 0, done.stderr
     assert len(far.of("phone")) == 1
     file.write_text("phone=hunter2\n", encoding="utf-8")
-    done = desk(home, "notify", "test", DESK_NOTIFY_FILE=str(file))
+    done = desk(home, "notify", "test", DESK_NOTIFY_CHANNELS_FILE=str(file))
     assert (done.returncode, "entry 1 is no channel" in done.stderr) == (2, True)
     assert "hunter2" not in done.stderr
 
@@ -75,7 +76,7 @@ def test_no_url_is_shown_by_desk_config(home: Path) -> None:
 
 @pytest.fixture
 def floor(far: FakeChannel) -> Iterator[Processes]:
-    given = {"DESK_NOTIFY_CHANNELS": far.variable("phone"), "DESK_NOTIFY_WINDOW_SECONDS": "0"}
+    given = {"DESK_NOTIFY_CHANNELS": far.variable("phone"), **constants(WINDOW_SECONDS=0)}
     with processes(**given) as here:
         yield here
 

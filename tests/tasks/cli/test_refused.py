@@ -91,13 +91,6 @@ WITH_SETTINGS: list[tuple[str, dict[str, str], str, str]] = [
     ("notify run", {**PHONE, "DESK_NOTIFY_KINDS": "mail=halt"}, "DESK_NOTIFY_KINDS='mail=halt': there is no", "phone"),
     ("notify run", {**PHONE, "DESK_NOTIFY_QUIET": "mail=22:00-07:00"}, "there is no channel 'mail'", "phone"),
     ("notify run", {**PHONE, "DESK_NOTIFY_QUIET": "22-7"}, "are no hours", "desk config"),
-    (
-        "notify run",
-        {"DESK_NOTIFY_FILE": "/nowhere/channels"},
-        "DESK_NOTIFY_FILE='/nowhere/channels' cannot",
-        "may read",
-    ),
-    ("notify run", {**PHONE, "DESK_NOTIFY_FILE": "/nowhere"}, "are both set", "set one of the two"),
     ("questions resolve --as-of 2010-03-15", {"DESK_MARKET": "yahoo"}, "DESK_MARKET=yahoo is in real time", ""),
 ]
 

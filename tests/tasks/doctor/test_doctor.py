@@ -206,9 +206,9 @@ def test_filings_need_an_identity_and_edgartools(tmp_path: Path, monkeypatch: py
 def test_venues_need_httpx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     off = one("venues", check_context(tmp_path))
     assert (off.status, off.detail) == (CheckStatus.OK, "no event market is named (DESK_VENUES): none is read")
-    context = check_context(tmp_path, venues=("manifold", "kalshi"), funding=True)
+    context = check_context(tmp_path, venues=("manifold", "hyperliquid"))
     ready = one("venues", context)
-    assert ready.detail == "manifold, kalshi, funding rates of Hyperliquid; no episode asks them in a replay"
+    assert ready.detail == "manifold, hyperliquid; no episode asks them in a replay"
     monkeypatch.setattr(factory.importlib.util, "find_spec", lambda name: None)
     lacking = one("venues", context)
     assert lacking.status is CheckStatus.WARN

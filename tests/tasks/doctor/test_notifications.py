@@ -40,7 +40,6 @@ def test_channels_are_named_with_their_services_and_not_their_urls(tmp_path: Pat
             "there is no channel 'mail'",
             "the channels are: phone",
         ),
-        ({"notify_file": "/nowhere/channels"}, "cannot be read", "name a file that this user may read"),
     ],
 )
 def test_a_channel_that_cannot_be_sent_to_fails(tmp_path: Path, given: dict[str, str], why: str, remedy: str) -> None:

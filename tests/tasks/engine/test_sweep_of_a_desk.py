@@ -20,6 +20,7 @@ from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
 from tests import zygote
+from tests.constants import constants
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 from tests.tasks.engine.steps import sweep_row
@@ -27,7 +28,7 @@ from tests.tasks.engine.steps import sweep_row
 
 @pytest.fixture(scope="module")
 def desk() -> Iterator[Processes]:
-    with processes(DESK_MAINTAIN_SECONDS="1") as found:
+    with processes(**constants(SWEEP_SECONDS=1)) as found:
         found.rulebook(latency=0.7)
         found.workers("research", "ops", "trade", concurrency=4)
         found.desk("beat", "beat")

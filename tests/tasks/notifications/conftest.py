@@ -12,6 +12,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.events import DESK, Envelope, EventType, event
 from chordesk.models.settings import Settings
 from chordesk.models.states import TradingState
+from chordesk.tasks.notifications import sender
 from chordesk.tasks.notifications.channels import channels
 from chordesk.tasks.notifications.sender import Sender
 from chordesk.tasks.notifications.wire import wires
@@ -73,6 +74,11 @@ class Floor:
         wait_for(driven, what)
 
 
+@pytest.fixture(autouse=True)
+def no_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "WINDOW_SECONDS", 0)
+
+
 @pytest.fixture
 def far() -> Iterator[FakeChannel]:
     with FakeChannel() as found:
@@ -81,5 +87,5 @@ def far() -> Iterator[FakeChannel]:
 
 @pytest.fixture
 def floor(store: Store, far: FakeChannel) -> Floor:
-    settings = Settings(notify_channels=far.variable("phone"), notify_window_seconds=0, notify_zone="UTC")
+    settings = Settings(notify_channels=far.variable("phone"), notify_zone="UTC")
     return Floor(store, far, settings)

@@ -17,6 +17,7 @@ from chordesk.tasks.worker.maintenance import sweep
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
 from tests import zygote
+from tests.constants import constants
 from tests.fakes.channel import FakeChannel, Got
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
@@ -34,9 +35,9 @@ def far() -> Iterator[FakeChannel]:
 
 @pytest.fixture(scope="module")
 def desk(far: FakeChannel) -> Iterator[Processes]:
-    given = {"DESK_NOTIFY_CHANNELS": far.variable("phone"), "DESK_NOTIFY_WINDOW_SECONDS": "1"}
+    given = {"DESK_NOTIFY_CHANNELS": far.variable("phone"), **constants(WINDOW_SECONDS=1, SWEEP_SECONDS=600)}
     given |= {"DESK_NOTIFY_PAGE_URL": "http://127.0.0.1:8123", "TRADER_LIVE": "1", "DESK_APPROVAL": "manual"}
-    with processes(**given, DESK_LEASE_SECONDS="3", DESK_MAINTAIN_SECONDS="600") as found:
+    with processes(**given, DESK_LEASE_SECONDS="3") as found:
         found.rulebook()
         found.desk("notify", "notify", "run")
         found.workers("research", "ops", "trade")

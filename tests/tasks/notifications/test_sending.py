@@ -45,8 +45,9 @@ def test_events_of_a_run_and_kind_are_one_message_and_others_are_their_own(floor
     ]
 
 
-def test_a_window_gathers_what_comes_within_it(floor: Floor) -> None:
-    floor.sender(notify_window_seconds=2)
+def test_a_window_gathers_what_comes_within_it(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "WINDOW_SECONDS", 2)
+    floor.sender()
     for symbol in ("IBM", "KO", "GE"):
         floor.happens(filled(symbol))
         floor.senders[-1].step()
@@ -61,7 +62,7 @@ def drive(floor: Floor) -> bool:
 
 
 def test_a_channel_gets_the_kinds_that_were_chosen_for_it(store: Store, far: FakeChannel) -> None:
-    given = {"notify_channels": far.variable("phone", "mail"), "notify_window_seconds": 0}
+    given = {"notify_channels": far.variable("phone", "mail")}
     floor = Floor(store, far, Settings(**given, notify_kinds="phone=halt"))
     floor.sender()
     floor.happens(halted(), ended())
@@ -134,7 +135,7 @@ def test_a_channel_that_hangs_delays_no_other_and_is_cut_off(
 ) -> None:
     monkeypatch.setattr(sender, "ANSWER_SECONDS", 0.5)
     far.hang.add("dead")
-    given = {"notify_channels": far.variable("dead", "phone"), "notify_window_seconds": 0}
+    given = {"notify_channels": far.variable("dead", "phone")}
     floor = Floor(store, far, Settings(**given))
     floor.sender()
     floor.happens(halted(), ended())
@@ -147,7 +148,7 @@ def test_nothing_listens_is_an_error_without_secrets(store: Store, far: FakeChan
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         url = f"json://hunter22:swordfish@127.0.0.1:{held.getsockname()[1]}/hunter2path?+X-Key=hunter2key"
-        floor = Floor(store, far, Settings(notify_channels=f"phone={url}", notify_window_seconds=0))
+        floor = Floor(store, far, Settings(notify_channels=f"phone={url}"))
         floor.sender()
         floor.happens(ended())
         floor.until(lambda: any(row.error for row in rows(store)), "it failed")
@@ -221,7 +222,7 @@ def test_a_sender_is_well_while_it_passes_and_another_one_waits_for_it(
 
 
 def test_a_channel_that_comes_later_gets_nothing_of_before(store: Store, far: FakeChannel) -> None:
-    floor = Floor(store, far, Settings(notify_channels=far.variable("phone"), notify_window_seconds=0))
+    floor = Floor(store, far, Settings(notify_channels=far.variable("phone")))
     floor.happens(ended())
     with store.session() as session:
         notice = session.exec(select(Notice)).one()
@@ -235,7 +236,7 @@ def test_a_channel_that_comes_later_gets_nothing_of_before(store: Store, far: Fa
 
 def test_messages_that_wait_for_a_channel_that_is_gone_are_given_up(store: Store, far: FakeChannel) -> None:
     far.status["old"] = [500]
-    floor = Floor(store, far, Settings(notify_channels=far.variable("old"), notify_window_seconds=0))
+    floor = Floor(store, far, Settings(notify_channels=far.variable("old")))
     floor.sender("one")
     floor.happens(ended())
     floor.until(lambda: any(row.error for row in rows(store)), "it failed once")

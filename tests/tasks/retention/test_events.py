@@ -19,6 +19,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import EventBatch, EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
 from chordesk.tasks.retention import events as retention
+from chordesk.tasks.retention import policy
 from chordesk.tasks.retention.events import trim_hourly
 from chordesk.tasks.retention.policy import policy_of
 from tests.tasks.events.kit import RedisServer, a_note, ended, opened, sequences, write
@@ -92,12 +93,12 @@ def test_of_a_long_run_the_newest_are_kept(store: Store, settings: Settings, mon
     monkeypatch.setattr(retention, "CHUNK", 30)
     run_id = opened(store)
     write(store, *(a_note(run_id, number) for number in range(249)))
-    small = settings.model_copy(update={"events_per_run": 100})
-    assert trim(store, small, utcnow()) == Trimmed(runs=1, events=150)
+    monkeypatch.setattr(policy, "EVENTS_PER_RUN", 100)
+    assert trim(store, settings, utcnow()) == Trimmed(runs=1, events=150)
     assert left(store, run_id) == list(range(151, 251))
-    assert trim(store, small, utcnow()) == Trimmed()
+    assert trim(store, settings, utcnow()) == Trimmed()
     write(store, a_note(run_id, 250))
-    assert trim(store, small, utcnow()) == Trimmed(runs=1, events=1)
+    assert trim(store, settings, utcnow()) == Trimmed(runs=1, events=1)
     with store.read() as session:
         # The row of a batch goes with the last of its events: 142 to 161, of which ten are trimmed, is one.
         assert min(session.exec(select(EventBatch.first)).all()) == 142

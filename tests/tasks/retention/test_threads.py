@@ -18,11 +18,12 @@ from sqlmodel import select
 
 from chordesk.agents.codex.registry import ThreadRegistry
 from chordesk.agents.codex.rollouts import digest_of
-from chordesk.agents.runtime import ThreadRecord
+from chordesk.agents.runtime import ROLLOUT_DAYS, ThreadRecord
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Blob, KeptThread, Rollout
 from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.engine import leases
 from chordesk.tasks.retention import files as retention
 from chordesk.tasks.retention.files import Collected
 from chordesk.tasks.retention.policy import policy_of
@@ -43,9 +44,16 @@ def client(redis_server: str) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-def app(request: pytest.FixtureRequest, tmp_path: Path, client: redis.Redis, redis_server: str) -> Iterator[Celery]:
+def app(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    client: redis.Redis,
+    redis_server: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Celery]:
+    monkeypatch.setattr(leases, "SWEEP_SECONDS", 0.01)
     environ = {
-        "DESK_HOME": str(tmp_path), "DESK_REDIS_URL": f"{redis_server}?db={DATABASE}", "DESK_MAINTAIN_SECONDS": "0.01",
+        "DESK_HOME": str(tmp_path), "DESK_REDIS_URL": f"{redis_server}?db={DATABASE}",
         **{name: value.format(tmp_path) for name, value in getattr(request, "param", {}).items()},
     }  # fmt: skip
     settings = load_settings(environ, tmp_path)
@@ -130,7 +138,6 @@ def later(**span: float) -> dt.datetime:
 def test_the_newest_copies_of_each_thread_stay(desk: Desk, client: redis.Redis) -> None:
     a_thread(desk, client, "t1", 5)
     a_thread(desk, client, "t2", 1)
-    assert desk.settings.rollouts_kept == 2
     assert collect(desk, utcnow()) == Collected(rollouts=3), "the blobs are too young to be deleted"
     assert left(desk) == [("t1", 4), ("t1", 5), ("t2", 1)]
     assert collect(desk, later(hours=2)) == Collected(blobs=3)
@@ -149,7 +156,7 @@ def test_the_copy_that_the_registry_means_stays(desk: Desk, client: redis.Redis)
 def test_a_thread_not_used_for_long_is_forgotten(desk: Desk, client: redis.Redis) -> None:
     a_thread(desk, client, "old", 2)
     a_thread(desk, client, "new", 2)
-    age(desk, client, "old", desk.settings.rollout_days + 1)
+    age(desk, client, "old", ROLLOUT_DAYS + 1)
     assert collect(desk, later(hours=2)) == Collected(threads=1, rollouts=2, blobs=2)
     assert left(desk) == [("new", 1), ("new", 2)]
     assert (client.exists(key("old")), client.exists(key("new"))) == (0, 1)
@@ -196,7 +203,7 @@ def test_a_thread_in_use_is_left_alone(desk: Desk, client: redis.Redis, redis_se
 def test_a_count_changes_nothing_and_foresees_what_goes(desk: Desk, client: redis.Redis) -> None:
     a_thread(desk, client, "t1", 5)
     a_thread(desk, client, "old", 2)
-    age(desk, client, "old", desk.settings.rollout_days + 1)
+    age(desk, client, "old", ROLLOUT_DAYS + 1)
     policy = policy_of(desk.settings, later(hours=2))
     counted = retention.due_threads(desk, policy)
     assert len(left(desk)) == 7

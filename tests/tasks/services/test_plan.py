@@ -32,7 +32,7 @@ def names(made: Plan) -> list[str]:
 def test_by_default_everything_is_embedded_on_loopback_and_a_private_socket(make_plan: Callable[..., Plan]) -> None:
     made = make_plan(Choice())
     assert names(made) == WHOLE
-    assert set(made.urls) == {"redis_url", "rulebook_url", "flower_url"}
+    assert set(made.urls) == {"redis_url", "rulebook_url"}
     assert made.urls["redis_url"].startswith("unix://")
     assert made.urls["rulebook_url"].startswith("http://127.0.0.1:")
     assert made.environ["DESK_REDIS_URL"] == made.urls["redis_url"]
@@ -42,7 +42,7 @@ def test_by_default_everything_is_embedded_on_loopback_and_a_private_socket(make
 def test_services_that_the_user_named_are_used_and_not_started(make_plan: Callable[..., Plan]) -> None:
     made = make_plan(Choice(), DESK_REDIS_URL="redis://127.0.0.1:6379/0", DESK_RULEBOOK_URL="http://127.0.0.1:9/v1")
     assert names(made) == WHOLE[2:]
-    assert set(made.urls) == {"flower_url"}
+    assert made.urls == {}
     nodes = [program.node for program in made.desk if program.node]
     assert all(node.startswith(("research-", "ops-", "trade-")) for node in nodes)
 
@@ -148,15 +148,6 @@ def test_the_service_is_started_when_it_is_asked_for(make_plan: Callable[..., Pl
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"DESK_API_PORT={port} is taken"):
             make_plan(Choice(api=True), DESK_API_PORT=str(port))
-
-
-def test_flowers_port_is_the_settings_or_reported_as_taken(make_plan: Callable[..., Plan]) -> None:
-    free = free_ports(1)[0]
-    assert make_plan(Choice(), DESK_FLOWER_PORT=str(free)).urls["flower_url"].endswith(f":{free}")
-    with socket.create_server((LOOPBACK, 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(UsageError, match=f"DESK_FLOWER_PORT={port} is taken"):
-            make_plan(Choice(), DESK_FLOWER_PORT=str(port))
 
 
 def test_no_secret_reaches_the_supervisors_file(make_plan: Callable[..., Plan]) -> None:

@@ -206,10 +206,10 @@ def test_a_late_worker_is_waited_for_while_it_works_and_named(
 
 
 @pytest.mark.parametrize(
-    ("code", "environ", "standstill", "why"),
+    ("code", "most", "standstill", "why"),
     [
-        (BUSY, {"DESK_START_SECONDS": "4"}, 60.0, r"not ready in 4 s \(DESK_START_SECONDS\): slow \(log .*slow\.log\)"),
-        (DEAF, {}, 2.0, r"not ready and used no CPU for 2 s: slow \(log .*slow\.log\)"),
+        (BUSY, 4.0, 60.0, r"not ready in 4 s: slow \(log .*slow\.log\)"),
+        (DEAF, 600.0, 2.0, r"not ready and used no CPU for 2 s: slow \(log .*slow\.log\)"),
     ],
     ids=["too long", "standstill"],
 )
@@ -217,12 +217,13 @@ def test_the_wait_for_a_late_worker_ends(
     make_plan: Callable[..., Plan],
     monkeypatch: pytest.MonkeyPatch,
     code: str,
-    environ: dict[str, str],
+    most: float,
     standstill: float,
     why: str,
 ) -> None:
+    monkeypatch.setattr(supervision, "START_SECONDS", most)
     monkeypatch.setattr(supervision, "STANDSTILL_SECONDS", standstill)
-    made = with_programs(make_plan(**environ), program("slow", code))
+    made = with_programs(make_plan(), program("slow", code))
     made = replace(made, programs=tuple(one for one in made.programs if one.name == "slow"), urls={})
     seen: list[int] = []
 

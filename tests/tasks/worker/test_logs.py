@@ -10,6 +10,7 @@ import pytest
 import structlog
 
 from chordesk.tasks.worker import logs
+from tests.constants import constants
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import ROOT, environment
@@ -34,7 +35,7 @@ def test_the_brokers_key_and_secret_are_in_no_line_at_debug(tmp_path: Path) -> N
         environ = environment(
             tmp_path / "home",
             DESK_BROKER="alpaca-paper",
-            DESK_ALPACA_URL=alpaca.url,
+            **constants(ALPACA=alpaca.url),
             DESK_LOG_LEVEL="DEBUG",
             ALPACA_API_KEY=KEY,
             ALPACA_SECRET_KEY=SECRET,

@@ -24,6 +24,7 @@ from chordesk.tasks.worker.schedule import TICK_EXPIRES_SECONDS, beat_schedule, 
 from chordesk.tasks.workflows import screen
 from chordesk.tasks.workflows.episode import opening
 from chordesk.tasks.workflows.screen import session_slot
+from tests.constants import constants
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.steps import queued
@@ -175,7 +176,7 @@ def test_ticks_at_once_open_one_run(make_app: Callable[..., Celery], monkeypatch
 
 @pytest.fixture(scope="module")
 def beating() -> Iterator[Processes]:
-    with processes(DESK_MAINTAIN_SECONDS="1", DESK_MIDDAY="off") as desk:
+    with processes(**constants(SWEEP_SECONDS=1), DESK_MIDDAY="off") as desk:
         desk.desk("beat", "beat")
         yield desk
 

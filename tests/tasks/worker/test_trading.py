@@ -23,13 +23,14 @@ from chordesk.tools.brokers.protocol import build_broker
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.orders.accounts import FencingLease
 from tests import zygote
+from tests.constants import constants
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 from tests.tools.orders.desk import Desk, action
 
 
 @pytest.fixture
 def running() -> Iterator[Processes]:
-    with processes(TRADER_LIVE="1", DESK_COOLDOWN_HOURS="0", DESK_MAINTAIN_SECONDS="1") as found:
+    with processes(TRADER_LIVE="1", DESK_COOLDOWN_HOURS="0", **constants(SWEEP_SECONDS=1)) as found:
         yield found
 
 

@@ -124,7 +124,7 @@ def shared() -> Iterator[Floor]:
     model = Scripted()
     with (
         FakeResponses(model, log=False) as served,
-        processes(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=served.url, DESK_WORKER_THREADS="24") as running,
+        processes(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=served.url, DESK_CODEX_TURNS="24") as running,
     ):
         running.workers("research", "ops", "trade")
         store = Store(running.settings.database)

@@ -17,6 +17,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import TraderNote
 from chordesk.models.tables.runs import Decision, Run, ScreenHit
+from chordesk.tasks.reading import memory
 from chordesk.tasks.reading.memory import BYTES_A_TOKEN, cut, fit, lens_memory, symbol_memory, trader_memory
 from chordesk.tools.registry import ToolContext
 from tests.tools.ledger_rows import NOW, add, add_candidate, add_report, add_run, add_turn, add_verdict
@@ -129,12 +130,15 @@ def test_the_memory_leaves_out_other_accounts_and_later_rows(context: Context, s
     assert "risk CONFIRMED" in str(remembered(context("another run")))
 
 
-def test_long_reports_leave_room_for_the_short_lines(context: Context, store: Store) -> None:
+def test_long_reports_leave_room_for_the_short_lines(
+    context: Context, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "MEMORY_TOKENS", 130)
     long = {"summary": "Words. " * 300, "key_risks": ["r" * 900]}
     with store.session() as session:
         researched(session, NOW - DAY, "fundamentals", "risk", "catalyst", fundamentals=long, risk=long, catalyst=long)
         note(session, "2010-08-11 watch AAPL: no order; wait", NOW - DAY)
-    text = str(remembered(context(memory_tokens=130)))
+    text = str(remembered(context()))
     assert len(text.encode()) <= 130 * BYTES_A_TOKEN
     lines = text.splitlines()
     assert lines[0] == "2010-08-11 verdict BUY (medium)"

@@ -26,6 +26,7 @@ from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.runs import Attempt, Decision, Report, Run, Step, Turn
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.cli.show.runs import run_report
+from chordesk.tasks.engine import policy
 from chordesk.tasks.engine.limits import parked_models
 from chordesk.tasks.reading.runs import view
 from chordesk.tasks.redis_clients import redis_url
@@ -36,6 +37,7 @@ from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
 from chordesk.tasks.workflows.trade import open_trade
 from tests.builders import a_report, a_run, a_step, a_turn
+from tests.constants import constants
 from tests.fakes.responses import Call, Failing, FakeResponses, Refusal, Reply, Slow, Status, Text, answered
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes
@@ -105,7 +107,7 @@ def budgeted(here: Processes, **environ: str) -> Iterator[Celery]:
 
 
 def desk(model: FakeResponses, **environ: str) -> AbstractContextManager[Processes]:
-    return processes(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=model.url, DESK_MAINTAIN_SECONDS="600", **environ)
+    return processes(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=model.url, **constants(SWEEP_SECONDS=600), **environ)
 
 
 def ended(here: Processes, run: Run, seconds: float = PATIENCE) -> Run:
@@ -169,7 +171,7 @@ def test_a_limited_model_is_parked_and_costs_no_step_its_attempts(model: FakeRes
     assert len(reports(floor, run)) == 8
     made = steps(floor, run, StepKind.REPORT)
     assert max(step.attempt for step in made) > 1
-    assert {step.max_attempts - step.attempt for step in made} == {floor.settings.step_attempts - 1}
+    assert {step.max_attempts - step.attempt for step in made} == {policy.STEP_ATTEMPTS - 1}
     kinds = read(floor, lambda s: s.exec(select(Turn.failure_kind).where(Turn.run_id == run.id)).all())
     assert kinds.count("rate_limited") >= 1
     assert set(kinds) == {"rate_limited", None}

@@ -12,6 +12,7 @@ from chordesk.agents.gateway.facts import known_facts
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.runs import Report, Run, Step, Turn
 from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.engine import policy
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tools.shortening import tokens_of
 from tests.fakes.local_server import LocalServer, Pace
@@ -47,7 +48,7 @@ def test_turns_wait_for_the_slot_and_use_no_attempt_up() -> None:
     assert row.state in (RunState.DONE, RunState.PARTIAL), row.notes
     assert reports
     assert server.most_open == 1
-    assert {step.max_attempts - step.attempt for step in steps if step.role} == {desk.settings.step_attempts - 1}
+    assert {step.max_attempts - step.attempt for step in steps if step.role} == {policy.STEP_ATTEMPTS - 1}
     asked = [seen.body["messages"] for seen in server.chats() if "Constraints:" in json.dumps(seen.body)]
     assert max(tokens_of(json.dumps(messages)) for messages in asked) < CONTEXT
     assert not [turn for turn in turns if turn.failure_kind == "context_window"]

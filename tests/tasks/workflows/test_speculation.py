@@ -33,7 +33,7 @@ def eager() -> Iterator[Floor]:
     with (
         FakeResponses(model, log=False) as served,
         processes(
-            DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=served.url, DESK_WORKER_THREADS="24", DESK_SPECULATE="on"
+            DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=served.url, DESK_CODEX_TURNS="24", DESK_SPECULATE="on"
         ) as running,
     ):  # fmt: skip
         running.workers("research", "ops")

@@ -7,8 +7,12 @@ import json
 import math
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from requests import ConnectionError as RequestsConnectionError
+from requests import PreparedRequest, Response
+from requests.adapters import HTTPAdapter
 
 from chordesk.models.contracts import Greeks
 from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured, SettingError
@@ -213,12 +217,19 @@ def test_a_wrong_key_is_refused_without_being_shown(connect: Connect) -> None:
     assert "not-the-secret" not in f"{raised.value} {raised.value.remedy}"
 
 
-def test_data_keys_go_to_alpaca_or_to_loopback_alone(connect: Connect, tmp_path: Path) -> None:
-    for url in ("https://example.com", "http://10.0.0.1:1", "http://user:pass@127.0.0.1:1"):
-        settings = Settings(home=tmp_path, market="yahoo", option_chains="alpaca", alpaca_data_url=url)
-        with pytest.raises(SettingError, match="DESK_ALPACA_DATA_URL is not http on loopback"):
-            build(settings, connect(), KEYS)
-    assert build(Settings(home=tmp_path, market="yahoo", option_chains="alpaca"), connect(), KEYS).name
+def test_data_keys_go_to_alpaca_alone(connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def send(_: HTTPAdapter, request: PreparedRequest, **_options: Any) -> Response:
+        asked.append(urlsplit(str(request.url)).hostname)
+        raise RequestsConnectionError
+
+    monkeypatch.setattr(HTTPAdapter, "send", send)
+    wire = build(Settings(home=tmp_path, market="yahoo", option_chains="alpaca"), connect(), KEYS)._wire
+    for question in (wire.chain, wire.contracts):
+        with pytest.raises(MarketUnavailable):
+            question("AAA", TODAY, MAY)
+    assert set(asked) == {"data.alpaca.markets", "paper-api.alpaca.markets"}
 
 
 def test_there_are_no_chains_of_a_past_day(connect: Connect, alpaca: Alpaca) -> None:

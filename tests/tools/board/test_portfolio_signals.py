@@ -184,7 +184,7 @@ def test_play_money_at_stake_is_shown_in_real_time(store: Store, tmp_path: Path)
         asked, run = add_question(session), add_run(session)
         position(session, run.id, asked)
     shown = question("Q3", id=asked.id)
-    settings = Settings(home=tmp_path, event_bankroll=1000)
+    settings = Settings(home=tmp_path)
     found = harvested("portfolio", live_board(settings, store, shown))
     (events,) = [one for one in found if "staked" in one.data]
     assert (events.data["staked"], events.data["open"], events.subjects) == (0.0833, 1, ("Q3",))

@@ -53,7 +53,9 @@ def about_coins(text: str, *symbols: str, label: str = "Q1") -> BoardQuestion:
 
 
 def test_a_coin_of_a_question_comes_first(rates: FarVenues, venue_settings: Settings) -> None:
-    context = live_board(venue_settings, None, about_coins("Will Ethereum close above $5,000 in May?"), funding=True)
+    context = live_board(
+        venue_settings, None, about_coins("Will Ethereum close above $5,000 in May?"), venues=("hyperliquid",)
+    )
     ether, bitcoin = harvested("funding", context)
     assert (ether.subjects, bitcoin.subjects) == (("Q1",), ("BTC",))
     assert ether.data["annual"] == pytest.approx(0.0003 * 8760)
@@ -86,7 +88,7 @@ def test_coins_are_named_by_name_or_ticker_and_not_by_shares(text: str, symbols:
 
 
 def test_a_history_that_fails_is_missing(rates: FarVenues, venue_settings: Settings) -> None:
-    context = live_board(venue_settings, None, about_coins("ETH up?"), funding=True)
+    context = live_board(venue_settings, None, about_coins("ETH up?"), venues=("hyperliquid",))
     rates.paid["ETH"] = [{**row, "fundingRate": 0.0003} for row in rates.paid["ETH"]]  # a number where it sends texts
     ether, _ = harvested("funding", context)
     assert ether.data["missing"] == ["ETH"]
@@ -95,7 +97,7 @@ def test_a_history_that_fails_is_missing(rates: FarVenues, venue_settings: Setti
 
 def test_a_wire_that_is_away_is_offline(rates: FarVenues, venue_settings: Settings) -> None:
     rates.faults["/info"] = Fault("html")
-    found = ended("funding", live_board(venue_settings, None, about_coins("ETH up?"), funding=True))
+    found = ended("funding", live_board(venue_settings, None, about_coins("ETH up?"), venues=("hyperliquid",)))
     assert isinstance(found, Tombstone)
     assert found.retryable
 
@@ -103,8 +105,11 @@ def test_a_wire_that_is_away_is_offline(rates: FarVenues, venue_settings: Settin
 def test_off_or_in_a_replay_it_is_dormant(
     market: ReplayMarket, make_context: MakeContext, venue_settings: Settings
 ) -> None:
-    assert dormant("funding", live_board(venue_settings, None)) == "funding rates are not read: set DESK_FUNDING=1"
-    replayed = board(make_context(market, funding=True), "IBM")
+    assert (
+        dormant("funding", live_board(venue_settings, None))
+        == "funding rates are not read: DESK_VENUES does not name hyperliquid"
+    )
+    replayed = board(make_context(market, venues=("hyperliquid",)), "IBM")
     assert dormant("funding", replayed) == "funding rates have no history here: a replay knows none"
 
 

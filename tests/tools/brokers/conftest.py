@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from chordesk.models.settings import Settings
+from chordesk.tools.brokers import alpaca as module
 from chordesk.tools.brokers.alpaca import AlpacaBroker
 from tests.fakes.alpaca import Alpaca, serving
 from tests.patience import PATIENCE
@@ -23,14 +24,17 @@ def alpaca() -> Iterator[Alpaca]:
 
 
 @pytest.fixture
-def connect(alpaca: Alpaca) -> Iterator[Callable[..., AlpacaBroker]]:
+def connect(alpaca: Alpaca, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., AlpacaBroker]]:
     made: list[AlpacaBroker] = []
 
     def make(seconds: float = PATIENCE, url: str = alpaca.url, **environ: str) -> AlpacaBroker:
-        settings = Settings(broker="alpaca-paper", alpaca_url=url, broker_seconds=seconds)
+        monkeypatch.setattr(module, "REQUEST_SECONDS", seconds)
+        monkeypatch.setitem(module.ADDRESSES, "alpaca-paper", url)
         market = Tape({"AAPL": 100.0})
         market.clock.at = dt.datetime.now(dt.UTC)
-        broker = AlpacaBroker(settings, market.clock, {**CREDENTIALS, **environ}, retry_seconds=0.01)
+        broker = AlpacaBroker(
+            Settings(broker="alpaca-paper"), market.clock, {**CREDENTIALS, **environ}, retry_seconds=0.01
+        )
         made.append(broker)
         return broker
 

@@ -11,7 +11,7 @@ import pytest
 from chordesk.models.errors import NotConfigured, SettingError
 from chordesk.models.settings import Settings
 from chordesk.tools.brokers import protocol
-from chordesk.tools.brokers.alpaca import AlpacaBroker, BrokerSilent, base_url, stream_url
+from chordesk.tools.brokers.alpaca import ADDRESSES, AlpacaBroker, BrokerSilent, stream_url
 from chordesk.tools.market import factory as plugins
 from tests.fakes.alpaca import Alpaca
 from tests.tools.brokers.alpaca_orders import CREDENTIALS, PUT, a_ticket, send
@@ -74,32 +74,19 @@ def test_credentials_come_from_the_environment_and_are_never_shown(
     assert "not-the-one" not in f"{answer} {broker._credentials!r}"
 
 
-@pytest.mark.parametrize(
-    ("broker", "url"),
-    [
-        ("alpaca-paper", "https://api.alpaca.markets"),
-        ("alpaca-live", "https://paper-api.alpaca.markets"),
-        ("alpaca-paper", "https://example.com"),
-        ("alpaca-paper", "http://127.0.0.1.example.com"),
-        ("alpaca-paper", "http://127.0.0.1@example.com"),
-    ],
-)
-def test_no_address_but_its_own_and_loopback(broker: Any, url: str) -> None:
-    with pytest.raises(SettingError, match="DESK_ALPACA_URL"):
-        base_url(Settings(broker=broker, alpaca_url=url))
-
-
 def test_each_account_has_its_own_host() -> None:
-    paper, live = (base_url(Settings(broker=name)) for name in ("alpaca-paper", "alpaca-live"))
-    assert (paper, live) == ("https://paper-api.alpaca.markets", "https://api.alpaca.markets")
-    assert stream_url(live) == "wss://api.alpaca.markets/stream"
+    assert dict(ADDRESSES) == {
+        "alpaca-paper": "https://paper-api.alpaca.markets",
+        "alpaca-live": "https://api.alpaca.markets",
+    }
+    assert stream_url(ADDRESSES["alpaca-live"]) == "wss://api.alpaca.markets/stream"
     assert stream_url("http://127.0.0.1:1") == "ws://127.0.0.1:1/stream"
 
 
 def test_only_the_live_account_moves_real_money(alpaca: Alpaca) -> None:
     market = Tape({})
     for name, real in (("alpaca-paper", False), ("alpaca-live", True)):
-        settings = Settings.model_validate({"broker": name, "alpaca_url": alpaca.url})
+        settings = Settings.model_validate({"broker": name})
         made = protocol.build_broker(settings, market, None, CREDENTIALS)  # type: ignore[arg-type]
         assert (made.name, settings.account, made.real_money) == (name, name, real)
 

@@ -35,7 +35,7 @@ def test_open_markets_on_a_term_become_questions(store: Store, far: FarVenues, v
         "d": manifold_row("d", "Rain for ever?", closeTime=None),
         "e": manifold_row("e", "Rain yesterday?", closeTime=int(in_days(-1).timestamp() * 1000)),
     }
-    report = import_term(store, build_venue("manifold", venue_settings), "rain", 10, "Ann")
+    report = import_term(store, build_venue("manifold"), "rain", 10, "Ann")
     assert [(line.came, line.question.text, line.question.baseline) for line in report.questions] == [
         ("new", "Will it rain in May?", 0.3)
     ]
@@ -53,7 +53,7 @@ def test_a_market_without_a_price_is_a_question_without_a_baseline(
     store: Store, far: FarVenues, venue_settings: Settings
 ) -> None:
     far.kalshi["K-1"] = kalshi_row("K-1", "Will it rain?", "0.0100", "0.9900")
-    report = import_one(store, build_venue("kalshi", venue_settings), "K-1", "Ann")
+    report = import_one(store, build_venue("kalshi"), "K-1", "Ann")
     assert report.unpriced == 1
     (row,) = stored(store).values()
     assert (row.baseline, row.state) == (None, "open")
@@ -64,7 +64,7 @@ def test_importing_again_refreshes_the_price_and_the_closing(
     store: Store, far: FarVenues, venue_settings: Settings
 ) -> None:
     far.polymarket["7"] = polymarket_row("7", "Will it rain?", 0.2, 0.24)
-    venue = build_venue("polymarket", venue_settings)
+    venue = build_venue("polymarket")
     (first,) = import_one(store, venue, "7", "Ann").questions
     far.polymarket["7"] = polymarket_row("7", "Will it rain?", 0.6, 0.64, endDate="2099-01-01T00:00:00Z")
     (again,) = import_one(store, venue, "7", "Bob").questions
@@ -78,7 +78,7 @@ def test_a_closed_market_is_refused_unless_it_is_a_question(
     store: Store, far: FarVenues, venue_settings: Settings
 ) -> None:
     far.manifold["a"] = manifold_row("a", "Rain?")
-    venue = build_venue("manifold", venue_settings)
+    venue = build_venue("manifold")
     import_one(store, venue, "a", "Ann")
     for id_ in ("a", "b"):
         far.manifold[id_] = manifold_row(id_, "Rain?", isResolved=True, resolution="YES")
@@ -98,7 +98,7 @@ def test_a_venue_that_answers_otherwise_writes_nothing(
     far.kalshi["K-1"] = kalshi_row("K-1", "Will it rain?")
     far.faults["/trade-api"] = Fault(kind)
     with pytest.raises(MarketUnavailable, match="Kalshi"):
-        import_one(store, build_venue("kalshi", venue_settings), "K-1", "Ann")
+        import_one(store, build_venue("kalshi"), "K-1", "Ann")
     assert stored(store) == {}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlmodel import select, update
@@ -16,7 +17,7 @@ from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.states import OrderState, RunState
 from chordesk.models.tables.orders import Approval, Order, Preview
 from chordesk.tasks.cli import arming
-from chordesk.tools.orders import approvals, halting
+from chordesk.tools.orders import approvals, halting, submitting
 from chordesk.tools.orders.flow import maintain_orders
 from tests.fakes.alpaca import Alpaca
 from tests.tools.orders.desk import Desk, Outcome, action
@@ -117,12 +118,13 @@ def compared(good_for: float) -> Play:
     comparison counts."""
 
     def play(stage: Stage) -> Outcome:
-        desk = stage.new_desk(orders_seconds=good_for / 2)
+        desk = stage.new_desk()
         wire = Wire(desk)
         desk.broker = wire
-        assert desk.run(action())[0].state == OrderState.FILLED
-        wire.cut = {"state"}
-        return desk.run(action("BBB"))[0]
+        with patch.object(submitting, "ORDERS_SECONDS", good_for / 2):
+            assert desk.run(action())[0].state == OrderState.FILLED
+            wire.cut = {"state"}
+            return desk.run(action("BBB"))[0]
 
     return play
 
@@ -134,7 +136,7 @@ def armed(disarmed: bool = False, **terms: Any) -> Play:
     def play(stage: Stage) -> Outcome:
         key = Ed25519PrivateKey.generate()
         desk = stage.new_desk(
-            Tape({"AAA": 100.0, "BBB": 100.0}), broker="alpaca-live", alpaca_url=stage.alpaca.url, approval="auto",
+            Tape({"AAA": 100.0, "BBB": 100.0}), broker="alpaca-live", approval="auto",
             mandate_public_key=arming.public_text(key),
         )  # fmt: skip
         stage.alpaca.fills = "all"

@@ -11,6 +11,7 @@ import pytest
 
 from chordesk.models.database.store import Store
 from chordesk.models.tables.board import EventPosition
+from tests.constants import constants
 from tests.databases import make_database
 from tests.fakes.venues import FarVenues, book_of, in_days, kalshi_row, polymarket_row
 from tests.tasks.cli.running import desk
@@ -78,8 +79,7 @@ def test_a_decision_needs_a_name_and_two_questions(home: Path) -> None:
 
 
 def test_prices_show_an_arbitrage_of_a_confirmed_pair_alone(home: Path, far: FarVenues) -> None:
-    addresses = ";".join(f"{name}={far.url}" for name in ("kalshi", "polymarket", "polymarket_book"))
-    venues = {"DESK_VENUES": "kalshi,polymarket", "DESK_TEST_ADDRESSES": addresses}
+    venues = {"DESK_VENUES": "kalshi,polymarket", **constants(VENUES=far.url)}
     desk(home, "questions", "pairs", "--suggest")
     shown = desk(home, "questions", "pairs", "--prices", **venues)
     assert "divergence, gap -0.120: no person confirmed the pair" in shown.stdout, shown.stderr

@@ -11,6 +11,7 @@ import pytest
 
 from chordesk.models.database.store import Store
 from chordesk.tools.market.replay.market import replay_data
+from tests.constants import constants
 from tests.databases import make_database
 from tests.fakes.venues import FarVenues, Fault, kalshi_row, manifold_row
 from tests.tasks.cli.running import desk
@@ -81,7 +82,7 @@ def test_relative_questions_resolve_from_later_bars_of_the_replay(home: Path, st
 
 
 def test_questions_of_a_venue_are_imported_and_resolved(home: Path, far: FarVenues) -> None:
-    urls = {"DESK_TEST_ADDRESSES": f"manifold={far.url};kalshi={far.url}"}
+    urls = constants(VENUES=far.url)
     far.manifold["m"] = manifold_row("m", "Will it rain?", 0.3)
     far.kalshi["K-1"] = kalshi_row("K-1", "Will it snow?", "0.0100", "0.9900")
     first = desk(home, "questions", "import", "manifold", "--term", "rain", "--limit", "3", **urls)
@@ -103,7 +104,7 @@ def test_questions_of_a_venue_are_imported_and_resolved(home: Path, far: FarVenu
 
 
 def test_a_venue_that_answers_otherwise_ends_with_a_remedy(home: Path, far: FarVenues) -> None:
-    address = {"DESK_TEST_ADDRESSES": f"manifold={far.url}"}
+    address = constants(VENUES=far.url)
     far.faults["/v0/market/html"] = Fault("html")
     for market, named, remedy in (
         ("html", "Manifold's answer could not be read", "try again later"),

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.kit import DeskPage, logged_in, violations
+from tests.constants import constants
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.tasks.web.kit import service
 
@@ -27,7 +28,7 @@ def seen(browser: Browser, **environ: str) -> Iterator[tuple[DeskPage, Page]]:
 
 def test_a_desk_that_can_move_real_money_is_red_in_every_view(browser: Browser) -> None:
     with serving(Alpaca()) as alpaca:
-        far = {"DESK_ALPACA_URL": alpaca.url, "ALPACA_API_KEY": KEY, "ALPACA_SECRET_KEY": SECRET}
+        far = {**constants(ALPACA=alpaca.url), "ALPACA_API_KEY": KEY, "ALPACA_SECRET_KEY": SECRET}
         desk_of_money = {"TRADER_LIVE": "1", "DESK_BROKER": "alpaca-live", "DESK_MARKET": "yahoo"}
         model = {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": "http://127.0.0.1:9/v1"}
         with seen(browser, **far, **desk_of_money, **model) as (desk, page):

@@ -18,6 +18,7 @@ from sqlmodel import func, select
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.runs import Report, Step, Verdict
 from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.engine import policy
 from chordesk.tasks.worker import control, stopping
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, wait_for
@@ -107,7 +108,7 @@ def test_a_turn_that_does_not_end_in_time_is_given_back_and_done_at_once_elsewhe
     assert ended(made, "research", 10) == 0
     assert psutil.wait_procs(servers, timeout=PATIENCE)[1] == []
     assert attempts(made, run_id) == {"drained": len(SYMBOLS)}
-    assert {step.max_attempts for step in quick(made, run_id)} == {made.processes.settings.step_attempts + 1}
+    assert {step.max_attempts for step in quick(made, run_id)} == {policy.STEP_ATTEMPTS + 1}
     wait_in_flight(made, run_id, worker="research-2")
     assert {step.attempt for step in quick(made, run_id)} == {2}
 

@@ -12,6 +12,7 @@ from sqlmodel import select
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.runs import Run, Turn
 from chordesk.tasks.bootstrap import desk_of
+from tests.constants import constants
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.worker.stopping.stop_kit import (
@@ -34,7 +35,7 @@ from tests.tasks.worker.stopping.stop_kit import (
 @pytest.fixture(scope="module")
 def made() -> Iterator[Desk]:
     """Yield one research worker with turns that never end, and the worker for the rest."""
-    with desk("research", "ops", DESK_LEASE_SECONDS="3", DESK_MAINTAIN_SECONDS="1") as found:
+    with desk("research", "ops", DESK_LEASE_SECONDS="3", **constants(SWEEP_SECONDS=1)) as found:
         yield found
 
 

@@ -18,6 +18,7 @@ from sqlmodel import select
 from chordesk.models.database.store import Store
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.runs import Attempt, Step
+from tests.fakes.responses import FakeResponses
 from tests.stack import wait_for
 from tests.tasks.cli.running import desk, environment
 from tests.tasks.cli.services.test_up import Up
@@ -38,21 +39,22 @@ def home() -> Iterator[Path]:
 
 @pytest.mark.long
 def test_ctrl_c_gives_the_turns_back_within_ten_seconds(home: Path) -> None:
-    (home / "desk.toml").write_text("rulebook_latency_seconds = 60\n", encoding="utf-8")
-    up = Up(home)
-    try:
-        up.until("Ctrl-C stops all")
-        answer = desk(home, "research", *SYMBOLS, "--no-wait", "--json")
-        assert json.loads(answer.stdout)["state"] == "running", answer.stderr
-        store = Store(load_settings(environment(home), home).database)
-        wait_for(lambda: len(held(store)) == len(SYMBOLS), "the turns are in flight")
-        time.sleep(1)
-        everybody = up.everybody()
-        up.stop()
-    finally:
-        with contextlib.suppress(subprocess.TimeoutExpired):
+    with FakeResponses(latency=60) as slow:
+        (home / "desk.toml").write_text(f"provider = 'endpoint'\nprovider_url = '{slow.url}'\n", encoding="utf-8")
+        up = Up(home)
+        try:
+            up.until("Ctrl-C stops all")
+            answer = desk(home, "research", *SYMBOLS, "--no-wait", "--json")
+            assert json.loads(answer.stdout)["state"] == "running", answer.stderr
+            store = Store(load_settings(environment(home), home).database)
+            wait_for(lambda: len(held(store)) == len(SYMBOLS), "the turns are in flight")
+            time.sleep(1)
+            everybody = up.everybody()
             up.stop()
-        up.process.kill()
+        finally:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                up.stop()
+            up.process.kill()
     assert gone(everybody)
     assert held(store) == []
     with store.read() as session:

@@ -48,7 +48,6 @@ def desk_of(home: Path, far: FarVenues, **more: Any) -> Desk:
     fields: dict[str, Any] = {
         "home": home,
         "venues": ("kalshi",),
-        "test_addresses": f"kalshi={far.url};manifold={far.url}",
     }
     return Desk(Settings(**(fields | more)), "booking-test")
 

@@ -19,6 +19,7 @@ from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.maintenance import sweep
 from chordesk.tasks.workflows.episode.opening import open_episode
 from chordesk.tools.board.registry import HARVESTERS
+from tests.constants import constants
 from tests.fakes.responses import Refusal, Text
 from tests.stack import processes, wait_for
 from tests.tasks.worker.stopping.stop_kit import Desk as Waiting
@@ -84,7 +85,7 @@ def test_wrong_answers_leave_no_position_and_the_others_go_on() -> None:
 
 def test_tools_that_fail_leave_tombstones_and_never_end_the_episode() -> None:
     """Hardly a tool answers within a thousandth of a second."""
-    with floor(DESK_TOOL_SECONDS="0.001", DESK_STEP_ATTEMPTS="1") as made:
+    with floor(DESK_TOOL_SECONDS="0.001", **constants(STEP_ATTEMPTS=1)) as made:
         run = made.held()
         assert run.state == RunState.DONE, run.notes
         signals = made.rows(Signal, run.id)

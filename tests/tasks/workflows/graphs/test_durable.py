@@ -16,7 +16,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.cli.show.runs import graphs_report
-from chordesk.tasks.engine import graph
+from chordesk.tasks.engine import graph, policy
 from chordesk.tasks.reading.runs import view
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.graph import play_chapter, resume_graphs
@@ -127,7 +127,7 @@ def test_a_limit_of_the_rate_puts_the_graph_off_and_it_goes_on_at_its_node(desk:
     desk.model.policy = from_call(6, LIMITED)
     run_id = desk.open("research", IBM)
     step = desk.play(run_id)
-    assert (step.state, step.max_attempts) == (StepState.READY, desk_of(desk.app).settings.step_attempts + 1)
+    assert (step.state, step.max_attempts) == (StepState.READY, policy.STEP_ATTEMPTS + 1)
     assert str(step.error).startswith("rate_limited: ")
     assert [turn.outcome for turn in desk.turns(run_id)] == ["completed"] * 5 + ["failed"]
     desk.model.policy = obedient

@@ -13,6 +13,7 @@ from chordesk.models.states import RUN_FINAL, StepKind
 from chordesk.models.tables.runs import GraphWrite, Run, Step
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.graph import open_graphs
+from tests.constants import constants
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import FakeResponses
 from tests.stack import Processes, processes, wait_for
@@ -20,7 +21,7 @@ from tests.tasks.workflows.graphs.kit import MODULE
 
 pytestmark = pytest.mark.process
 TICKERS = ("AAPL", "MMM", "KO", "XOM")
-SHORT = {"DESK_GRAPHS": MODULE, "DESK_LEASE_SECONDS": "3", "DESK_MAINTAIN_SECONDS": "1"}
+SHORT = {"DESK_GRAPHS": MODULE, "DESK_LEASE_SECONDS": "3", **constants(SWEEP_SECONDS=1)}
 SECONDS = 240.0
 
 

@@ -10,6 +10,7 @@ import redis
 
 from chordesk.models.states import StepState
 from chordesk.tasks.bootstrap import desk_of
+from chordesk.tasks.engine import policy
 from chordesk.tasks.events.deltas import CHANNEL
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.graphs import chapters
@@ -83,16 +84,16 @@ def test_the_text_of_a_call_reaches_the_live_events_while_it_is_written() -> Non
             wait_for(lambda: "You wrote: hi" in written(), "the whole text in deltas")
 
 
-def test_a_node_that_asks_for_ever_ends_with_the_time_of_its_step() -> None:
+def test_a_node_that_asks_for_ever_ends_with_the_time_of_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "STEP_ATTEMPTS", 1)
     shorter = (
-        "DESK_RPC_SECONDS",
         "DESK_TURN_SECONDS",
         "DESK_TOOL_SECONDS",
         "DESK_FIRST_TOKEN_SECONDS",
         "DESK_SILENCE_SECONDS",
     )
     limits = dict.fromkeys(shorter, "2")
-    with graphs(DESK_STEP_DEADLINE_SECONDS="4", DESK_STEP_ATTEMPTS="1", **limits) as desk:
+    with graphs(DESK_STEP_DEADLINE_SECONDS="4", **limits) as desk:
         run_id = desk.open("asking_for_ever", {"n": 1})
         step = desk.play(run_id)
         assert step.state == StepState.FAILED
@@ -107,7 +108,7 @@ def test_a_node_that_asks_for_ever_ends_with_the_time_of_its_step() -> None:
         ("not_json", "graph_state: the output.kept is of type set, which JSON cannot hold"),
         ("waiting", "graph_waits: the graph stopped before first"),
         ("other_model", "not_found: in the node ask: this desk does not serve the model gpt-9"),
-        ("endless", "graph_endless: no end after as many steps as DESK_GRAPH_STEPS allows"),
+        ("endless", "graph_endless: no end after as many steps as its recursion limit allows"),
     ],
 )
 def test_a_graph_that_cannot_go_on_ends_with_its_reason(desk: Graphs, factory: str, reason: str) -> None:

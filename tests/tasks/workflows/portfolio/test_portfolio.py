@@ -36,7 +36,7 @@ from tests.builders import MARKET_NOW
 from tests.patience import PATIENCE
 
 HOUR = dt.timedelta(hours=1)
-LIMITS = Limits(24 * HOUR, price_move=0.05, unrealized_change=0.05)
+LIMITS = Limits(24 * HOUR, 0.05)
 
 
 def look(price: float | None = 100.0, unrealized: float | None = 0.02, *, hours: float = 0.0) -> HoldingSnapshot:
@@ -88,7 +88,7 @@ gains = st.none() | st.floats(-1, 10)
 times = st.floats(-100, 1000).map(lambda hours: MARKET_NOW + hours * HOUR)
 looks = st.builds(HoldingSnapshot, times, figures, gains)
 fractions = st.floats(0.001, 1)
-limits = st.builds(Limits, st.floats(0.1, 500).map(lambda hours: hours * HOUR), fractions, fractions)
+limits = st.builds(Limits, st.floats(0.1, 500).map(lambda hours: hours * HOUR), fractions)
 
 
 @given(st.none() | looks, looks, limits)
@@ -107,18 +107,18 @@ def test_each_reason_needs_its_change(last: HoldingSnapshot | None, now: Holding
     if isinstance(found, NotDue):
         assert found.due_at == last.at + within.age
         assert found.due_at > now.at
-        assert moves is None or moves < within.price_move + near
-        assert changes is None or changes < within.unrealized_change + near
+        assert moves is None or moves < within.move + near
+        assert changes is None or changes < within.move + near
         assert [line.split()[0] for line in found.blind] == [
             name for name, change in (("price", moves), ("unrealized", changes)) if change is None
         ]
     elif found.reason is DueReason.PRICE_MOVE:
         assert moves is not None
-        assert moves > within.price_move - near
-        assert changes is None or changes < within.unrealized_change + near
+        assert moves > within.move - near
+        assert changes is None or changes < within.move + near
     elif found.reason is DueReason.UNREALIZED_CHANGE:
         assert changes is not None
-        assert changes > within.unrealized_change - near
+        assert changes > within.move - near
     else:
         assert found.reason is DueReason.AGE_TIMEOUT
         assert aged
@@ -139,8 +139,8 @@ def test_a_role_that_has_just_looked_is_not_due(now: HoldingSnapshot, within: Li
 
 
 def test_the_limits_are_settings(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path, role_age_hours=6, price_move=0.1, unrealized_change=0.2)
-    assert limits_of(settings) == Limits(6 * HOUR, 0.1, 0.2)
+    settings = Settings(home=tmp_path, role_age_hours=6, price_move=0.1)
+    assert limits_of(settings) == Limits(6 * HOUR, 0.1)
 
 
 @pytest.mark.parametrize(

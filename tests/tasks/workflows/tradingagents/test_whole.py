@@ -19,6 +19,7 @@ from chordesk.models.tables.runs import Report, Run, Turn, Verdict
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.tradingagents.opening import open_tradingagents
 from tests.agents.tradingagents.conftest import TOY
+from tests.constants import constants
 from tests.fakes.responses import FakeResponses, Refusal, Reply
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes, wait_for
@@ -48,7 +49,7 @@ def command(desk: Processes, *arguments: str) -> subprocess.CompletedProcess[str
 def on(model: FakeResponses, **environ: str) -> dict[str, str]:
     return {
         "DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": model.url, "DESK_REPLAY_DATE": DAY, "PYTHONPATH": PATHS,
-        "DESK_LEASE_SECONDS": "3", "DESK_MAINTAIN_SECONDS": "1", **environ,
+        "DESK_LEASE_SECONDS": "3", **constants(SWEEP_SECONDS=1), **environ,
     }  # fmt: skip
 
 

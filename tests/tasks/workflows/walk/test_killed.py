@@ -10,6 +10,7 @@ from sqlmodel import col, select
 
 from chordesk.models.states import RUN_FINAL, AttemptEnd, RunKind, RunState, StepState
 from chordesk.models.tables.runs import Attempt, Decision, Run, Step
+from tests.constants import constants
 from tests.stack import processes, wait_for
 from tests.tasks.workflows.walk.kit import SECONDS, WalkingDesk, outline
 
@@ -20,7 +21,7 @@ WORKERS = ("research-1", "research-2")
 @pytest.fixture
 def crew() -> Iterator[WalkingDesk]:
     # The rules take their time, so that a kill meets turns.
-    with processes(DESK_LEASE_SECONDS="3", DESK_MAINTAIN_SECONDS="1", DESK_RULEBOOK_LATENCY_SECONDS="0.3") as found:
+    with processes(DESK_LEASE_SECONDS="3", **constants(SWEEP_SECONDS=1, ANSWER_SECONDS=0.3)) as found:
         found.rulebook()
         found.desk("beat", "beat")
         found.workers(*WORKERS, "ops", "trade", concurrency=16)

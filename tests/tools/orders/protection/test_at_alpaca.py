@@ -39,7 +39,7 @@ def desk(alpaca: Alpaca, new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("ALPACA_API_KEY", KEY)
     monkeypatch.setenv("ALPACA_SECRET_KEY", SECRET)
     market = Tape({"AAA": 100.0, "BBB": 50.0})
-    terms = {"broker": "alpaca-paper", "alpaca_url": alpaca.url, "approval": "auto", "protect": "stop:8%"}
+    terms = {"broker": "alpaca-paper", "approval": "auto", "protect": "stop:8%"}
     return new_desk(market, **terms)
 
 

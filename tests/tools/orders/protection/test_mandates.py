@@ -33,7 +33,7 @@ class Owner:
 
     def __init__(self, new_desk: NewDesk, alpaca: Alpaca) -> None:
         self.key = Ed25519PrivateKey.generate()
-        terms = {"broker": "alpaca-live", "alpaca_url": alpaca.url, "approval": "auto", "protect": "stop:8%"}
+        terms = {"broker": "alpaca-live", "approval": "auto", "protect": "stop:8%"}
         public = arming.public_text(self.key)
         self.desk = new_desk(Tape({"AAA": 100.0, "BBB": 50.0}), mandate_public_key=public, **terms)
 

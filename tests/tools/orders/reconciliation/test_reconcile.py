@@ -37,7 +37,7 @@ def desk(alpaca: Alpaca, new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch) -> 
     """Yield a desk on the stand-in that sends without approval."""
     monkeypatch.setenv("ALPACA_API_KEY", KEY)
     monkeypatch.setenv("ALPACA_SECRET_KEY", SECRET)
-    return new_desk(Tape({"AAA": 100.0, "BBB": 50.0}), broker="alpaca-paper", alpaca_url=alpaca.url, approval="auto")
+    return new_desk(Tape({"AAA": 100.0, "BBB": 50.0}), broker="alpaca-paper", approval="auto")
 
 
 def compare(desk: Desk, **options: Any) -> Reconciliation:

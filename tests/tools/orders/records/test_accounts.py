@@ -36,7 +36,7 @@ def alpaca() -> Iterator[Alpaca]:
 def desk(alpaca: Alpaca, new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch) -> Desk:
     monkeypatch.setenv("ALPACA_API_KEY", KEY)
     monkeypatch.setenv("ALPACA_SECRET_KEY", SECRET)
-    return new_desk(Tape({"AAA": 100.0}), broker="alpaca-paper", alpaca_url=alpaca.url)
+    return new_desk(Tape({"AAA": 100.0}), broker="alpaca-paper")
 
 
 def marks(desk: Desk) -> list[tuple[float, float, float]]:
