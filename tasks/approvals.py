@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import orjson
 import structlog
+from pydantic import Field
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import Session, col, select
 
@@ -22,8 +23,8 @@ from chordesk.models.errors import NotFound, NotWaiting, UsageError
 from chordesk.models.events import Envelope, EventType, event, short
 from chordesk.models.settings import Settings
 from chordesk.models.states import ApprovalState, StepState
-from chordesk.models.tables.columns import new_id, utcnow
-from chordesk.models.tables.orders import Approval
+from chordesk.models.tables.columns import Row, new_id, utcnow
+from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Step
 from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tools.orders import approvals
@@ -161,45 +162,19 @@ def _event(type_: EventType, row: RuntimeApproval, **payload: Any) -> Envelope:
 
 
 class WaitingOrder(Frozen):
-    """An order that waits for a person, as it was previewed. notional in account currency."""
+    """An order that waits for a person; its approval has the notional and the hash of what was previewed."""
 
     kind: Literal["order"] = "order"
-    approval: str
-    order: str
-    symbol: str
-    contract: str | None
-    legs: list[dict[str, Any]] | None
-    action: str
-    side: str | None
-    quantity: float | None
-    order_type: str | None
-    limit_price: float | None
-    stop_price: float | None
-    trail_percent: float | None
-    time_in_force: str
-    account: str
-    notional: float
-    payload_hash: str
-    asked_at: dt.datetime
-    expires_at: dt.datetime
+    approval: Row[Approval]
+    order: Row[Order]
 
 
 class WaitingRequest(Frozen):
-    """A model's request to a person, in the middle of a turn that waits for the answer. detail: all of it, by kind;
-    what: the same in one line. approval_id: the runtime's own id of it, if it has one."""
+    """A model's request to a person, in the middle of a turn that waits for the answer."""
 
-    kind: Literal["command", "file_change", "permissions", "user_input"]
-    approval: str
-    run_id: str
-    role: str
-    what: str
-    detail: dict[str, Any]
-    approval_id: str | None
-    thread_id: str
-    turn_id: str
-    item_id: str | None
-    asked_at: dt.datetime
-    expires_at: dt.datetime
+    kind: Literal["request"] = "request"
+    approval: Row[RuntimeApproval]
+    what: str = Field(description="the request in one line")
 
 
 class AnswerResult(Frozen):
@@ -226,12 +201,8 @@ class AnswerResult(Frozen):
 
 def waiting(session: Session) -> list[WaitingOrder | WaitingRequest]:
     """Return orders first, then models' requests; the oldest first of each."""
-    orders = [
-        WaitingOrder.of(approval, order, approval=approval.id, order=order.id)
-        for approval, order in approvals.pending(session)
-    ]
-    asked = pending_requests(session)
-    return [*orders, *(WaitingRequest.of(row, approval=row.id, what=request_line(row)) for row in asked)]
+    orders = [WaitingOrder(approval=approval, order=order) for approval, order in approvals.pending(session)]
+    return [*orders, *(WaitingRequest(approval=row, what=request_line(row)) for row in pending_requests(session))]
 
 
 def answer(

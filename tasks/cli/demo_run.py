@@ -194,11 +194,11 @@ def _analysed(session: Session, made: Plan, quotes: str, *, charts: bool) -> Evi
         return Evidence([], ["an analysis in the database"])
     home, rows, reports = made.folders.home, analyses(session, run), grounded_reports(session, run)
     orders = session.exec(select(Order.state).where(Order.run_id == run.id)).all()
-    selected = [row for row in rows if row.recommendation == "select"]
+    selected = [row.analysis for row in rows if row.analysis.recommendation == "select"]
     picked = ", ".join(f"{row.contract} ({row.confidence})" for row in selected) or "none"
     supported, figures = (sum(getattr(one.grounding, name) for one in reports) for name in ("supported", "figures"))
     lines = [
-        f"analysis {run.id}: {', '.join(f'{row.symbol} {row.recommendation}' for row in rows)}",
+        f"analysis {run.id}: {', '.join(f'{row.analysis.symbol} {row.analysis.recommendation}' for row in rows)}",
         f"puts selected, from {quotes}: {picked}; orders: {_counts(orders)}",
         f"{supported} of {figures} figures in the analysts' texts were found in what their tools answered",
     ]
@@ -217,7 +217,7 @@ def _analysed(session: Session, made: Plan, quotes: str, *, charts: bool) -> Evi
 
 
 def _copied_charts(home: Path, rows: Sequence[AnalysisRow]) -> list[Path]:
-    found = {row.symbol: home / row.picture for row in rows if row.picture is not None}
+    found = {row.analysis.symbol: home / row.picture for row in rows if row.picture is not None}
     (home / CHARTS).mkdir(exist_ok=True)
     copies = {symbol: home / CHARTS / f"{symbol}{file.suffix}" for symbol, file in found.items() if file.is_file()}
     return [Path(shutil.copyfile(found[symbol], target)) for symbol, target in copies.items()]

@@ -20,9 +20,12 @@ from chordesk.tasks.cli.processes import forget_credentials
 from chordesk.tasks.cli.shell import Json, checked, opened
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chordesk.models.database.store import Store
+    from chordesk.models.tables.notifications import Notification
     from chordesk.tasks.notifications.checking import Trial
-    from chordesk.tasks.notifications.messages import ChannelRow, NotificationsState, Sent
+    from chordesk.tasks.notifications.messages import ChannelRow, NotificationsState
 
 NOTHING = "nothing was sent yet"
 NO_CHANNEL = "no process has sent yet: set DESK_NOTIFY_CHANNELS and start `desk up`, or `desk notify run`"
@@ -50,12 +53,12 @@ def overview(as_json: Json = False) -> None:
     emit(found, lambda _: _overview(found) if found.channels else NO_CHANNEL, as_json=as_json)
 
 
-def _messages(rows: list[Sent]) -> RenderableType:
+def _messages(rows: Sequence[Notification]) -> RenderableType:
     columns = ("When (UTC)", "Channel", "State", "Attempts", "Message")
     return table(columns, [_message(row) for row in rows])
 
 
-def _message(row: Sent) -> tuple[str, ...]:
+def _message(row: Notification) -> tuple[str, ...]:
     from chordesk.models.notifications import NotificationState
 
     state = f"{row.state} ({row.held})" if row.held else row.state
@@ -83,6 +86,8 @@ def _channel(one: ChannelRow) -> tuple[str, ...]:
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chordesk.tasks.notifications.sender import Sender
 
 NOT_SENT = 1

@@ -36,10 +36,11 @@ def request_text(row: WaitingRequest) -> str:
     """Return the whole request as some lines of text."""
     from chordesk.models.tables.columns import utcnow
 
-    minutes = (row.expires_at - utcnow()) / dt.timedelta(minutes=1)
+    asked = row.approval
+    minutes = (asked.expires_at - utcnow()) / dt.timedelta(minutes=1)
     left = f"{minutes:.0f} minutes left" if minutes > 0 else "expired"
-    head = f"request {row.approval}  {row.role} asks for {row.kind}, run {row.run_id}, {left}"
-    return "\n".join((head, *(_MARGIN + line for line in _quoted(_DETAILS[row.kind](row.detail)))))
+    head = f"request {asked.id}  {asked.role} asks for {asked.kind}, run {asked.run_id}, {left}"
+    return "\n".join((head, *(_MARGIN + line for line in _quoted(_DETAILS[asked.kind](asked.detail)))))
 
 
 def _quoted(parts: Iterator[str]) -> Iterator[str]:
@@ -168,16 +169,17 @@ def _row(row: WaitingOrder) -> tuple[str, ...]:
     from chordesk.tasks.cli.show.amounts import legs_text
     from chordesk.tools.decimals import money, plain
 
-    left = (row.expires_at - utcnow()) / dt.timedelta(minutes=1)
+    order, asked = row.order, row.approval
+    left = (asked.expires_at - utcnow()) / dt.timedelta(minutes=1)
     return (
-        row.order,
-        f"{row.symbol}: {legs_text(row.legs)}" if row.legs else row.contract or row.symbol,
-        row.side or "",
-        plain(row.quantity or 0),
-        money(row.notional),
-        f"{row.asked_at:%Y-%m-%d %H:%M}",
+        order.id,
+        f"{order.symbol}: {legs_text(order.legs)}" if order.legs else order.contract or order.symbol,
+        order.side or "",
+        plain(order.quantity or 0),
+        money(asked.notional),
+        f"{asked.asked_at:%Y-%m-%d %H:%M}",
         f"{left:.0f}" if left > 0 else "expired",
-        row.payload_hash[:12],
+        asked.payload_hash[:12],
     )
 
 

@@ -101,7 +101,7 @@ def _report(home: Path, run: RunDetail) -> RenderableType:
         pictures,
         voices_report(run.voices),
         conversations_report(run.conversations),
-        attempts_report(run.attempts),
+        attempts_report(run.steps),
         document_line(run.document),
     ]
     first = () if run.progress.final else (Text(progress_line(run.progress)),)

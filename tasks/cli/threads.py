@@ -29,7 +29,8 @@ def list_threads(
 ) -> None:
     """List the current threads of roles, then past ones."""
     from chordesk.tasks.cli.show.desk_status import thread_list
-    from chordesk.tasks.threads import registered, threads
+    from chordesk.tasks.reading.threads import threads
+    from chordesk.tasks.threads import registered
 
     with _desk() as desk:
         found = registered(desk)
@@ -51,7 +52,8 @@ def show(
     A line has role, run, time, tokens, outcome, and the first line of prompt and answer.
     """
     from chordesk.tasks.cli.show.desk_status import thread_report
-    from chordesk.tasks.threads import find_thread, registered, threads, view
+    from chordesk.tasks.reading.threads import find_thread, thread_detail, threads
+    from chordesk.tasks.threads import registered
 
     with _desk() as desk:
         found = registered(desk)
@@ -60,10 +62,10 @@ def show(
                 used = threads(session, found, 1)
                 if not used:
                     raise NotFound("no threads are kept yet", remedy="a run keeps some")
-                id_ = last("thread", used[0].thread_id)
+                id_ = last("thread", used[0].thread.thread_id)
             else:
                 id_ = find_thread(session, thread)
-            seen = view(session, found, desk.vault, id_)
+            seen = thread_detail(session, found, desk.vault, id_)
     emit(seen, thread_report, as_json=as_json)
 
 
@@ -113,7 +115,7 @@ def ask_fork(thread: Thread, text: Annotated[str, typer.Argument(help="The quest
 
 
 def _named(desk: Desk, part: str) -> str:
-    from chordesk.tasks.threads import find_thread
+    from chordesk.tasks.reading.threads import find_thread
 
     with desk.store.read() as session:
         return find_thread(session, part)

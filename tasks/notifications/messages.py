@@ -266,27 +266,6 @@ def _start(session: Session, row: Notification, owner: str) -> Message:
 LATELY = dt.timedelta(hours=24)
 
 
-class Sent(Frozen):
-    """One message. next_at: when it is due, if it waits; count: of its notices."""
-
-    id: str
-    channel: str
-    kind: str
-    run_id: str
-    subject: str
-    title: str
-    text: str
-    count: int
-    state: str
-    held: str | None
-    attempts: int
-    created_at: dt.datetime
-    next_at: dt.datetime
-    sent_at: dt.datetime | None
-    into: str | None
-    error: str | None
-
-
 class ChannelRow(Frozen):
     """A channel, without its URL. sent, given_up: messages in the last 24 hours; waiting: now. error: of the newest
     attempt that failed, None once a later one did not."""
@@ -310,11 +289,10 @@ class NotificationsState(Frozen):
     channels: list[ChannelRow]
 
 
-def sent(session: Session, most: int, channel: str | None = None) -> list[Sent]:
+def sent(session: Session, most: int, channel: str | None = None) -> Sequence[Notification]:
     """Return the newest messages, the newest first."""
     rows = select(Notification).order_by(col(Notification.created_at).desc(), col(Notification.id).desc())
-    found = session.exec((rows if channel is None else rows.where(Notification.channel == channel)).limit(most)).all()
-    return [Sent.of(row, count=sum(row.tally.values())) for row in found]
+    return session.exec((rows if channel is None else rows.where(Notification.channel == channel)).limit(most)).all()
 
 
 def state(session: Session) -> NotificationsState:

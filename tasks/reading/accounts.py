@@ -16,6 +16,7 @@ from chordesk.models.errors import MarketError, NotFound
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import TradingState
+from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Account, BookedSettlement, EquityMark, Fill, Order, Position, Reconciliation
 from chordesk.tools.decimals import exact
 from chordesk.tools.orders.accounts import account_names
@@ -99,20 +100,12 @@ def _day(mark: EquityMark) -> EquityDay:
 class ProtectiveOrder(Frozen):
     """An order that protects a position. left: shares that it may still sell, or buy back."""
 
-    order: str
-    state: str
-    side: str | None
-    order_type: str | None
-    stop_price: float | None
-    limit_price: float | None
-    trail_percent: float | None
-    time_in_force: str
+    order: Row[Order]
     left: float
 
 
 def protective_order(session: Session, order: Order) -> ProtectiveOrder:
-    """Return an order with the shares that it may still move."""
-    return ProtectiveOrder.of(order, order=order.id, left=float(left_of(session, order)))
+    return ProtectiveOrder(order=order, left=float(left_of(session, order)))
 
 
 OTHERS = "this service has the market of its own account alone"
@@ -356,18 +349,14 @@ def _reconciled(row: Reconciliation | None) -> ReconciledState | None:
 
 
 class LedgerRow(Frozen):
-    """One movement. kind: a fill, or an option event's leg; quantity is signed; cash: what it added to the account's
-    cash, negative when it was paid, commission included. at: market time. order and run_id: of a fill."""
+    """One movement: a fill with its run, or a leg of an option event. at: market time; quantity: signed; cash:
+    what it added to the account's cash, negative when it was paid, commission included."""
 
     kind: Literal["fill", "assigned", "exercised", "expired", "delivered"]
-    id: str
     at: dt.datetime
-    symbol: str
     quantity: float
-    price: float
-    commission: float
     cash: float
-    order: str | None
+    row: Row[Fill] | Row[BookedSettlement]
     run_id: str | None
 
 
@@ -388,22 +377,18 @@ def ledger(session: Session, account: str, limit: int, offset: int) -> list[Ledg
         .limit(most)
     ).all()
     rows = [*(_filled(fill, run_id) for fill, run_id in fills), *(_settled(row) for row in events)]
-    return sorted(rows, key=lambda row: (row.at, row.id), reverse=True)[offset:most]
+    return sorted(rows, key=lambda one: (one.at, one.row.id), reverse=True)[offset:most]
 
 
 def _filled(fill: Fill, run_id: str) -> LedgerRow:
     signed = fill.quantity if fill.side == "buy" else -fill.quantity
-    return LedgerRow.of(
-        fill, kind="fill", at=fill.filled_at, quantity=signed, order=fill.order_id, run_id=run_id,
-        cash=_cash(fill.symbol, signed, fill.price, fill.commission),
-    )  # fmt: skip
+    cash = _cash(fill.symbol, signed, fill.price, fill.commission)
+    return LedgerRow(kind="fill", at=fill.filled_at, quantity=signed, cash=cash, row=fill, run_id=run_id)
 
 
 def _settled(row: BookedSettlement) -> LedgerRow:
-    return LedgerRow.of(
-        row, at=row.settled_at, commission=0.0, cash=_cash(row.symbol, row.quantity, row.price, 0.0), order=None,
-        run_id=None,
-    )  # fmt: skip
+    cash = _cash(row.symbol, row.quantity, row.price, 0.0)
+    return LedgerRow.of(row, at=row.settled_at, cash=cash, row=row, run_id=None)
 
 
 def _cash(symbol: str, signed: float, price: float, commission: float) -> float:

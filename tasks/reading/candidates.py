@@ -52,13 +52,7 @@ class ReportCell(Frozen):
 class TableRow(Frozen):
     """A candidate. lenses: of its hits; cells: by role; rule: which gave the verdict its rating."""
 
-    candidate_id: str
-    symbol: str
-    instrument: str
-    origin: str
-    rank: int
-    score: float
-    confidence: str | None
+    candidate: Row[Candidate]
     lenses: list[str]
     cells: dict[str, ReportCell]
     verdict: Row[Verdict] | None
@@ -81,9 +75,8 @@ def candidate_table(session: Session, run: Run) -> CandidateTable:
     cells = _cells(session, source)
     lenses, verdicts, orders = _lenses(session, source), _verdicts(session, source, cells), _orders(session, run.id)
     rows = [
-        TableRow.of(
-            row,
-            candidate_id=row.id,
+        TableRow(
+            candidate=row,
             lenses=lenses[row.symbol],
             cells=cells[row.symbol],
             verdict=verdicts[row.symbol][0] if row.symbol in verdicts else None,

@@ -19,13 +19,14 @@ from sqlalchemy import func
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, select
 
+from chordesk.agents.runtime import ProcessStatus
 from chordesk.models.answers import Frozen
 from chordesk.models.database.store import Store, require_current
 from chordesk.models.errors import DeskError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import Standing, differing, is_up, snapshot, standing_of, with_values
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepState, TradingState
-from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.columns import Row, utcnow
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.tasks.engine.kinds import QUEUES
 from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_waiting
@@ -42,17 +43,6 @@ ASK_SECONDS = 1.0
 UNACKED = "unacked"
 
 
-class AppServerRow(Frozen):
-    """One Codex app-server process. age in seconds, rss_mb in MiB; turns: those that ended."""
-
-    kind: str
-    pid: int
-    age: float
-    turns: int
-    in_flight: int
-    rss_mb: float
-
-
 class WorkerRow(Frozen):
     """One worker that answered. trouble: the figures it could not report, and why. standing: by its own settings, None
     for a worker of another version; differs: those of them that this terminal has another value for. queues: those
@@ -62,7 +52,7 @@ class WorkerRow(Frozen):
     pid: int
     rss_mb: float
     steps_held: int
-    app_servers: list[AppServerRow]
+    app_servers: list[ProcessStatus]
     queues: list[str] = []
     trouble: str | None
     standing: Standing | None = None
@@ -88,18 +78,9 @@ class RedisState(Frozen):
 
 
 class OldestStep(Frozen):
-    """The oldest step that could be worked on."""
+    """The oldest step that could be worked on, and its age in seconds."""
 
-    step_id: str
-    run_id: str
-    kind: str
-    role: str
-    subject: str
-    state: str
-    attempt: int
-    max_attempts: int
-    owner: str | None
-    error: str | None
+    step: Row[Step]
     seconds: float
 
 
@@ -304,7 +285,7 @@ def _oldest(session: Session) -> OldestStep | None:
     ).first()
     if step is None:
         return None
-    return OldestStep.of(step, step_id=step.id, seconds=(utcnow() - step.created_at).total_seconds())
+    return OldestStep(step=step, seconds=(utcnow() - step.created_at).total_seconds())
 
 
 def _sweep(session: Session) -> LastSweep:

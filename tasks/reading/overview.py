@@ -12,6 +12,7 @@ from chordesk.models.errors import MarketError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import Standing, standing_of
 from chordesk.models.states import RUN_FINAL
+from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import Run
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
@@ -69,15 +70,9 @@ MOST_RUNS = 20
 
 
 class RunningRun(Frozen):
-    """A run that has not ended, with its progress. schedule: the entry that started it, None for a person's."""
+    """A run that has not ended, with its progress."""
 
-    run_id: str
-    kind: str
-    account: str
-    market_now: dt.datetime
-    created_at: dt.datetime
-    deadline_at: dt.datetime
-    schedule: str | None
+    run: Row[Run]
     symbols: list[str]
     progress: Progress
 
@@ -122,6 +117,4 @@ def running_runs(session: Session, most: int = MOST_RUNS) -> list[RunningRun]:
 def _running(session: Session, run: Run) -> RunningRun:
     symbols = [str(symbol) for symbol in run.params.get("symbols") or ()]
     # Of a screen they are the whole universe.
-    return RunningRun.of(
-        run, run_id=run.id, symbols=[] if run.kind == "screen" else symbols, progress=progress(session, run.id)
-    )
+    return RunningRun(run=run, symbols=[] if run.kind == "screen" else symbols, progress=progress(session, run.id))

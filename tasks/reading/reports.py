@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.analysis import AnalysisCheck
 from chordesk.models.answers import Citation, Frozen, Grounding, ReportStatus
 from chordesk.models.database.artifacts import path_in_home
 from chordesk.models.errors import NotFound
@@ -30,28 +29,6 @@ from chordesk.tasks.reading.candidates import rule_of
 from chordesk.tools.scoring.verdict_calibration import odds_of_run
 
 
-class ReportRow(Frozen):
-    """A report without its answer. confidence: what counts; figures, supported: those of its texts, and of them those
-    with a source; null where none were looked for."""
-
-    id: str
-    run_id: str
-    symbol: str
-    role: str
-    status: str
-    verdict: str | None
-    confidence: str | None
-    summary: str
-    key_risks: list[str]
-    reason: str | None
-    author: str
-    market_at: dt.datetime
-    created_at: dt.datetime
-    turn_id: str
-    figures: int | None
-    supported: int | None
-
-
 class CitedFigure(Citation):
     """A figure with its source. call_id, other_call_id: rows of the tool calls; null for a figure of the question."""
 
@@ -59,13 +36,12 @@ class CitedFigure(Citation):
     other_call_id: str | None
 
 
-class ReportDetail(ReportRow):
-    """A report. answer: whole, as its schema `answer_schema` has it; claimed: the model's own confidence. cited,
-    unsupported: figures of its texts with a source, and those without, the first of each. calls: of all turns of its
-    attempt, as citations count them; verdicts: those that count it."""
+class ReportDetail(Frozen):
+    """A report. claimed: the model's own confidence, where the report's is what counts. cited, unsupported: figures of
+    its texts with a source, and those without, the first of each. calls: of all turns of its attempt, as citations
+    count them; verdicts: those that count it."""
 
-    answer: dict[str, Any] | None
-    answer_schema: str | None
+    report: Row[Report]
     claimed: str | None
     cited: list[CitedFigure]
     unsupported: list[dict[str, Any]]
@@ -85,7 +61,7 @@ class VerdictDetail(Frozen):
     probability: float | None
     market_at: dt.datetime
     analysis_id: str | None
-    reports: list[ReportRow]
+    reports: list[Row[Report]]
     orders: list[str]
 
 
@@ -97,16 +73,11 @@ def list_reports(
     run_id: str | None = None,
     symbol: str | None = None,
     role: str | None = None,
-) -> list[ReportRow]:
+) -> Sequence[Report]:
     """Return reports, the newest first; None as a filter matches everything."""
     filters = ((Report.run_id, run_id), (Report.symbol, symbol), (Report.role, role))
     query = select(Report).where(*(col(column) == wanted for column, wanted in filters if wanted is not None))
-    rows = session.exec(query.order_by(col(Report.id).desc()).offset(offset).limit(limit)).all()
-    return [report_row(row) for row in rows]
-
-
-def report_row(row: Report) -> ReportRow:
-    return ReportRow.of(row, **_counts(row))
+    return session.exec(query.order_by(col(Report.id).desc()).offset(offset).limit(limit)).all()
 
 
 def report_detail(session: Session, report_id: str) -> ReportDetail:
@@ -118,9 +89,8 @@ def report_detail(session: Session, report_id: str) -> ReportDetail:
     calls = _calls(session, turn)
     grounding = Grounding.model_validate(row.grounding) if row.grounding is not None else None
     ids = {one.ordinal: one.id for one in calls}
-    return ReportDetail.of(
-        row,
-        **_counts(row),
+    return ReportDetail(
+        report=row,
         claimed=(row.answer or {}).get("confidence"),
         cited=[_cited(one, ids) for one in grounding.citations] if grounding is not None else [],
         unsupported=[one.model_dump() for one in grounding.unsupported] if grounding is not None else [],
@@ -153,13 +123,9 @@ def verdict_detail(session: Session, verdict_id: str) -> VerdictDetail:
         probability=odds_of_run(session, row.run_id)(row),
         market_at=session.get_one(Run, row.run_id).market_now,
         analysis_id=analysis.id if analysis is not None else None,
-        reports=[report_row(one) for one in reports],
+        reports=list(reports),
         orders=list(orders),
     )
-
-
-def _counts(row: Report) -> dict[str, int | None]:
-    return {name: (row.grounding or {}).get(name) for name in ("figures", "supported")}
 
 
 def _calls(session: Session, turn: Turn) -> list[ToolCall]:
@@ -195,26 +161,13 @@ def _uses(session: Session, report_id: str) -> list[Verdict]:
 
 
 class AnalysisRow(Frozen):
-    """One analysis; fields as of `models.tables.analysis.Analysis`. picture, digest: of the last chart that an analyst
-    saw; picture: its file, relative to the data folder of the worker that ran the turn."""
+    """One analysis. picture, digest: of the last chart that an analyst saw; picture: its file, relative to the data
+    folder of the worker that ran the turn."""
 
-    id: str
-    symbol: str
-    strategy: str
-    recommendation: str
-    rating: str
-    confidence: str
-    contract: str | None
-    figures: dict[str, Any]
-    checks: list[AnalysisCheck]
-    reasons: list[str]
-    key_risks: list[str]
-    texts: list[ReportRow]
+    analysis: Row[Analysis]
+    texts: list[Row[Report]]
     picture: str | None
     digest: str | None
-    headline: str | None
-    summary: str | None
-    author: str | None
     order: Row[Order] | None
 
 
@@ -225,8 +178,8 @@ def analyses(session: Session, run: Run) -> list[AnalysisRow]:
         return []
     texts, pictures, orders = _texts(session, run.id), _chart_pictures(session, run.id), _orders(session, run.id)
     return [
-        AnalysisRow.of(
-            row,
+        AnalysisRow(
+            analysis=row,
             texts=texts[row.verdict_id],
             picture=path_in_home(*pictures[row.symbol]) if row.symbol in pictures else None,
             digest=pictures[row.symbol][0] if row.symbol in pictures else None,
@@ -236,16 +189,16 @@ def analyses(session: Session, run: Run) -> list[AnalysisRow]:
     ]
 
 
-def _texts(session: Session, run_id: str) -> dict[str, list[ReportRow]]:
+def _texts(session: Session, run_id: str) -> dict[str, list[Report]]:
     found = session.exec(
         select(VerdictReport.verdict_id, Report)
         .join(Report, col(Report.id) == col(VerdictReport.report_id))
         .where(Report.run_id == run_id)
         .order_by(col(Report.created_at))
     ).all()
-    texts: dict[str, list[ReportRow]] = defaultdict(list)
+    texts: dict[str, list[Report]] = defaultdict(list)
     for verdict_id, report in found:
-        texts[verdict_id].append(report_row(report))
+        texts[verdict_id].append(report)
     return texts
 
 

@@ -51,50 +51,6 @@ def artifacts(session: Session, run_id: str) -> list[ArtifactRow]:
     ]
 
 
-RUNNING = "running"
-
-
-class AttemptRow(Frozen):
-    """One attempt. outcome: how it ended, or `running`; seconds: its duration, so far if it still runs."""
-
-    step_id: str
-    kind: str
-    role: str
-    subject: str
-    attempt: int
-    max_attempts: int
-    owner: str
-    started_at: dt.datetime
-    ended_at: dt.datetime | None
-    outcome: str
-    reason: str | None
-    seconds: float
-
-    @property
-    def went_well(self) -> bool:
-        """Return whether the first attempt runs, succeeded, or was stopped on purpose: a stop is no failure."""
-        return self.outcome in (AttemptEnd.DONE, AttemptEnd.STOPPED, RUNNING) and self.attempt == 1
-
-
-def attempts(session: Session, run: Run) -> list[AttemptRow]:
-    """Return all attempts of a run's steps by step and number; one that still runs is the last of its step."""
-    ended = session.exec(
-        select(Step, Attempt).join(Attempt, col(Attempt.step_id) == col(Step.id)).where(Step.run_id == run.id)
-    ).all()
-    running = session.exec(select(Step).where(Step.run_id == run.id, Step.state == StepState.RUNNING)).all()
-    rows = [AttemptRow.of(one, step, seconds=(one.ended_at - one.started_at).total_seconds()) for step, one in ended]
-    rows += [_running(step) for step in running]
-    return sorted(rows, key=lambda row: (row.step_id, row.attempt))
-
-
-def _running(step: Step) -> AttemptRow:
-    started = step.claimed_at or step.created_at
-    return AttemptRow.of(
-        step, step_id=step.id, owner=step.owner or "", started_at=started, ended_at=None, outcome=RUNNING, reason=None,
-        seconds=(utcnow() - started).total_seconds(),
-    )  # fmt: skip
-
-
 def conversations(session: Session, run_id: str) -> list[RuntimeConversation]:
     """Return a run's conversations in the order in which they were opened."""
     rows = session.exec(
@@ -111,13 +67,13 @@ def written_document(session: Session, run_id: str) -> RunDocumentCopy | None:
 
 
 class RunDetail(RunView):
-    """The view of a run, its progress and cost so far, each attempt at its steps, their conversations and pictures,
+    """The view of a run, its progress and cost so far, its steps with each attempt, their conversations and pictures,
     where the figures of its reports came from, each voice in each round with its conversation, and where its own report
     was written, null where it is written nowhere."""
 
     progress: Progress
     cost: Cost
-    attempts: list[AttemptRow]
+    steps: list[TimelineStep]
     conversations: list[Row[RuntimeConversation]]
     artifacts: list[ArtifactRow]
     grounded: list[GroundedReport]
@@ -132,7 +88,7 @@ def detail(session: Session, settings: Settings, run: Run) -> RunDetail:
         **dict(whole),
         progress=progress(session, run.id),
         cost=cost_of(session, settings, run.id),
-        attempts=attempts(session, run),
+        steps=steps_of(session, run),
         conversations=conversations(session, run.id),
         artifacts=artifacts(session, run.id),
         grounded=grounded_reports(session, run),
@@ -141,14 +97,14 @@ def detail(session: Session, settings: Settings, run: Run) -> RunDetail:
     )
 
 
+RUNNING = "running"
+
+
 class TimelineTurn(Frozen):
-    """A turn that has ended. turn_id: the row's; codex_turn_id: the runtime's own."""
+    """A turn that has ended, without its text. turn_id: the row's."""
 
     turn_id: str
-    codex_turn_id: str | None
     thread_id: str | None
-    thread_reason: str | None
-    model: str
     outcome: str
     tokens: int | None
     started_at: dt.datetime
@@ -170,27 +126,17 @@ class TimelineAttempt(Frozen):
     taken_over: bool
     turns: list[TimelineTurn]
 
+    @property
+    def went_well(self) -> bool:
+        """Return whether the first attempt runs, succeeded, or was stopped on purpose: a stop is no failure."""
+        return self.outcome in (AttemptEnd.DONE, AttemptEnd.STOPPED, RUNNING) and self.attempt == 1
+
 
 class TimelineStep(Frozen):
-    """A step. title: of its kind in a run's progress, empty without one; begun: a worker has started it; pending: how
-    many steps it still waits for."""
+    """A step. title: of its kind in a run's progress, empty without one."""
 
-    id: str
-    parent_id: str | None
-    kind: str
+    step: Row[Step]
     title: str
-    role: str
-    subject: str
-    state: str
-    begun: bool
-    pending: int
-    attempt: int
-    max_attempts: int
-    created_at: dt.datetime
-    due_at: dt.datetime
-    started_at: dt.datetime | None
-    finished_at: dt.datetime | None
-    error: str | None
     attempts: list[TimelineAttempt]
 
 
@@ -212,11 +158,7 @@ class Timeline(Frozen):
 
 def timeline(session: Session, run: Run) -> Timeline:
     """Return the timeline of a run as far as it has come."""
-    steps = session.exec(select(Step).where(Step.run_id == run.id).order_by(col(Step.created_at), col(Step.id))).all()
-    ended = _ended(session, run.id)
-    turns = _turns(session, run.id)
-    parents = {step.parent_id for step in steps}
-    rows = [_step(step, _attempts(step, ended[step.id], turns, joins=step.id in parents)) for step in steps]
+    rows = steps_of(session, run)
     begun = sorted((one for row in rows for one in row.attempts), key=lambda one: one.started_at)
     return Timeline.of(
         run,
@@ -224,14 +166,24 @@ def timeline(session: Session, run: Run) -> Timeline:
         now=utcnow(),
         workers=list(dict.fromkeys(one.worker for one in begun if one.worker)),
         steps=rows,
-        expected=_expected(session, run, {step.kind for step in steps}),
+        expected=_expected(session, run, {row.step.kind for row in rows}),
     )
 
 
-def _step(step: Step, attempts: list[TimelineAttempt]) -> TimelineStep:
-    spec = kinds.find_step(step.kind)
-    title = spec.title if spec is not None else ""
-    return TimelineStep.of(step, title=title, begun=step.started_at is not None, attempts=attempts)
+def steps_of(session: Session, run: Run) -> list[TimelineStep]:
+    """Return the steps of a run in the order in which they were added, with their attempts and turns."""
+    steps = session.exec(select(Step).where(Step.run_id == run.id).order_by(col(Step.created_at), col(Step.id))).all()
+    ended = _ended(session, run.id)
+    turns = _turns(session, run.id)
+    parents = {step.parent_id for step in steps}
+    return [
+        TimelineStep(
+            step=step,
+            title=spec.title if (spec := kinds.find_step(step.kind)) is not None else "",
+            attempts=_attempts(step, ended[step.id], turns, joins=step.id in parents),
+        )
+        for step in steps
+    ]
 
 
 def _ended(session: Session, run_id: str) -> dict[str, list[Attempt]]:

@@ -16,6 +16,7 @@ from chordesk.models.answers import Frozen
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, OrderState
+from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Candidate, Run, Step, Turn, Verdict, research_run
 from chordesk.models.text import NEW_YORK
@@ -51,30 +52,13 @@ class RunFilter:
 
 
 class RunRow(Frozen):
-    """A run as stored, and how far it has come. settings, params and summary are null in a short row.
+    """A run as stored, and how far it has come. params and summary are empty and settings null in a short row.
 
     steps, steps_ended: those that exist so far. symbols: the first of its candidates by rank; candidates, orders:
     how many; waiting: orders that wait for a person. turns, tokens, cost: so far.
     """
 
-    id: str
-    kind: str
-    state: str
-    account: str
-    provider: str
-    model: str
-    market: str
-    market_now: dt.datetime
-    params: dict[str, Any] | None
-    settings: dict[str, Any] | None
-    notes: list[str]
-    summary: dict[str, Any] | None
-    schedule: str | None
-    slot: str | None
-    parent_run_id: str | None
-    created_at: dt.datetime
-    deadline_at: dt.datetime
-    finished_at: dt.datetime | None
+    run: Row[Run]
     final: bool
     steps: int
     steps_ended: int
@@ -135,10 +119,9 @@ def _rows(session: Session, settings: Settings, runs: Sequence[Run], *, short: b
     counted = [run.id for run in runs if not _is_summed(run)]
     steps, symbols, orders = _steps(session, ids), _symbols(session, ids), _orders(session, ids)
     spent, costs = _spent(session, counted), costs_of(session, settings, counted) if counted else {}
-    left_out: dict[str, Any] = {"params": None, "settings": None, "summary": None} if short else {}
     return [
-        RunRow.of(
-            run,
+        RunRow(
+            run=_without_long(run) if short else run,
             final=run.state in RUN_FINAL,
             steps=steps[run.id][1],
             steps_ended=steps[run.id][0],
@@ -149,10 +132,13 @@ def _rows(session: Session, settings: Settings, runs: Sequence[Run], *, short: b
             turns=spent[run.id][0] if run.id in spent else run.summary["turns"],
             tokens=spent[run.id][1] if run.id in spent else run.summary["tokens"],
             cost=costs[run.id] if run.id in costs else Cost.model_validate(run.summary["cost"]),
-            **left_out,
         )
         for run in runs
     ]
+
+
+def _without_long(run: Run) -> Run:
+    return Run(**run.model_dump(exclude={"params", "settings", "summary"}))
 
 
 def _is_summed(run: Run) -> bool:

@@ -18,7 +18,6 @@ from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Fill, Order, Position, TraderNote
 from chordesk.models.tables.runs import Candidate, Report, Run, ScreenHit, Verdict
 from chordesk.tasks.reading.accounts import ProtectiveOrder, protective_order
-from chordesk.tasks.reading.reports import ReportRow, report_row
 from chordesk.tools.charts.frames import Frame, Interval, frames
 from chordesk.tools.figures import load_talib
 from chordesk.tools.market.prices import stamped
@@ -40,27 +39,17 @@ class SymbolRow(Frozen):
 
 
 class SymbolHit(Frozen):
-    """A hit. market_at: market time of its run; created_at: real time at which the run was opened, as below."""
+    """A hit. market_at: market time of its run."""
 
-    id: str
-    run_id: str
-    turn_id: str
-    lens: str
-    confidence: str
-    thesis: str
+    hit: Row[ScreenHit]
     market_at: dt.datetime
-    created_at: dt.datetime
 
 
 class SymbolVerdict(Frozen):
-    id: str
-    run_id: str
-    rating: str
-    confidence: str
-    summary: str
-    missing: list[str]
+    """A verdict. market_at: market time of its run."""
+
+    verdict: Row[Verdict]
     market_at: dt.datetime
-    created_at: dt.datetime
 
 
 class SymbolPosition(Frozen):
@@ -90,7 +79,7 @@ class SymbolDetail(Frozen):
     positions: list[SymbolPosition]
     hits: list[SymbolHit]
     verdicts: list[SymbolVerdict]
-    reports: list[ReportRow]
+    reports: list[Row[Report]]
     orders: list[Row[Order]]
     fills: list[Row[Fill]]
     notes: list[Row[TraderNote]]
@@ -174,9 +163,9 @@ def symbol_detail(session: Session, context: ToolContext, listing: Listing, limi
         memory=symbol_memory(session, context, symbol),
         memory_off=context.settings.memory == "off",
         positions=_positions(session, account, symbol),
-        hits=[SymbolHit.of(row, market_at=run.market_now, created_at=run.created_at) for row, run in hits],
-        verdicts=[SymbolVerdict.of(row, market_at=run.market_now) for row, run in verdicts],
-        reports=[report_row(row) for row, _ in reports],
+        hits=[SymbolHit(hit=row, market_at=run.market_now) for row, run in hits],
+        verdicts=[SymbolVerdict(verdict=row, market_at=run.market_now) for row, run in verdicts],
+        reports=[row for row, _ in reports],
         orders=[row for row, _ in orders],
         fills=list(fills),
         notes=list(notes),

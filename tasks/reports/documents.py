@@ -23,7 +23,7 @@ from chordesk.tasks.reading.accounts import EquityCurve, EquityDay, LedgerRow, a
 from chordesk.tasks.reading.boards import BoardView, board_view
 from chordesk.tasks.reading.candidates import CandidateTable, candidate_table, funnel
 from chordesk.tasks.reading.orders import list_orders
-from chordesk.tasks.reading.run_details import Timeline, detail, timeline
+from chordesk.tasks.reading.run_details import TimelineStep, detail, steps_of
 from chordesk.tasks.reading.run_list import RunFilter, RunRow, run_page, run_row
 from chordesk.tasks.reading.symbols import SymbolDetail, list_symbols, listing_of, symbol_detail
 from chordesk.tasks.reports.dossiers import Sources, dossiers, market_context, orders_by_symbol
@@ -70,8 +70,7 @@ def run_document(desk: Desk, run_id: str) -> RunDocument:
         )  # fmt: skip
         sources = Sources(session, pages, context, run, whole, table)
         symbols = dossiers(sources)
-        steps = timeline(session, run)
-        found = [*missing_of_run(whole, steps), *_of_symbols(symbols)]
+        found = [*missing_of_run(whole), *_of_symbols(symbols)]
         return RunDocument(
             title=f"{run.kind} {run.id[:16]}",
             made_at=utcnow(),
@@ -80,7 +79,7 @@ def run_document(desk: Desk, run_id: str) -> RunDocument:
             service=pages.base,
             missing=found,
             run=whole,
-            totals=totals([run_row(session, desk.settings, run)], _timelines(session, run, steps)),
+            totals=totals([run_row(session, desk.settings, run)], _steps(session, run, whole.steps)),
             funnel=[Stage.of(one, stage=one.stage) for one in funnel(session, run).stages],
             symbols=symbols,
             unresearched=_unresearched(sources, {one.symbol for one in symbols}),
@@ -93,12 +92,12 @@ def _of_symbols(symbols: Sequence[Dossier]) -> list[MissingItem]:
     return [item for one in symbols for item in one.missing]
 
 
-def _timelines(session: Session, run: Run, own: Timeline) -> list[Timeline]:
-    """Return the timelines with the turns of a run: its own, and of a backtest those of its days."""
+def _steps(session: Session, run: Run, own: list[TimelineStep]) -> list[TimelineStep]:
+    """Return the steps with the turns of a run: its own, and of a backtest those of its days."""
     if run.kind != RunKind.BACKTEST:
-        return [own]
+        return own
     days = session.exec(select(Run).where(Run.account == run.account, Run.id != run.id).order_by(col(Run.id))).all()
-    return [own, *(timeline(session, one) for one in days)]
+    return [*own, *(step for one in days for step in steps_of(session, one))]
 
 
 def _unresearched(found: Sources, known: set[str]) -> list[OrderLine]:
@@ -141,8 +140,8 @@ def day_document(desk: Desk, day: dt.date) -> DayDocument:
         curve = _until(equity_curve(session, settings.account, _DAYS), day)
         equity = next((one for one in curve.days if one.day == day), None)
         halts, lost = _halts(session, day)
-        verdicts = [one for row in runs for one in _verdicts(session, row, pages)]
-        summed = totals(runs, [timeline(session, session.get_one(Run, row.id)) for row in runs])
+        verdicts = [one for row in runs for one in _verdicts(session, row.run, pages)]
+        summed = totals(runs, (step for row in runs for step in steps_of(session, row.run)))
         return DayDocument(
             title=f"day {day}",
             made_at=utcnow(),
@@ -169,14 +168,14 @@ def _runs(session: Session, settings: Settings, day: dt.date) -> list[RunRow]:
     pages = (
         run_page(session, settings, wanted, MOST_OF_DAY) for wanted in (RunFilter(day=day), RunFilter(market_day=day))
     )
-    found = {row.id: row for page in pages for row in page.runs}
-    return sorted(found.values(), key=lambda row: (row.created_at, row.id), reverse=True)
+    found = {row.run.id: row for page in pages for row in page.runs}
+    return sorted(found.values(), key=lambda row: (row.run.created_at, row.run.id), reverse=True)
 
 
-def _verdicts(session: Session, row: RunRow, pages: PageLinks) -> Iterator[DayVerdict]:
-    if row.params and row.params.get("source_run"):
+def _verdicts(session: Session, run: Run, pages: PageLinks) -> Iterator[DayVerdict]:
+    if run.params.get("source_run"):
         return  # they are another run's
-    for found in candidate_table(session, session.get_one(Run, row.id)).rows:
+    for found in candidate_table(session, run).rows:
         if (verdict := found.verdict) is not None:
             yield DayVerdict.of(verdict, rule=found.rule, page=pages.verdict(verdict.id))
 
@@ -226,11 +225,12 @@ def _missing_of_day(day: dt.date, runs: Sequence[RunRow], equity: EquityDay | No
     if equity is None:
         yield MissingItem(what="equity", reason="the account has no mark of this day")
     for row in runs:
+        run = row.run
         if not row.final:
-            yield MissingItem(what="end", reason=f"{row.kind} {row.id} goes on")
-        elif row.state != "done":
-            notes = "; ".join(row.notes) or "no note was kept"
-            yield MissingItem(what="run", reason=f"{row.kind} {row.id} ended as {row.state}: {notes}")
+            yield MissingItem(what="end", reason=f"{run.kind} {run.id} goes on")
+        elif run.state != "done":
+            notes = "; ".join(run.notes) or "no note was kept"
+            yield MissingItem(what="run", reason=f"{run.kind} {run.id} ended as {run.state}: {notes}")
 
 
 def _unreported(verdicts: Sequence[DayVerdict]) -> Iterator[MissingItem]:
@@ -255,7 +255,7 @@ def symbol_document(desk: Desk, symbol: str) -> SymbolDocument:
     with desk.store.read() as session:
         pages, found = pages_of(desk.settings), symbol_detail(session, context, listing, MOST_OF_SYMBOL)
         runs = run_page(session, desk.settings, RunFilter(symbol=symbol), MOST_OF_SYMBOL).runs
-        runs = [row for row in runs if row.account == context.account]
+        runs = [row for row in runs if row.run.account == context.account]
         if not (runs or found.hits or found.verdicts or found.reports or found.orders or found.positions):
             known = [row.symbol for row in list_symbols(session, context.account, _NAMED)]
             remedy = f"there are {', '.join(known)}" if known else "`desk research SYMBOL` researches one"
@@ -267,7 +267,7 @@ def symbol_document(desk: Desk, symbol: str) -> SymbolDocument:
             .limit(MOST_OF_SYMBOL)
         ).all()
         orders = [order_line(one, pages) for one in views_of(session, rows)]
-        summed = totals(runs, [timeline(session, session.get_one(Run, row.id)) for row in runs])
+        summed = totals(runs, (step for row in runs for step in steps_of(session, row.run)))
     chart = price_chart(context, market.name, symbol, list(_marks(found, orders)))
     return SymbolDocument(
         title=f"symbol {symbol}",
@@ -285,11 +285,13 @@ def symbol_document(desk: Desk, symbol: str) -> SymbolDocument:
 
 
 def _marks(found: SymbolDetail, orders: Sequence[OrderLine]) -> Iterator[ChartMark]:
-    for hit in found.hits:
-        yield ChartMark(kind="hit", at=hit.market_at, label=f"hit: {hit.lens}", price=None, run_id=hit.run_id)
+    for row in found.hits:
+        hit = row.hit
+        yield ChartMark(kind="hit", at=row.market_at, label=f"hit: {hit.lens}", price=None, run_id=hit.run_id)
     for one in found.verdicts:
-        label = f"verdict: {one.rating} ({one.confidence})"
-        yield ChartMark(kind="verdict", at=one.market_at, label=label, price=None, run_id=one.run_id)
+        verdict = one.verdict
+        label = f"verdict: {verdict.rating} ({verdict.confidence})"
+        yield ChartMark(kind="verdict", at=one.market_at, label=label, price=None, run_id=verdict.run_id)
     yield from order_marks(orders)
 
 
@@ -303,16 +305,16 @@ def _missing_of_symbol(found: SymbolDetail, runs: Sequence[RunRow], chart: Price
         if report.status != "completed":
             reason = f"{report.status}: {report.reason or 'no reason was kept'} (run {report.run_id})"
             yield MissingItem(what="report", reason=reason, symbol=symbol, role=report.role)
-        elif report.figures is not None and report.supported is not None and report.figures > report.supported:
-            lack = report.figures - report.supported
-            reason = f"{lack} of {report.figures} figures have no source (run {report.run_id})"
+        elif report.grounding is not None and report.grounding["figures"] > report.grounding["supported"]:
+            lack = report.grounding["figures"] - report.grounding["supported"]
+            reason = f"{lack} of {report.grounding['figures']} figures have no source (run {report.run_id})"
             yield MissingItem(what="sources", reason=reason, symbol=symbol, role=report.role)
     reported = {(report.run_id, report.role) for report in found.reports}
-    for verdict in found.verdicts:
+    for verdict in (one.verdict for one in found.verdicts):
         for line in verdict.missing:
             if (verdict.run_id, line.partition(":")[0].strip()) in reported:
                 continue
             yield MissingItem(what="report", reason=f"{line} (run {verdict.run_id})", symbol=symbol)
     for row in runs:
         if not row.final:
-            yield MissingItem(what="end", reason=f"{row.kind} {row.id} goes on", symbol=symbol)
+            yield MissingItem(what="end", reason=f"{row.run.kind} {row.run.id} goes on", symbol=symbol)

@@ -12,12 +12,12 @@ from chordesk.models.answers import ReportStatus
 from chordesk.models.errors import DeskError
 from chordesk.models.states import STEP_FINAL, StepState
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Run
+from chordesk.models.tables.runs import Report, Run
 from chordesk.tasks.reading.candidates import CandidateTable, ReportCell, TableRow
 from chordesk.tasks.reading.chain import chain
 from chordesk.tasks.reading.orders import OrderParts
 from chordesk.tasks.reading.portfolio import HoldingResult
-from chordesk.tasks.reading.reports import ReportDetail, ReportRow, report_detail
+from chordesk.tasks.reading.reports import ReportDetail, report_detail
 from chordesk.tasks.reading.run_details import RunDetail
 from chordesk.tasks.reading.runs import ActionRow
 from chordesk.tasks.reading.symbols import SymbolDetail, listing_of, symbol_detail
@@ -41,10 +41,8 @@ _FIGURES = 12  # of those without a source, named
 def role_artifact(found: ReportDetail, pages: PageLinks, *, counts: bool, earlier: bool) -> RoleArtifact:
     turn = found.turn
     return RoleArtifact(
-        **{name: getattr(found, name) for name in ReportRow.model_fields},
+        report=found.report,
         claimed=found.claimed,
-        structured=found.answer,
-        answer_schema=found.answer_schema,
         unsupported=[str(one["figure"]) for one in found.unsupported[:_FIGURES]],
         counts=counts,
         earlier=earlier,
@@ -57,28 +55,29 @@ def role_artifact(found: ReportDetail, pages: PageLinks, *, counts: bool, earlie
         seconds=(turn.finished_at - turn.started_at).total_seconds(),
         tools=[ToolUse.of(one) for one in found.calls],
         pictures=[one.digest for one in found.pictures],
-        page=pages.report(found.id),
+        page=pages.report(found.report.id),
     )
 
 
-def gaps_of(one: RoleArtifact) -> Iterator[MissingItem]:
+def gaps_of(artifact: RoleArtifact) -> Iterator[MissingItem]:
     """Yield what a report lacks: its answer, the source of some of its figures, or the answers of its tools."""
+    one = artifact.report
     if one.status != ReportStatus.COMPLETED:
         reason = f"{one.status}: {one.reason or 'no reason was kept'}"
         yield MissingItem(what="report", reason=reason, symbol=one.symbol, role=one.role)
         return
-    if one.figures is None or one.supported is None:
+    if one.grounding is None:
         reason = "its figures were not looked for in the answers of tools"
         yield MissingItem(what="sources", reason=reason, symbol=one.symbol, role=one.role)
-    elif one.figures > one.supported:
-        named = f": {', '.join(one.unsupported)}" if one.unsupported else ""
-        reason = f"{one.figures - one.supported} of {one.figures} figures have no source{named}"
+    elif lack := one.grounding["figures"] - one.grounding["supported"]:
+        named = f": {', '.join(artifact.unsupported)}" if artifact.unsupported else ""
+        reason = f"{lack} of {one.grounding['figures']} figures have no source{named}"
         yield MissingItem(what="sources", reason=reason, symbol=one.symbol, role=one.role)
-    failed = [use.tool for use in one.tools if not use.success]
+    failed = [use.tool for use in artifact.tools if not use.success]
     if failed:
         reason = f"calls that failed: {', '.join(failed)}"
         yield MissingItem(what="data", reason=reason, symbol=one.symbol, role=one.role)
-    empty = [use.tool for use in one.tools if use.success and not use.has_data]
+    empty = [use.tool for use in artifact.tools if use.success and not use.has_data]
     if empty:
         reason = f"calls that found nothing: {', '.join(empty)}"
         yield MissingItem(what="data", reason=reason, symbol=one.symbol, role=one.role)
@@ -95,11 +94,11 @@ def summary(row: TableRow, artifacts: Sequence[RoleArtifact]) -> str:
 def _lines(row: TableRow, artifacts: Sequence[RoleArtifact]) -> Iterator[str]:
     verdict = row.verdict
     judged = f"**{marked(verdict.rating)}** ({marked(verdict.confidence)})" if verdict else "no verdict"
-    yield f"{marked(row.symbol)}: {judged}"
+    yield f"{marked(row.candidate.symbol)}: {judged}"
     if verdict is not None:
         yield f"\n{marked(verdict.summary)}"
     yield ""
-    for one in artifacts:
+    for one in (artifact.report for artifact in artifacts):
         made = f"{one.verdict} ({one.confidence})" if one.verdict else one.status
         yield f"- {marked(one.role)}: {marked(made)}. {marked(one.summary or one.reason or '')}".rstrip()
     if verdict is not None and verdict.key_risks:
@@ -129,7 +128,9 @@ class Sources:
 def dossiers(found: Sources) -> list[Dossier]:
     """Return a dossier for each candidate of a run, by rank."""
     orders = orders_by_symbol(found)
-    return [_dossier(found, place, row, orders.get(row.symbol, [])) for place, row in enumerate(found.table.rows)]
+    return [
+        _dossier(found, place, row, orders.get(row.candidate.symbol, [])) for place, row in enumerate(found.table.rows)
+    ]
 
 
 def orders_by_symbol(found: Sources) -> dict[str, list[OrderParts]]:
@@ -144,7 +145,9 @@ def orders_by_symbol(found: Sources) -> dict[str, list[OrderParts]]:
 
 
 def _dossier(found: Sources, place: int, row: TableRow, orders: Sequence[OrderParts]) -> Dossier:
-    past = _past(found, row.symbol)
+    candidate = row.candidate
+    symbol = candidate.symbol
+    past = _past(found, symbol)
     artifacts = [
         role_artifact(
             report_detail(found.session, cell.report_id), found.pages, counts=cell.counts, earlier=cell.earlier
@@ -154,34 +157,34 @@ def _dossier(found: Sources, place: int, row: TableRow, orders: Sequence[OrderPa
     ]
     lines = [order_line(one, found.pages) for one in orders]
     chart = _chart(found, place, row, lines)
-    actions = [one for one in found.detail.actions if one.symbol == row.symbol]
+    actions = [one for one in found.detail.actions if one.symbol == symbol]
     verdict = row.verdict
-    holding = _holding(found.detail, row.symbol)
+    holding = _holding(found.detail, symbol)
     return Dossier.of(
-        row,
+        candidate,
         name=past.name if past else None,
         sector=past.sector if past else None,
         screeners=row.lenses,
         combined_rating=verdict.rating if verdict else None,
         combined_confidence=verdict.confidence if verdict else None,
-        probability=_probability(found.detail, row.symbol),
+        probability=_probability(found.detail, symbol),
         rule=row.rule,
         verdict_id=verdict.id if verdict else None,
         key_risks=verdict.key_risks if verdict else [],
         summary_markdown=summary(row, artifacts),
         memory=past.memory if past else None,
         artifacts=artifacts,
-        prior_artifacts=_prior(found, past, {one.id for one in artifacts}),
-        analysis=next((one for one in found.detail.analyses if one.symbol == row.symbol), None),
+        prior_artifacts=_prior(found, past, {one.report.id for one in artifacts}),
+        analysis=next((one for one in found.detail.analyses if one.analysis.symbol == symbol), None),
         executed_roles_with_reasons=holding.executed_roles_with_reasons if holding else [],
         skipped_roles=holding.skipped_roles if holding else [],
         decision_log=[_logged(one) for one in actions],
         actions=actions,
         orders=lines,
-        lineage=lineage_steps(chain(found.session, found.run, row.symbol), found.pages),
+        lineage=lineage_steps(chain(found.session, found.run, symbol), found.pages),
         prices=chart,
         missing=list(_missing(found, row, artifacts, chart)),
-        page=found.pages.symbol(row.symbol),
+        page=found.pages.symbol(symbol),
     )
 
 
@@ -191,7 +194,7 @@ def _past(found: Sources, symbol: str) -> SymbolDetail | None:
     return symbol_detail(found.session, found.context, listing_of(found.context, symbol), _LOOKED_THROUGH)
 
 
-def _prior(found: Sources, past: SymbolDetail | None, own: set[str]) -> list[ReportRow]:
+def _prior(found: Sources, past: SymbolDetail | None, own: set[str]) -> list[Report]:
     """Return the reports that there were before the run was opened."""
     if past is None:
         return []
@@ -220,35 +223,36 @@ def _chart(found: Sources, place: int, row: TableRow, orders: Sequence[OrderLine
         label = f"verdict: {row.verdict.rating} ({row.verdict.confidence})"
         marks.append(ChartMark(kind="verdict", at=at, label=label, price=None, run_id=run_id))
     marks += order_marks(orders)
-    market = found.detail.market
+    market, symbol = found.detail.market, row.candidate.symbol
     if place >= MOST_CHARTS:
-        return price_chart(f"only the first {MOST_CHARTS} candidates have a chart", market, row.symbol, marks)
-    return price_chart(found.context, market, row.symbol, marks)
+        return price_chart(f"only the first {MOST_CHARTS} candidates have a chart", market, symbol, marks)
+    return price_chart(found.context, market, symbol, marks)
 
 
 def _missing(
     found: Sources, row: TableRow, artifacts: Sequence[RoleArtifact], chart: PriceChart
 ) -> Iterator[MissingItem]:
+    symbol = row.candidate.symbol
     if isinstance(found.context, str):
-        yield MissingItem(what="history", reason=found.context, symbol=row.symbol)
+        yield MissingItem(what="history", reason=found.context, symbol=symbol)
     if row.verdict is None:
         ended = "the run goes on" if not found.detail.progress.final else "its research did not come to an end"
-        yield MissingItem(what="verdict", reason=ended, symbol=row.symbol)
+        yield MissingItem(what="verdict", reason=ended, symbol=symbol)
     reported = set()
     for one in artifacts:
-        reported.add(one.role)
+        reported.add(one.report.role)
         yield from gaps_of(one)
     for cell in row.cells.values():
         if cell.role not in reported and (why := _unreported(cell)) is not None:
-            yield MissingItem(what="report", reason=why, symbol=row.symbol, role=cell.role)
+            yield MissingItem(what="report", reason=why, symbol=symbol, role=cell.role)
     if row.verdict is not None:
         # Roles that were never asked have neither a report nor a step.
         known = {*reported, *row.cells}
         for line in row.verdict.missing:
             if line.partition(":")[0].strip() not in known:
-                yield MissingItem(what="report", reason=line, symbol=row.symbol)
+                yield MissingItem(what="report", reason=line, symbol=symbol)
     for gap in chart.missing:
-        yield MissingItem(what=gap.what, reason=gap.reason, symbol=row.symbol)
+        yield MissingItem(what=gap.what, reason=gap.reason, symbol=symbol)
 
 
 def _unreported(cell: ReportCell) -> str | None:

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from chordesk.tasks.reading.accounts import EquityCurve
+from chordesk.tasks.reading.chain import approval_label, denial
 from chordesk.tasks.reading.runs import BacktestView
 from chordesk.tasks.reports import figures
 from chordesk.tasks.reports.figures import NONE, SIGNS, Line, candle_chart, line_chart, marked, visible
@@ -115,6 +116,8 @@ FILTERS = {
     "present": lambda values: [one for one in values if one],
     "verdict": verdict,
     "standing": str,
+    "denial": denial,
+    "approval": approval_label,
     "shares": _shares,
     "json": _json,
 }

@@ -13,14 +13,15 @@ from pydantic import Field
 from chordesk.models.answers import Frozen
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.tables.columns import Row
-from chordesk.models.tables.orders import Fill
+from chordesk.models.tables.runs import Report
 from chordesk.tasks.approvals import WaitingOrder, WaitingRequest
 from chordesk.tasks.engine.budgets import Cost
 from chordesk.tasks.reading.accounts import AccountState, EquityCurve, EquityDay, LedgerRow
 from chordesk.tasks.reading.boards import BoardView
 from chordesk.tasks.reading.chain import Node
+from chordesk.tasks.reading.orders import OrderParts
 from chordesk.tasks.reading.portfolio import ExecutedRole, SkippedRole
-from chordesk.tasks.reading.reports import AnalysisRow, ReportRow
+from chordesk.tasks.reading.reports import AnalysisRow
 from chordesk.tasks.reading.run_details import RunDetail
 from chordesk.tasks.reading.run_list import RunRow
 from chordesk.tasks.reading.runs import ActionRow
@@ -114,8 +115,8 @@ class PriceChart(Frozen):
 
 # A symbol's dossier: all that one run made of it. The symbols of a run are written one by one too, a file each.
 #
-# The names of its parts are those of research aggregators: artifacts are the reports of roles, structured is an answer
-# as its schema has it, memory is what the prompts of the run were given of the symbol's past.
+# The names of its parts are those of research aggregators: artifacts are the reports of roles, memory is what the
+# prompts of the run were given of the symbol's past.
 
 
 class ToolUse(Frozen):
@@ -127,17 +128,16 @@ class ToolUse(Frozen):
     seconds: float
 
 
-class RoleArtifact(ReportRow):
-    """A role's report. claimed: the model's own confidence, where `confidence` is what counts; structured: the whole
-    answer, as the schema `answer_schema` has it; unsupported: figures of its texts without a source, the first of them.
+class RoleArtifact(Frozen):
+    """A role's report. claimed: the model's own confidence, where the report's is what counts; unsupported: figures of
+    its texts without a source, the first of them.
 
     counts: the verdict rests on it; earlier: it is an earlier run's. tokens, cost_usd: null where they are not known;
     pictures: digests of what its turn was shown.
     """
 
+    report: Row[Report]
     claimed: str | None
-    structured: dict[str, Any] | None
-    answer_schema: str | None
     unsupported: list[str]
     counts: bool
     earlier: bool
@@ -153,28 +153,9 @@ class RoleArtifact(ReportRow):
     page: str | None
 
 
-class OrderLine(Frozen):
-    """An order with all that came of it. price, notional, payload_hash: of its preview, null before it. denied: why it
-    was denied; approval: how a person decided, or that one has to."""
+class OrderLine(OrderParts):
+    """An order with all that came of it. page: its address on the desk's page."""
 
-    id: str
-    run_id: str
-    symbol: str
-    action: str
-    side: str | None
-    quantity: float | None
-    contract: str | None
-    order_type: str | None
-    limit_price: float | None
-    stop_price: float | None
-    state: str
-    denied: str | None
-    price: float | None
-    notional: float | None
-    payload_hash: str | None
-    approval: str | None
-    fills: list[Row[Fill]]
-    market_at: dt.datetime
     page: str | None
 
 
@@ -204,7 +185,7 @@ class Dossier(Frozen):
     summary_markdown: str
     memory: str | None
     artifacts: list[RoleArtifact]
-    prior_artifacts: list[ReportRow]
+    prior_artifacts: list[Row[Report]]
     analysis: AnalysisRow | None
     executed_roles_with_reasons: list[ExecutedRole]
     skipped_roles: list[SkippedRole]

@@ -12,9 +12,9 @@ from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order
 from chordesk.tasks.engine.budgets import Cost
-from chordesk.tasks.reading.chain import Chain, Node, approval_label, denial
+from chordesk.tasks.reading.chain import Chain, Node
 from chordesk.tasks.reading.orders import OrderParts, order_parts
-from chordesk.tasks.reading.run_details import RunDetail, Timeline, TimelineTurn
+from chordesk.tasks.reading.run_details import RunDetail, TimelineStep, TimelineTurn
 from chordesk.tasks.reading.run_list import RunRow
 from chordesk.tasks.reading.symbols import Gap, candles
 from chordesk.tasks.reports.schema import (
@@ -31,17 +31,7 @@ from chordesk.tools.registry import ToolContext
 
 
 def order_line(found: OrderParts, pages: PageLinks) -> OrderLine:
-    order, preview = found.order, found.preview
-    return OrderLine.of(
-        order,
-        denied=denial(order),
-        price=preview.price if preview else None,
-        notional=preview.notional if preview else None,
-        payload_hash=preview.payload_hash if preview else None,
-        approval=approval_label(found.approval) if found.approval else None,
-        fills=found.fills,
-        page=pages.order(order.id),
-    )
+    return OrderLine(**dict(found), page=pages.order(found.order.id))
 
 
 def views_of(session: Session, orders: Sequence[Order]) -> list[OrderParts]:
@@ -71,12 +61,13 @@ def _page(found: Chain, node: Node, pages: PageLinks) -> str | None:
 
 def order_marks(lines: Sequence[OrderLine]) -> Iterator[ChartMark]:
     """Yield the marks of orders and their fills on a chart."""
-    for one in lines:
+    for line in lines:
+        one, preview = line.order, line.preview
         label = f"{one.action} {one.side or ''}: {one.state}".replace("  ", " ")
         # An option's premium is no price of its underlying.
-        price = one.price if one.contract is None else None
+        price = preview.price if preview is not None and one.contract is None else None
         yield ChartMark(kind="order", at=one.market_at, label=label, price=price, run_id=one.run_id)
-        for fill in one.fills:
+        for fill in line.fills:
             yield ChartMark(
                 kind="fill", at=fill.filled_at, label=f"{fill.side} {fill.quantity:g}",
                 price=fill.price if one.contract is None else None, run_id=one.run_id,
@@ -120,15 +111,15 @@ def _none(symbol: str, market: str, marks: Sequence[ChartMark], why: str) -> Pri
 _SKIPPED = "skipped"
 
 
-def totals(runs: Sequence[RunRow], timelines: Iterable[Timeline]) -> Totals:
-    """Return the sums over runs. timelines: theirs, for the roles; of a backtest's days there is none here."""
+def totals(runs: Sequence[RunRow], steps: Iterable[TimelineStep]) -> Totals:
+    """Return the sums over runs. steps: theirs, for the roles."""
     return Totals(
         runs=len(runs),
         turns=sum(row.turns for row in runs),
         tokens=sum(row.tokens for row in runs),
         cost=_cost([row.cost for row in runs]),
-        seconds=sum(((row.finished_at or utcnow()) - row.created_at).total_seconds() for row in runs),
-        roles=_roles(timelines),
+        seconds=sum(((row.run.finished_at or utcnow()) - row.run.created_at).total_seconds() for row in runs),
+        roles=_roles(steps),
     )
 
 
@@ -143,12 +134,11 @@ def _cost(costs: Sequence[Cost]) -> Cost:
     )
 
 
-def _roles(timelines: Iterable[Timeline]) -> list[RoleTotal]:
+def _roles(steps: Iterable[TimelineStep]) -> list[RoleTotal]:
     turns: dict[str, list[TimelineTurn]] = defaultdict(list)
-    for one in timelines:
-        for step in one.steps:
-            for attempt in step.attempts:
-                turns[step.role or step.kind] += [turn for turn in attempt.turns if turn.outcome != _SKIPPED]
+    for row in steps:
+        for attempt in row.attempts:
+            turns[row.step.role or row.step.kind] += [turn for turn in attempt.turns if turn.outcome != _SKIPPED]
     return [_role(role, found) for role, found in sorted(turns.items()) if found]
 
 
@@ -170,13 +160,14 @@ _FINE = frozenset({"completed", "skipped"})
 _DETAILED = frozenset({StepKind.REPORT, StepKind.GRAPH})  # a symbol's own list has them
 
 
-def missing_of_run(detail: RunDetail, steps: Timeline) -> Iterator[MissingItem]:
+def missing_of_run(detail: RunDetail) -> Iterator[MissingItem]:
     """Yield what the run as a whole lacks; its symbols have their own."""
+    steps = detail.steps
     if detail.state not in RUN_FINAL:
-        left = sum(step.state not in STEP_FINAL for step in steps.steps)
+        left = sum(row.step.state not in STEP_FINAL for row in steps)
         yield MissingItem(what="end", reason=f"the run goes on: {left} steps have not ended")
     yield from (MissingItem(what="run", reason=note) for note in detail.notes)
-    for step in steps.steps:
+    for step in (row.step for row in steps):
         if step.state in (StepState.FAILED, StepState.STOPPED) and step.kind not in _DETAILED:
             name = " ".join(part for part in (step.kind, step.role) if part)
             reason = f"{step.state}: {step.error or 'no reason was kept'}"
@@ -194,11 +185,11 @@ def missing_money(cost: Cost) -> Iterator[MissingItem]:
         yield MissingItem(what="money", reason=f"{cost.uncounted} turns came without a count of tokens")
 
 
-def _turns(steps: Timeline) -> Iterator[MissingItem]:
+def _turns(steps: Sequence[TimelineStep]) -> Iterator[MissingItem]:
     counts = Counter(
-        (step.role, turn.outcome)
-        for step in steps.steps
-        for attempt in step.attempts
+        (row.step.role, turn.outcome)
+        for row in steps
+        for attempt in row.attempts
         for turn in attempt.turns
         if turn.outcome not in _FINE
     )
@@ -226,6 +217,6 @@ def _of_kind(detail: RunDetail) -> Iterator[MissingItem]:
         for line in voice.left_out:
             yield MissingItem(what="forecast", reason=f"left out: {line}", role=voice.voice)
     for analysis in detail.analyses:
-        for check in analysis.checks:
-            if check.state == "unknown":
-                yield MissingItem(what=f"check {check.id}", reason=check.text, symbol=analysis.symbol)
+        for check in analysis.analysis.checks:
+            if check["state"] == "unknown":
+                yield MissingItem(what=f"check {check['id']}", reason=check["text"], symbol=analysis.analysis.symbol)

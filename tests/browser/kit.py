@@ -169,7 +169,7 @@ def _approve_one(service: Service, run_id: str) -> None:
     with service.client() as client:
         waiting = client.get("/approvals").json()
         assert waiting, "no order waits"
-        answer = client.post(f"/approvals/{waiting[0]['order']}", json={"answer": "approve", "by": BY})
+        answer = client.post(f"/approvals/{waiting[0]['order']['id']}", json={"answer": "approve", "by": BY})
         assert answer.status_code == 200, answer.text
     wait_for(filled, "the approved order is filled")
 

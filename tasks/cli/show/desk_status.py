@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chordesk.models.settings.running_desk import Standing
     from chordesk.tasks.notifications.messages import NotificationsState
     from chordesk.tasks.reading.desk_status import DatabaseState, DeskStatus, RedisState, WorkerRow
-    from chordesk.tasks.threads import ThreadRow, ThreadView, TurnLine
+    from chordesk.tasks.reading.threads import ThreadDetail, ThreadRow, ThreadTurn
     from chordesk.tasks.worker.schedule import BeatState
 
 SWEEP_LATE_SECONDS = 30.0
@@ -98,13 +98,14 @@ def _database(found: DatabaseState) -> list[RenderableType]:
     if found.phases:
         slow = ", ".join(f"{count} {PHASES.get(phase, phase)}" for phase, count in found.phases.items())
         parts.append(Text(f"turns that take long: {slow}"))
-    if (step := found.oldest) is not None:
+    if (oldest := found.oldest) is not None:
+        step = oldest.step
         name = " ".join(part for part in (step.kind, step.role, step.subject) if part)
         held = f" on {step.owner.partition(':')[0]}" if step.owner else ""
         parts.append(
             Text(
-                f"oldest unfinished step: {name}, {step.state}{held} for {span(step.seconds)}, attempt {step.attempt} "
-                f"of {step.max_attempts}, run {step.run_id[:SHORT_ID]}"
+                f"oldest unfinished step: {name}, {step.state}{held} for {span(oldest.seconds)}, "
+                f"attempt {step.attempt} of {step.max_attempts}, run {step.run_id[:SHORT_ID]}"
             )
         )
         if step.error:
@@ -191,25 +192,25 @@ def thread_list(rows: Sequence[ThreadRow]) -> Table:
     return table(columns, [_listed(row) for row in rows])
 
 
-def thread_report(view: ThreadView) -> RenderableType:
-    thread = view.thread
+def thread_report(found: ThreadDetail) -> RenderableType:
+    thread = found.thread
     head = [
-        f"thread {thread.thread_id} of {thread.role}, {_state(thread)}",
+        f"thread {thread.thread_id} of {thread.role}, {_state(found)}",
         f"subject {thread.subject}",
         f"model {thread.model} | started {_when(thread.created_at)} | {thread.reason}"
-        + (f" | owner {thread.owner}" if thread.owner else ""),
+        + (f" | owner {found.owner or thread.worker}" if found.owner or thread.worker else ""),
     ]
     if thread.parent_id is not None:
         head.append(f"forked from {thread.parent_id}" + (f" before {thread.before_turn}" if thread.before_turn else ""))
-    if view.forks:
-        head.append(f"forks {', '.join(view.forks)}")
-    if view.missing is not None:
-        head.append(f"prompts are not shown: {view.missing}")
+    if found.forks:
+        head.append(f"forks {', '.join(found.forks)}")
+    if found.missing is not None:
+        head.append(f"prompts are not shown: {found.missing}")
     lines = [Text(paragraph(one, 300), overflow="fold") for one in head]
-    return Group(*lines, Text(), *(_turn(line) for line in view.turns))
+    return Group(*lines, Text(), *(_turn(line) for line in found.lines))
 
 
-def _turn(line: TurnLine) -> Text:
+def _turn(line: ThreadTurn) -> Text:
     seconds = f"{line.seconds:.1f} s" if line.seconds is not None else "time unknown"
     run = f"run {line.run_id}" if line.run_id is not None else "no run"
     when = _when(line.started_at) if line.started_at is not None else "?"
@@ -220,13 +221,13 @@ def _turn(line: TurnLine) -> Text:
 
 
 def _listed(row: ThreadRow) -> tuple[str, ...]:
-    used = row.updated_at or row.created_at
+    thread, used = row.thread, row.updated_at or row.thread.created_at
     turns = "" if row.turns is None else str(row.turns)
     generation = "" if row.generation is None else str(row.generation)
     # The end of an id is distinctive: its beginning is its time.
     return (
-        row.thread_id[-SHORT_ID:], row.role, row.subject.rpartition("/")[2], _state(row), turns, generation,
-        _when(used), row.reason,
+        thread.thread_id[-SHORT_ID:], thread.role, thread.subject.rpartition("/")[2], _state(row), turns, generation,
+        _when(used), thread.reason,
     )  # fmt: skip
 
 

@@ -19,10 +19,10 @@ from chordesk.tasks.cli.show.amounts import count_text
 if TYPE_CHECKING:
     from chordesk.models.answers import Grounding
     from chordesk.models.tables.board import Episode, Forecast, Signal, SignalCitation
-    from chordesk.models.tables.runs import BacktestSession
+    from chordesk.models.tables.runs import BacktestSession, Report
     from chordesk.tasks.reading.boards import BoardView, ShownQuestion, VoiceRow
     from chordesk.tasks.reading.portfolio import ExecutedRole, HoldingResult, PortfolioResearchResult, SkippedRole
-    from chordesk.tasks.reading.reports import AnalysisRow, GroundedReport, ReportRow
+    from chordesk.tasks.reading.reports import AnalysisRow, GroundedReport
     from chordesk.tasks.reading.runs import BacktestView
 
 MOST_RISKS = 4
@@ -35,21 +35,22 @@ def analyses_report(rows: Sequence[AnalysisRow], home: Path | None = None) -> Re
 
 
 def _analysis(row: AnalysisRow, home: Path | None) -> Iterable[RenderableType]:
+    one = row.analysis
     yield Text.assemble(
-        (f"\n{row.symbol} ", "bold"),
-        f"{row.strategy}: ",
-        state(row.recommendation),
-        f", verdict {row.rating}, {row.confidence} confidence",
+        (f"\n{one.symbol} ", "bold"),
+        f"{one.strategy}: ",
+        state(one.recommendation),
+        f", verdict {one.rating}, {one.confidence} confidence",
     )
-    for reason in row.reasons:
+    for reason in one.reasons:
         yield _in(paragraph(reason))
         if reason.startswith("research: no_data"):
-            yield _in(_without_research(row.strategy), "dim")
-    if row.recommendation == "select" and (contract := row.figures.get("contract")):
+            yield _in(_without_research(one.strategy), "dim")
+    if one.recommendation == "select" and (contract := one.figures.get("contract")):
         yield from map(_in, _contract(contract))
-    for check in row.checks:
-        yield Indented(Text.assemble(state(check.state, f"{check.state:<8}"), paragraph(check.text)), 2)
-    for risk in row.key_risks[:MOST_RISKS]:
+    for check in one.checks:
+        yield Indented(Text.assemble(state(check["state"], f"{check['state']:<8}"), paragraph(check["text"])), 2)
+    for risk in one.key_risks[:MOST_RISKS]:
         yield _in(f"risk: {paragraph(risk)}")
     if row.picture is not None:
         # From the first column on: a path just fits a line, and one that is wrapped cannot be copied.
@@ -58,8 +59,8 @@ def _analysis(row: AnalysisRow, home: Path | None) -> Iterable[RenderableType]:
             yield _in(note, "dim")
     for text in row.texts:
         yield _in(_own_text(text), "dim")
-    if row.headline is not None:
-        yield _in(f"{row.author}: {paragraph(row.headline)} {paragraph(row.summary)}")
+    if one.headline is not None:
+        yield _in(f"{one.author}: {paragraph(one.headline)} {paragraph(one.summary)}")
     yield from _order(row)
 
 
@@ -98,7 +99,7 @@ def _contract(found: Mapping[str, Any]) -> Iterable[str]:
             yield ", ".join(known)
 
 
-def _own_text(text: ReportRow) -> str:
+def _own_text(text: Report) -> str:
     if text.status != "completed":
         return f"{text.role} {text.status}: {paragraph(text.reason)}"
     return f"{text.role} {text.verdict} ({text.confidence}), by {text.author}: “{paragraph(text.summary)}”"
@@ -107,7 +108,7 @@ def _own_text(text: ReportRow) -> str:
 def _order(row: AnalysisRow) -> Iterable[RenderableType]:
     if (order := row.order) is None:
         return
-    size = " ".join(part for part in (order.side, count_text(order.quantity or 0), row.contract) if part)
+    size = " ".join(part for part in (order.side, count_text(order.quantity or 0), row.analysis.contract) if part)
     limit = f" at {order.limit_price:.2f}" if order.limit_price is not None else ""
     yield Indented(Text.assemble(f"order {size}{limit}: ", state(order.state)), 2)
     for why in (order.denial_reason, order.message):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +28,9 @@ from chordesk.tasks.cli.show.results import analyses_report, backtest_report, po
 from chordesk.tasks.engine import kinds
 
 if TYPE_CHECKING:
-    from chordesk.models.tables.runs import RunDocumentCopy
+    from chordesk.models.tables.runs import RunDocumentCopy, Step
     from chordesk.models.tables.runtime import RuntimeConversation
-    from chordesk.tasks.reading.run_details import ArtifactRow, AttemptRow
+    from chordesk.tasks.reading.run_details import ArtifactRow, TimelineAttempt, TimelineStep
     from chordesk.tasks.reading.run_list import RunRow
     from chordesk.tasks.reading.runs import ActionRow, CandidateRow, GraphRow, Portfolio, Progress, RunView
 
@@ -156,9 +155,9 @@ def run_list(runs: Sequence[RunRow]) -> Table:
             f"{run.created_at:%Y-%m-%d %H:%M}",
             f"{run.market} {run.market_now:%Y-%m-%d}",
             run.model,
-            tally((run.summary or {}).get("verdicts", {}), "-"),
+            tally(run.summary.get("verdicts", {}), "-"),
         )
-        for run in runs
+        for run in (row.run for row in runs)
     ]
     return table(("Run", "Kind", "State", "Started (UTC)", "Market", "Model", "Verdicts"), cells, narrow="Model")
 
@@ -337,30 +336,32 @@ def _portfolio(run: RunView, found: Portfolio) -> RenderableType:
 MOST_STEPS = 12
 
 
-def attempts_report(rows: Sequence[AttemptRow]) -> RenderableType | None:
+def attempts_report(steps: Sequence[TimelineStep]) -> RenderableType | None:
     """Return None when every step ended well at its first attempt; the whole list is in --json."""
-    by_step = [list(group) for _, group in groupby(rows, key=lambda row: row.step_id)]
-    shown = [group for group in by_step if not all(row.went_well for row in group)]
+    shown = [one for one in steps if not all(row.went_well for row in one.attempts)]
     if not shown:
         return None
-    counts = Counter(row.outcome for row in rows)
+    counts = Counter(row.outcome for one in steps for row in one.attempts)
     tally = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
     head = Text.assemble(("Attempts ", "bold"), f"that did not go well, of {tally}")
     return Group(head, *bounded(shown, MOST_STEPS, _step, " steps"))
 
 
-def _step(group: Sequence[AttemptRow]) -> RenderableType:
-    first = group[0]
-    name = " ".join(part for part in (first.kind, first.role, first.subject) if part)
-    return Group(Text(f"  {name}"), *(Indented(_attempt_line(row), 4) for row in group))
+def _step(one: TimelineStep) -> RenderableType:
+    step = one.step
+    name = " ".join(part for part in (step.kind, step.role, step.subject) if part)
+    return Group(Text(f"  {name}"), *(Indented(_attempt_line(step, row), 4) for row in one.attempts))
 
 
-def _attempt_line(row: AttemptRow) -> Text:
+def _attempt_line(step: Step, row: TimelineAttempt) -> Text:
+    from chordesk.models.tables.columns import utcnow
+
     reason = f": {paragraph(row.reason)}" if row.reason else ""
+    seconds = ((row.ended_at or utcnow()) - row.started_at).total_seconds()
     return Text.assemble(
-        f"{row.attempt} of {row.max_attempts}  ",
+        f"{row.attempt} of {step.max_attempts}  ",
         state(row.outcome),
-        f" after {row.seconds:.1f} s on {row.owner.partition(':')[0]}{reason}",
+        f" after {seconds:.1f} s on {row.worker.partition(':')[0]}{reason}",
     )
 
 

@@ -14,13 +14,12 @@ from chordesk.models.database.artifacts import path_in_home, removed_at, stored
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import NotFound, RedisDown
 from chordesk.models.states import RunState
-from chordesk.models.tables.runs import Artifact, Run, Turn
+from chordesk.models.tables.runs import Artifact, Report, Run, Turn
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.reading.candidates import CandidateTable, Funnel, candidate_table, funnel
 from chordesk.tasks.reading.chain import Chain, chain
 from chordesk.tasks.reading.reports import (
     ReportDetail,
-    ReportRow,
     VerdictDetail,
     list_reports,
     report_detail,
@@ -69,7 +68,7 @@ def _known(kind: str | None) -> str | None:
 RunKindFilter = Annotated[
     str | None, Query(json_schema_extra={"enum": [*kinds.run_kinds(), None]}), AfterValidator(_known)
 ]
-Short = Annotated[bool, Query(description="leave out params, settings and summary: they are null")]
+Short = Annotated[bool, Query(description="leave out params, settings and summary")]
 TOTAL = "X-Total-Count"
 _LISTED: dict[int | str, dict[str, Any]] = {
     200: {"headers": {TOTAL: {"schema": {"type": "integer"}, "description": "how many match, on all pages"}}}
@@ -287,12 +286,12 @@ def reports(
     role: TextFilter = None,
     limit: Limit = 20,
     offset: Offset = 0,
-) -> list[ReportRow]:
-    """List reports without their answers, the newest first."""
+) -> list[Report]:
+    """List reports, the newest first."""
     with context.store.read() as session:
         run_id = by_prefix(session, Run, run).id if run else None
         name = symbol.upper() if symbol else None
-        return list_reports(session, limit, offset, run_id=run_id, symbol=name, role=role)
+        return list(list_reports(session, limit, offset, run_id=run_id, symbol=name, role=role))
 
 
 @reports_router.get("/reports/{report_id}")

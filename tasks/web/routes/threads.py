@@ -15,9 +15,16 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import CodexError, NotFound, ServiceError
 from chordesk.models.states import StepState
 from chordesk.models.tables.runs import Step
-from chordesk.tasks.reading.transcripts import ThreadTranscript, thread_transcript
-from chordesk.tasks.threads import Forked, ThreadRow, ThreadView, ask, find_thread, fork, registered, reset, view
-from chordesk.tasks.threads import threads as known
+from chordesk.tasks.reading.threads import (
+    ThreadDetail,
+    ThreadRow,
+    ThreadTranscript,
+    find_thread,
+    thread_detail,
+    thread_transcript,
+)
+from chordesk.tasks.reading.threads import threads as known
+from chordesk.tasks.threads import Forked, ask, fork, registered, reset
 from chordesk.tasks.web.context import Context, ServiceContext
 from chordesk.tasks.web.idempotency import WriteRoute
 from chordesk.tasks.web.schemas import (
@@ -46,7 +53,7 @@ def threads(context: Context, role: TextFilter = None, limit: Limit = 50) -> lis
 
 
 @router.get("/threads/{thread_id}")
-def thread(context: Context, thread_id: Id) -> ThreadView:
+def thread(context: Context, thread_id: Id) -> ThreadDetail:
     """Show a thread with a line for each turn.
 
     A line has role, run, time, tokens, outcome, and the first line of prompt and answer. The turns' own routes have the
@@ -54,7 +61,7 @@ def thread(context: Context, thread_id: Id) -> ThreadView:
     """
     records = registered(context.desk)
     with context.store.read() as session:
-        return view(session, records, context.desk.vault, find_thread(session, thread_id))
+        return thread_detail(session, records, context.desk.vault, find_thread(session, thread_id))
 
 
 @router.post("/threads/{thread_id}/turns/{turn_id}/interrupt", tags=["turns"])

@@ -72,7 +72,7 @@ class Floor:
 
     def waiting(self) -> list[str]:
         with self.store.read() as session:
-            return [row.approval for row in waiting(session)]
+            return [row.approval.id for row in waiting(session)]
 
     def events(self) -> list[Envelope]:
         with self.store.read() as session:
@@ -96,9 +96,11 @@ def test_a_request_is_listed_decided_and_published(floor: Floor) -> None:
     with floor.store.read() as session:
         (row,) = waiting(session)
     assert isinstance(row, WaitingRequest)
-    assert (row.kind, row.role, row.what) == ("command", "quick", "rm -r notes in /work")
-    assert row.detail == COMMAND
-    assert (row.approval_id, row.thread_id, row.turn_id, row.item_id) == ("upstream-1", "thread-1", "turn-1", "item-1")
+    asked = row.approval
+    assert (asked.kind, asked.role, row.what) == ("command", "quick", "rm -r notes in /work")
+    assert asked.detail == COMMAND
+    ids = (asked.approval_id, asked.thread_id, asked.turn_id, asked.item_id)
+    assert ids == ("upstream-1", "thread-1", "turn-1", "item-1")
     assert floor.answer("upstream-1") == ApprovalState.APPROVED
     assert floor.waiting() == []
     (kept,) = floor.rows()
@@ -255,7 +257,7 @@ def test_the_commands_show_a_request_as_it_is_and_answer_questions(floor: Floor,
     assert "  | cat  [2Ka\n  | request approved by ann\n" in shown
     assert "  | size: How large? (small, large)" in shown
     listed = json.loads(desk(tmp_path, "approvals", "--json").stdout)
-    assert [row["kind"] for row in listed] == ["command", "user_input"]
+    assert [row["approval"]["kind"] for row in listed] == ["command", "user_input"]
     wrong = desk(tmp_path, "approve", question, "--answer", "small")
     assert wrong.returncode != 0
     assert "give ID=TEXT" in wrong.stderr

@@ -19,7 +19,6 @@ import pytest
 from rich.console import Group, RenderableType
 from sqlmodel import Session, select
 
-from chordesk.models.analysis import AnalysisCheck
 from chordesk.models.database.store import Store, every_table
 from chordesk.models.events import DESK, EventType, event
 from chordesk.models.settings import Settings
@@ -27,11 +26,13 @@ from chordesk.models.states import ApprovalState, OrderState, StepKind, StepStat
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Fill, Order
 from chordesk.models.tables.runs import (
+    Analysis,
     BacktestSession,
     CandidateHit,
     Report,
     Run,
     ScreenHit,
+    Step,
     Turn,
     Verdict,
     VerdictReport,
@@ -51,8 +52,8 @@ from chordesk.tasks.cli.show.runs import (
 )
 from chordesk.tasks.reading.chain import chain
 from chordesk.tasks.reading.orders import list_orders, order_detail
-from chordesk.tasks.reading.reports import AnalysisRow, ReportRow
-from chordesk.tasks.reading.run_details import AttemptRow
+from chordesk.tasks.reading.reports import AnalysisRow
+from chordesk.tasks.reading.run_details import TimelineAttempt, TimelineStep
 from chordesk.tasks.reading.run_list import RunFilter, run_page
 from chordesk.tasks.reading.runs import BacktestView, Portfolio, Progress, view
 from chordesk.tools.backtest_performance import Course, RandomEntry, performance
@@ -210,24 +211,26 @@ def orders(books: Books) -> RenderableType:
 def _analysis(**changes: Any) -> AnalysisRow:
     order = {"id": "o1", "state": "denied", "side": "sell", "quantity": 1.0, "limit_price": 0.68}
     made: dict[str, Any] = {
-        "id": "a1", "symbol": "HAL", "strategy": "csp", "recommendation": "select", "rating": "CAUTION",
-        "confidence": "low", "contract": PUT, "figures": {"contract": options(source="modelled")},
-        "checks": [AnalysisCheck(id="source", state="warn", text="the quotes are modelled")], "reasons": [],
-        "key_risks": [f"risk {number}" for number in range(9)], "texts": [], "picture": f"artifacts/{'ab' * 32}.png",
-        "digest": "ab" * 32, "headline": "Sell it.", "summary": "It holds.", "author": "codex:gpt-5.5",
+        "run_id": "r", "candidate_id": "c", "verdict_id": "v", "symbol": "HAL", "strategy": "csp", "rating": "CAUTION",
+        "recommendation": "select", "confidence": "low", "contract": PUT,
+        "figures": {"contract": options(source="modelled")},
+        "checks": [{"id": "source", "state": "warn", "text": "the quotes are modelled"}], "reasons": [],
+        "key_risks": [f"risk {number}" for number in range(9)], "headline": "Sell it.", "summary": "It holds.",
+        "author": "codex:gpt-5.5",
+    }  # fmt: skip
+    found: dict[str, Any] = {
+        "texts": [], "picture": f"artifacts/{'ab' * 32}.png", "digest": "ab" * 32,
         "order": Order(**order, denial_reason="the desk trades stocks only"),
     }  # fmt: skip
-    return AnalysisRow(**{**made, **changes})
+    found |= {name: changes.pop(name) for name in found if name in changes}
+    return AnalysisRow(analysis=Analysis(**{**made, **changes}), **found)
 
 
 def analyses(_books: Books) -> RenderableType:
     """A selection with all it has, a call with the break-even of the call alone, a rejection, and missing research."""
-    about = {"id": "r1", "run_id": "r", "symbol": "HAL", "turn_id": "t", "market_at": AT, "created_at": AT}
-    text = ReportRow(
-        **about, role="chart", status="completed", verdict="REJECT", confidence="high", summary="It falls.",
-        key_risks=[], reason=None, author="codex:gpt-5.5", figures=None, supported=None,
-    )  # fmt: skip
-    lost = text.model_copy(update={"role": "options", "status": "failed", "reason": "timeout", "verdict": None})
+    made = {"run_id": "r", "symbol": "HAL", "turn_id": "t", "market_at": AT, "author": "codex:gpt-5.5"}
+    text = Report(**made, role="chart", status="completed", verdict="REJECT", confidence="high", summary="It falls.")
+    lost = Report(**made, role="options", status="failed", reason="timeout")
     bare: dict[str, Any] = {"order": None, "headline": None, "picture": None, "key_risks": [], "checks": []}
     call = {"contract": options(contract=CALL, break_even=30.7, pop=0.9)}
     missing = {**bare, "recommendation": "incomplete", "reasons": ["research: no_data (no data from news_list)"]}
@@ -281,11 +284,17 @@ def _last_lines(what: RenderableType, count: int) -> str:
 def steps(_books: Books) -> RenderableType:
     """Attempts of which one was lost, conversations of which one goes on, and progress in a line and in a panel."""
 
-    def attempt(step: str, outcome: str, number: int = 1, reason: str | None = None) -> AttemptRow:
-        return AttemptRow(
-            step_id=step, kind="report", role="risk", subject="IBM", attempt=number, max_attempts=3, owner="w@h:1:a",
-            started_at=AT, ended_at=AT, outcome=outcome, reason=reason, seconds=1.5,
-        )  # fmt: skip
+    def step(*outcomes: str, reason: str | None = None) -> TimelineStep:
+        ended_at = AT + dt.timedelta(seconds=1.5)
+        tries = [
+            TimelineAttempt(
+                attempt=number, worker="w@h:1:a", started_at=AT, ended_at=ended_at, outcome=outcome,
+                reason=None if outcome == "done" else reason, waited=None, taken_over=False, turns=[],
+            )
+            for number, outcome in enumerate(outcomes, start=1)
+        ]  # fmt: skip
+        row = Step(run_id="r", kind="report", role="risk", subject="IBM", state="done", max_attempts=3)
+        return TimelineStep(step=row, title="", attempts=tries)
 
     conversation = RuntimeConversation(
         run_id="r", thread_id="t1", active_turn_id="u1", runtime_kind="codex", step_id="s", role="risk",
@@ -299,8 +308,8 @@ def steps(_books: Books) -> RenderableType:
     days = {StepKind.BACKTEST_SESSION: (2, 6)}
     walk = seen.model_copy(update={"kind": "backtest", "steps": days, "seconds": 100.0, "candidates": {}})
     episode = seen.model_copy(update={"kind": "episode", "candidates": {}, "steps": {}})
-    assert attempts_report([attempt("a", "done"), attempt("b", "stopped", reason="quick rejected it")]) is None
-    lost = attempts_report([attempt("a", "lost", 1, "no renewal"), attempt("a", "done", 2), attempt("b", "stopped")])
+    assert attempts_report([step("done"), step("stopped", reason="quick rejected it")]) is None
+    lost = attempts_report([step("lost", "done", reason="no renewal"), step("stopped")])
     talks = conversations_report([conversation] * 14)
     assert lost is not None
     assert talks is not None

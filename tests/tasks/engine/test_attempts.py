@@ -12,7 +12,7 @@ from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.cli.show.runs import MOST_STEPS, attempts_report
 from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.policy import ALONE_AFTER, LOSSES, MOST_LOSSES
-from chordesk.tasks.reading.run_details import attempts
+from chordesk.tasks.reading.run_details import steps_of
 from tests.tasks.engine.steps import ago, change, claimed, get, lose, opened, report, tried
 
 LOST = "its worker was lost"
@@ -105,7 +105,7 @@ def test_one_that_is_held_when_its_run_is_closed(store: Store) -> None:
 
 def shown(store: Store, run: Run) -> str:
     with store.read() as session:
-        found = attempts_report(attempts(session, run))
+        found = attempts_report(steps_of(session, run))
     if found is None:
         return ""
     console = Console(width=200, no_color=True)
@@ -151,7 +151,7 @@ def test_the_attempts_of_one_run_are_not_shown_with_another(store: Store) -> Non
     with store.session() as session:
         graph.finish(session, held, StepState.DONE)
     with store.read() as session:
-        assert attempts(session, _row(session, other.id)) == []
+        assert [one.attempts for one in steps_of(session, _row(session, other.id))] == [[], []]
 
 
 def _row(session: Session, run_id: str) -> Run:

@@ -98,7 +98,7 @@ def test_status_of_a_desk_at_work(desk: Processes) -> None:
     assert found["redis"]["queued"].keys() == {"screen", "research", "ops", "trade"}
     assert [one["model"] for one in found["redis"]["parked"]] == ["gpt-other"]
     assert found["database"]["runs"] == {"running": 1}
-    assert found["database"]["oldest"]["run_id"] == run.id
+    assert found["database"]["oldest"]["step"]["run_id"] == run.id
     assert found["database"]["sweep"]["seconds"] >= 0
     assert found["trouble"] == {}
     text = command(desk, "status")
@@ -106,9 +106,14 @@ def test_status_of_a_desk_at_work(desk: Processes) -> None:
     assert "parked: gpt-other for" in text
     assert "last sweep:" in text
     wait_for(lambda: run_of(desk, run.id).state == RunState.DONE, "the run ends")
-    shown = json.loads(command(desk, "runs", "show", run.id, "--json"))["attempts"]
+    shown = attempts(desk, run.id)
     assert len(shown) == 16, "twelve reports, three conclusions and the end"
     assert {one["outcome"] for one in shown} == {"done"}
+
+
+def attempts(desk: Processes, run_id: str) -> list[dict[str, Any]]:
+    steps = json.loads(command(desk, "runs", "show", run_id, "--json"))["steps"]
+    return [one for step in steps for one in step["attempts"]]
 
 
 def test_a_flush_in_the_middle_of_a_run_costs_time_only(desk: Processes) -> None:
@@ -119,7 +124,7 @@ def test_a_flush_in_the_middle_of_a_run_costs_time_only(desk: Processes) -> None
         client.flushall()
         wait_for(lambda: client.llen("research") > 0, "what waited is sent again")
     wait_for(lambda: run_of(desk, run.id).state == RunState.DONE, "the run ends")
-    shown = json.loads(command(desk, "runs", "show", run.id, "--json"))["attempts"]
+    shown = attempts(desk, run.id)
     assert {(one["attempt"], one["outcome"]) for one in shown} == {(1, "done")}, "no turn was taken twice"
     assert len(shown) == 36
 

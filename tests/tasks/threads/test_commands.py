@@ -48,29 +48,29 @@ def result_of(desk: Processes, *arguments: str) -> Any:
 
 
 def thread_of(desk: Processes, role: str) -> str:
-    (row,) = [
-        row for row in result_of(desk, "list", "--role", role) if row["current"] and "#fork-" not in row["subject"]
-    ]
-    return str(row["thread_id"])
+    rows = [row["thread"] for row in result_of(desk, "list", "--role", role) if row["current"]]
+    (thread,) = [one for one in rows if "#fork-" not in one["subject"]]
+    return str(thread["thread_id"])
 
 
 def test_list_and_show_name_role_thread_and_messages(desk: Processes) -> None:
-    rows = {row["role"]: row for row in result_of(desk, "list")}
+    rows = {row["thread"]["role"]: row for row in result_of(desk, "list")}
     assert {"fundamentals", "risk", "catalyst"} <= set(rows)
     risk = rows["risk"]
-    assert (risk["turns"], risk["generation"], risk["current"], risk["reason"]) == (2, 2, True, "resumed")
-    seen = result_of(desk, "show", risk["thread_id"][-8:])
-    assert [turn["ordinal"] for turn in seen["turns"]] == [1, 2]
-    assert len({turn["run_id"] for turn in seen["turns"]}) == 2
-    for turn in seen["turns"]:
+    assert (risk["turns"], risk["generation"], risk["current"]) == (2, 2, True)
+    thread = risk["thread"]["thread_id"]
+    seen = result_of(desk, "show", thread[-8:])
+    assert [turn["ordinal"] for turn in seen["lines"]] == [1, 2]
+    assert len({turn["run_id"] for turn in seen["lines"]}) == 2
+    for turn in seen["lines"]:
         assert turn["role"] == "risk"
         assert turn["outcome"] == "completed"
         assert turn["tokens"] > 0
         assert turn["prompt"]
         assert turn["answer"].startswith("{")
-    code, text, _ = command(desk, "show", risk["thread_id"])
+    code, text, _ = command(desk, "show", thread)
     assert code == 0
-    assert f"thread {risk['thread_id']} of risk, current" in text
+    assert f"thread {thread} of risk, current" in text
     assert text.count("tokens  completed") == 2
     assert "risk" in command(desk, "list")[1]
 
@@ -81,7 +81,7 @@ def test_a_thread_of_one_conversation_is_shown_without_its_prompt(desk: Processe
     assert from_run is not None
     seen = result_of(desk, "show", from_run[0])
     assert seen["missing"] == "it is a thread of one conversation"
-    assert [turn["prompt"] for turn in seen["turns"]] == [None]
+    assert [turn["prompt"] for turn in seen["lines"]] == [None]
     assert "(prompt not kept)" in command(desk, "show", from_run[0])[1]
 
 
@@ -98,7 +98,7 @@ def test_a_fork_is_asked_on_and_its_parent_stays_as_it_was(desk: Processes) -> N
     assert (made["parent_id"], made["role"], made["turns"]) == (parent, "fundamentals", 1)
     (forked,) = events_of(desk, EventType.THREAD_FORKED)
     assert (forked.thread_id, forked.payload["parent_id"]) == (made["thread_id"], parent)
-    assert forked.payload["before_turn"] == before["turns"][1]["turn_id"]
+    assert forked.payload["before_turn"] == before["lines"][1]["turn_id"]
     assert (forked.payload["role"], forked.payload["reason"]) == ("fundamentals", "forked:manual")
     prompt = "The same once more, as a pessimist."
     answer = result_of(desk, "ask", made["thread_id"], prompt)
@@ -106,12 +106,12 @@ def test_a_fork_is_asked_on_and_its_parent_stays_as_it_was(desk: Processes) -> N
     assert answer["tokens"] > 0
     seen = result_of(desk, "show", made["thread_id"])
     assert seen["thread"]["parent_id"] == parent
-    assert seen["turns"][0]["turn_id"] == before["turns"][0]["turn_id"]
-    assert seen["turns"][0]["run_id"] == before["turns"][0]["run_id"] is not None
-    assert [turn["prompt"] for turn in seen["turns"]][1:] == [prompt]
+    assert seen["lines"][0]["turn_id"] == before["lines"][0]["turn_id"]
+    assert seen["lines"][0]["run_id"] == before["lines"][0]["run_id"] is not None
+    assert [turn["prompt"] for turn in seen["lines"]][1:] == [prompt]
     after = result_of(desk, "show", parent)
     assert after["forks"] == [made["thread_id"]]
-    assert after["turns"] == before["turns"]
+    assert after["lines"] == before["lines"]
     few, _, error = command(desk, "fork", made["thread_id"], "--before-turn", "1")
     assert (few, "--before-turn 1: allowed are 2 to 3" in error) == (2, True), error
     whole = result_of(desk, "fork", parent[-10:], "--before-turn", "3", "--model", "gpt-5.4")

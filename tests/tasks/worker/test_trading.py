@@ -134,11 +134,11 @@ def test_an_order_waits_for_a_person_and_the_queue_does_not(running: Processes, 
     first = hand_over(running, desk, action("AAPL"), action("IBM"), action("GE", quantity=1))
     wait_for(lambda: step_state(desk, first) == StepState.DONE, "the step does not wait")
     assert states(desk) == {"AAPL": "approval_pending", "IBM": "approval_pending", "GE": "filled"}
-    listed = {row["symbol"]: row for row in json.loads(command(running, "approvals", "--json").stdout)}
+    listed = {row["order"]["symbol"]: row for row in json.loads(command(running, "approvals", "--json").stdout)}
     assert set(listed) == {"AAPL", "IBM"}
     assert "AAPL" in command(running, "approvals").stdout
-    no = command(running, "deny", listed["IBM"]["approval"], "--why", "enough of it")
-    yes = command(running, "approve", listed["AAPL"]["order"][:8])
+    no = command(running, "deny", listed["IBM"]["approval"]["id"], "--why", "enough of it")
+    yes = command(running, "approve", listed["AAPL"]["order"]["id"][:8])
     assert (no.returncode, yes.returncode) == (0, 0), no.stderr + yes.stderr
     wait_for(lambda: states(desk)["AAPL"] == "filled", "the approved order is filled")
     assert states(desk)["IBM"] == "denied"

@@ -186,7 +186,7 @@ def test_a_refusal_of_the_trader_is_shown_as_what_it_is(floor: Floor) -> None:
 def test_the_list_is_newest_first_and_names_the_model(floor: Floor) -> None:
     ids = [floor.research(symbol) for symbol in ("IBM", "GE")]
     rows = floor.json("runs", "list", "--limit", "2")
-    assert [row["id"] for row in rows] == ids[::-1]
+    assert [row["run"]["id"] for row in rows] == ids[::-1]
     first = " ".join(floor.desk("runs", "list", "--limit", "1").out.splitlines()[1].split())
     assert first.startswith(f"{ids[1][:16]} research done ")
     assert first.endswith(f" replay 2010-08-12 {MODEL} 1 BUY")

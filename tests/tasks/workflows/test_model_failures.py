@@ -29,8 +29,8 @@ from chordesk.tasks.cli.show.runs import run_report
 from chordesk.tasks.engine import policy
 from chordesk.tasks.engine.limits import parked_models
 from chordesk.tasks.reading.runs import view
+from chordesk.tasks.reading.threads import transcript_of
 from chordesk.tasks.redis_clients import redis_url
-from chordesk.tasks.threads import transcript_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.maintenance import sweep
 from chordesk.tasks.workflows.research import open_research

@@ -167,9 +167,9 @@ def test_legs_are_part_of_the_hash_that_is_approved(new_desk: NewDesk) -> None:
         (row,) = waiting(session)
     assert payload["legs"] == SPREAD
     assert isinstance(row, WaitingOrder)
-    assert row.legs is not None
+    assert row.order.legs is not None
     text = "sell 1 2010-09-18 put 90, buy 1 2010-09-18 put 85"
-    assert units_text(2.0, None, row.legs) == f"2 units of ({text})"
+    assert units_text(2.0, None, row.order.legs) == f"2 units of ({text})"
     assert size_of(desk.orders()[0]) == f"open sell 2 of ({text})"
     plain = new_desk(Options(dict(PRICES)), **ALLOWED)
     decision = plain.decide(package(), instrument="option")

@@ -159,7 +159,7 @@ def test_a_second_terminal_has_what_the_workers_have(running: Up) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     run = json.loads(done.stdout)
     assert (run["state"], run["model"]) == ("done", "rulebook (rules, no model)")
-    (row,) = json.loads(desk(running.home, "runs", "list", "--json").stdout)
+    row = json.loads(desk(running.home, "runs", "list", "--json").stdout)[0]["run"]
     assert (row["provider"], row["market"], row["market_now"][:10]) == ("rulebook", "replay", DAY)
 
 

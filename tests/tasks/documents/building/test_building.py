@@ -75,11 +75,11 @@ def test_a_day_has_its_halts_and_a_later_day_has_not(desk: Desk, chained: Chain)
     today = day_document(desk, utcnow().astimezone(NEW_YORK).date())
     (halt,) = today.halts
     assert (halt.account, halt.state, halt.why, halt.by) == ("paper", TradingState.HALTED.value, "too hot", "ann")
-    assert chained.run_id in {row.id for row in today.runs}
+    assert chained.run_id in {row.run.id for row in today.runs}
     past = day_document(desk, DAY)
     assert past.halts == []
     assert {row.symbol for row in past.verdicts} == {"ACME", "IBM"}
-    assert {row.symbol for row in past.orders} == {"ACME", "IBM"}
+    assert {row.order.symbol for row in past.orders} == {"ACME", "IBM"}
     assert past.equity is None
     assert "equity" in {one.what for one in past.missing}
     empty = day_document(desk, dt.date(1999, 1, 2))

@@ -55,7 +55,7 @@ def test_a_symbols_file_has_reports_verdict_and_lineage(desk: Desk, chained: Cha
     assert (file.run_id, one.symbol, one.combined_rating, one.combined_confidence) == (
         chained.run_id, "ACME", "BUY", "medium",
     )  # fmt: skip
-    assert [(row.role, row.verdict, row.thread_id, len(row.tools)) for row in one.artifacts] == [
+    assert [(row.report.role, row.report.verdict, row.thread_id, len(row.tools)) for row in one.artifacts] == [
         ("quick", "CONFIRMED", "thread-ACME-quick", 2), ("risk", "CONFIRMED", "thread-ACME-risk", 1),
     ]  # fmt: skip
     steps = [step.kind for step in one.lineage]

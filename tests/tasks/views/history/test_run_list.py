@@ -22,7 +22,7 @@ def test_children_are_folded_and_runs_narrowed_by_kind_and_state(store: Store, t
         screen = a_run(session, kind=RunKind.SCREEN, state=RunState.DONE)
 
         def ids(wanted: RunFilter) -> set[str]:
-            return {row.id for row in run_page(session, Settings(home=tmp_path), wanted, 20).runs}
+            return {row.run.id for row in run_page(session, Settings(home=tmp_path), wanted, 20).runs}
 
         assert ids(RunFilter()) == {parent.id, child.id, screen.id}
         assert ids(RunFilter(with_children=False)) == {parent.id, screen.id}

@@ -43,7 +43,7 @@ def test_a_step_that_waits_for_others_has_not_begun(session: Session) -> None:
     parent = a_step(session, run, kind="conclude", state=StepState.WAITING, pending=1)
     a_step(session, run, parent_id=parent.id)
     found = timeline(session, run).steps[0]
-    assert (found.begun, found.pending, found.attempts) == (False, 1, [])
+    assert (found.step.started_at, found.step.pending, found.attempts) == (None, 1, [])
 
 
 def test_the_steps_of_the_last_whole_run_of_its_kind_are_expected(session: Session) -> None:

@@ -160,7 +160,7 @@ def test_trading_is_halted_flattened_and_resumed(own_page: Page, own_desk: DeskP
 def test_a_thread_is_forked_and_its_fork_is_asked(own_page: Page, own_desk: DeskPage) -> None:
     own_desk.thaw()  # the last test of this desk: its model answers again
     with own_desk.service.client() as client:
-        (parent, *_) = client.get("/threads", params={"role": "trader"}).json()
+        parent = client.get("/threads", params={"role": "trader"}).json()[0]["thread"]
     own_desk.open(own_page, f"/threads/{parent['thread_id']}")
     fork = own_page.locator('section[aria-label="Fork"]')
     fork.get_by_label("Copy the turns before").fill("9")

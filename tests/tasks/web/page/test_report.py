@@ -17,7 +17,7 @@ def test_from_a_verdict_to_the_answer_of_a_tool(page: Page, desk_page: DeskPage)
     expect(page.get_by_role("heading", level=1)).to_contain_text(row["verdict"]["rating"])
     expect(page.get_by_text(row["rule"])).to_be_visible()
     page.get_by_role("group", name="Reports", exact=True).get_by_role("link", name="risk").click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text(f"risk on {row['symbol']}")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(f"risk on {row['candidate']['symbol']}")
     first = report["cited"][0]
     page.get_by_role("link", name=first["figure"], exact=True).first.click()
     expect(page).to_have_url(re.compile(r"figure=1$"))

@@ -241,7 +241,9 @@ def test_a_turn_is_interrupted_and_a_run_stopped_while_its_events_come() -> None
 def test_a_turn_is_sent_into_a_fork_and_its_events_are_the_desks(screened: Screened) -> None:
     for _ in range(2):
         finished(screened.client, {"kind": "research", "symbols": ["IBM"], **BY})
-    thread = next(row for row in screened.get("/threads", role="risk") if row["turns"] == 2 and row["current"])
+    thread = next(
+        row["thread"] for row in screened.get("/threads", role="risk") if row["lines"] == 2 and row["current"]
+    )
     fork = screened.client.post(f"/threads/{thread['thread_id']}/fork", json={"before_turn": 2, **BY}).json()
     with opened(screened.service.url, screened.service.token) as program:
         watched = program.send("subscribe", run="desk", types=["turn.completed"])
@@ -255,7 +257,7 @@ def test_a_turn_is_sent_into_a_fork_and_its_events_are_the_desks(screened: Scree
 
 
 def test_a_turn_that_is_sent_twice_runs_once(screened: Screened) -> None:
-    thread = next(row for row in screened.get("/threads", role="trader") if row["turns"] and row["current"])
+    thread = next(row["thread"] for row in screened.get("/threads", role="trader") if row["turns"] and row["current"])
     fork = screened.client.post(f"/threads/{thread['thread_id']}/fork", json={"before_turn": 2, **BY}).json()
     turn, key = f"POST /threads/{fork['thread_id']}/ask", new_id()
     body = {"text": "Once more.", **BY}
@@ -267,5 +269,5 @@ def test_a_turn_that_is_sent_twice_runs_once(screened: Screened) -> None:
         other = program.ask(turn, key=key, body={**body, "text": "Something else."})
         assert kind_of(other) == (409, "key_reused")
         assert kind_of(program.ask(turn, key="short", body=body)) == (422, "wrong_request")
-    turns = screened.get(f"/threads/{fork['thread_id']}")["turns"]
+    turns = screened.get(f"/threads/{fork['thread_id']}")["lines"]
     assert [row["turn_id"] for row in turns[1:]] == [answer["turn_id"]]

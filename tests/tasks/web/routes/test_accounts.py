@@ -104,8 +104,8 @@ def test_the_ledger_adds_up_to_the_cash(books: Floor) -> None:
     fills = [row for row in rows if row["kind"] == "fill"]
     detail = get(books, "/accounts/paper")
     assert sum(row["cash"] for row in rows) == pytest.approx(detail["cash"] - detail["opening_cash"])
-    assert {row["symbol"] for row in fills} == {"AAPL"}
-    assert get(books, f"/orders/{fills[0]['order']}")["order"]["run_id"] == fills[0]["run_id"]
+    assert {row["row"]["symbol"] for row in fills} == {"AAPL"}
+    assert get(books, f"/orders/{fills[0]['row']['order_id']}")["order"]["run_id"] == fills[0]["run_id"]
     assert get(books, "/accounts/paper/ledger", limit=1, offset=1) == rows[1:2]
     assert get(books, f"/accounts/{LIVE}/ledger") == []
 

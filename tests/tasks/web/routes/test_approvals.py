@@ -70,14 +70,15 @@ def waiting() -> Iterator[Waiting]:
 def test_an_order_goes_from_the_question_to_the_fill(waiting: Waiting) -> None:
     yes, no = waiting.ask("AAPL", "IBM")
     waiting.service.processes.workers("trade")
-    listed = {row["order"]: row for row in waiting.client.get("/approvals").json()}
+    listed = {row["order"]["id"]: row for row in waiting.client.get("/approvals").json()}
     assert set(listed) == {yes, no}
-    assert (listed[yes]["symbol"], listed[yes]["side"], listed[yes]["quantity"]) == ("AAPL", "buy", 10.0)
-    assert listed[yes]["payload_hash"] == waiting.approval(yes).payload_hash
-    approved = waiting.answer(listed[yes]["approval"], YES)
+    order, approval = listed[yes]["order"], listed[yes]["approval"]
+    assert (order["symbol"], order["side"], order["quantity"]) == ("AAPL", "buy", 10.0)
+    assert approval["payload_hash"] == waiting.approval(yes).payload_hash
+    approved = waiting.answer(approval["id"], YES)
     assert approved.status_code == 200, approved.text
     assert approved.json() == {
-        "approval": listed[yes]["approval"], "order": yes, "state": "approved", "by": "Ann Lee via the API",
+        "approval": approval["id"], "order": yes, "state": "approved", "by": "Ann Lee via the API",
         "notified": True,
     }  # fmt: skip
     wait_for(lambda: waiting.state(yes) == "filled", "the approved order is filled")

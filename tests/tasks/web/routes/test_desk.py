@@ -47,11 +47,11 @@ def test_running_and_waiting_and_scheduled_work_is_shown_at_once() -> None:
         asked(running, "request-1", 60)
         found = look(client)
         (first, second) = found["runs"]
-        assert (second["run_id"], second["kind"], second["symbols"]) == (run.id, "research", ["KO", "<b>"])
+        assert (second["run"]["id"], second["run"]["kind"], second["symbols"]) == (run.id, "research", ["KO", "<b>"])
         assert (second["progress"]["steps"], second["progress"]["final"]) == ({"report": [0, 1]}, False)
-        assert (first["run_id"] != run.id, found["all_runs"]) == (True, 2)
+        assert (first["run"]["id"] != run.id, found["all_runs"]) == (True, 2)
         (waits,) = found["waiting"]
-        assert (waits["kind"], waits["approval"]) == ("user_input", "request-1")
+        assert (waits["kind"], waits["approval"]["id"]) == ("request", "request-1")
         equity = found["equity"]
         assert (equity["equity"], equity["change"], equity["change_share"], equity["drawdown"]) == (
             90,
@@ -61,7 +61,8 @@ def test_running_and_waiting_and_scheduled_work_is_shown_at_once() -> None:
         )
         assert (equity["day"], equity["current"]) == (day.isoformat(), True)
         assert (found["standing"]["live"], found["running"], found["database"]["trading"]) == (False, False, "active")
-        assert (found["database"]["oldest"]["role"], found["database"]["oldest"]["run_id"]) == ("risk", run.id)
+        oldest = found["database"]["oldest"]["step"]
+        assert (oldest["role"], oldest["run_id"]) == ("risk", run.id)
         assert (found["queues"]["queued"]["research"], found["queues"]["parked"]) == (0, [])
         assert [row["name"] for row in found["scheduled"]].count("premarket") == 1
         for row in found["scheduled"]:

@@ -76,11 +76,11 @@ def test_the_service_shows_the_standing_of_its_desk(floor: Floor) -> None:
 def test_runs_are_listed_the_newest_first_and_by_what_they_are(floor: Floor) -> None:
     with floor.service.store.session() as session:
         made = [a_run(session, kind="research", state="failed").id for _ in range(3)]
-    assert [row["id"] for row in get(floor, "/runs", kind="research", state="failed")] == made[::-1]
-    assert [row["id"] for row in get(floor, "/runs", kind="research", limit=1, offset=1)] == [made[1]]
+    assert [row["run"]["id"] for row in get(floor, "/runs", kind="research", state="failed")] == made[::-1]
+    assert [row["run"]["id"] for row in get(floor, "/runs", kind="research", limit=1, offset=1)] == [made[1]]
     listed = get(floor, "/runs", limit=1000)
-    assert [row["id"] for row in listed] == [row["id"] for row in command(floor, "runs", "list", "--limit", "1000")]
-    assert floor.chain.run_id in {row["id"] for row in listed}
+    assert listed == command(floor, "runs", "list", "--limit", "1000")
+    assert floor.chain.run_id in {row["run"]["id"] for row in listed}
 
 
 def test_an_id_may_be_cut_short_but_must_be_one(floor: Floor) -> None:
@@ -131,12 +131,12 @@ def test_threads_are_what_the_commands_show(floor: Floor) -> None:
         )
         step = a_step(session, a_run(session), role="risk", subject="KO")
         turn = a_turn(session, step, thread_id=thread, kept=True, codex_turn_id="codex-t1", text="{}")
-    assert {row["thread_id"] for row in get(floor, "/threads", role="risk")} == {thread, fork}
+    assert {row["thread"]["thread_id"] for row in get(floor, "/threads", role="risk")} == {thread, fork}
     assert get(floor, "/threads") == command(floor, "threads", "list")
     assert get(floor, "/threads", role="none") == []
     whole = get(floor, f"/threads/{thread}")
     assert whole == command(floor, "threads", "show", thread)
-    assert (whole["forks"], [row["turn_id"] for row in whole["turns"]]) == ([fork], ["codex-t1"])
+    assert (whole["forks"], [row["turn_id"] for row in whole["lines"]]) == ([fork], ["codex-t1"])
     assert get(floor, "/turns/codex-t1")["turn"]["id"] == turn.id, "the runtime's own id will do"
     assert get(floor, "/threads/thread-trader")["thread"]["role"] == "trader", "also one of one conversation"
     assert problem(floor.client.get("/threads/none-such"), 404) == "not_found"

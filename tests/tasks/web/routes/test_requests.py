@@ -18,8 +18,9 @@ def test_a_request_is_listed_and_answered_once() -> None:
     with service() as running, running.client() as client:
         asked(running, "request-1", 60)
         (row,) = client.get("/approvals").json()
-        assert (row["kind"], row["approval"], row["what"]) == ("user_input", "request-1", "How large?")
-        assert row["detail"] == {"questions": [QUESTION]}
+        asking = row["approval"]
+        assert (asking["kind"], asking["id"], row["what"]) == ("user_input", "request-1", "How large?")
+        assert asking["detail"] == {"questions": [QUESTION]}
         unanswered = client.post("/approvals/request-1", json=YES)
         assert problem(unanswered, 409) == "usage_error"
         assert "size: How large?" in unanswered.json()["remedy"]

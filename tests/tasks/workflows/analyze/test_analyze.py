@@ -68,8 +68,13 @@ def printed(desk: Processes, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
+def analyses(run: Any) -> list[dict[str, Any]]:
+    """Each analysis with what was read beside it."""
+    return [{**row["analysis"], **row} for row in run["analyses"]]
+
+
 def by_symbol(run: Any) -> dict[str, Any]:
-    return {row["symbol"]: row for row in run["analyses"]}
+    return {row["symbol"]: row for row in analyses(run)}
 
 
 def hold(store: Store, symbol: str, quantity: float) -> None:
@@ -126,7 +131,7 @@ def test_puts_are_analysed_rejected_early_and_proposed(desk: Processes, store: S
 
 def test_the_order_leads_to_its_analysis_reports_calls_picture_and_chain(desk: Processes, store: Store) -> None:
     found = printed(desk, "analyze", SELECTED, "--no-research")
-    (row,) = found["analyses"]
+    (row,) = analyses(found)
     chain = printed(desk, "runs", "show", found["run_id"], "--lineage", SELECTED)
     (order,), (decision,), (made,) = (parts(chain, kind) for kind in ("order", "decision", "analysis"))
     assert (order["id"], decision["author"], decision["turn_id"]) == (row["order"]["id"], "code: analyze", None)
@@ -151,27 +156,27 @@ def test_the_order_leads_to_its_analysis_reports_calls_picture_and_chain(desk: P
 def test_an_analysis_can_be_repeated_and_shown_later(desk: Processes, store: Store) -> None:
     first, second = (printed(desk, "analyze", SELECTED, "--no-research", "--depth", "quick") for _ in range(2))
     for found in (first, second):
-        (row,) = found["analyses"]
+        (row,) = analyses(found)
         assert (row["recommendation"], row["headline"], row["author"]) == ("select", None, None)
         assert found["settings"]["depth"] == "quick"
-    assert second["analyses"][0]["figures"] == first["analyses"][0]["figures"]
+    assert analyses(second)[0]["figures"] == analyses(first)[0]["figures"]
     assert by_symbol(printed(desk, "runs", "show", first["run_id"])) == by_symbol(first)
     shown = command(desk, "runs", "show", first["run_id"]).stdout
     assert "HAL csp: select, verdict CAUTION" in shown
-    assert f"sell {first['analyses'][0]['contract']}: strike 26" in shown
+    assert f"sell {analyses(first)[0]['contract']}: strike 26" in shown
 
 
 def test_no_orders_are_made_where_none_are_wanted_or_allowed(desk: Processes, store: Store) -> None:
     found = printed(desk, "analyze", SELECTED, "--no-research", "--no-orders")
-    assert (found["analyses"][0]["recommendation"], found["decision"]) == ("select", None)
-    assert found["analyses"][0]["order"] is None
+    assert (analyses(found)[0]["recommendation"], found["decision"]) == ("select", None)
+    assert analyses(found)[0]["order"] is None
     shown = printed(desk, "runs", "show", found["run_id"])
     assert shown["progress"]["steps"].keys() == {"report", "synthesize", "describe", "finish"}
 
 
 def test_research_that_has_no_source_leaves_an_analysis_incomplete(desk: Processes, store: Store) -> None:
     """The replay has no headlines and no dates of earnings: what is missing is never in order."""
-    put, shares = (printed(desk, "analyze", SELECTED, *more)["analyses"][0] for more in ((), ("--strategy", "equity")))
+    put, shares = (analyses(printed(desk, "analyze", SELECTED, *more))[0] for more in ((), ("--strategy", "equity")))
     for row in (put, shares):
         assert (row["recommendation"], row["rating"], row["order"]) == ("incomplete", "INSUFFICIENT", None)
         (reason,) = row["reasons"]
@@ -182,17 +187,17 @@ def test_research_that_has_no_source_leaves_an_analysis_incomplete(desk: Process
 
 def test_a_covered_call_is_written_on_shares_that_are_held_and_free(desk: Processes, store: Store) -> None:
     bare = printed(desk, "analyze", SELECTED, "--strategy", "covered_call", "--no-research")
-    (row,) = bare["analyses"]
+    (row,) = analyses(bare)
     assert (row["recommendation"], row["texts"], bare["actions"]) == ("reject", [], [])
     assert row["reasons"] == ["0 shares are free to cover calls, 100 are needed"]
     hold(store, SELECTED, 100.0)
     found = printed(desk, "analyze", SELECTED, "--strategy", "covered_call", "--no-research", "--max-delta", "0.6")
-    (row,) = found["analyses"]
+    (row,) = analyses(found)
     assert row["recommendation"] == "select", row["reasons"]
     assert row["contract"][9] == "C"
     assert (row["order"]["side"], row["order"]["state"]) == ("sell", "previewed"), row["order"]
     two = printed(desk, "analyze", SELECTED, "--strategy", "covered_call", "--no-research", "--contracts", "2")
-    assert two["analyses"][0]["reasons"] == ["100 shares are free to cover calls, 200 are needed"]
+    assert analyses(two)[0]["reasons"] == ["100 shares are free to cover calls, 200 are needed"]
 
 
 def test_the_trader_does_not_decide_on_analyses_that_code_makes_orders_of(desk: Processes, store: Store) -> None:
@@ -276,7 +281,7 @@ def test_a_live_order_is_filled_at_the_bid_of_the_modelled_chain(desk: Processes
     desk.environ["TRADER_LIVE"] = "1"
     desk.workers("ops", "trade")
     found = printed(desk, "analyze", SELECTED, "--no-research")
-    (row,) = found["analyses"]
+    (row,) = analyses(found)
     with store.read() as session:
         order = session.exec(select(Order).where(Order.run_id == found["run_id"])).one()
         fill = session.exec(select(Fill).where(Fill.order_id == order.id)).one()

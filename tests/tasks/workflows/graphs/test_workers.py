@@ -50,7 +50,7 @@ def test_a_listed_module_runs_and_is_shown(desk: Processes, tmp_path: Path) -> N
     done = graph(desk, f"{MODULE}:research", "--input", f"@{given}")
     assert done.returncode == 0, done.stderr
     assert "graph 1: done, 1 chapter, 16 turns" in done.stdout
-    run_id = json.loads(zygote.run(("runs", "list", "--json"), desk.environ, REPOSITORY).stdout)[0]["id"]
+    run_id = json.loads(zygote.run(("runs", "list", "--json"), desk.environ, REPOSITORY).stdout)[0]["run"]["id"]
     shown = json.loads(zygote.run(("runs", "show", run_id, "--json"), desk.environ, REPOSITORY).stdout)
     assert shown["graphs"][0]["output"]["nodes"] == list(NODES)
     assert shown["graphs"][0]["output"]["signal"] == "Hold"

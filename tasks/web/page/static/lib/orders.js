@@ -59,20 +59,20 @@ export function Answering({ item, done }) {
 }
 
 function AnswerDialog({ item, answer, done, onClose }) {
-  const [why, setWhy, forgetWhy] = useDraft(`answer:${item.approval}:${answer}`);
-  const [given, setGiven, forgetGiven] = useDraft(`answers:${item.approval}`, '{}');
+  const [why, setWhy, forgetWhy] = useDraft(`answer:${item.approval.id}:${answer}`);
+  const [given, setGiven, forgetGiven] = useDraft(`answers:${item.approval.id}`, '{}');
   const answers = JSON.parse(given);
   const standing = useGet('/');
-  const questions = (answer === 'approve' && item.detail?.questions) || [];
+  const questions = (answer === 'approve' && item.approval.detail?.questions) || [];
   const act = useAction(async (key) => {
     const more = questions.length ? { answers: Object.fromEntries(questions.map((one) => [one.id, [answers[one.id] ?? '']])) } : {};
-    const result = await post(`/approvals/${item.approval}`, { answer, ...(why.trim() ? { why: why.trim() } : {}), ...more }, { key });
+    const result = await post(`/approvals/${item.approval.id}`, { answer, ...(why.trim() ? { why: why.trim() } : {}), ...more }, { key });
     forgetWhy();
     forgetGiven();
     done(result);
   });
   const complete = questions.every((one) => answers[one.id]?.trim()) && (answer === 'approve' || why.trim());
-  const title = `${answer === 'approve' ? 'Approve' : 'Deny'} ${item.kind === 'order' ? `the order ${shortId(item.order)}` : `the request of ${plain(item.role)}`}`;
+  const title = `${answer === 'approve' ? 'Approve' : 'Deny'} ${item.kind === 'order' ? `the order ${shortId(item.order.id)}` : `the request of ${plain(item.approval.role)}`}`;
   const danger = answer === 'approve' && standing.data?.standing?.real_money;
   return html`<${FormDialog} title=${title} act=${act} action=${answer === 'approve' ? 'Approve' : 'Deny'} ready=${complete} danger=${danger} onClose=${onClose}>
     ${item.kind === 'order' ? html`<${OrderAsked} item=${item} standing=${standing} approve=${answer === 'approve'} />` : html`<${RequestAsked} item=${item} />`}
@@ -84,17 +84,17 @@ function AnswerDialog({ item, answer, done, onClose }) {
 // The desk keeps reasons as single lines.
 const oneLine = (text) => text.replace(/\s*\n\s*/g, ' ');
 
-function OrderAsked({ item, standing, approve }) {
+function OrderAsked({ item: { order, approval }, standing, approve }) {
   return html`${approve && html`<${MoneyNotice} standing=${standing} />`}
     <${Facts} rows=${[
-      ['Account', html`<strong>${textOf(item.account)}</strong>`],
-      ['Side', html`<strong>${plain(item.side ?? item.action)}</strong>`],
-      ['Quantity', html`<strong class="num">${quantity(item.quantity)} ${unit(item)}</strong>`],
-      ['Of', html`<strong class="symbol">${instrument(item)}</strong>`],
-      ['Price', html`<span class="num">${priceTerms(item)}, ${plain(item.time_in_force)}</span>`],
-      ['Money', html`<strong class="num">${money(item.notional)}</strong>`],
-      ['Preview', html`<code title=${plain(item.payload_hash)}>${shortId(item.payload_hash)}</code>`],
-      ['Answer by', timeOf(item.expires_at)],
+      ['Account', html`<strong>${textOf(order.account)}</strong>`],
+      ['Side', html`<strong>${plain(order.side ?? order.action)}</strong>`],
+      ['Quantity', html`<strong class="num">${quantity(order.quantity)} ${unit(order)}</strong>`],
+      ['Of', html`<strong class="symbol">${instrument(order)}</strong>`],
+      ['Price', html`<span class="num">${priceTerms(order)}, ${plain(order.time_in_force)}</span>`],
+      ['Money', html`<strong class="num">${money(approval.notional)}</strong>`],
+      ['Preview', html`<code title=${plain(approval.payload_hash)}>${shortId(approval.payload_hash)}</code>`],
+      ['Answer by', timeOf(approval.expires_at)],
     ]} />`;
 }
 
@@ -109,11 +109,10 @@ export function MoneyNotice({ standing }) {
   return html`<p class="notice"><${Badge} tone="plain">preview<//> Live trading is off: nothing is sent to a broker.</p>`;
 }
 
-function RequestAsked({ item }) {
-  const { detail } = item;
-  return html`<p><strong>${textOf(item.role)}</strong> asks in the middle of a turn, which waits for the answer.</p>
-    <${RequestDetail} kind=${item.kind} detail=${detail} />
-    <p class="quiet">Answer by ${timeOf(item.expires_at)}</p>`;
+function RequestAsked({ item: { approval } }) {
+  return html`<p><strong>${textOf(approval.role)}</strong> asks in the middle of a turn, which waits for the answer.</p>
+    <${RequestDetail} kind=${approval.kind} detail=${approval.detail} />
+    <p class="quiet">Answer by ${timeOf(approval.expires_at)}</p>`;
 }
 
 /** What a model asks for, whole: it is the model's own words. */
@@ -160,18 +159,18 @@ const after = (result) => {
 };
 
 function Rows({ rows, done }) {
-  return html`<ul class="waiting">${rows.map((item) => html`<li key=${item.approval} data-row>
+  return html`<ul class="waiting">${rows.map((item) => html`<li key=${item.approval.id} data-row>
     ${item.kind === 'order' ? html`<${WaitingOrder} item=${item} />` : html`<${WaitingRequest} item=${item} />`}
-    <span class="quiet">asked <${Ago} at=${item.asked_at} />, answer by ${timeOf(item.expires_at, 'time')}</span>
+    <span class="quiet">asked <${Ago} at=${item.approval.asked_at} />, answer by ${timeOf(item.approval.expires_at, 'time')}</span>
     <${Answering} item=${item} done=${done} /></li>`)}</ul>`;
 }
 
-const WaitingOrder = ({ item }) => html`<span class="what">
-  ${orderOf(item.order)} <strong>${plain(item.side ?? item.action)} ${numOf(quantity(item.quantity))} <span
-  class="symbol">${instrument(item)}</span></strong>
-  <span>${unit(item)}, ${priceTerms(item)}</span> <strong class="num">${money(item.notional)}</strong> <span class="quiet">account ${textOf(item.account)}</span></span>`;
+const WaitingOrder = ({ item: { order, approval } }) => html`<span class="what">
+  ${orderOf(order.id)} <strong>${plain(order.side ?? order.action)} ${numOf(quantity(order.quantity))} <span
+  class="symbol">${instrument(order)}</span></strong>
+  <span>${unit(order)}, ${priceTerms(order)}</span> <strong class="num">${money(approval.notional)}</strong> <span class="quiet">account ${textOf(order.account)}</span></span>`;
 
-const WaitingRequest = ({ item }) => html`<span class="what">
-  <${Badge} tone="warn">${item.kind}<//> <strong>
-  ${textOf(item.role)}</strong> of run ${runOf(item.run_id)}, thread <${ThreadLink} id=${item.thread_id} />:
-  ${item.kind === 'command' || item.kind === 'file_change' ? html`<${RequestDetail} kind=${item.kind} detail=${item.detail} />` : textOf(item.what)}</span>`;
+const WaitingRequest = ({ item: { approval, what } }) => html`<span class="what">
+  <${Badge} tone="warn">${approval.kind}<//> <strong>
+  ${textOf(approval.role)}</strong> of run ${runOf(approval.run_id)}, thread <${ThreadLink} id=${approval.thread_id} />:
+  ${approval.kind === 'command' || approval.kind === 'file_change' ? html`<${RequestDetail} kind=${approval.kind} detail=${approval.detail} />` : textOf(what)}</span>`;

@@ -68,10 +68,14 @@ export function useResource(load, deps = [], { every = 0 } = {}) {
   return { ...found, stale: Boolean(found.problem && found.data !== undefined), reload, soon };
 }
 
-/** What GET answers, as useResource has it; it is loaded anew for another path or query. deps: what else it depends on. */
-export const useGet = (path, query = {}, { deps = [], every } = {}) => useResource(
-  ({ signal }) => get(path, query, { signal }), [pathWith(path, query), ...deps], { every },
+/** What GET answers, as useResource has it; it is loaded anew for another path or query. deps: what else it depends on.
+ * as: what the view makes of an answer. */
+export const useGet = (path, query = {}, { deps = [], every, as } = {}) => useResource(
+  ({ signal }) => get(path, query, { signal }).then(as), [pathWith(path, query), ...deps], { every },
 );
+
+/** One object of a stored row, which an answer has under this name, and of what was read beside it. */
+export const joined = (name) => ({ [name]: row, ...more }) => ({ ...row, ...more });
 
 /** A list of the newest `most` items. add(items) drops the oldest beyond; dropped counts them. */
 export class Bounded {

@@ -2,9 +2,9 @@
 
 import { AreaSeries, BaselineSeries } from 'lightweight-charts';
 import {
-  Ago, Badge, badgeOf, Confirm, date, Empty, Facts, Figure, html, Link, Loaded, money, numOf, orderOf, Panel, part,
-  percent, plain, post, quietOf, runOf, Segments, setQuery, signedMoney, signedPercent, symbolOf, Table, textOf, timeOf,
-  toneOf, useDraft, useGet, useLive, useState,
+  Ago, Badge, badgeOf, Confirm, date, Empty, Facts, Figure, html, joined, Link, Loaded, money, numOf, orderOf, Panel,
+  part, percent, plain, post, quietOf, runOf, Segments, setQuery, signedMoney, signedPercent, symbolOf, Table, textOf,
+  timeOf, toneOf, useDraft, useGet, useLive, useState,
 } from '../lib/view.js';
 import { Chart } from '../lib/chart.js';
 import { MoneyNotice, OrderState, priceTerms, quantity } from '../lib/orders.js';
@@ -84,8 +84,8 @@ const POSITIONS = [
   ['Gain', (row) => html`<${Figure} value=${row.gain} sign>${signedMoney(row.gain)}<//>`, 'num', 'gain'],
   ['Gain %', (row) => html`<${Figure} value=${row.gain} sign>${signedPercent(row.gain_share)}<//>`, 'num wide', 'gain_share'],
   ['Protected by', (row) => (row.protected_by.length
-    ? row.protected_by.map((one) => html`<span class="row">
-    ${orderOf(one.order)} ${numOf(priceTerms(one))} <${OrderState} state=${one.state} /></span>`) : quietOf('no stop')),
+    ? row.protected_by.map(joined('order')).map((one) => html`<span class="row">
+    ${orderOf(one.id)} ${numOf(priceTerms(one))} <${OrderState} state=${one.state} /></span>`) : quietOf('no stop')),
     'wide'],
 ];
 
@@ -118,14 +118,14 @@ const LEDGER = [
   ['Symbol', (row) => html`<span class="symbol">${plain(row.symbol)}</span>`, '', 'symbol'],
   ['Quantity', (row) => quantity(row.quantity), 'num'],
   ['Price', (row) => money(row.price), 'num'],
-  ['Commission', (row) => money(row.commission), 'num wide'],
+  ['Commission', (row) => money(row.commission ?? 0), 'num wide'],
   ['Cash', (row) => html`<${Figure} value=${row.cash} sign>${signedMoney(row.cash)}<//>`, 'num', 'cash'],
-  ['Order', (row) => orderOf(row.order), 'wide'],
+  ['Order', (row) => orderOf(row.order_id), 'wide'],
   ['Run', (row) => runOf(row.run_id), 'wide'],
 ];
 const MOST = 100;
 function Ledger({ name, version }) {
-  const rows = useGet(`/accounts/${part(name)}/ledger`, { limit: MOST }, { deps: [version] });
+  const rows = useGet(`/accounts/${part(name)}/ledger`, { limit: MOST }, { deps: [version], as: (found) => found.map(joined('row')) });
   return html`<${Loaded} from=${rows} what="movements" empty="Nothing has moved yet">${(found) => html`<${Table} label="Movements" columns=${LEDGER} rows=${found} />
     ${found.length === MOST && html`<p class="quiet">The newest ${MOST}.</p>`}`}<//>`;
 }

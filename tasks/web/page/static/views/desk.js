@@ -1,9 +1,9 @@
 // The desk at a glance: what runs, what waits for a person, what it holds, and with what it would trade.
 
 import {
-  Ago, Badge, count, Empty, EventRow, Facts, Figure, html, Link, LiveBadge, Loaded, Loading, money, numOf, Panel,
-  percent, quietOf, runOf, signedMoney, signedPercent, span, standingOf, symbolOf, Table, TablePanel, Text, textOf,
-  timeOf, useBounded, useEffect, useLive, VirtualList,
+  Ago, Badge, count, Empty, EventRow, Facts, Figure, html, joined, Link, LiveBadge, Loaded, Loading, money, numOf,
+  Panel, percent, quietOf, runOf, signedMoney, signedPercent, span, standingOf, symbolOf, Table, TablePanel, Text,
+  textOf, timeOf, useBounded, useEffect, useLive, VirtualList,
 } from '../lib/view.js';
 
 const WATCHED = ['run', 'turn', 'order', 'approval', 'status.again', 'tool.completed'];
@@ -28,10 +28,10 @@ export function Desk({ desk }) {
     <${Loaded} from=${desk} what="the desk">${(found) => html`<div class="stack">
       <${Summary} found=${found} />
       <${Panel} title="Waits for a person" tools=${html`<${Link} to="/approvals">All approvals<//>`}>
-        <${Table} label="What waits for a person" columns=${WAITING} rows=${found.waiting} rowKey="approval" empty="Nothing waits for you" /><//>
+        <${Table} label="What waits for a person" columns=${WAITING} rows=${found.waiting} rowKey=${(row) => row.approval.id} empty="Nothing waits for you" /><//>
       <div class="grid">
         <${Panel} title="Runs now" tools=${html`<${Link} to="/runs" query=${{ start: 'screen' }}>Start a run<//>`}>
-          <${Table} label="Runs now" columns=${RUNNING} rows=${found.runs} rowKey="run_id" empty="Nothing runs now" />
+          <${Table} label="Runs now" columns=${RUNNING} rows=${found.runs.map(joined('run'))} empty="Nothing runs now" />
           ${found.all_runs > found.runs.length && html`<p><${Link} to="/runs" query=${{ state: 'running' }}>${found.all_runs} run now<//></p>`}<//>
         <${Panel} title="Workers" tools=${quietOf(fleetAge(found.fleet))}><${Workers} found=${found} /><//>
         <${Panel} title="Queues"><${Queues} found=${found} /><//>
@@ -65,18 +65,18 @@ const Tile = ({ name, to, note, children }) => html`<a class="tile" href=${`#${t
   <strong class="num">${children}</strong>${note && html`<small class="quiet">${textOf(note, 44)}</small>`}</a>`;
 
 const WAITING = [
-  ['What', (row) => html`<${Badge} tone="warn">${row.kind}<//>`],
-  ['About', (row) => (row.kind === 'order'
-    ? html`${symbolOf(row.symbol)} ${textOf([row.action, row.side, count(row.quantity), row.contract].filter(Boolean)
-    .join(' '))}` : html`<${Text} most=${120}>${`${row.role}: ${row.what}`}<//>`)],
-  ['Notional', (row) => (row.kind === 'order' ? money(row.notional) : ''), 'num'],
-  ['Asked', (row) => html`<${Ago} at=${row.asked_at} />`, 'wide'],
-  ['Until', (row) => timeOf(row.expires_at, 'time'), 'wide'],
-  ['Decide', (row) => html`<${Link} to=${row.kind === 'order' ? `/orders/${row.order}` : '/approvals'}>Decide<//>`],
+  ['What', ({ order, approval }) => html`<${Badge} tone="warn">${order ? 'order' : approval.kind}<//>`],
+  ['About', ({ order, approval, what }) => (order
+    ? html`${symbolOf(order.symbol)} ${textOf([order.action, order.side, count(order.quantity), order.contract]
+    .filter(Boolean).join(' '))}` : html`<${Text} most=${120}>${`${approval.role}: ${what}`}<//>`)],
+  ['Notional', ({ order, approval }) => (order ? money(approval.notional) : ''), 'num'],
+  ['Asked', ({ approval }) => html`<${Ago} at=${approval.asked_at} />`, 'wide'],
+  ['Until', ({ approval }) => timeOf(approval.expires_at, 'time'), 'wide'],
+  ['Decide', ({ order }) => html`<${Link} to=${order ? `/orders/${order.id}` : '/approvals'}>Decide<//>`],
 ];
 
 const RUNNING = [
-  ['Run', (run) => runOf(run.run_id)],
+  ['Run', (run) => runOf(run.id)],
   ['Kind', (run) => html`${run.kind}${run.schedule && html` ${quietOf(textOf(run.schedule))}`}`],
   ['Steps', (run) => html`<${Progress} steps=${run.progress.steps} />`],
   ['Turns', (run) => `${run.progress.turns_in_flight} + ${run.progress.turns}`, 'num', null, 'in flight, and ended'],
@@ -99,9 +99,8 @@ function Workers({ found: { fleet, database } }) {
       && html`<${Table} label="Workers" columns=${WORKERS} rows=${fleet.workers} rowKey="node"
       empty=${html`<${Empty} title="No worker answers">start them: <code>desk up</code><//>`} />`}
     ${database?.oldest
-      && html`<p class="quiet">oldest step: ${textOf([database.oldest.kind, database.oldest.role,
-      database.oldest.subject, database.oldest.state].filter(Boolean)
-      .join(' '))}, ${numOf(span(database.oldest.seconds * 1000))}</p>`}`;
+      && html`<p class="quiet">oldest step: ${textOf(['kind', 'role', 'subject', 'state']
+      .map((name) => database.oldest.step[name]).filter(Boolean).join(' '))}, ${numOf(span(database.oldest.seconds * 1000))}</p>`}`;
 }
 
 const WORKERS = [

@@ -1,8 +1,8 @@
 // The fleet: workers and their app-servers, queues, turns in flight, the oldest step, and parked models.
 
 import {
-  Ago, Badge, badgeOf, count, Empty, Facts, figure, html, Link, Loaded, numOf, Panel, plain, runOf, span, symbolOf,
-  Table, TablePanel, textOf, timeOf, useGet,
+  Ago, Badge, badgeOf, count, Empty, Facts, figure, html, joined, Link, Loaded, numOf, Panel, plain, runOf, span,
+  symbolOf, Table, TablePanel, textOf, timeOf, useGet,
 } from '../lib/view.js';
 
 const EVERY_MS = 5_000;
@@ -95,7 +95,8 @@ const ENTRIES = [
 
 function Steps({ database }) {
   if (!database) return html`<${Empty} title="Not known: the database does not answer" />`;
-  const { oldest, sweep } = database;
+  const { sweep } = database;
+  const oldest = database.oldest && joined('step')(database.oldest);
   return html`<${Facts} rows=${[
     ...Object.entries(database.steps).map(([state, number]) => [state, numOf(count(number))]),
     ['Last sweep', sweep.at ? html`<${Ago} at=${sweep.at} />${sweep.sweeping ? ', one runs now' : ''}` : 'none yet'],

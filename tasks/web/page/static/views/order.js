@@ -17,7 +17,7 @@ export function OrderView({ params, query }) {
   const run = order.data?.order.run_id;
   const live = useLive(run ? '/events' : null, { query: { run, type: ['order', 'approval'], bodies: false }, onEvents: () => [order, waiting].forEach((one) => one.soon(500)), onGap: again });
   return html`<div class="view"><${Loaded} from=${order} what="the order">${(detail) => html`<${Whole} detail=${detail} path=${path} part=${query.part} live=${live}
-    item=${waiting.data?.find((one) => one.order === detail.order.id)} again=${again} />`}<//></div>`;
+    item=${waiting.data?.find((one) => one.order?.id === detail.order.id)} again=${again} />`}<//></div>`;
 }
 
 function Whole({ detail, path, part, live, item, again }) {
@@ -49,7 +49,7 @@ function Whole({ detail, path, part, live, item, again }) {
       ? 'the answer is on record' : result.notified ? 'it is checked once more and then sent'
       : 'the trade queue was not reached; it sends with its next check, within a minute'}</p>`}
     ${item && html`<div class="notice warn answer" role="group" aria-label="Your answer">
-      <span><${Badge} tone="warn">waits for a person<//> until ${timeOf(item.expires_at)}</span> <${Answering}
+      <span><${Badge} tone="warn">waits for a person<//> until ${timeOf(item.approval.expires_at)}</span> <${Answering}
       item=${item} done=${done} /></div>`}
     <${Panel} title="What it rests on, and what became of it" id="part-lineage"><${Lineage} detail=${detail} /><//>
     <div class="grid dense">

@@ -2,8 +2,8 @@
 
 import { LineSeries } from 'lightweight-charts';
 import {
-  Badge, badgeOf, Block, Choice, count, date, Empty, Facts, Figure, figure, FilterField, Gallery, html, Link, Loaded,
-  MISSING, money, numOf, OutLink, Panel, part, percent, plain, runOf, Segments, setQuery, shortId, signedMoney,
+  Badge, badgeOf, Block, Choice, count, date, Empty, Facts, Figure, figure, FilterField, Gallery, html, joined, Link,
+  Loaded, MISSING, money, numOf, OutLink, Panel, part, percent, plain, runOf, Segments, setQuery, shortId, signedMoney,
   signedPercent, symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet,
 } from '../lib/view.js';
 import { Chart } from '../lib/chart.js';
@@ -94,7 +94,7 @@ const QUESTIONS = [
 
 /** The last runs of a kind, as a panel of a table. */
 function RunsOf({ kind, title, columns, empty }) {
-  const runs = useGet('/runs', { kind, limit: 50 }, { every: 30_000 });
+  const runs = useGet('/runs', { kind, limit: 50 }, { every: 30_000, as: (rows) => rows.map(joined('run')) });
   return html`<${Panel} title=${title}><${Loaded} from=${runs} what=${title.toLowerCase()} empty=${empty}>${(rows) => html`
     <${Table} label=${title} columns=${columns} rows=${rows} />`}<//><//>`;
 }
@@ -127,7 +127,7 @@ function Backtests() {
 }
 
 function Charts() {
-  const runs = useGet('/runs', { kind: 'analyze', limit: 50 });
+  const runs = useGet('/runs', { kind: 'analyze', limit: 50 }, { as: (rows) => rows.map(joined('run')) });
   return html`<${Loaded} from=${runs} what="analyses"
     empty=${html`<${Empty} title="No analysis was made yet">
     <code>desk analyze SYMBOL</code> makes one, with its chart.<//>`}>

@@ -2,13 +2,13 @@
 // gave it on which thread.
 
 import {
-  Badge, badgeOf, between, compact, count, Empty, Facts, href, html, Link, Loaded, money, numOf, orderOf, Panel, part,
-  percent, Picture, place, plain, quietOf, runOf, setQuery, shortId, span, symbolOf, TablePanel, Text, textOf,
-  ThreadLink, timeOf, useEffect, useGet, useKeys, useMemo, useRef,
+  Badge, badgeOf, between, compact, count, Empty, Facts, href, html, joined, Link, Loaded, money, numOf, orderOf,
+  Panel, part, percent, Picture, place, plain, quietOf, runOf, setQuery, shortId, span, symbolOf, TablePanel, Text,
+  textOf, ThreadLink, timeOf, useEffect, useGet, useKeys, useMemo, useRef,
 } from '../lib/view.js';
 
 export function Report({ params, query }) {
-  const found = useGet(`/reports/${part(params.report)}`);
+  const found = useGet(`/reports/${part(params.report)}`, {}, { as: joined('report') });
   const data = found.data;
   return html`<div class="view report-view">
     <h1>${data ? html`${plain(data.role).replaceAll('_', ' ')} on ${symbolOf(data.symbol)} ${badgeOf(data.verdict ?? data.status)}` : html`Report ${shortId(params.report)}`}</h1>
@@ -23,7 +23,7 @@ function Shown({ report, query }) {
   const choose = (figure) => setQuery({ figure: figure === chosen ? '' : figure.number, call: '' });
   const step = (by) => figures.length && setQuery({ figure: ((chosen ? chosen.number - 1 + by : by > 0 ? 0 : -1) + figures.length) % figures.length + 1, call: '' });
   useKeys([['n', 'Next figure', () => step(1)], ['p', 'Previous figure', () => step(-1)]], 'This view', [figures, chosen]);
-  const sourced = figures.filter((figure) => figure.source);
+  const { grounding: sourced } = report;
   return html`<div class="report-grid">
     <div class="stack">
       <${Panel} title="Answer">
@@ -33,9 +33,9 @@ function Shown({ report, query }) {
             html`${textOf(report.confidence ?? 'none')}${report.claimed && report.claimed !== report.confidence
             ? html` <span class="quiet">(it claimed ${textOf(report.claimed)})</span>` : ''}`],
           ['Status', badgeOf(report.status)],
-          ['Figures with a source', report.figures === null ? quietOf('not looked for')
-            : html`<span class="num">${count(report.supported)} of ${count(report.figures)}${report.figures
-            ? ` (${percent(report.supported / report.figures, 0)})` : ''}</span>`],
+          ['Figures with a source', sourced === null ? quietOf('not looked for')
+            : html`<span class="num">${count(sourced.supported)} of ${count(sourced.figures)}${sourced.figures
+            ? ` (${percent(sourced.supported / sourced.figures, 0)})` : ''}</span>`],
         ]} />
         ${report.reason && html`<p class="reason"><${Badge} tone="warn">why<//> ${textOf(report.reason)}</p>`}
         <p class="summary"><${Cited} text=${report.summary} name="summary" figures=${figures} chosen=${chosen} choose=${choose} /></p>
@@ -59,7 +59,7 @@ function Shown({ report, query }) {
         ${report.pictures.map((one) => html`<${Picture} key=${one.digest} digest=${one.digest}
         caption="The chart that a tool gave the turn" />`)}</div><//>`}
     </div>
-    <${Panel} title="Sources" className="sources" tools=${quietOf(sourced.length ? 'n and p go through the figures' : '')}>
+    <${Panel} title="Sources" className="sources" tools=${quietOf(figures.some((figure) => figure.source) ? 'n and p go through the figures' : '')}>
       <${Calls} report=${report} figures=${figures} chosen=${chosen} query=${query} />
     <//>
   </div>`;
@@ -318,7 +318,7 @@ const REPORTS = [
   ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${plain(row.role).replaceAll('_', ' ')}<//>`, '', 'role'],
   ['Answer', (row) => badgeOf(row.verdict ?? row.status), '', (row) => row.verdict ?? row.status],
   ['Confidence', (row) => (row.confidence ? textOf(row.confidence) : quietOf('none')), '', 'confidence'],
-  ['Sourced', (row) => (row.figures === null ? quietOf('none') : `${row.supported}/${row.figures}`), 'num', null, 'figures of its text with a source'],
+  ['Sourced', (row) => (row.grounding === null ? quietOf('none') : `${row.grounding.supported}/${row.grounding.figures}`), 'num', null, 'figures of its text with a source'],
   ['Summary', (row) => html`<div class="prose">${textOf(row.summary || row.reason, 260)}</div>`],
   ['Author', (row) => textOf(row.author, 40), 'wide'],
 ];

@@ -1,11 +1,11 @@
 // One run: from the universe to the fills, its steps on a timeline, its candidates, and what happens while it runs.
 
 import {
-  ActionButton, Badge, badgeOf, between, compact, costOf, count, Empty, EventRow, Facts, figure, get, html, Link,
-  LiveBadge, Loaded, MARKS, moment, money, numOf, Panel, part, percent, plain, ProblemBox, quietOf, runOf, SaveButton,
-  Segments, setQuery, shortId, span, standingOf, symbolOf, Table, TablePanel, Text, textOf, ThreadLink, timeOf, toneOf,
-  useBounded, useCallback, useEffect, useGet, useKeys, useLive, useMemo, useRef, useResource, useState, VirtualList,
-  zone,
+  ActionButton, Badge, badgeOf, between, compact, costOf, count, Empty, EventRow, Facts, figure, get, html, joined,
+  Link, LiveBadge, Loaded, MARKS, moment, money, numOf, Panel, part, percent, plain, ProblemBox, quietOf, runOf,
+  SaveButton, Segments, setQuery, shortId, span, standingOf, symbolOf, Table, TablePanel, Text, textOf, ThreadLink,
+  timeOf, toneOf, useBounded, useCallback, useEffect, useGet, useKeys, useLive, useMemo, useRef, useResource, useState,
+  VirtualList, zone,
 } from '../lib/view.js';
 import { Timeline } from './timeline.js';
 
@@ -29,7 +29,7 @@ function One({ run, query }) {
   const detail = useResource(load(''), [path]);
   const funnel = useResource(load('/funnel'), [path]);
   const timeline = useResource(load('/timeline'), [path]);
-  const table = useResource(load('/table'), [path]);
+  const table = useGet(`${path}/table`, {}, { as: (found) => ({ ...found, rows: found.rows.map(joined('candidate')) }) });
   const all = [detail, funnel, timeline, table];
   const [speaking, setSpeaking] = useState(false);
   const events = useEvents(path, speaking, (found) => {
@@ -66,7 +66,7 @@ function One({ run, query }) {
         <${Loaded} from=${funnel} what="the funnel">${(data) => html`<${Funnel} stages=${data.stages} stage=${query.stage} label=${query.label} />`}<//>
       <//>
       <${Candidates} table=${table} funnel=${funnel} query=${query} ended=${found && FINAL.has(found.state)} />
-      ${found && found.analyses?.length > 0 && html`<${Analyses} rows=${found.analyses} />`}
+      ${found && found.analyses?.length > 0 && html`<${Analyses} rows=${found.analyses.map(joined('analysis'))} />`}
       <${Spoken} events=${events} on=${speaking} setOn=${setSpeaking} offered=${found && !FINAL.has(found.state)} sent=${found?.settings?.event_deltas} />
       <div class="pair">
         <${Timeline} from=${timeline} query=${query} />
@@ -182,7 +182,7 @@ function Rows({ data, symbols, stage, ended }) {
     ? `No candidate among the ${STAGES.includes(stage) ? stage : 'symbols'}` : ended ? 'This run has no candidates'
     : 'No candidate yet'}>${data.rows.length || ended ? null : 'they come when the screeners are through'}<//>`;
   const shown = all ? rows : rows.slice(0, MOST);
-  return html`<${Table} label="Table of candidates" columns=${columns} rows=${shown} rowKey="candidate_id" empty=${empty} />
+  return html`<${Table} label="Table of candidates" columns=${columns} rows=${shown} rowKey="id" empty=${empty} />
     ${shown.length < rows.length && html`<p><button type="button" onClick=${() => setAll(true)}>Show all ${count(rows.length)}</button></p>`}`;
 }
 
@@ -348,7 +348,7 @@ function Compare({ run, path, other }) {
 
 function Choice({ run, other }) {
   const runs = useGet('/runs', { kind: run.kind, limit: OFFERED, short: true });
-  const offered = (runs.data ?? []).filter((one) => one.id !== run.run_id);
+  const offered = (runs.data ?? []).map((one) => one.run).filter((one) => one.id !== run.run_id);
   const known = !other || offered.some((one) => one.id === other);
   return html`<label>Other run<select value=${other ?? ''} onChange=${(event) => setQuery({ with: event.target.value })}>
     <option value="">none</option>
@@ -373,7 +373,9 @@ const BOTH = [
   ['This run', (row) => row.ours, 'num'],
   ['The other', (row) => row.theirs, 'num'],
 ];
-const totals = ({ ours, theirs, only_ours: mine, only_theirs: others }) => [
+const totals = (
+  { only_ours: mine, only_theirs: others, ...both }, [ours, theirs] = [both.ours, both.theirs].map(joined('run')),
+) => [
   { name: 'Run', ours: runOf(ours.id), theirs: runOf(theirs.id) },
   { name: 'Began', ours: moment(ours.created_at), theirs: moment(theirs.created_at) },
   { name: 'State', ours: badgeOf(ours.state), theirs: badgeOf(theirs.state) },

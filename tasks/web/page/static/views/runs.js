@@ -2,8 +2,8 @@
 
 import {
   Badge, badgeOf, between, Choice, compact, costOf, count, date, Empty, FilterField, FormDialog, getResponse, go, html,
-  LiveBadge, Loaded, post, quietOf, runOf, Segments, setQuery, span, symbolOf, Table, textOf, timeOf, useAction,
-  useDraft, useKeys, useLive, useResource,
+  joined, LiveBadge, Loaded, post, quietOf, runOf, Segments, setQuery, span, symbolOf, Table, textOf, timeOf,
+  useAction, useDraft, useKeys, useLive, useResource,
 } from '../lib/view.js';
 
 const PAGE = 100;
@@ -17,7 +17,7 @@ export function Runs({ query }) {
   const offset = Math.max(Number(query.offset) || 0, 0);
   const runs = useResource(async ({ signal }) => {
     const answer = await getResponse('/runs', { kind, state, day, symbol, limit: PAGE, offset, short: true }, { signal });
-    return { rows: await answer.json(), all: Number(answer.headers.get('X-Total-Count')) };
+    return { rows: (await answer.json()).map(joined('run')), all: Number(answer.headers.get('X-Total-Count')) };
   }, [kind, state, day, symbol, offset]);
   const live = useLive('/events', { query: { type: WATCHED, bodies: false }, onEvents: () => runs.soon(LATER_MS), onGap: () => runs.soon(0) });
   const page = (by) => setQuery({ offset: Math.max(offset + by, 0) || null });

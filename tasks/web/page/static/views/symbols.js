@@ -1,9 +1,9 @@
 // The symbols that runs have researched, the last one first, and any other by its name.
 
 import {
-  Badge, badgeOf, Block, count, Empty, Facts, Figure, figure, Form, go, html, Link, Loaded, money, numOf, orderOf,
-  Panel, part, plain, ProblemBox, quietOf, runOf, setQuery, symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet,
-  useLive, useState,
+  Badge, badgeOf, Block, count, Empty, Facts, Figure, figure, Form, go, html, joined, Link, Loaded, money, numOf,
+  orderOf, Panel, part, plain, ProblemBox, quietOf, runOf, setQuery, symbolOf, Table, TablePanel, Text, textOf, timeOf,
+  useGet, useLive, useState,
 } from '../lib/view.js';
 import { Prices } from './prices.js';
 
@@ -46,9 +46,14 @@ export function Symbol({ params, query }) {
   return html`<${One} key=${params.symbol} symbol=${params.symbol} query=${query} />`;
 }
 
+const flat = (found) => ({
+  ...found, hits: found.hits.map(joined('hit')), verdicts: found.verdicts.map(joined('verdict')),
+  positions: found.positions.map((one) => ({ ...one, protected_by: one.protected_by.map(joined('order')) })),
+});
+
 function One({ symbol, query }) {
   const path = `/symbols/${part(symbol)}`;
-  const found = useGet(path, { run: query.run }, { every: FRESH_MS });
+  const found = useGet(path, { run: query.run }, { every: FRESH_MS, as: flat });
   useLive('/events', { query: { type: ['order', 'run.completed'] }, onEvents: (events) => {
     if (events.some((event) => event.type === 'run.completed' || event.payload?.symbol === symbol)) found.soon(SOON_MS);
   } });
@@ -98,7 +103,7 @@ function Position({ data }) {
     ]} />
     <h3>Protected by</h3>
     <${Table} label=${`Protective orders of ${plain(one.symbol)}`} columns=${STOPS} rows=${one.protected_by}
-      rowKey="order" empty=${html`<p><${Badge} tone="warn">not protected<//> no stop is in force at the broker</p>`} />
+      empty=${html`<p><${Badge} tone="warn">not protected<//> no stop is in force at the broker</p>`} />
   </div>`);
 }
 
@@ -107,7 +112,7 @@ const day = ['Market time', (row) => timeOf(row.market_at), '', 'market_at'];
 const filled = ['Market time', (row) => timeOf(row.filled_at), '', 'filled_at'];
 const run = ['Run', (row) => runOf(row.run_id)];
 const STOPS = [
-  ['Order', (row) => orderOf(row.order)],
+  ['Order', (row) => orderOf(row.id)],
   ['Type', (row) => textOf(`${row.side ?? ''} ${row.order_type ?? ''} ${row.time_in_force}`.replaceAll('_', ' '))],
   ['Stop', (row) => (row.trail_percent === null ? price(row.stop_price) : `trails ${figure(row.trail_percent)} %`), 'num'],
   ['Limit', (row) => price(row.limit_price), 'num'],
@@ -125,7 +130,7 @@ const REPORTS = [
   day,
   ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${plain(row.role)}<//>`, '', 'role'],
   ['Answer', (row) => html`${badgeOf(row.verdict ?? row.status)} ${quietOf(plain(row.confidence))}`, '', (row) => row.verdict ?? row.status],
-  ['Sourced', (row) => (row.figures === null ? quietOf('none') : `${row.supported}/${row.figures}`), 'num', null, 'figures of its text with a source'],
+  ['Sourced', (row) => (row.grounding === null ? quietOf('none') : `${row.grounding.supported}/${row.grounding.figures}`), 'num', null, 'figures of its text with a source'],
   ['Summary', (row) => textOf(row.summary || row.reason, 150), 'wide'],
   run,
 ];

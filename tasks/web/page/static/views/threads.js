@@ -2,16 +2,16 @@
 
 import {
   Ago, Badge, badgeOf, Block, compact, count, date, Empty, Facts, FilterField, Form, Gallery, get, go, href, html,
-  laidOut, LiveBadge, Loaded, Loading, money, numOf, Panel, part, plain, post, ProblemBox, quietOf, runOf, setQuery,
-  shortId, span, symbolOf, Table, TablePanel, Text, textOf, ThreadLink, timeOf, useAction, useDraft, useEffect, useGet,
-  useKeys, useLive, useResource, useState,
+  joined, laidOut, LiveBadge, Loaded, Loading, money, numOf, Panel, part, plain, post, ProblemBox, quietOf, runOf,
+  setQuery, shortId, span, symbolOf, Table, TablePanel, Text, textOf, ThreadLink, timeOf, useAction, useDraft,
+  useEffect, useGet, useKeys, useLive, useResource, useState,
 } from '../lib/view.js';
 import { RequestDetail } from '../lib/orders.js';
 
 const MOST = 200;
 
 export function Threads({ query }) {
-  const threads = useGet('/threads', { role: query.role, limit: MOST }, { every: 20_000 });
+  const threads = useGet('/threads', { role: query.role, limit: MOST }, { every: 20_000, as: (rows) => rows.map(joined('thread')) });
   const shown = (rows) => rows.filter((row) => !query.subject || row.subject.toUpperCase().includes(query.subject));
   return html`<div class="view"><h1>Threads</h1>
     <${Panel} title="Kept threads" tools=${html`<${FilterField} label="Role" size="12" maxlength="64" value=${query.role} onChange=${(text) => setQuery({ role: text })} />
@@ -43,15 +43,15 @@ const FOLLOWED = { type: ['turn', 'thread'], bodies: false };
 
 export function Thread({ params, query }) {
   const path = `/threads/${part(params.thread)}`;
-  const thread = useGet(path, {}, { every: EVERY_MS });
-  const live = useLive('/events', { query: FOLLOWED, onEvents: (events) => events.some((one) => one.thread_id === thread.data?.thread.thread_id) && thread.soon(400), onGap: thread.reload });
+  const thread = useGet(path, {}, { every: EVERY_MS, as: joined('thread') });
+  const live = useLive('/events', { query: FOLLOWED, onEvents: (events) => events.some((one) => one.thread_id === thread.data?.thread_id) && thread.soon(400), onGap: thread.reload });
   return html`<div class="view"><${Loaded} from=${thread} what="the thread">
     ${(found) => html`<${Whole} path=${path} found=${found} chosen=${query.turn} live=${live}
     again=${thread.reload} />`}<//></div>`;
 }
 
-function Whole({ path, found, chosen, live, again }) {
-  const { thread, turns, forks, missing } = found;
+function Whole({ path, found: thread, chosen, live, again }) {
+  const { lines: turns, forks, missing } = thread;
   const at = Math.max(chosen ? turns.findIndex((one) => one.turn_id === chosen) : turns.length - 1, 0);
   const choose = (index) => turns[index] && setQuery({ turn: turns[index].turn_id });
   useKeys([['n', 'Next turn', () => choose(at + 1)], ['b', 'Turn before', () => choose(at - 1)]], 'This thread', [at, turns.length]);
@@ -69,7 +69,7 @@ function Whole({ path, found, chosen, live, again }) {
           ['Begun', html`${timeOf(thread.created_at)} ${plain(thread.reason).replaceAll('_', ' ')}`],
           ['Fork of', thread.parent_id ? html`<${ThreadLink} id=${thread.parent_id} />` : undefined],
           ['Forks', forks.length ? forks.map((id) => html`<${ThreadLink} id=${id} /> `) : undefined],
-          ['Worker', thread.owner ? html`<code>${textOf(thread.owner)}</code>` : undefined],
+          ['Worker', thread.owner || thread.worker ? html`<code>${textOf(thread.owner ?? thread.worker)}</code>` : undefined],
         ]} /><//>
       <div class="stack">${turn ? html`<${WholeTurn} key=${turn.turn_id} path=${path} at=${at} line=${turn} />` : html`<${Panel} title="Turn"><${Empty} title="It has no turn" /><//>`}
         <${Forking} path=${path} turns=${turns.length} at=${at} kept=${!missing} />
@@ -101,7 +101,7 @@ function TurnOrThread({ turn, tool_calls: calls }) {
   }, []);
   if (known) return html`<${Loading} what="its thread" />`;
   const seconds = (new Date(turn.finished_at) - new Date(turn.started_at)) / 1000;
-  const whole = { ...turn, turn_id: turn.id, row_id: turn.id, running: false, seconds, tokens: turn, prompt: null, answer: turn.text, items: [], approvals: [], calls };
+  const whole = { ...turn, turn_id: turn.id, row: turn, running: false, seconds, tokens: turn.total_tokens, prompt: null, answer: turn.text, items: [], approvals: [], calls };
   return html`<h1>Turn <code>${shortId(turn.id)}</code> ${plain(turn.role)}</h1>
     <div class="stack"><${Panel} title="Thread"><p class="quiet">It ran on no thread that is known.</p><//>
     <${Turn} turn=${whole} /></div>`;
@@ -117,19 +117,19 @@ function WholeTurn({ path, at, line }) {
 }
 
 function Turn({ turn }) {
-  const { tokens } = turn;
+  const row = turn.row ?? {};
   return html`<${Panel} title=${`Turn ${turn.ordinal}`} tools=${badgeOf(turn.running ? 'running' : turn.outcome)}><${Facts} rows=${[
       ['Role', textOf(turn.role)],
-      ['Subject', turn.subject ? html`<${Subject} subject=${turn.subject} />` : undefined],
+      ['Subject', row.subject ? html`<${Subject} subject=${row.subject} />` : undefined],
       ['Run', turn.run_id ? runOf(turn.run_id) : 'none'],
       ['Began', timeOf(turn.started_at)],
       ['Took', numOf(span(turn.seconds === null ? null : turn.seconds * 1000))],
-      ['Tokens', html`${numOf(count(turn.total_tokens))}${tokens
+      ['Tokens', html`${numOf(count(turn.tokens))}${turn.row
         && html` <span class="quiet small">
-        ${compact(tokens.input_tokens)} in, ${compact(tokens.cached_input_tokens)} of them cached, ${compact(tokens.output_tokens)} out, ${compact(tokens.reasoning_tokens)} reasoning</span>`}`],
-      ['Cost', turn.cost_usd === null ? undefined : numOf(money(turn.cost_usd, 4))],
-      ['Model', turn.model ? textOf(turn.model) : undefined],
-      ['Attempt', turn.attempt ?? undefined],
+        ${compact(row.input_tokens)} in, ${compact(row.cached_input_tokens)} of them cached, ${compact(row.output_tokens)} out, ${compact(row.reasoning_tokens)} reasoning</span>`}`],
+      ['Cost', (row.cost_usd ?? null) === null ? undefined : numOf(money(row.cost_usd, 4))],
+      ['Model', row.model ? textOf(row.model) : undefined],
+      ['Attempt', row.attempt],
       ['Turn id', html`<code title=${plain(turn.turn_id)}>${shortId(turn.turn_id)}</code>`],
     ]} /><//>
     <${Panel} title="Prompt">${turn.prompt ? html`<${Long} text=${turn.prompt} label="Prompt" />` : html`<${Empty} title="It was not kept">Prompts are in the copies of kept threads.<//>`}<//>
@@ -173,8 +173,8 @@ const ITEMS = [
 
 function Pictures({ turn }) {
   const drawn = turn.calls.some((call) => /chart|picture|image/.test(call.tool));
-  const run = useResource(({ signal }) => (drawn && turn.run_id ? get(`/runs/${turn.run_id}`, {}, { signal }) : Promise.resolve(null)), [turn.row_id]);
-  const rows = run.data?.artifacts.filter((one) => one.turn_id === turn.row_id) ?? [];
+  const run = useResource(({ signal }) => (drawn && turn.run_id ? get(`/runs/${turn.run_id}`, {}, { signal }) : Promise.resolve(null)), [turn.row?.id]);
+  const rows = run.data?.artifacts.filter((one) => one.turn_id === turn.row?.id) ?? [];
   return rows.length > 0 && html`<${Panel} title="Pictures that it was given"><${Gallery} rows=${rows} /><//>`;
 }
 

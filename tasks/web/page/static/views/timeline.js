@@ -3,8 +3,8 @@
 // All bars of one look are one path, so that 500 steps cost as many elements as five; the pointer is compared with numbers.
 
 import {
-  Badge, badgeOf, compact, date, Facts, go, html, Loaded, moment, numOf, Panel, part, plain, Segments, setQuery, short,
-  span, textOf, ThreadLink, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState,
+  Badge, badgeOf, compact, date, Facts, go, html, joined, Loaded, moment, numOf, Panel, part, plain, Segments,
+  setQuery, short, span, textOf, ThreadLink, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState,
 } from '../lib/view.js';
 
 const TONES = ['done', 'running', 'again', 'lost', 'failed', 'stopped'];
@@ -220,7 +220,7 @@ function barsOf(timeline, by) {
   const at = (time) => date(time).getTime() - zero;
   const end = at(timeline.finished_at ?? timeline.now);
   const bars = [];
-  for (const step of timeline.steps) {
+  for (const step of timeline.steps.map(joined('step'))) {
     for (const attempt of step.attempts) {
       const from = at(attempt.started_at);
       bars.push({

@@ -55,17 +55,17 @@ def test_its_figures_are_those_of_the_views(screened: Screened) -> None:
     assert (made.totals.turns, made.totals.tokens) == (run["progress"]["turns"], run["progress"]["tokens"])
     assert sum(one.turns for one in made.totals.roles) == made.totals.turns
     assert made.totals.cost.rules
-    table = {row["symbol"]: row for row in screened.get(f"/runs/{screened.run_id}/table")["rows"]}
+    table = {row["candidate"]["symbol"]: row for row in screened.get(f"/runs/{screened.run_id}/table")["rows"]}
     assert [one.symbol for one in made.symbols] == list(table)
     for one in made.symbols:
         lineage = screened.get(f"/runs/{screened.run_id}/lineage/{one.symbol}")
         assert one.combined_rating == table[one.symbol]["verdict"]["rating"]
-        assert {row.id for row in one.artifacts} >= {row["id"] for row in parts(lineage, "report")}
+        assert {row.report.id for row in one.artifacts} >= {row["id"] for row in parts(lineage, "report")}
         known = {
             (row["thread_id"], row["codex_turn_id"]) for row in lineage["nodes"] if row["kind"] in ("hit", "report")
         }
         assert known <= {(step.thread_id, step.codex_turn_id) for step in one.lineage}
-        assert {row.id for row in one.orders} == {row["id"] for row in parts(lineage, "order")}
+        assert {row.order.id for row in one.orders} == {row["id"] for row in parts(lineage, "order")}
         assert one.name
     missing = {(one.symbol, one.role) for one in made.missing if one.what == "report"}
     assert ("KO", "fundamentals") in missing or missing, "the replay has no figures of companies"

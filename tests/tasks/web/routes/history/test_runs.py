@@ -13,7 +13,7 @@ STAGES = ["universe", "hits", "candidates", "verdicts", "orders", "fills"]
 
 
 def test_a_row_has_the_progress_tokens_and_money_of_its_run(screened: Screened) -> None:
-    row = next(one for one in screened.get("/runs", limit=1000) if one["id"] == screened.run_id)
+    row = next(one for one in screened.get("/runs", limit=1000) if one["run"]["id"] == screened.run_id)
     whole = screened.get(f"/runs/{screened.run_id}")
     assert (row["final"], row["steps"]) == (True, row["steps_ended"])
     assert row["steps"] == sum(total for _, total in whole["progress"]["steps"].values())
@@ -24,22 +24,23 @@ def test_a_row_has_the_progress_tokens_and_money_of_its_run(screened: Screened) 
 
 def test_the_list_is_narrowed_and_counts_the_matches(screened: Screened) -> None:
     symbol = screened.get(f"/runs/{screened.run_id}")["candidates"][0]["symbol"]
-    row = next(one for one in screened.get("/runs", limit=1000) if one["id"] == screened.run_id)
+    row = next(one for one in screened.get("/runs", limit=1000) if one["run"]["id"] == screened.run_id)
     with screened.service.store.session() as session:
         a_run(session, kind="research", state="failed", finished_at=None)
     by_symbol = screened.get("/runs", symbol=symbol.lower(), limit=1000)
-    assert screened.run_id in {one["id"] for one in by_symbol}
+    assert screened.run_id in {one["run"]["id"] for one in by_symbol}
     assert all(symbol in one["symbols"] for one in by_symbol)
     first = screened.client.get("/runs", params={"symbol": symbol.lower(), "limit": 1})
-    assert [one["id"] for one in first.json()] == [by_symbol[0]["id"]]
+    assert first.json() == by_symbol[:1]
     assert first.headers["X-Total-Count"] == str(len(by_symbol))
     assert screened.get("/runs", symbol="NOPE") == []
     assert screened.get("/runs", day="1999-01-04") == []
     assert screened.client.get("/runs", params={"day": "1999-13-04"}).status_code == 422
     market_day = screened.get("/")["standing"]["day"]
-    assert screened.run_id in {one["id"] for one in screened.get("/runs", market_day=market_day)}
-    (short,) = [one for one in screened.get("/runs", short=True, limit=1000) if one["id"] == screened.run_id]
-    assert (short["settings"], short["params"], short["summary"]) == (None, None, None)
+    assert screened.run_id in {one["run"]["id"] for one in screened.get("/runs", market_day=market_day)}
+    rows = screened.get("/runs", short=True, limit=1000)
+    (short,) = [one for one in rows if one["run"]["id"] == screened.run_id]
+    assert [short["run"][name] for name in ("settings", "params", "summary")] == [None, {}, {}]
     assert short["tokens"] == row["tokens"]
 
 
@@ -63,11 +64,11 @@ def test_the_funnel_counts_what_it_lists(screened: Screened) -> None:
 
 def test_the_timeline_has_every_step_with_its_workers_and_turns(screened: Screened) -> None:
     found = screened.get(f"/runs/{screened.run_id}/timeline")
-    row = next(one for one in screened.get("/runs", limit=1000) if one["id"] == screened.run_id)
+    row = next(one for one in screened.get("/runs", limit=1000) if one["run"]["id"] == screened.run_id)
     assert len(found["steps"]) == row["steps"]
     assert sum(len(attempt["turns"]) for step in found["steps"] for attempt in step["attempts"]) == row["turns"]
     assert found["expected"] == []
-    assert all(step["begun"] and step["attempts"] for step in found["steps"])
+    assert all(step["step"]["started_at"] and step["attempts"] for step in found["steps"])
     workers = {attempt["worker"] for step in found["steps"] for attempt in step["attempts"]}
     assert workers == set(found["workers"])
     assert len(workers) > 1
@@ -90,7 +91,7 @@ def test_a_run_that_has_only_begun_shows_what_is_still_to_come(screened: Screene
 def test_the_table_has_a_cell_a_role_and_the_rule_of_each_verdict(screened: Screened) -> None:
     found = screened.get(f"/runs/{screened.run_id}/table")
     whole = screened.get(f"/runs/{screened.run_id}")
-    assert [row["symbol"] for row in found["rows"]] == [row["symbol"] for row in whole["candidates"]]
+    assert [row["candidate"]["symbol"] for row in found["rows"]] == [row["symbol"] for row in whole["candidates"]]
     assert found["roles"][0] == "quick"
     for row, seen in zip(found["rows"], whole["candidates"], strict=True):
         assert set(row["cells"]) <= set(found["roles"])
@@ -109,7 +110,7 @@ def test_two_runs_of_a_kind_are_compared(screened: Screened) -> None:
         other, trade = a_run(session, kind="screen").id, a_run(session, kind="trade").id
     found = screened.get(f"/runs/{screened.run_id}/compare/{other}")
     funnel = screened.get(f"/runs/{screened.run_id}/funnel")["stages"]
-    assert (found["ours"]["id"], found["theirs"]["id"]) == (screened.run_id, other)
+    assert (found["ours"]["run"]["id"], found["theirs"]["run"]["id"]) == (screened.run_id, other)
     assert found["only_ours"] == sorted(one["symbol"] for one in funnel[2]["items"])
     assert found["only_theirs"] == []
     assert all(one["changed"] and one["theirs"] is None for one in found["candidates"])
@@ -129,7 +130,7 @@ def table_row(screened: Screened) -> dict[str, Any]:
 
 def test_reports_are_listed_the_newest_first_and_by_what_they_are(screened: Screened) -> None:
     row = table_row(screened)
-    rows = screened.get("/reports", symbol=row["symbol"].lower(), run=screened.run_id, limit=100)
+    rows = screened.get("/reports", symbol=row["candidate"]["symbol"].lower(), run=screened.run_id, limit=100)
     assert {one["id"] for one in rows} == {cell["report_id"] for cell in row["cells"].values()}
     assert [one["id"] for one in rows] == sorted((one["id"] for one in rows), reverse=True)
     assert [one["role"] for one in screened.get("/reports", role="risk", run=screened.run_id, limit=1)] == ["risk"]
@@ -140,15 +141,16 @@ def test_each_figure_of_a_report_leads_to_the_tool_answer_that_has_it(screened: 
     cell = table_row(screened)["cells"]["risk"]
     found = screened.get(f"/reports/{cell['report_id']}")
     assert (found["turn"]["thread_id"], found["turn"]["id"]) == (cell["thread_id"], cell["turn_id"])
-    assert found["answer"]["summary"] == found["summary"]
-    assert (found["figures"], found["supported"]) == (cell["figures"], cell["supported"])
+    report = found["report"]
+    assert report["answer"]["summary"] == report["summary"]
+    assert (report["grounding"]["figures"], report["grounding"]["supported"]) == (cell["figures"], cell["supported"])
     calls = {call["id"]: call for call in found["calls"]}
     cited = [one for one in found["cited"] if one["source"] == "tool"]
     assert cited
     for one in cited:
         call = calls[one["call_id"]]
         assert (call["tool"], call["ordinal"]) == (one["tool"], one["call"])
-        assert found["summary"][one["start"] : one["end"]] == one["figure"]
+        assert report["summary"][one["start"] : one["end"]] == one["figure"]
         answer = json.loads(call["output"])
         for part in one["path"].split("/")[1:]:
             answer = answer[int(part)] if isinstance(answer, list) else answer[part]
@@ -165,6 +167,5 @@ def test_a_verdict_names_its_rule_its_reports_and_its_orders(screened: Screened)
         role for role, cell in row["cells"].items() if cell["counts"]
     }  # fmt: skip
     assert set(found["orders"]) >= {one["id"] for one in row["orders"] if one["state"] != "denied"}
-    for name in ("symbol", "origin", "rank"):
-        assert found["candidate"][name] == row[name]
+    assert found["candidate"] == row["candidate"]
     assert problem(screened.client.get("/verdicts/ffff"), 404) == "not_found"

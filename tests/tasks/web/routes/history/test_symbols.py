@@ -13,18 +13,18 @@ from tests.tasks.web.test_security import problem
 
 
 def symbol_of(screened: Screened) -> str:
-    symbol: str = screened.get(f"/runs/{screened.run_id}/table")["rows"][0]["symbol"]
+    symbol: str = screened.get(f"/runs/{screened.run_id}/table")["rows"][0]["candidate"]["symbol"]
     return symbol
 
 
 def test_symbols_are_listed_with_their_last_verdict(screened: Screened) -> None:
     rows = {row["symbol"]: row for row in screened.get("/symbols")}
     table = screened.get(f"/runs/{screened.run_id}/table")["rows"]
-    assert {row["symbol"] for row in table} <= set(rows)
-    one = table[0]
-    assert rows[one["symbol"]]["rating"] == one["verdict"]["rating"]
-    assert rows[one["symbol"]]["runs"] >= 1
-    assert [row["symbol"] for row in screened.get("/symbols", q=one["symbol"].lower())] == [one["symbol"]]
+    assert {row["candidate"]["symbol"] for row in table} <= set(rows)
+    symbol = table[0]["candidate"]["symbol"]
+    assert rows[symbol]["rating"] == table[0]["verdict"]["rating"]
+    assert rows[symbol]["runs"] >= 1
+    assert [row["symbol"] for row in screened.get("/symbols", q=symbol.lower())] == [symbol]
     assert screened.get("/symbols", q="%") == []
 
 
@@ -34,8 +34,8 @@ def test_a_symbol_has_what_its_runs_made_of_it(screened: Screened) -> None:
     lineage = screened.get(f"/runs/{screened.run_id}/lineage/{symbol}")
     assert (found["symbol"], found["account"], found["market"]) == (symbol, "paper", "replay")
     assert found["name"]
-    assert {row["lens"] for row in found["hits"]} == {row["lens"] for row in parts(lineage, "hit")}
-    assert parts(lineage, "verdict")[0]["id"] in {row["id"] for row in found["verdicts"]}
+    assert {row["hit"]["lens"] for row in found["hits"]} == {row["lens"] for row in parts(lineage, "hit")}
+    assert parts(lineage, "verdict")[0]["id"] in {row["verdict"]["id"] for row in found["verdicts"]}
     assert {row["role"] for row in parts(lineage, "report")} <= {row["role"] for row in found["reports"]}
     assert {row["id"] for row in parts(lineage, "order")} <= {row["id"] for row in found["orders"]}
     assert found["notes"][0]["line"]
@@ -67,7 +67,8 @@ def test_a_position_shows_the_orders_that_protect_it(screened: Screened) -> None
         (position,) = found["positions"]
         assert (position["symbol"], position["quantity"], position["average_cost"]) == (symbol, 10.0, 2.0)
         (protection,) = position["protected_by"]
-        assert (protection["order"], protection["stop_price"], protection["left"] > 0) == ("stop-1", 1.5, True)
+        protecting = protection["order"]
+        assert (protecting["id"], protecting["stop_price"], protection["left"] > 0) == ("stop-1", 1.5, True)
         assert [(row["order_id"], row["quantity"]) for row in found["fills"]] == [(order_id, 10.0)]
     finally:
         with screened.service.store.session() as session:

@@ -21,10 +21,12 @@ def parent(screened: Screened) -> str:
     for _ in range(2):
         finished(screened.client, {"kind": "research", "symbols": ["JPM"], **BY})
     (thread,) = [
-        row for row in screened.get("/threads", role="risk") if row["subject"].endswith("/JPM") and row["current"]
+        row
+        for row in screened.get("/threads", role="risk")
+        if row["thread"]["subject"].endswith("/JPM") and row["current"]
     ]
     assert thread["turns"] == 2
-    thread_id: str = thread["thread_id"]
+    thread_id: str = thread["thread"]["thread_id"]
 
     def recorded() -> bool:
         turns = screened.get(f"/threads/{thread_id}/turns")["turns"]
@@ -37,15 +39,15 @@ def parent(screened: Screened) -> str:
 
 def test_a_turn_is_shown_with_its_prompt_items_calls_and_tokens(screened: Screened, parent: str) -> None:
     found = screened.get(f"/threads/{parent}/turns")
-    lines = screened.get(f"/threads/{parent}")["turns"]
+    lines = screened.get(f"/threads/{parent}")["lines"]
     assert (found["total"], found["missing"]) == (2, None)
     for turn, line in zip(found["turns"], lines, strict=True):
         assert (turn["turn_id"], turn["ordinal"], turn["outcome"]) == (line["turn_id"], line["ordinal"], "completed")
         assert turn["prompt"].strip().startswith(line["prompt"])
         assert "JPM" in turn["prompt"]
         assert json.loads(turn["answer"])["verdict"]
-        assert turn["tokens"]["total_tokens"] == turn["total_tokens"] == line["tokens"]
-        row = screened.get(f"/turns/{turn['row_id']}")
+        assert turn["row"]["total_tokens"] == turn["tokens"] == line["tokens"]
+        row = screened.get(f"/turns/{turn['row']['id']}")
         assert [call["id"] for call in turn["calls"]] == [call["id"] for call in row["tool_calls"]]
         assert all(json.loads(call["output"]) and call["arguments"] for call in turn["calls"])
         assert {"dynamicToolCall", "agentMessage"} <= {item["type"] for item in turn["items"]}
@@ -59,7 +61,7 @@ def test_a_thread_of_one_conversation_has_its_calls_and_no_prompt(screened: Scre
     found = screened.get(f"/threads/{cell['thread_id']}/turns")
     assert found["missing"] == "it is a thread of one conversation"
     (turn,) = found["turns"]
-    assert (turn["prompt"], turn["row_id"]) == (None, cell["turn_id"])
+    assert (turn["prompt"], turn["row"]["id"]) == (None, cell["turn_id"])
     assert turn["calls"]
 
 
@@ -100,7 +102,7 @@ def test_a_turn_that_runs_shows_its_items_and_its_request(screened: Screened, pa
 
 
 def test_a_fork_is_asked_on_and_its_parent_stays_as_it_was(screened: Screened, parent: str) -> None:
-    before = screened.get(f"/threads/{parent}")["turns"]
+    before = screened.get(f"/threads/{parent}")["lines"]
     made = post(screened, f"/threads/{parent}/fork", 201, before_turn=2)
     assert (made["parent_id"], made["role"], made["turns"]) == (parent, "risk", 1)
     question = "The same once more, as a pessimist."
@@ -110,7 +112,7 @@ def test_a_fork_is_asked_on_and_its_parent_stays_as_it_was(screened: Screened, p
     turns = screened.get(f"/threads/{made['thread_id']}/turns")["turns"]
     assert turns[0]["turn_id"] == before[0]["turn_id"]
     assert (turns[1]["turn_id"], turns[1]["prompt"], turns[1]["run_id"]) == (answer["turn_id"], question, None)
-    assert screened.get(f"/threads/{parent}")["turns"] == before
+    assert screened.get(f"/threads/{parent}")["lines"] == before
     kept = screened.client.post(f"/threads/{parent}/ask", json={"text": "and?", **BY})
     assert problem(kept, 409) == "usage_error"
     assert "is not a fork" in kept.json()["detail"]
@@ -122,10 +124,10 @@ def test_a_fork_is_asked_on_and_its_parent_stays_as_it_was(screened: Screened, p
 
 
 def test_a_role_starts_afresh_after_a_reset(screened: Screened, parent: str) -> None:
-    thread = next(row for row in screened.get("/threads", role="catalyst") if row["current"])
+    thread = next(row["thread"] for row in screened.get("/threads", role="catalyst") if row["current"])
     found = post(screened, f"/threads/{thread['thread_id']}/reset", 200)
     assert found == {"thread_id": thread["thread_id"], "role": "catalyst", "subject": thread["subject"]}
-    assert screened.get(f"/threads/{thread['thread_id']}")["thread"]["current"] is False
+    assert screened.get(f"/threads/{thread['thread_id']}")["current"] is False
     again = screened.client.post(f"/threads/{thread['thread_id']}/reset", json=BY)
     assert problem(again, 409) == "usage_error"
     assert problem(screened.client.post("/threads/ffffffff/reset", json=BY), 404) == "not_found"
