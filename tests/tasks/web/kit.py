@@ -27,6 +27,7 @@ from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
 from tests.tools.questions.rows import person_question
 
+BY = {"by": "Ann Lee"}
 _LISTENING = re.compile(r"listening on (http://\S+), the token is in (.+)")
 
 

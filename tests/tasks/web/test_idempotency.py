@@ -132,21 +132,20 @@ def test_every_write_takes_a_key(client: httpx.Client) -> None:
             assert ("Idempotency-Key" in names) == takes, f"{method} {path}"
 
 
-def test_without_redis_only_what_is_safe_to_repeat_is_done() -> None:
-    """On a service of its own, which loses its Redis."""
-    with service() as running, running.client() as client:
-        with running.store.session() as session:
-            run_id = a_run(session).id
-        running.processes.end("redis")
-        before, key = runs(client), new_id()
-        refused = send(client, key)
-        assert problem(refused, 503) == "redis_down"
-        assert "nothing was done" in refused.json()["detail"]
-        assert runs(client) == before
-        assert send(client, key, BY, "/halt").status_code == 200
-        assert (running.processes.home / "HALT").exists()
-        assert problem(send(client, key, BY, "/resume"), 503) == "redis_down"
-        assert (running.processes.home / "HALT").exists()
-        assert send(client, key, BY, f"/runs/{run_id}/stop").status_code == 200
-        with running.store.read() as session:
-            assert session.get_one(Run, run_id).state == RunState.STOPPED
+def test_without_redis_only_what_is_safe_to_repeat_is_done(running: Service, client: httpx.Client) -> None:
+    """Last in this file: the service loses its Redis."""
+    with running.store.session() as session:
+        run_id = a_run(session).id
+    running.processes.end("redis")
+    before, key = runs(client), new_id()
+    refused = send(client, key)
+    assert problem(refused, 503) == "redis_down"
+    assert "nothing was done" in refused.json()["detail"]
+    assert runs(client) == before
+    assert send(client, key, BY, "/halt").status_code == 200
+    assert (running.processes.home / "HALT").exists()
+    assert problem(send(client, key, BY, "/resume"), 503) == "redis_down"
+    assert (running.processes.home / "HALT").exists()
+    assert send(client, key, BY, f"/runs/{run_id}/stop").status_code == 200
+    with running.store.read() as session:
+        assert session.get_one(Run, run_id).state == RunState.STOPPED

@@ -22,6 +22,7 @@ from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import KeptThread
 from tests.patience import PATIENCE
 from tests.tasks.views.chain import a_chain
+from tests.tasks.web.conftest import Floor
 from tests.tasks.web.kit import Service, service
 from tests.tools.questions.rows import person_question
 
@@ -179,9 +180,8 @@ def test_the_service_does_what_it_describes(tmp_path: Path) -> None:
     assert not unanswered, "none of the requests was answered with what was asked for"
 
 
-def test_the_description_names_every_route_and_the_one_shape_of_errors() -> None:
-    with service() as running, running.client() as client:
-        described = client.get("/openapi.json").json()
+def test_the_description_names_every_route_and_the_one_shape_of_errors(floor: Floor) -> None:
+    described = floor.client.get("/openapi.json").json()
     found = {
         f"{method.upper()} {path}": operation
         for path, operations in described["paths"].items()

@@ -16,10 +16,9 @@ from chordesk.models.tables.runtime import RuntimeApproval
 from tests.builders import a_run, a_step
 from tests.patience import PATIENCE
 from tests.stack import wait_for
-from tests.tasks.web.kit import Service, service
+from tests.tasks.web.kit import BY, Service, service
 from tests.tasks.web.routes.history.conftest import Screened, finished
 from tests.tasks.web.routes.history.conftest import screened as screened
-from tests.tasks.web.routes.test_stop import BY
 from tests.tasks.web.routes.test_stop import client as client_of
 from tests.tasks.worker.stopping.stop_kit import desk, research, run_of, wait_in_flight
 

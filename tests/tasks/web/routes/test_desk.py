@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import pytest
 from sqlmodel import Session
 
 from chordesk.models.database.store import Store
@@ -22,7 +24,21 @@ from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, processes, wait_for
 from tests.tasks.web.conftest import Floor
 from tests.tasks.web.kit import Service, service, start
-from tests.tasks.web.routes.test_requests import asked
+from tests.tasks.web.routes.test_approvals import asked
+
+SECRET = "sk-secret-of-a-provider"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Service]:
+    with service(DESK_PROVIDER_KEY=SECRET, DESK_MAX_CANDIDATES="7") as made:
+        yield made
+
+
+@pytest.fixture
+def client(running: Service) -> Iterator[httpx.Client]:
+    with running.client() as made:
+        yield made
 
 
 def look(client: httpx.Client, path: str = "/desk") -> Any:
@@ -35,53 +51,48 @@ def mark(session: Session, day: dt.date, opening: float, last: float, high: floa
     session.add(EquityMark(account="paper", day=day, opening=opening, last=last, high_water=high))
 
 
-def test_running_and_waiting_and_scheduled_work_is_shown_at_once() -> None:
-    with service() as running, running.client() as client:
-        day = running.processes.settings.replay_date
-        with running.store.session() as session:
-            run = a_run(session, kind="research", params={"symbols": ["KO", "<b>"]})
-            a_step(session, run, state=StepState.READY, role="risk")
-            a_run(session, state=RunState.DONE)
-            mark(session, day - dt.timedelta(days=1), 100.0, 120.0, 120.0)
-            mark(session, day, 120.0, 90.0, 120.0)
-        asked(running, "request-1", 60)
-        found = look(client)
-        (first, second) = found["runs"]
-        assert (second["run"]["id"], second["run"]["kind"], second["symbols"]) == (run.id, "research", ["KO", "<b>"])
-        assert (second["progress"]["steps"], second["progress"]["final"]) == ({"report": [0, 1]}, False)
-        assert (first["run"]["id"] != run.id, found["all_runs"]) == (True, 2)
-        (waits,) = found["waiting"]
-        assert (waits["kind"], waits["approval"]["id"]) == ("request", "request-1")
-        equity = found["equity"]
-        assert (equity["equity"], equity["change"], equity["change_share"], equity["drawdown"]) == (
-            90,
-            -30,
-            -0.25,
-            0.25,
-        )
-        assert (equity["day"], equity["current"]) == (day.isoformat(), True)
-        assert (found["standing"]["live"], found["running"], found["database"]["trading"]) == (False, False, "active")
-        oldest = found["database"]["oldest"]["step"]
-        assert (oldest["role"], oldest["run_id"]) == ("risk", run.id)
-        assert (found["queues"]["queued"]["research"], found["queues"]["parked"]) == (0, [])
-        assert [row["name"] for row in found["scheduled"]].count("premarket") == 1
-        for row in found["scheduled"]:
-            at = dt.datetime.fromisoformat(row["at"])
-            assert at > utcnow()
-            assert exchange_hours().is_session(at.date())
+def test_a_first_look_waits_for_no_worker(running: Service, client: httpx.Client) -> None:
+    found = look(client)
+    fleet = found["fleet"]
+    assert found["equity"] is None
+    assert (fleet["age"], fleet["workers"], fleet["refreshing"]) == (None, None, True)
+    wait_for(lambda: look(client)["fleet"]["workers"] == [], "the workers were asked")
+    assert "workers" in look(client)["fleet"]["trouble"]
 
 
-def test_a_halt_and_a_lost_redis_are_shown() -> None:
-    with service() as running, running.client() as client:
-        assert client.post("/halt", json={"by": "Ann Lee", "why": "fire"}).status_code == 200
-        assert look(client)["database"]["trading"] == "halted"
-        assert look(client)["database"]["why"].startswith("fire (Ann Lee via the API")
-        running.processes.end("redis")
-        found = look(client)
-        assert (found["queues"], bool(found["redis_trouble"])) == (None, True)
-        assert found["equity"] is None
-        whole = look(client, "/status")
-        assert set(whole["status"]["trouble"]) == {"redis", "workers"} or whole["age"] > 0
+def test_running_and_waiting_and_scheduled_work_is_shown_at_once(running: Service, client: httpx.Client) -> None:
+    day = running.processes.settings.replay_date
+    with running.store.session() as session:
+        run = a_run(session, kind="research", params={"symbols": ["KO", "<b>"]})
+        a_step(session, run, state=StepState.READY, role="risk")
+        a_run(session, state=RunState.DONE)
+        mark(session, day - dt.timedelta(days=1), 100.0, 120.0, 120.0)
+        mark(session, day, 120.0, 90.0, 120.0)
+    asked(running, "request-1", 60)
+    found = look(client)
+    (first, second) = found["runs"]
+    assert (second["run"]["id"], second["run"]["kind"], second["symbols"]) == (run.id, "research", ["KO", "<b>"])
+    assert (second["progress"]["steps"], second["progress"]["final"]) == ({"report": [0, 1]}, False)
+    assert (first["run"]["id"] != run.id, found["all_runs"]) == (True, 2)
+    (waits,) = found["waiting"]
+    assert (waits["kind"], waits["approval"]["id"]) == ("request", "request-1")
+    equity = found["equity"]
+    assert (equity["equity"], equity["change"], equity["change_share"], equity["drawdown"]) == (
+        90,
+        -30,
+        -0.25,
+        0.25,
+    )
+    assert (equity["day"], equity["current"]) == (day.isoformat(), True)
+    assert (found["standing"]["live"], found["running"], found["database"]["trading"]) == (False, False, "active")
+    oldest = found["database"]["oldest"]["step"]
+    assert (oldest["role"], oldest["run_id"]) == ("risk", run.id)
+    assert (found["queues"]["queued"]["research"], found["queues"]["parked"]) == (0, [])
+    assert [row["name"] for row in found["scheduled"]].count("premarket") == 1
+    for row in found["scheduled"]:
+        at = dt.datetime.fromisoformat(row["at"])
+        assert at > utcnow()
+        assert exchange_hours().is_session(at.date())
 
 
 def test_workers_are_asked_by_one_request_at_a_time_and_the_others_get_an_age(floor: Floor) -> None:
@@ -96,20 +107,12 @@ def test_workers_are_asked_by_one_request_at_a_time_and_the_others_get_an_age(fl
     wait_for(lambda: look(floor.client)["fleet"]["age"] < STATUS_FRESH_SECONDS, "it was read again")
 
 
-def test_a_first_look_waits_for_no_worker() -> None:
-    with service() as running, running.client() as client:
-        fleet = look(client)["fleet"]
-        assert (fleet["age"], fleet["workers"], fleet["refreshing"]) == (None, None, True)
-        wait_for(lambda: look(client)["fleet"]["workers"] == [], "the workers were asked")
-        assert "workers" in look(client)["fleet"]["trouble"]
-
-
-def test_a_worker_that_answers_is_shown_with_its_queues() -> None:
-    with service() as running, running.client() as client:
-        running.processes.workers("ops")
-        (worker,) = look(client, "/status")["status"]["workers"]
-        assert (worker["queues"], worker["steps_held"]) == (["ops"], 0)
-        asked_twice(running, client)
+def test_a_worker_that_answers_is_shown_with_its_queues(running: Service, client: httpx.Client) -> None:
+    running.processes.workers("ops")
+    (worker,) = look(client, "/status")["status"]["workers"]
+    assert (worker["queues"], worker["steps_held"]) == (["ops"], 0)
+    asked_twice(running, client)
+    running.processes.end("ops")
 
 
 def asked_twice(running: Service, client: httpx.Client) -> None:
@@ -119,44 +122,50 @@ def asked_twice(running: Service, client: httpx.Client) -> None:
     assert "Traceback" not in running.processes.log("api")
 
 
-SECRET = "sk-secret-of-a-provider"
-
-
 def command(running: Service, *arguments: str) -> Any:
     done = zygote.run((*arguments, "--json"), running.processes.environ, REPOSITORY)
     assert done.stdout, done.stderr
     return json.loads(done.stdout)
 
 
-def test_settings_are_what_the_command_shows_and_hold_no_secret() -> None:
-    with service(DESK_PROVIDER_KEY=SECRET, DESK_MAX_CANDIDATES="7") as running, running.client() as client:
-        answer = client.get("/settings")
-        assert answer.status_code == 200, answer.text
-        assert SECRET not in answer.text
-        assert running.token not in answer.text
-        found = {row["name"]: row for row in answer.json()}
-        assert answer.json() == command(running, "config")
-        assert (found["max_candidates"]["value"], found["max_candidates"]["source"]) == (
-            7, "DESK_MAX_CANDIDATES (environment)",
-        )  # fmt: skip
-        assert found["provider_key"]["value"] not in (None, SECRET)
-        assert (found["trader_live"]["variable"], found["lenses"]["source"]) == ("TRADER_LIVE", "default")
+def test_settings_are_what_the_command_shows_and_hold_no_secret(running: Service, client: httpx.Client) -> None:
+    answer = client.get("/settings")
+    assert answer.status_code == 200, answer.text
+    assert SECRET not in answer.text
+    assert running.token not in answer.text
+    found = {row["name"]: row for row in answer.json()}
+    assert answer.json() == command(running, "config")
+    assert (found["max_candidates"]["value"], found["max_candidates"]["source"]) == (
+        7, "DESK_MAX_CANDIDATES (environment)",
+    )  # fmt: skip
+    assert found["provider_key"]["value"] not in (None, SECRET)
+    assert (found["trader_live"]["variable"], found["lenses"]["source"]) == ("TRADER_LIVE", "default")
 
 
-def test_the_doctors_table_has_remedies_and_is_kept_for_a_while() -> None:
-    with service() as running, running.client() as client:
-        first = client.get("/doctor").json()
-        names = [row["name"] for row in first["checks"]]
-        assert {"python", "redis", "database", "audit log", "mandate"} <= set(names)
-        assert first["left_out"] == ["data", "tools", "server", "model", "litellm"]
-        assert not set(first["left_out"]) & set(names)
-        assert all(row["remedy"] for row in first["checks"] if row["status"] == "fail")
-        redis = next(row for row in first["checks"] if row["name"] == "redis")
-        assert redis["status"] != "fail", redis
-        again = client.get("/doctor").json()
-        assert again["left_out"] == first["left_out"], "nobody asked for them"
-        assert (again["checks"], again["age"] > first["age"]) == (first["checks"], True)
-        assert not list(running.processes.home.glob(".doctor-*"))
+def test_the_doctors_table_has_remedies_and_is_kept_for_a_while(running: Service, client: httpx.Client) -> None:
+    first = client.get("/doctor").json()
+    names = [row["name"] for row in first["checks"]]
+    assert {"python", "redis", "database", "audit log", "mandate"} <= set(names)
+    assert first["left_out"] == ["data", "tools", "server", "model", "litellm"]
+    assert not set(first["left_out"]) & set(names)
+    assert all(row["remedy"] for row in first["checks"] if row["status"] == "fail")
+    redis = next(row for row in first["checks"] if row["name"] == "redis")
+    assert redis["status"] != "fail", redis
+    again = client.get("/doctor").json()
+    assert again["left_out"] == first["left_out"], "nobody asked for them"
+    assert (again["checks"], again["age"] > first["age"]) == (first["checks"], True)
+    assert not list(running.processes.home.glob(".doctor-*"))
+
+
+def test_a_halt_and_a_lost_redis_are_shown(running: Service, client: httpx.Client) -> None:
+    assert client.post("/halt", json={"by": "Ann Lee", "why": "fire"}).status_code == 200
+    assert look(client)["database"]["trading"] == "halted"
+    assert look(client)["database"]["why"].startswith("fire (Ann Lee via the API")
+    running.processes.end("redis")  # no test after this one asks the service
+    found = look(client)
+    assert (found["queues"], bool(found["redis_trouble"])) == (None, True)
+    whole = look(client, "/status")
+    assert set(whole["status"]["trouble"]) == {"redis", "workers"} or whole["age"] > 0
 
 
 def test_on_request_the_doctors_table_is_that_of_the_command() -> None:

@@ -1,60 +1,20 @@
-"""Starting runs and interrupting one turn through the service, with real workers and a model that waits."""
+"""Starting runs through the service, and what is refused."""
 
 from __future__ import annotations
 
 import fcntl
 
-import httpx
 import pytest
 import redis
-from sqlmodel import select
 
 from chordesk.models.settings import running_desk
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.settings.sources import load
-from chordesk.models.states import AttemptEnd, RunState
-from chordesk.models.tables.runs import Attempt, Run
-from chordesk.tasks.bootstrap import desk_of
-from tests.stack import wait_for
+from chordesk.models.states import RunState
+from chordesk.models.tables.runs import Run
 from tests.tasks.web.conftest import Floor
-from tests.tasks.web.kit import messages
-from tests.tasks.web.routes.test_stop import BY, client
+from tests.tasks.web.kit import BY
 from tests.tasks.web.test_security import problem
-from tests.tasks.worker.stopping.stop_kit import Desk, desk, run_of
-
-
-def test_a_run_is_started_and_one_of_its_turns_interrupted_and_tried_again() -> None:
-    with desk("research", "ops") as made, client(made) as http:
-        begun = http.post("/runs", json={"kind": "research", "symbols": ["KO"], **BY})
-        assert begun.status_code == 201, begun.text
-        run_id = begun.json()["id"]
-        assert (begun.json()["kind"], begun.json()["params"]["symbols"]) == ("research", ["KO"])
-        wait_for(lambda: bool(made.model.waiting), "a turn is in flight")
-        thread, turn = in_flight(http, run_id)
-        gone = http.post(f"/threads/{thread}/turns/{run_id}/interrupt", json=BY)
-        assert problem(gone, 404) == "not_found"
-        done = http.post(f"/threads/{thread}/turns/{turn}/interrupt", json=BY)
-        assert (done.status_code, done.json()) == (200, {"thread": thread, "turn": turn})
-        wait_for(lambda: bool(attempts(made, run_id)), "the attempt has ended")
-        (outcome, reason) = attempts(made, run_id)[0]
-        assert (outcome, str(reason).partition(":")[0]) == (AttemptEnd.AGAIN, "interrupted")
-        assert run_of(made, run_id).state == RunState.RUNNING
-        assert "by='Ann Lee'" in made.processes.log("api")
-
-
-def in_flight(http: httpx.Client, run_id: str) -> tuple[str, str]:
-    """Thread and turn of the first turn that began, from the run's events."""
-    with http.stream("GET", f"/runs/{run_id}/events") as response:
-        for message in messages(response):
-            if message.data and message.data["turn_id"]:
-                return message.data["thread_id"], message.data["turn_id"]
-    raise AssertionError("no turn began")
-
-
-def attempts(made: Desk, run_id: str) -> list[tuple[str, str | None]]:
-    with desk_of(made.processes.app).store.read() as session:
-        rows = session.exec(select(Attempt)).all()
-    return [(row.outcome, row.reason) for row in rows if row.outcome != AttemptEnd.DONE]
 
 
 def test_every_kind_of_run_can_be_started(floor: Floor) -> None:
