@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, StrictBool, model_validator
 
 from chordesk.models.answers import Confidence, Frozen, Stance, Wire
 from chordesk.models.contracts import parse_contract
@@ -45,9 +45,9 @@ class AnalysisRequest(Frozen):
     min_days: int = Field(14, ge=1, le=400)
     max_days: int = Field(45, ge=1, le=400)
     contracts: int = Field(1, ge=1, le=1000)
-    chart: bool = True
-    research: bool = True
-    orders: bool = True
+    chart: StrictBool = True
+    research: StrictBool = True
+    orders: StrictBool = True
 
     @model_validator(mode="after")
     def _fits_together(self) -> AnalysisRequest:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 from sqlalchemy import ColumnElement, Table, delete
 from sqlmodel import Session, SQLModel, col, select
@@ -17,7 +15,7 @@ from chordesk.models.events import DESK, Envelope, EventType
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import OrderState, RunState, TradingState
-from chordesk.models.tables.columns import dialect_insert, new_id, utcnow
+from chordesk.models.tables.columns import dialect_insert
 from chordesk.models.tables.notifications import Notice, Notification, NotificationPart
 
 _TO_NOTE = "notices_to_add"  # key of a session's info
@@ -42,20 +40,8 @@ _NOTABLE = _OF_STEPS | {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NewNotice:
-    """key: of those with the same one, the first alone is written."""
-
-    key: str
-    kind: NoticeKind
-    subject: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    run_id: str = DESK
-    occurred_at: dt.datetime = field(default_factory=utcnow)
-
-
-def note(session: Session, notice: NewNotice) -> None:
-    """Add a notice to this transaction."""
+def note(session: Session, notice: Notice) -> None:
+    """Add a notice to this transaction; of those with the same key, the first alone is written."""
     session.info.setdefault(_TO_NOTE, []).append(notice)
 
 
@@ -71,11 +57,11 @@ def write(session: Session, events: Iterable[Envelope]) -> None:
     if not found:
         return
     # In one order everywhere: two writers of the same keys never wait for each other.
-    rows = [_row(one) for one in sorted(found, key=lambda one: one.key)]
+    rows = [one.model_dump() for one in sorted(found, key=lambda one: one.key)]
     session.connection().execute(dialect_insert(session, Notice).on_conflict_do_nothing(index_elements=["key"]), rows)
 
 
-def notice_of(one: Envelope) -> NewNotice | None:
+def notice_of(one: Envelope) -> Notice | None:
     """Return the notice of an event; None when it is not worth one, or belongs to a backtest."""
     facts = one.payload
     if one.type in _OF_STEPS:
@@ -88,7 +74,10 @@ def notice_of(one: Envelope) -> NewNotice | None:
     subject = facts.get("symbol") or (
         facts.get("account") if one.type is EventType.ORDER_TRADING else facts.get("kind")
     )
-    return NewNotice(one.event_id, kind, str(subject or ""), facts, one.run_id, one.occurred_at)
+    return Notice(
+        key=one.event_id, kind=kind.value, subject=str(subject or ""), facts=dict(facts), run_id=one.run_id,
+        occurred_at=one.occurred_at,
+    )  # fmt: skip
 
 
 def _kind(one: Envelope) -> NoticeKind | None:
@@ -109,25 +98,13 @@ def _kind(one: Envelope) -> NoticeKind | None:
             return None
 
 
-def _worker_lost(one: Envelope) -> NewNotice | None:
+def _worker_lost(one: Envelope) -> Notice | None:
     """Return the notice of a step's event if its worker was lost: one for the worker, whatever it held."""
     owner = one.payload.get("lost")
     if not owner:
         return None
-    key = f"{NoticeKind.WORKER_LOST}:{owner}"
-    return NewNotice(key, NoticeKind.WORKER_LOST, str(owner), {}, DESK, one.occurred_at)
-
-
-def _row(one: NewNotice) -> dict[str, Any]:
-    return {
-        "id": new_id(),
-        "key": one.key,
-        "kind": one.kind.value,
-        "run_id": one.run_id,
-        "subject": one.subject,
-        "facts": dict(one.facts),
-        "occurred_at": one.occurred_at,
-    }
+    kind = NoticeKind.WORKER_LOST.value
+    return Notice(key=f"{kind}:{owner}", kind=kind, subject=str(owner), run_id=DESK, occurred_at=one.occurred_at)
 
 
 def old(before: dt.datetime) -> list[tuple[Table, ColumnElement[bool]]]:

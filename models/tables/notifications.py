@@ -21,9 +21,9 @@ class Notice(Identified, table=True):
     key: str = Field(unique=True)
     kind: str
     run_id: str
-    subject: str
+    subject: str = ""
     facts: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
-    occurred_at: dt.datetime = Field(sa_type=Utc)
+    occurred_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
     taken_at: dt.datetime | None = Field(default=None, sa_type=Utc)
 
 

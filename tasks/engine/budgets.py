@@ -20,6 +20,7 @@ from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import BACKTEST, is_backtest
 from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.runs import Report, Run, Step, Turn
 from chordesk.tasks.engine import kinds
 
@@ -89,7 +90,7 @@ def used_up(session: Session, settings: Settings, run_id: str, unwritten: int = 
     return None
 
 
-def notice_of(use: BudgetUse, run_id: str) -> NewNotice:
+def notice_of(use: BudgetUse, run_id: str) -> Notice:
     """Return the notice of a budget that is used up: one for a run, and one for a day."""
     from chordesk.models.notices import NewNotice  # what reads alone has no use for its tables
 
@@ -97,7 +98,8 @@ def notice_of(use: BudgetUse, run_id: str) -> NewNotice:
     which = run_id if of_run else f"{utcnow():%Y-%m-%d}"
     key = f"{NoticeKind.BUDGET_REACHED}:{which}:{use.limit}"
     facts = {"scope": use.scope, "used": use.used, "limit": use.limit}
-    return NewNotice(key, NoticeKind.BUDGET_REACHED, use.scope, facts, run_id if of_run else DESK)
+    kind = NoticeKind.BUDGET_REACHED.value
+    return Notice(key=key, kind=kind, subject=use.scope, facts=facts, run_id=run_id if of_run else DESK)
 
 
 def has_spare(session: Session, settings: Settings, run_id: str) -> bool:

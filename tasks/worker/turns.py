@@ -18,10 +18,11 @@ from chordesk.models import notices
 from chordesk.models.analysis import Depth
 from chordesk.models.answers import Completed, Failed, Interrupted, Refused, ReportStatus, Skipped
 from chordesk.models.errors import LeaseLost, UsageError
-from chordesk.models.notices import NewNotice
+from chordesk.models.events import DESK
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.runs import Run, Turn
 from chordesk.models.text import utc
 from chordesk.tasks.bootstrap import Desk
@@ -196,7 +197,7 @@ def park(desk: Desk, model: RoleModel, reset_seconds: float | None, why: str) ->
     return policy.jittered(parked if parked is not None else PARK_SECONDS)
 
 
-def note_once(desk: Desk, notice: NewNotice) -> None:
+def note_once(desk: Desk, notice: Notice) -> None:
     """Write a notice unless it is there: many turns meet the same limit at once."""
     with desk.store.read() as session:
         noted = notices.is_noted(session, notice.key)
@@ -205,10 +206,11 @@ def note_once(desk: Desk, notice: NewNotice) -> None:
             notices.note(session, notice)
 
 
-def _parked_notice(model: str, seconds: float) -> NewNotice:
+def _parked_notice(model: str, seconds: float) -> Notice:
     """Return the notice of a parked model: one in PARKED_NOTICE_SECONDS for all workers."""
     key = f"{NoticeKind.MODEL_PARKED}:{model}:{int(utcnow().timestamp() // PARKED_NOTICE_SECONDS)}"
-    return NewNotice(key, NoticeKind.MODEL_PARKED, model, {"seconds": seconds})
+    kind = NoticeKind.MODEL_PARKED.value
+    return Notice(key=key, kind=kind, subject=model, facts={"seconds": seconds}, run_id=DESK)
 
 
 def skipped(desk: Desk, step: ClaimedStep, role: str, subject: str, outcome: Skipped) -> RoleRun:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from celery import Celery
-from pydantic import Field, StrictBool, StringConstraints, ValidationError
+from pydantic import Field, StrictBool, StringConstraints
 
-from chordesk.models.analysis import AnalysisRequest, Depth, Strategy
+from chordesk.models.analysis import AnalysisRequest, Depth
 from chordesk.models.answers import Frozen
 from chordesk.models.database.lookup import by_prefix
-from chordesk.models.errors import UsageError
 from chordesk.models.settings.schema import Lens
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import desk_of
@@ -58,7 +57,7 @@ class TradeRequest(Frozen):
     run: Annotated[str, StringConstraints(max_length=64, pattern=ID)]
 
 
-class AnalyzeRequest(Frozen):
+class AnalyzeRequest(AnalysisRequest):
     """An analysis of symbols. Fields that are left out have the defaults of `desk analyze`; depth that of the settings.
     min_weekly_roc: fraction, 0.005 is 0.5 % a week; days: calendar days to expiry; contracts: of one order."""
 
@@ -66,24 +65,9 @@ class AnalyzeRequest(Frozen):
     by: Person
     symbols: list[Symbol] = Field(min_length=1, max_length=500)
     depth: Depth | None = None
-    strategy: Strategy | None = None
-    max_delta: float | None = Field(default=None, gt=0, le=1)
-    min_weekly_roc: float | None = Field(default=None, ge=0, le=1)
-    min_days: int | None = Field(default=None, ge=1, le=400)
-    max_days: int | None = Field(default=None, ge=1, le=400)
-    contracts: int | None = Field(default=None, ge=1, le=1000)
-    chart: StrictBool = True
-    research: StrictBool = True
-    orders: StrictBool = True
 
     def request(self) -> AnalysisRequest:
-        """Return the request that it means. Raises UsageError for fields that do not fit together."""
-        given = self.model_dump(exclude={"kind", "by", "symbols", "depth"}, exclude_none=True)
-        try:
-            return AnalysisRequest.model_validate(given)
-        except ValidationError as error:
-            reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise UsageError(reason, remedy="change the fields that it names, or leave them out") from None
+        return AnalysisRequest(**self.model_dump(include=set(AnalysisRequest.model_fields)))
 
 
 class EpisodeRequest(Frozen):

@@ -6,7 +6,7 @@ import pytest
 
 from chordesk.models.errors import MarketError
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.prices import DailyBars
+from chordesk.tools.market.protocol import Bars
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from tests.tools.conftest import Call, MakeContext, Raw
 from tests.tools.market.far_market import TODAY, FarMarket, daily
@@ -133,7 +133,7 @@ def test_a_later_turn_of_the_same_day_gets_the_same_answer_without_another_look(
     looks: list[str] = []
 
     class Watched(ReplayMarket):
-        def bars(self, symbol: str, sessions: int) -> DailyBars:
+        def bars(self, symbol: str, sessions: int) -> Bars:
             looks.append(symbol)
             return super().bars(symbol, sessions)
 

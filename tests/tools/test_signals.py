@@ -13,7 +13,8 @@ from chordesk.models.errors import MarketUnavailable, NotConfigured
 from chordesk.tools import figures
 from chordesk.tools.history import Budget
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.prices import DailyBars, history_of
+from chordesk.tools.market.prices import history_of
+from chordesk.tools.market.protocol import Bars
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from chordesk.tools.model_tools.signals import SignalsArguments, signal_rows, signals_get, symbol_signals
 from chordesk.tools.registry import Gaps, payload
@@ -77,12 +78,12 @@ def test_a_name_without_the_latest_session_is_missing(market: ReplayMarket, call
     assert answer.payload["missing"] == [{"symbol": symbol, "what": "bars", "reason": reason} for symbol in LAPSED]
 
 
-def holed(symbol: str, close: list[float], *back: int) -> DailyBars:
+def holed(symbol: str, close: list[float], *back: int) -> Bars:
     """Daily bars without those of so many sessions ago."""
     bars = daily(symbol, close)
     kept = [place for place in range(len(close)) if len(close) - 1 - place not in back]
     figures = (getattr(bars, name)[kept] for name in ("open", "high", "low", "close", "volume"))
-    return DailyBars(symbol, [bars.dates[place] for place in kept], True, *figures)
+    return Bars(symbol, [bars.dates[place] for place in kept], True, *figures)
 
 
 def test_no_figure_is_made_across_a_hole(call: Call) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from chordesk.tools.history import by_symbol, has_closes_alone, histories, last_move_like_a_split, note_holes
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.market.prices import DailyBars, History, IntradayInterval, stamped
+from chordesk.tools.market.prices import History, IntradayInterval, stamped
 from chordesk.tools.market.protocol import Bars, Intraday, IntradaySource, MarketClock
 from chordesk.tools.registry import Gaps, ToolContext
 
@@ -164,7 +164,7 @@ def _since(bars: Bars, gaps: Gaps) -> dt.date | None:
     return bars.dates[at]
 
 
-def weekly(bars: Bars, days: Sequence[dt.date]) -> DailyBars:
+def weekly(bars: Bars, days: Sequence[dt.date]) -> Bars:
     """Return the bars of calendar weeks, Monday to Sunday, each dated by its last session.
 
     days: sessions of the market, in ascending order. The first week is left out unless all of its sessions are among
@@ -176,7 +176,7 @@ def weekly(bars: Bars, days: Sequence[dt.date]) -> DailyBars:
         first = first[1:]
     ends = np.r_[first[1:], len(weeks)] - 1
     if not len(first):
-        return DailyBars(bars.symbol, [], bars.adjusted, *(np.empty(0) for _ in range(5)))
+        return Bars(bars.symbol, [], bars.adjusted, *(np.empty(0) for _ in range(5)))
     dates = [bars.dates[end] for end in ends.tolist()]
     columns = (
         bars.open[first],
@@ -185,7 +185,7 @@ def weekly(bars: Bars, days: Sequence[dt.date]) -> DailyBars:
         bars.close[ends],
         np.add.reduceat(bars.volume, first),
     )
-    return DailyBars(bars.symbol, dates, bars.adjusted, *columns)
+    return Bars(bars.symbol, dates, bars.adjusted, *columns)
 
 
 def _begins_within_a_week(day: dt.date, days: Sequence[dt.date]) -> bool:

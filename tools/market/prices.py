@@ -21,35 +21,6 @@ _SPLIT_LIKE = (-0.45, 0.80)
 STALE_DAYS = 10
 
 
-@dataclass(slots=True)
-class DailyBars:
-    """Bars in ascending order of session; every array is read-only and as long as `dates`."""
-
-    symbol: str
-    dates: Sequence[dt.date]
-    adjusted: bool
-    open: Floats
-    high: Floats
-    low: Floats
-    close: Floats
-    volume: Floats
-
-    def __post_init__(self) -> None:
-        for values in (self.open, self.high, self.low, self.close, self.volume):
-            values.setflags(write=False)
-
-    def __len__(self) -> int:
-        return len(self.dates)
-
-    def last(self, count: int) -> DailyBars:
-        """Return the last bars, at most so many; itself when these are all."""
-        if count >= len(self):
-            return self
-        rows = slice(len(self) - count, None)
-        figures = (self.open, self.high, self.low, self.close, self.volume)
-        return DailyBars(self.symbol, self.dates[rows], self.adjusted, *(values[rows] for values in figures))
-
-
 @dataclass(frozen=True, slots=True)
 class History:
     """A name's bars within a look-back that ends with the market's latest session.
@@ -84,7 +55,7 @@ def history_of(bars: Bars, sessions: Sequence[dt.date]) -> History:
 def _among(bars: Bars, sessions: frozenset[dt.date]) -> Bars:
     kept = [place for place, day in enumerate(bars.dates) if day in sessions]
     figures = (values[kept] for values in (bars.open, bars.high, bars.low, bars.close, bars.volume))
-    return DailyBars(bars.symbol, [bars.dates[place] for place in kept], bars.adjusted, *figures)
+    return Bars(bars.symbol, [bars.dates[place] for place in kept], bars.adjusted, *figures)
 
 
 def _spread(bars: Bars, sessions: Sequence[dt.date]) -> Bars:
@@ -99,7 +70,7 @@ def _spread(bars: Bars, sessions: Sequence[dt.date]) -> Bars:
         return wide
 
     figures = (bars.open, bars.high, bars.low, bars.close, bars.volume)
-    return DailyBars(bars.symbol, days, bars.adjusted, *map(spread, figures))
+    return Bars(bars.symbol, days, bars.adjusted, *map(spread, figures))
 
 
 def moves_like_splits(close: Floats) -> list[int]:
@@ -193,10 +164,10 @@ def intraday_of(
     def column(name: str) -> Floats:
         return np.array([rows[name][place] if place is not None else np.nan for place in held])
 
-    spread = DailyBars(symbol, line, False, *map(column, ("open", "high", "low", "close", "volume")))
+    spread = Bars(symbol, line, False, *map(column, ("open", "high", "low", "close", "volume")))
     inside = np.isfinite(spread.close)
     figures = (values[inside] for values in (spread.open, spread.high, spread.low, spread.close, spread.volume))
-    bars = DailyBars(symbol, [start for start, has in zip(line, inside, strict=True) if has], False, *figures)
+    bars = Bars(symbol, [start for start, has in zip(line, inside, strict=True) if has], False, *figures)
     holes = np.flatnonzero(~inside)
     run = bars.last(len(line) - int(holes[-1]) - 1) if len(holes) else bars
     return Intraday(bars, spread, run, end_of(last, minutes) > until)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from chordesk.models.company import (
@@ -25,23 +26,37 @@ if TYPE_CHECKING:
 Floats: TypeAlias = "npt.NDArray[np.float64]"  # most commands have no use for the library
 
 
-class Bars(Protocol):
-    """Daily bars of one symbol in ascending order, arrays of equal length n; none is later than the clock's now.
+@dataclass(slots=True)
+class Bars:
+    """Bars of one symbol in ascending order; every array is read-only and as long as `dates`. None is later than the
+    clock's now.
 
     adjusted: whether prices before a split or a dividend were brought to the level after it.
     """
 
     symbol: str
     dates: Sequence[dt.date]
+    adjusted: bool
     open: Floats
     high: Floats
     low: Floats
     close: Floats
     volume: Floats
-    adjusted: bool
+
+    def __post_init__(self) -> None:
+        for values in (self.open, self.high, self.low, self.close, self.volume):
+            values.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.dates)
 
     def last(self, count: int) -> Bars:
-        """Return the last bars, at most so many."""
+        """Return the last bars, at most so many; itself when these are all."""
+        if count >= len(self):
+            return self
+        rows = slice(len(self) - count, None)
+        figures = (self.open, self.high, self.low, self.close, self.volume)
+        return Bars(self.symbol, self.dates[rows], self.adjusted, *(values[rows] for values in figures))
 
 
 class Intraday(NamedTuple):

@@ -10,7 +10,6 @@ from sqlmodel import select
 from chordesk.models import event_log, notices
 from chordesk.models.database.store import Store
 from chordesk.models.events import DESK, Envelope, EventType, event
-from chordesk.models.notices import NewNotice
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.notifications import Notice
@@ -87,7 +86,7 @@ def test_a_lost_worker_is_one_notice_whatever_it_held(store: Store) -> None:
 def test_a_notice_is_written_once_by_its_key(store: Store) -> None:
     for _ in range(2):
         with store.session() as session:
-            notices.note(session, NewNotice("k", NoticeKind.MODEL_PARKED, "m"))
+            notices.note(session, Notice(key="k", kind=NoticeKind.MODEL_PARKED, subject="m", run_id=DESK))
     with store.read() as session:
         assert notices.is_noted(session, "k")
         assert not notices.is_noted(session, "j")

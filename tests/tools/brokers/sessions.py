@@ -9,7 +9,7 @@ import numpy as np
 
 from chordesk.models.errors import MarketError
 from chordesk.models.market import Quote
-from chordesk.tools.market.prices import DailyBars
+from chordesk.tools.market.protocol import Bars
 from tests.tools.orders.tape import NEW_YORK, Tape
 
 Figures = tuple[float, float, float, float]
@@ -37,10 +37,10 @@ class Sessions(Tape):
             raise MarketError(f"unknown symbol {symbol}")
         return found
 
-    def bars(self, symbol: str, sessions: int) -> DailyBars:
+    def bars(self, symbol: str, sessions: int) -> Bars:
         found = self._known(symbol)[-sessions:]
         columns = [np.array(column) for column in zip(*(figures for _, figures in found), strict=True)]
-        return DailyBars(symbol, [day for day, _ in found], False, *columns, np.full(len(found), self.volume))
+        return Bars(symbol, [day for day, _ in found], False, *columns, np.full(len(found), self.volume))
 
     def quote(self, symbol: str) -> Quote:
         price = self._known(symbol)[-1][1][3]

@@ -18,7 +18,7 @@ from chordesk.models.orders import AccountView, BrokerAnswer, HeldPosition, Orde
 from chordesk.models.tables.orders import Preview
 from chordesk.tools.brokers.paper import Books, settlements
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.prices import DailyBars
+from chordesk.tools.market.protocol import Bars
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from chordesk.tools.orders.reconciliation import reconcile
 from tests.tools.orders.desk import Desk, action
@@ -37,7 +37,7 @@ class Deep(Tape):
     closes: dict[str, dict[dt.date, float]] = field(default_factory=dict)
     options: dict[str, float] = field(default_factory=dict)
 
-    def bars(self, symbol: str, sessions: int) -> DailyBars:
+    def bars(self, symbol: str, sessions: int) -> Bars:
         today = self.clock.now().date()
         rows = self.closes.get(symbol) or {today: self.prices[symbol]}
         days = [day for day in sorted(rows) if day <= today][-sessions:]
@@ -45,7 +45,7 @@ class Deep(Tape):
             raise MarketError(f"no bars of {symbol}")
         close = np.array([rows[day] for day in days])
         volume = np.full(len(days), self.volumes.get(symbol, 1e9))
-        return DailyBars(symbol, days, False, close, close, close, close, volume)
+        return Bars(symbol, days, False, close, close, close, close, volume)
 
     def option_quote(self, contract: str) -> Quote:
         if contract not in self.options:

@@ -7,7 +7,7 @@ import datetime as dt
 import numpy as np
 
 from chordesk.tools.charts.frames import frames, weekly
-from chordesk.tools.market.prices import DailyBars
+from chordesk.tools.market.protocol import Bars
 from chordesk.tools.registry import Gaps
 from tests.tools.charts.samples import apple, apple_market, first
 from tests.tools.conftest import MakeContext
@@ -64,7 +64,7 @@ def test_figures_begin_after_a_hole_and_the_picture_shows_it(make_context: MakeC
     whole = daily("X", np.linspace(50, 60, 120))
     kept = [at for at in range(120) if at != 100]
     columns = (values[kept] for values in (whole.open, whole.high, whole.low, whole.close, whole.volume))
-    market = FarMarket({"X": DailyBars("X", [whole.dates[at] for at in kept], True, *columns)})
+    market = FarMarket({"X": Bars("X", [whole.dates[at] for at in kept], True, *columns)})
     gaps = Gaps()
     (frame,) = frames(make_context(market), ["X"], gaps, 60, "day")
     assert (len(frame.bars.dates), len(frame.shown.dates)) == (19, 60)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chordesk.tools.charts.study import RECENT, Pattern, Study, patterns, study_of
-from chordesk.tools.market.prices import DailyBars
+from chordesk.tools.market.protocol import Bars
 from tests.tools.charts.samples import apple, apple_market, bars_of, frame_of
 from tests.tools.conftest import Call
 
@@ -82,7 +82,7 @@ def test_the_tool_gives_the_same(call: Call) -> None:
     assert (row["trend"]["r2"], row["extension"]) == (0.962915, {"atr": 4.23, "risk": "high"})
 
 
-def falling(*last: tuple[float, float, float, float]) -> DailyBars:
+def falling(*last: tuple[float, float, float, float]) -> Bars:
     """A steady fall of small candles from 100, then the given (open, high, low, close)."""
     close = 100 - 0.5 * np.arange(60)
     rows = [(value + 0.4, value + 0.6, value - 0.2, value) for value in close.tolist()]

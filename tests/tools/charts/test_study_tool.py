@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chordesk.tools.market.prices import DailyBars
+from chordesk.tools.market.protocol import Bars
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.toolsets import MAX_OUTPUT_BYTES
 from tests.tools.charts.samples import apple, apple_market
@@ -81,7 +81,7 @@ def test_a_split_in_the_middle_is_named_and_no_level_crosses_it(call: Call) -> N
     rng = np.random.default_rng(5)
     close = np.r_[200 + 8 * rng.random(330), 100 + 4 * rng.random(90)]
     dates = daily("X", close).dates
-    bars = DailyBars("X", dates, False, close, close + 1, close - 1, close.copy(), np.ones(len(close)))
+    bars = Bars("X", dates, False, close, close + 1, close - 1, close.copy(), np.ones(len(close)))
     answer = call(FarMarket({"X": bars}), "chart_study_get", symbols=["X"])
     (row,) = answer.payload["studies"]
     assert (row["bars"], row["from"]) == (90, str(dates[330]))

@@ -12,18 +12,18 @@ import numpy as np
 from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.models.market import Headline, Listing, Quote
 from chordesk.models.text import NEW_YORK
-from chordesk.tools.market.prices import DailyBars
+from chordesk.tools.market.protocol import Bars
 
 TODAY = dt.date(2024, 3, 15)
 
 
-def daily(symbol: str, close: Sequence[float], last: dt.date = TODAY, adjusted: bool = True) -> DailyBars:
+def daily(symbol: str, close: Sequence[float], last: dt.date = TODAY, adjusted: bool = True) -> Bars:
     """Bars one calendar day apart that end on `last`; opens at the previous close, a volume of 100."""
     closes = np.array(close, dtype=float)
     opens = np.r_[closes[:1], closes[:-1]]
     dates = [last - dt.timedelta(days=back) for back in range(len(closes) - 1, -1, -1)]
     high, low = np.maximum(opens, closes), np.minimum(opens, closes)
-    return DailyBars(symbol, dates, adjusted, opens, high, low, closes, np.full(len(closes), 100.0))
+    return Bars(symbol, dates, adjusted, opens, high, low, closes, np.full(len(closes), 100.0))
 
 
 class FarClock:
@@ -64,7 +64,7 @@ class NowClock(FarClock):
 class FarMarket:
     """histories: closes by symbol. trouble: what asking for a symbol raises. before: called at each question."""
 
-    histories: Mapping[str, DailyBars] = field(default_factory=dict)
+    histories: Mapping[str, Bars] = field(default_factory=dict)
     news: Mapping[str, Sequence[Headline]] = field(default_factory=dict)
     sections: Mapping[str, Mapping[str, dict[str, float | str | None]]] = field(default_factory=dict)
     trouble: Mapping[str, Exception] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class FarMarket:
         """Every calendar day is one."""
         return [self.clock.session() - dt.timedelta(days=back) for back in reversed(range(count))]
 
-    def bars(self, symbol: str, sessions: int) -> DailyBars:
+    def bars(self, symbol: str, sessions: int) -> Bars:
         self._ask(symbol)
         if symbol not in self.histories:
             raise MarketError(f"unknown symbol {symbol}")

@@ -11,7 +11,7 @@ import numpy as np
 
 from chordesk.models.contracts import ChainRow, OptionChain, parse_contract
 from chordesk.models.errors import MarketError
-from chordesk.tools.market.prices import DailyBars
+from chordesk.tools.market.protocol import Bars
 from chordesk.tools.pricing import Terms, price
 from tests.tools.charts.samples import apple
 from tests.tools.market.far_market import TODAY, FarMarket, daily
@@ -69,9 +69,9 @@ def market(rows: Mapping[str, Sequence[ChainRow]] | None = None, **changes: Any)
     return ChainMarket(rows=listed, spots=spots, **changes)
 
 
-def known_bars(symbol: str) -> DailyBars:
+def known_bars(symbol: str) -> Bars:
     """Bars whose volatilities are known, one a day up to today."""
     bars = apple().last(273)
     dates = daily(symbol, np.ones(len(bars)).tolist()).dates
     columns = (bars.open, bars.high, bars.low, bars.close)
-    return DailyBars(symbol, dates, True, *(column.copy() for column in columns), np.full(len(dates), 100.0))
+    return Bars(symbol, dates, True, *(column.copy() for column in columns), np.full(len(dates), 100.0))

@@ -24,8 +24,8 @@ from chordesk.models.files import replacing
 from chordesk.models.market import Headline, Listing, Quote
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock, exchange_day, exchange_hours
-from chordesk.tools.market.prices import STALE_DAYS, DailyBars
-from chordesk.tools.market.protocol import Floats, MarketClock
+from chordesk.tools.market.prices import STALE_DAYS
+from chordesk.tools.market.protocol import Bars, Floats, MarketClock
 from chordesk.tools.market.replay.modelled_options import ModelledChains
 
 log = structlog.get_logger(__name__)
@@ -281,7 +281,7 @@ class ReplayMarket:
         first, last = self.sessions(sessions)[0], self.clock.session()
         return [day for day in self._data.lost if first < day < last]
 
-    def bars(self, symbol: str, sessions: int) -> DailyBars:
+    def bars(self, symbol: str, sessions: int) -> Bars:
         self._require(symbol)
         rows = self._rows(symbol)
         rows = slice(max(rows.start, rows.stop - sessions), rows.stop)
@@ -289,7 +289,7 @@ class ReplayMarket:
         dates = list(map(dt.date.fromordinal, columns.day[rows].tolist()))
         figures = (columns.open, columns.high, columns.low, columns.close, columns.volume)
         adjusted = symbol in self._data.adjusted
-        return DailyBars(symbol, dates, adjusted, *(values[rows] for values in figures))
+        return Bars(symbol, dates, adjusted, *(values[rows] for values in figures))
 
     def quote(self, symbol: str) -> Quote:
         """Return the close of the newest bar; `at` is now for today's bar and that session's close for an older one."""

@@ -21,8 +21,8 @@ from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import LiveClock, exchange_day, exchange_hours
 from chordesk.tools.market.factory import MARKETS_OWN, build_chains
 from chordesk.tools.market.fetching import AgedCache, Kept
-from chordesk.tools.market.prices import MINUTES, STALE_DAYS, DailyBars, IntradayInterval, intraday_of
-from chordesk.tools.market.protocol import Intraday, MarketClock, OptionMarket, Shares
+from chordesk.tools.market.prices import MINUTES, STALE_DAYS, IntradayInterval, intraday_of
+from chordesk.tools.market.protocol import Bars, Intraday, MarketClock, OptionMarket, Shares
 from chordesk.tools.market.yahoo import wire as shapes
 from chordesk.tools.market.yahoo.companies import YahooCompanies
 from chordesk.tools.market.yahoo.wire import Section, YahooWire, require_installed
@@ -148,7 +148,7 @@ class YahooMarket(YahooCompanies):
     def sessions(self, count: int) -> Sequence[dt.date]:
         return exchange_hours().until(self.clock.session(), count)
 
-    def bars(self, symbol: str, sessions: int) -> DailyBars:
+    def bars(self, symbol: str, sessions: int) -> Bars:
         """Return bars up to the last closed session: today's bar is not one before the close."""
         kept = self._history(symbol, BARS_AGE).value
         dates = [dt.date.fromisoformat(day) for day in kept["date"]]
@@ -157,7 +157,7 @@ class YahooMarket(YahooCompanies):
             raise MarketError(f"unknown symbol {symbol}: Yahoo has no prices of it")
         rows = slice(max(end - sessions, 0), end)
         figures = (np.array(kept[name][rows]) for name in ("open", "high", "low", "close", "volume"))
-        return DailyBars(symbol, dates[rows], True, *figures)
+        return Bars(symbol, dates[rows], True, *figures)
 
     def intraday(self, symbol: str, interval: IntradayInterval, sessions: int) -> Intraday:
         """Return bars as they were when they were fetched, at most some minutes ago. Yahoo adjusts them for splits and
