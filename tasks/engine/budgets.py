@@ -20,12 +20,11 @@ from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import BACKTEST, is_backtest
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.runs import Report, Run, Step, Turn
 from chordesk.tasks.engine import kinds
 
 if TYPE_CHECKING:
-    from chordesk.models.notices import NewNotice
+    from chordesk.models.tables.notifications import Notice
 
 PREFIX = "budget: "
 RULES = "rulebook"
@@ -92,7 +91,7 @@ def used_up(session: Session, settings: Settings, run_id: str, unwritten: int = 
 
 def notice_of(use: BudgetUse, run_id: str) -> Notice:
     """Return the notice of a budget that is used up: one for a run, and one for a day."""
-    from chordesk.models.notices import NewNotice  # what reads alone has no use for its tables
+    from chordesk.models.tables.notifications import Notice  # what reads alone has no use for its tables
 
     of_run = use.scope == RUN
     which = run_id if of_run else f"{utcnow():%Y-%m-%d}"

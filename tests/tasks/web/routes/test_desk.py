@@ -109,6 +109,7 @@ def test_workers_are_asked_by_one_request_at_a_time_and_the_others_get_an_age(fl
 
 def test_a_worker_that_answers_is_shown_with_its_queues(running: Service, client: httpx.Client) -> None:
     running.processes.workers("ops")
+    wait_for(lambda: bool(look(client, "/status")["status"]["workers"]), "the workers were asked again")
     (worker,) = look(client, "/status")["status"]["workers"]
     assert (worker["queues"], worker["steps_held"]) == (["ops"], 0)
     asked_twice(running, client)

@@ -36,9 +36,6 @@ def test_every_kind_of_run_can_be_started(floor: Floor) -> None:
         {"kind": "research", "symbols": ["NOSUCH"]},
         {"kind": "trade", "run": screen.json()["id"]},
         {"kind": "analyze", "symbols": ["IBM"]},  # the replay has no chains
-        {"kind": "analyze", "symbols": ["IBM"], "min_days": 30, "max_days": 20},
-        {"kind": "analyze", "symbols": ["IBM"], "strategy": "equity", "research": False},
-        {"kind": "analyze", "symbols": ["IBM"], "strategy": "equity", "chart": False},
     ):
         assert floor.client.post("/runs", json={**body, **BY}).status_code == 409, body
 
@@ -81,6 +78,9 @@ def test_a_service_from_before_the_desk_shows_the_desks_settings_and_starts_no_r
         {"kind": "analyze", "symbols": ["KO"], "strategy": "straddle", **BY},
         {"kind": "analyze", "symbols": ["KO"], "max_delta": 1.5, **BY},
         {"kind": "analyze", "symbols": [], **BY},
+        {"kind": "analyze", "symbols": ["IBM"], "min_days": 30, "max_days": 20, **BY},
+        {"kind": "analyze", "symbols": ["IBM"], "strategy": "equity", "research": False, **BY},
+        {"kind": "analyze", "symbols": ["IBM"], "strategy": "equity", "chart": False, **BY},
     ],
 )
 def test_an_invalid_run_starts_nothing(floor: Floor, body: dict[str, object]) -> None:
