@@ -181,8 +181,9 @@ def _measures(course: Course, capacities: Sequence[float]) -> Iterable[Measure]:
     yield _scaled("Sharpe ratio, a year", _mean(_sharpe_steps(course.desk)), root)
     yield _scaled("Sortino ratio, a year", _mean(_sortino_steps(course.desk)), root)
     yield _drawdown(course.desk)
-    yield _scaled("turnover, times equity a year", _mean(course.turnover), course.a_year)
-    yield _scaled("costs, share of equity a year", _mean(course.costs), course.a_year)
+    # Neither is below zero, whatever few large values do to an interval.
+    yield _scaled("turnover, times equity a year", _mean(course.turnover), course.a_year, least=0.0)
+    yield _scaled("costs, share of equity a year", _mean(course.costs), course.a_year, least=0.0)
     yield _capacity(capacities)
 
 
@@ -194,12 +195,12 @@ def _capacity(capacities: Sequence[float]) -> Measure:
     return Measure(name, math.exp(found.mean), math.exp(found.low), math.exp(found.high), "")
 
 
-def _scaled(name: str, found: Estimate | None, factor: float) -> Measure:
+def _scaled(name: str, found: Estimate | None, factor: float, least: float = -math.inf) -> Measure:
     if found is None:
         return Measure(name, None)
     if found.low is None or found.high is None:
         return Measure(name, factor * found.mean, lack=found.lack)
-    return Measure(name, factor * found.mean, factor * found.low, factor * found.high, "")
+    return Measure(name, factor * found.mean, max(least, factor * found.low), factor * found.high, "")
 
 
 def _sharpe(returns: Floats) -> float | None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
 
+import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -17,6 +20,7 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
 from chordesk.tasks.reports.figures import marked
 from chordesk.tasks.reports.formats import html, markdown
+from chordesk.tools.backtest_performance import Course, RandomEntry, performance
 from tests.browser.hostile import MARKUP, SHOWN, SYMBOL, a_hostile_run
 from tests.builders import a_run
 from tests.tasks.documents.reading import Read, read
@@ -99,7 +103,12 @@ def test_a_day_and_a_symbol_are_documents_of_the_same_kind(desk: Desk, chained: 
 def test_a_backtest_shows_its_curve_and_what_had_no_price(desk: Desk, whole: bool) -> None:
     days = [dt.date(2010, 8, day) for day in (9, 10, 11)]
     curve = [{"day": str(day), "equity": 100.0, "held": 101.0, "equal_weight": 99.0} for day in days]
-    result = {"sessions": 3, "curve": curve, "returns": {"desk": 0.01, "held": None}, "conclusion": "no better"}
+    steps = np.random.default_rng(1).normal(0.001, 0.01, 60)
+    course = Course(steps, steps, steps, steps, steps, steps, 252.0)
+    against = asdict(performance(course, RandomEntry(4, 120.0, 3.0, -90.0, 95.0, 0.98), [], [steps[::-1]]))
+    returns = {"desk": 0.01, "held": None}
+    result: dict[str, Any] = {"sessions": 3, "curve": curve, "returns": returns, "conclusion": "no better"}
+    result["performance"] = against
     with desk.store.session() as session:
         run = a_run(session, kind=RunKind.BACKTEST, state=RunState.DONE, finished_at=utcnow(), account="backtest-x")
         run.params = {"backtest": run.id, "parallel": False, "days": [str(day) for day in days], "symbols": ["IBM"]}
@@ -119,8 +128,11 @@ def test_a_backtest_shows_its_curve_and_what_had_no_price(desk: Desk, whole: boo
     assert ("desk 1.00%" in found.text) == whole
     assert "svg" in found.tags
     assert ("buy and hold" in found.text) == whole
+    for part in ("the universe at the same exposure", "Sharpe ratio", "98.00% of random entries", "too few"):
+        assert (part in found.text) == whole
     text = markdown(run_document(desk, run.id))
     assert "| 2010-08-10 | done | - |" in text
+    assert ("the universe at the same exposure" in text) == whole
 
 
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
