@@ -211,7 +211,7 @@ def event_types() -> str:
 def routes() -> str:
     """Return a list of the routes of `desk api`."""
     return "\n".join(
-        f"- `{method} {route.path}`: {_first_line(inspect.getdoc(route.endpoint))}"
+        f"- `{method} {route.path}`: {_first_line(inspect.getdoc(route.endpoint)).removeprefix('Show ')}"
         for router in ROUTERS
         for route in router.routes
         for method in sorted(route.methods)
