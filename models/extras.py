@@ -3,31 +3,47 @@
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, requires, version
+from typing import NamedTuple
 
 from packaging.requirements import Requirement
 
-from chordesk.models.errors import UsageError
+from chordesk.models.errors import NotConfigured, UsageError
 
 
-def require_extra(extra: str, what: str) -> None:
-    """Raise UsageError if a package of an extra is missing or has another version than the desk needs. what: of the
-    desk that needs it, for the message."""
+class Lack(NamedTuple):
+    """What is missing of an extra, after "needs", and how to install it."""
+
+    reason: str
+    remedy: str
+
+
+def lack_of(extra: str) -> Lack | None:
+    """Return the first package of an extra that is missing or has another version than the desk needs."""
     try:
         wanted = [Requirement(text) for text in requires("chordesk") or ()]
     except PackageNotFoundError:  # the desk runs from a folder: nothing says what it needs
-        return
+        return None
+    install = f"pip install 'chordesk[{extra}]'"
     for one in wanted:
         if one.marker is None or not one.marker.evaluate({"extra": extra}) or one.marker.evaluate({"extra": ""}):
             continue
         try:
             found = version(one.name)
         except PackageNotFoundError:
-            raise UsageError(
-                f"{what} needs the package {one.name}, which is not installed",
-                remedy=f"pip install 'chordesk[{extra}]'",
-            ) from None
+            return Lack(f"the package {one.name}, which is not installed", install)
         if not one.specifier.contains(found, prereleases=True):
-            raise UsageError(
-                f"{what} needs {one.name} {one.specifier}, and {found} is installed",
-                remedy=f"pip install 'chordesk[{extra}]', in an environment of its own if other packages need {found}",
-            )
+            elsewhere = f"{install}, in an environment of its own if other packages need {found}"
+            return Lack(f"{one.name} {one.specifier}, and {found} is installed", elsewhere)
+    return None
+
+
+def require_extra(extra: str, what: str) -> None:
+    """Raise UsageError for an extra that lacks something. what: of the desk that needs it, for the message."""
+    if (lack := lack_of(extra)) is not None:
+        raise UsageError(f"{what} needs {lack.reason}", remedy=lack.remedy)
+
+
+def require_source(extra: str) -> None:
+    """Raise NotConfigured for a source of data whose extra lacks something."""
+    if (lack := lack_of(extra)) is not None:
+        raise NotConfigured(f"not available: it needs {lack.reason}; {lack.remedy}")

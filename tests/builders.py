@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from importlib.metadata import PackageNotFoundError
 from typing import Any
 
+import pytest
 from sqlmodel import Session
 
+from chordesk.models import extras
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Candidate, Report, Run, Step, Turn
@@ -108,3 +111,12 @@ def a_report(session: Session, step: Step, turn: Turn | None, symbol: str = "AAP
     session.add(report)
     session.flush()
     return report
+
+
+def uninstalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No package of any extra is installed, by what their metadata say."""
+
+    def version(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(extras, "version", version)

@@ -12,17 +12,15 @@ from contextlib import closing
 
 from chordesk.models.database.store import Store, current
 from chordesk.models.errors import BinaryMissing, NotConfigured
+from chordesk.models.extras import require_source
 from chordesk.models.settings import running_desk
 from chordesk.models.urls import page_hosts
 from chordesk.tasks.bootstrap import codex_binary
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, fail, not_made, ok, warn
 from chordesk.tasks.notifications import checking, messages
 from chordesk.tasks.notifications.messages import NotificationsState
-from chordesk.tools.model_tools import filings as edgar
 from chordesk.tools.pages.browser import find_browser
 from chordesk.tools.pages.reading import PageError
-from chordesk.tools.pages.text import require_installed
-from chordesk.tools.venues import factory
 
 OLDEST_PYTHON = (3, 11)
 LOW_DISK_MIB = 500
@@ -106,7 +104,7 @@ def filings(context: CheckContext) -> Check:
     if context.settings.sec_identity is None:
         return ok("no identity is set (DESK_SEC_IDENTITY): sec_filings asks for nothing")
     try:
-        edgar.require_installed()
+        require_source("filings")
     except NotConfigured as error:
         return warn("an identity is set, edgartools is missing", str(error))
     replay = "" if context.desk.market.clock.day is None else "; none are asked for in a replay"
@@ -121,7 +119,7 @@ def pages(context: CheckContext) -> Check:
         return ok("no hosts are named (DESK_PAGE_HOSTS): page_read reads nothing")
     named = ", ".join(str(host) for host in hosts)
     try:
-        require_installed()
+        require_source("pages")
     except NotConfigured as error:
         return warn(f"hosts {named}; the text cannot be read", str(error))
     try:
@@ -139,7 +137,7 @@ def venues(context: CheckContext) -> Check:
     if not named:
         return ok("no event market is named (DESK_VENUES): none is read")
     try:
-        factory.require_installed()
+        require_source("events")
     except NotConfigured as error:
         return warn(f"{', '.join(named)}: httpx is missing", str(error))
     replay = "" if context.desk.market.clock.day is None else "; no episode asks them in a replay"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from chordesk.models import notifications
 from chordesk.models.errors import SettingError
+from chordesk.models.extras import lack_of
 from chordesk.models.notifications import ByChannel, NoticeKind, QuietHours
 from chordesk.models.settings import Settings
 
@@ -43,10 +43,8 @@ def channels(settings: Settings) -> list[Channel]:
 
 def require_library() -> None:
     """Raise SettingError unless apprise is installed. It is not loaded: that takes memory and a second."""
-    if importlib.util.find_spec("apprise") is None:
-        raise SettingError(
-            "notifications need the package apprise, which is not installed", remedy="pip install 'chordesk[notify]'"
-        )
+    if (lack := lack_of("notify")) is not None:
+        raise SettingError(f"notifications need {lack.reason}", remedy=lack.remedy)
 
 
 def chosen(found: list[Channel], name: str | None) -> list[Channel]:

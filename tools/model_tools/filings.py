@@ -19,6 +19,7 @@ from pydantic import AfterValidator, Field, ValidationError
 from chordesk.models.answers import upper
 from chordesk.models.company import Filing
 from chordesk.models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured
+from chordesk.models.extras import require_source
 from chordesk.models.settings import Settings
 from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
@@ -75,18 +76,12 @@ def edgar_of(settings: Settings, clock: MarketClock) -> Edgar:
     an identity, or without edgartools."""
     if clock.day is not None:
         raise NotConfigured("not available in a replay: EDGAR is asked for the filings of now alone")
-    require_installed()
+    require_source("filings")
     if settings.sec_identity is None:
         raise NotConfigured(
             'not available: configure DESK_SEC_IDENTITY="NAME MAIL", which the SEC asks of every program that reads it'
         )
     return Edgar(settings.home, clock, settings.sec_identity.get_secret_value())
-
-
-def require_installed() -> None:
-    """Raise NotConfigured when edgartools is not installed; it is not imported."""
-    if importlib.util.find_spec("edgar") is None:
-        raise NotConfigured("not available: pip install 'chordesk[filings]'")
 
 
 def _library(home: Path, identity: str) -> Any:

@@ -12,12 +12,13 @@ from typing import Any
 from pydantic import Field
 
 from chordesk.models.errors import NotConfigured
+from chordesk.models.extras import require_source
 from chordesk.models.settings import Settings
 from chordesk.models.urls import PageHost, page_hosts
 from chordesk.tools.market.fetching import Once
 from chordesk.tools.pages.browser import find_browser, picture_of
 from chordesk.tools.pages.reading import MOST_URL_CHARS, PageError, RawPage, Robots, Target, read_page
-from chordesk.tools.pages.text import PageText, delimited, require_installed, text_within
+from chordesk.tools.pages.text import PageText, delimited, text_within
 from chordesk.tools.registry import Arguments, Gaps, ToolContext, ToolImage, ToolSpec, payload
 
 TEXT_CHARS = 10_000  # of 4 bytes at the most: an answer may have 46 KB
@@ -64,7 +65,7 @@ def _read(context: ToolContext, url: str) -> ReadPage:
         raise NotConfigured("not available in a replay: a page of today is later than the run's day")
     if not hosts:
         raise NotConfigured("not available: configure DESK_PAGE_HOSTS")
-    require_installed()
+    require_source("pages")
     run = context.run_id
     return _pages.get(run and (run, url), partial(_fetch, url, hosts, context.settings, run))
 

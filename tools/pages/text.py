@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any
 
 from chordesk.models.errors import NotConfigured
+from chordesk.models.extras import require_source
 from chordesk.models.text import inert
 from chordesk.tools.pages.reading import PageError, RawPage
 
@@ -48,12 +49,6 @@ class PageText:
     author: str | None
     published: str | None
     text: str
-
-
-def require_installed() -> None:
-    """Raise NotConfigured when trafilatura is not installed."""
-    if importlib.util.find_spec("trafilatura") is None:
-        raise NotConfigured("not available: configure it with `pip install 'chordesk[pages]'`")
 
 
 def text_of(body: bytes, *, html: bool, charset: str | None) -> PageText:
@@ -103,7 +98,7 @@ def _decoded(body: bytes, charset: str | None) -> str:
 
 @cache
 def _library() -> Any:
-    require_installed()
+    require_source("pages")
     for name in ("trafilatura", "htmldate"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # a page without text is an answer here, and no trouble
     return importlib.import_module("trafilatura")

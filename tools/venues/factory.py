@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING
 
 from chordesk.models.board import VENUES
-from chordesk.models.errors import NotConfigured, UsageError
+from chordesk.models.errors import UsageError
+from chordesk.models.extras import require_source
 from chordesk.models.settings import Settings
 from chordesk.tools.venues.markets import EventVenue
 
@@ -22,18 +22,12 @@ ADDRESSES = {
 }
 
 
-def require_installed() -> None:
-    """Raise NotConfigured when the package that the wires need is not installed; it is not imported."""
-    if importlib.util.find_spec("httpx") is None:
-        raise NotConfigured("not available: pip install 'chordesk[events]'")
-
-
 def build_venue(name: str) -> EventVenue:
     """Return the wire of a venue; no request is made. Raises UsageError for an unknown name, NotConfigured when the
     extra is not installed."""
     if name not in VENUES:
         raise UsageError(f"{name!r} is no venue", remedy=f"known are {', '.join(VENUES)}")
-    require_installed()
+    require_source("events")
     if name == "manifold":
         from chordesk.tools.venues.manifold import Manifold
 
@@ -56,7 +50,7 @@ def build_venues(settings: Settings) -> dict[str, EventVenue]:
 
 
 def build_funding() -> Hyperliquid:
-    require_installed()
+    require_source("events")
     from chordesk.tools.venues.hyperliquid import Hyperliquid
 
     return Hyperliquid(ADDRESSES["hyperliquid"])

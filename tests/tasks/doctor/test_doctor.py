@@ -19,9 +19,8 @@ from chordesk.tasks.doctor import check, machine, trading
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, run_checks
 from chordesk.tasks.doctor.checklist import ALL
 from chordesk.tools.ledger import ensure_account
-from chordesk.tools.model_tools import filings
-from chordesk.tools.venues import factory
 from tests.agents.rulebook.turns import Live
+from tests.builders import uninstalled
 from tests.fakes.responses import FakeResponses
 from tests.fakes.responses import Status as Http
 from tests.patience import PATIENCE
@@ -197,7 +196,7 @@ def test_filings_need_an_identity_and_edgartools(tmp_path: Path, monkeypatch: py
     context = check_context(tmp_path, sec_identity="Ada Lovelace ada@example.org")
     ready = one("filings", context)
     assert ready.detail == "EDGAR is asked under the identity of DESK_SEC_IDENTITY; none are asked for in a replay"
-    monkeypatch.setattr(filings.importlib.util, "find_spec", lambda name: None)
+    uninstalled(monkeypatch)
     lacking = one("filings", context)
     assert lacking.status is CheckStatus.WARN
     assert "pip install 'chordesk[filings]'" in lacking.remedy
@@ -209,7 +208,7 @@ def test_venues_need_httpx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     context = check_context(tmp_path, venues=("manifold", "hyperliquid"))
     ready = one("venues", context)
     assert ready.detail == "manifold, hyperliquid; no episode asks them in a replay"
-    monkeypatch.setattr(factory.importlib.util, "find_spec", lambda name: None)
+    uninstalled(monkeypatch)
     lacking = one("venues", context)
     assert lacking.status is CheckStatus.WARN
     assert "pip install 'chordesk[events]'" in lacking.remedy

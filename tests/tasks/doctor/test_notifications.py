@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from chordesk.models.tables.notifications import Notification, NotificationChann
 from chordesk.tasks.cli.show.desk_status import status_report
 from chordesk.tasks.doctor.check import CheckStatus
 from chordesk.tasks.reading.desk_status import status
+from tests.builders import uninstalled
 from tests.databases import make_database
 from tests.tasks.doctor.test_doctor import check_context, one
 
@@ -51,7 +51,7 @@ def test_a_channel_that_cannot_be_sent_to_fails(tmp_path: Path, given: dict[str,
 
 
 def test_without_the_package_the_remedy_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "apprise", None)
+    uninstalled(monkeypatch)
     found = one(NAME, check_context(tmp_path, notify_channels="phone=json://127.0.0.1"))
     assert found.status is CheckStatus.FAIL
     assert "apprise, which is not installed" in found.detail

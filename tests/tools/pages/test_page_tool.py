@@ -10,6 +10,7 @@ import pytest
 
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.model_tools.pages import TEXT_CHARS
+from tests.builders import uninstalled
 from tests.fakes.pages import ARTICLE, FakePages, bomb, drip, half, redirect, reply
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.pages.conftest import Read, reason
@@ -211,8 +212,6 @@ def test_rules_that_cannot_be_known_are_not_guessed(pages: FakePages, read: Read
 
 
 def test_a_missing_package_is_named(pages: FakePages, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert (
-        reason(read(f"{pages.url}/a", pages.place))
-        == "not available: configure it with `pip install 'chordesk[pages]'`"
-    )
+    uninstalled(monkeypatch)
+    found = reason(read(f"{pages.url}/a", pages.place))
+    assert found.startswith("not available: it needs the package trafilatura, which is not installed; pip install")

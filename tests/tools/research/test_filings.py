@@ -15,8 +15,8 @@ import pytest
 from chordesk.models.company import Filing
 from chordesk.models.settings.sources import load
 from chordesk.tools.market.replay.market import ReplayMarket
-from chordesk.tools.model_tools import filings
 from chordesk.tools.registry import ToolAnswer
+from tests.builders import uninstalled
 from tests.fakes.sec import FarSec, filing
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY, FarMarket, NowClock
@@ -157,9 +157,12 @@ def test_without_an_identity_or_the_extra_it_is_not_available(
     (gap,) = ask("AAPL", identity=None).payload["missing"]
     assert gap["what"] == "filings"
     assert gap["reason"].startswith('not available: configure DESK_SEC_IDENTITY="NAME MAIL"')
-    monkeypatch.setattr(filings.importlib.util, "find_spec", lambda name: None)
+    uninstalled(monkeypatch)
     (gap,) = ask("AAPL").payload["missing"]
-    assert gap["reason"] == "not available: pip install 'chordesk[filings]'"
+    assert (
+        gap["reason"]
+        == "not available: it needs the package edgartools, which is not installed; pip install 'chordesk[filings]'"
+    )
     assert sec.asked == []
 
 

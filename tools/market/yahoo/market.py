@@ -15,6 +15,7 @@ import numpy as np
 
 from chordesk.models.contracts import OptionChain, parse_contract, root_of
 from chordesk.models.errors import DeskError, MarketError, NotConfigured
+from chordesk.models.extras import require_source
 from chordesk.models.market import Listing, Quote
 from chordesk.models.settings import Settings
 from chordesk.models.text import NEW_YORK
@@ -25,7 +26,7 @@ from chordesk.tools.market.prices import MINUTES, STALE_DAYS, IntradayInterval, 
 from chordesk.tools.market.protocol import Bars, Intraday, MarketClock, OptionMarket, Shares
 from chordesk.tools.market.yahoo import wire as shapes
 from chordesk.tools.market.yahoo.companies import YahooCompanies
-from chordesk.tools.market.yahoo.wire import Section, YahooWire, require_installed
+from chordesk.tools.market.yahoo.wire import Section, YahooWire
 
 OPTIONS_AGE = dt.timedelta(minutes=30)
 
@@ -99,7 +100,7 @@ _CLOSE = dt.time(16, 0)
 
 def build(settings: Settings, day: dt.date | None) -> YahooMarket:
     """Return Yahoo in real time, without a request. Raises NotConfigured when its extra is not installed."""
-    require_installed()
+    require_source("yahoo")
     market = build_yahoo(settings.home, LiveClock())
     if settings.option_chains != MARKETS_OWN:
         market.options = build_chains(settings, market)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from chordesk.models.contracts import ChainRow, parse_contract
-from chordesk.models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured
+from chordesk.models.errors import DeskError, MarketError, MarketUnavailable
+from chordesk.models.extras import require_source
 from chordesk.models.market import Headline
 from chordesk.tools.decimals import finite
 from chordesk.tools.market.fetching import Source
@@ -116,14 +117,8 @@ class YahooWire:
             return self._library
 
 
-def require_installed() -> None:
-    """Raise NotConfigured when yfinance is not installed; it is not imported, which takes a second."""
-    if importlib.util.find_spec("yfinance") is None:
-        raise NotConfigured("not available: configure DESK_MARKET=yahoo with `pip install chordesk[yahoo]`")
-
-
 def _import_yfinance(home: Path) -> Any:
-    require_installed()
+    require_source("yahoo")
     library = importlib.import_module("yfinance")
     # Its errors are raised as ours; its own log lines would stand between a command's.
     logging.getLogger("yfinance").setLevel(logging.CRITICAL)

@@ -16,9 +16,9 @@ from chordesk.tools.market.prices import chain_of, quote_of, share_of
 from chordesk.tools.market.protocol import ChainSource, ClosedSet, OptionSource, Prefetching
 from chordesk.tools.market.replay import market as replay_data
 from chordesk.tools.market.universe import is_symbol
-from chordesk.tools.market.yahoo import wire as yahoo_wire
 from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo
 from chordesk.tools.market.yahoo.wire import yahoo_symbol
+from tests.builders import uninstalled
 from tests.fakes.yahoo import FarYahoo
 from tests.tools.conftest import Call
 from tests.tools.market.far_market import TODAY, FarClock, NowClock
@@ -331,10 +331,10 @@ def test_the_universe_is_a_list_of_its_own(market: YahooMarket, monkeypatch: pyt
 
 
 def test_yfinance_is_an_extra(market: YahooMarket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yahoo_wire.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(NotConfigured, match=r"DESK_MARKET=yahoo with `pip install chordesk\[yahoo\]`"):
+    uninstalled(monkeypatch)
+    with pytest.raises(NotConfigured, match=r"it needs the package yfinance, .*pip install 'chordesk\[yahoo\]'"):
         market.bars("AAPL", 5)
-    with pytest.raises(NotConfigured, match=r"pip install chordesk\[yahoo\]"):
+    with pytest.raises(NotConfigured, match=r"pip install 'chordesk\[yahoo\]'"):
         build_market(Settings(market="yahoo"))
 
 
