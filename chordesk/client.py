@@ -70,14 +70,15 @@ class _Local(Client):
     def start(self, kind: str, **request: Any) -> str:
         from pydantic import TypeAdapter, ValidationError
 
-        from chordesk.tasks.workflows.requests import RunRequest, open_requested
+        from chordesk.tasks.workflows.runs import request_type
 
         try:
-            asked = TypeAdapter[RunRequest](RunRequest).validate_python({"by": self._by, **request, "kind": kind})
+            asked = TypeAdapter[Any](request_type()).validate_python({"by": self._by, **request, "kind": kind})
         except ValidationError as error:
             wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'kind'}: {each['msg']}" for each in error.errors())
             raise UsageError(wrong, remedy="the reference of POST /runs lists each kind's fields") from None
-        return open_requested(self._app, asked).id
+        run: str = asked.open(self._app).id
+        return run
 
     def follow(self, run: str, since: int = 0) -> Iterator[dict[str, Any]]:
         from chordesk.models import event_log

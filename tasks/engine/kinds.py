@@ -27,9 +27,9 @@ class StepSpec:
 
     handler: does one step, as `tasks.worker.work.Handler`. released: called with the desk after a step was let go.
     opens: opens a run for a slot of the schedule, for a task that beat sends; given the schedule's name, it returns the
-    run's id or None. mode: in telemetry. title: of its line in a run's progress, which has none without it.
-    turn: its handler runs a role's turn. spine: a run of which every such step failed has failed. join: waits for its
-    children and takes no turn, so the sweep sends it again sooner.
+    run's id or None. daily: the settings with its times of day. mode: in telemetry. title: of its line in a run's
+    progress, which has none without it. turn: its handler runs a role's turn. spine: a run of which every such step
+    failed has failed. join: waits for its children and takes no turn, so the sweep sends it again sooner.
     fan_out: how several under one parent that become ready together are sent: one by one (None), as a Celery group with
     failures that the parent sums up in its notes, or as a flat chord with the parent as its body, of kind `body`.
     """
@@ -41,6 +41,7 @@ class StepSpec:
     title: str = ""
     released: Callable[..., None] | None = None
     opens: Callable[[Celery, str], str | None] | None = None
+    daily: tuple[str, ...] = ()
     turn: bool = False
     spine: bool = False
     join: bool = False
@@ -53,13 +54,14 @@ class Workflow:
     """One kind of run, and the kinds of steps that come with it. mode: in telemetry; None for runs without a model.
     figures: called with the session and the run at its end; returns what its summary has besides, or in place of, the
     figures of every run. turns: called with the parameters and settings of a run, and the number of holdings; returns
-    the most turns that each role may have in it."""
+    the most turns that each role may have in it. request: what a program gives to start one, a `Request`."""
 
     kind: str
     mode: RunMode | None = None
     steps: tuple[StepSpec, ...] = ()
     figures: Callable[..., dict[str, Any]] | None = None
     turns: Callable[[Mapping[str, Any], Settings, int], Mapping[str, int]] | None = None
+    request: type[Any] | None = None
 
 
 # By name, for they lie above: the workflows.
@@ -119,6 +121,11 @@ def mode_of_step(kind: str) -> RunMode | None:
 
 def run_kinds() -> tuple[str, ...]:
     return tuple(_kinds().runs)
+
+
+def requests() -> tuple[type[Any], ...]:
+    """Return what a program may give to start a run, a type for each kind of run that programs start."""
+    return tuple(workflow.request for workflow in _kinds().runs.values() if workflow.request is not None)
 
 
 def figures_of(kind: str) -> Callable[..., dict[str, Any]] | None:

@@ -19,7 +19,7 @@ from chordesk.models.settings.running_desk import Standing
 from chordesk.models.states import TradingState
 from chordesk.models.tables.orders import Order, Preview
 from chordesk.models.tables.runs import Report, Run, ToolCall, Turn, Verdict, VerdictReport, research_run
-from chordesk.tasks.workflows.requests import ID, Person
+from chordesk.tasks.workflows.runs import ID, Person
 from chordesk.tools.scoring.verdict_calibration import odds_of_run
 
 # Printable text: databases reject a NUL, and other control characters may steer a terminal.

@@ -22,6 +22,7 @@ from celery.schedules import crontab, schedule
 
 from chordesk.models.answers import Frozen
 from chordesk.models.settings import Settings
+from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.leases import SWEEP_SECONDS
 from chordesk.tasks.worker import celery_fixes
 from chordesk.tools.orders.submitting import ORDERS_SECONDS
@@ -52,16 +53,11 @@ def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
             "schedule": schedule(dt.timedelta(seconds=DOCUMENTS_SECONDS)),
             "options": {"expires": DOCUMENTS_SECONDS},
         }
-    daily = (
-        ("premarket", "desk.screen", settings.premarket),
-        ("midday", "desk.screen", settings.midday),
-        ("episode", "desk.brief", settings.episode),
-    )
-    for name, task, at in daily:
-        if at != "off":
+    for name, kind in ((name, spec.kind) for spec in kinds.steps() for name in spec.daily):
+        if (at := getattr(settings, name)) != "off":
             hour, minute = at.split(":")
             entries[name] = {
-                "task": task,
+                "task": kinds.task_name(kind),
                 "schedule": crontab(hour=str(int(hour)), minute=str(int(minute)), day_of_week="mon-fri"),
                 "kwargs": {"schedule": name},
                 "options": {"expires": TICK_EXPIRES_SECONDS},

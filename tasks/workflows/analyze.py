@@ -8,9 +8,10 @@ its own that nothing but the end of the run waits for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from celery import Celery
+from pydantic import Field
 from sqlmodel import Session, col, select
 
 from chordesk.agents.grounding.role_run import grounding_of
@@ -34,7 +35,7 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.research import announce, lost_reports, role_report, unscreened
-from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.tasks.workflows.runs import Request, Symbol, new_run, open_run
 from chordesk.tools.holdings import free_shares, written_contracts
 from chordesk.tools.market.protocol import ChainSource, MarketData
 from chordesk.tools.market.universe import resolve_universe
@@ -298,6 +299,19 @@ def analysis_turns(params: Mapping[str, Any], settings: Settings, held: int = 0)
     return {**dict.fromkeys(params["roles"], count), **text}
 
 
+class AnalyzeRequest(AnalysisRequest, Request):
+    """An analysis of symbols. Fields that are left out have the defaults of `desk analyze`; depth that of the settings.
+    min_weekly_roc: fraction, 0.005 is 0.5 % a week; days: calendar days to expiry; contracts: of one order."""
+
+    kind: Literal["analyze"]
+    symbols: list[Symbol] = Field(min_length=1, max_length=500)
+    depth: Depth | None = None
+
+    def open(self, app: Celery) -> Run:
+        request = AnalysisRequest(**self.model_dump(include=set(AnalysisRequest.model_fields)))
+        return open_analysis(app, self.symbols, request, self.depth)
+
+
 WORKFLOWS = (
     Workflow(
         RunKind.ANALYZE,
@@ -308,5 +322,6 @@ WORKFLOWS = (
             StepSpec(StepKind.PROPOSE, "ops", propose_orders, "trader", spine=True, join=True),
         ),
         turns=analysis_turns,
+        request=AnalyzeRequest,
     ),
 )

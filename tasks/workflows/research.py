@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from celery import Celery
+from pydantic import Field, StrictBool
 from sqlmodel import Session, col, select
 
 from chordesk.agents.grounding.report import capped, lack
@@ -53,7 +54,7 @@ from chordesk.tasks.workflows.portfolio import (
     plan_portfolio,
 )
 from chordesk.tasks.workflows.research_roles import beside, brief_of, ends_all, spare_turns
-from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.tasks.workflows.runs import Request, Symbol, new_run, open_run
 from chordesk.tasks.workflows.tradingagents.opening import ticker_step
 from chordesk.tools.holdings import holdings, holds
 from chordesk.tools.market.prices import no_current_price
@@ -356,6 +357,17 @@ def research_turns(params: Mapping[str, Any], settings: Settings, held: int = 0)
     return {role: len(params["symbols"]) for role in params["roles"] if role in ROLES}
 
 
+class ResearchRequest(Request):
+    """Research on some symbols, or, without any, on what the account holds; force: also roles that are not due."""
+
+    kind: Literal["research"]
+    symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=500)
+    force: StrictBool = False
+
+    def open(self, app: Celery) -> Run:
+        return open_research(app, self.symbols) if self.symbols else open_portfolio(app, force=self.force)
+
+
 WORKFLOWS = (
     Workflow(
         RunKind.RESEARCH,
@@ -370,5 +382,6 @@ WORKFLOWS = (
             StepSpec(StepKind.CONCLUDE, "ops", reduce_to_verdict, "research", "verdicts", spine=True, join=True),
         ),
         turns=research_turns,
+        request=ResearchRequest,
     ),
 )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from typing import Any
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any
 
 from celery import Celery
+from pydantic import Field, StringConstraints
 from sqlmodel import Session, select
 
 from chordesk.agents.prompting import require_contexts
+from chordesk.models.answers import Frozen
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run, snapshot
 from chordesk.models.states import RunState, StepKind
@@ -27,6 +31,30 @@ from chordesk.tools.ledger import ensure_account
 from chordesk.tools.market.protocol import MarketData
 
 Writer = Callable[[Session, Run, str], list[NewStep]]
+ID = r"^[0-9A-Za-z_.-]+$"
+Person = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=80, pattern=r"^\w[\w .,'@+-]*$"),
+    Field(description="the person's name, for the record: the token does not identify a person"),
+]
+# No name of a file: a universe of the command line may be one.
+Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,9}(\.[A-Za-z]{1,2})?$")]
+
+
+class Request(Frozen):
+    """A request of a program to start a run. Each kind of run has its own, with `kind` and further fields."""
+
+    kind: str
+    by: Person
+
+    def open(self, app: Celery) -> Run:
+        """Open the run with the settings of the app's desk, and return it as it begins."""
+        raise NotImplementedError
+
+
+def request_type() -> Any:
+    """Return the type of all requests, which `kind` tells apart."""
+    return Annotated[reduce(or_, kinds.requests()), Field(discriminator="kind")]
 
 
 def new_run(

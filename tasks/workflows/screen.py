@@ -6,9 +6,10 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from celery import Celery
+from pydantic import Field
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
@@ -20,6 +21,7 @@ from chordesk.agents.subjects import screener_subject
 from chordesk.models.answers import Instrument, ReportStatus, ScreenCandidate, ScreenConfidence, ScreenOutput
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import with_values
+from chordesk.models.settings.schema import Lens
 from chordesk.models.states import RunKind, StepKind
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account, Position
@@ -35,7 +37,7 @@ from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.portfolio import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
 from chordesk.tasks.workflows.research_roles import spare_turns
-from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.tasks.workflows.runs import Request, Symbol, new_run, open_run
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.prices import share_of
 from chordesk.tools.market.universe import resolve_universe
@@ -242,15 +244,39 @@ def lens_notes(session: Session, run_id: str) -> list[str]:
     ]
 
 
+class ScreenRequest(Request):
+    """A screen, then research on its candidates and a decision. symbols: the universe, by default the one of the
+    settings; so are lenses and most, the number of candidates kept."""
+
+    kind: Literal["screen"]
+    symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=5000)
+    lenses: list[Lens] | None = Field(default=None, min_length=1, max_length=4)
+    most: int | None = Field(default=None, ge=1, le=500)
+
+    def open(self, app: Celery) -> Run:
+        universe = ",".join(self.symbols) if self.symbols else None
+        made = open_screen(app, universe, self.lenses, self.most)
+        assert made is not None, "only a scheduled slot can be taken already"
+        return made
+
+
 WORKFLOWS = (
     Workflow(
         RunKind.SCREEN,
         "screener",
         (
-            StepSpec(StepKind.SCREEN, "screen", split_universe, "screener", opens=open_scheduled),
+            StepSpec(
+                StepKind.SCREEN,
+                "screen",
+                split_universe,
+                "screener",
+                opens=open_scheduled,
+                daily=("premarket", "midday"),
+            ),
             StepSpec(StepKind.SCREEN_SHARD, "screen", run_shard, "screener", "screen", turn=True, fan_out="group"),
             StepSpec(StepKind.MERGE, "ops", merge_hits, "screener", spine=True, join=True),
         ),
         turns=screen_turns,
+        request=ScreenRequest,
     ),
 )

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import structlog
 from celery import Celery
+from pydantic import StringConstraints
 from sqlmodel import Session, col, select
 
 from chordesk.agents.subjects import JudgedSymbol, trader_subject
 from chordesk.agents.verdict import cap_confidence, ground_decision, note, supported_actions
 from chordesk.models.analysis import WRITES
 from chordesk.models.answers import Refused, Skipped, Stance
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import FencedOff, Postponed, UsageError
 from chordesk.models.states import RUN_FINAL, RunKind, RunState, StepKind
 from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Verdict, VerdictReport, research_run
@@ -28,7 +30,7 @@ from chordesk.tasks.worker.turns import last_turn, left_out, moment, retry_of, r
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.episode.boards import trader_board
 from chordesk.tasks.workflows.research import role_report
-from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.tasks.workflows.runs import ID, Request, new_run, open_run
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.model_tools.portfolio import portfolio_get
 from chordesk.tools.orders.drafting import last_notes
@@ -204,6 +206,18 @@ def submit_orders(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     return Done({"orders": orders})
 
 
+class TradeRequest(Request):
+    """The trader's decision on the verdicts of an earlier run."""
+
+    kind: Literal["trade"]
+    run: Annotated[str, StringConstraints(max_length=64, pattern=ID)]
+
+    def open(self, app: Celery) -> Run:
+        with desk_of(app).store.read() as session:
+            source = by_prefix(session, Run, self.run).id
+        return open_trade(app, source)
+
+
 WORKFLOWS = (
     Workflow(
         RunKind.TRADE,
@@ -213,6 +227,7 @@ WORKFLOWS = (
             StepSpec(StepKind.SUBMIT, "trade", submit_orders, "trader", "orders", spine=True, released=stand_aside),
         ),
         turns=lambda _params, _settings, _held: {"trader": 1},
+        request=TradeRequest,
     ),
     # A person's, and the desk's own: their one step is written when it is done.
     Workflow(RunKind.FLATTEN),

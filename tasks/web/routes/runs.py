@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import structlog
 from fastapi import APIRouter, Path, Query, Response
@@ -50,10 +50,15 @@ from chordesk.tasks.web.schemas import (
 )
 from chordesk.tasks.web.security import JsonRoute
 from chordesk.tasks.worker.stopping import Stop, stop_runs
-from chordesk.tasks.workflows.requests import RunRequest, open_requested
+from chordesk.tasks.workflows.runs import Request, request_type
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["runs"], route_class=WriteRoute)
+
+if TYPE_CHECKING:
+    RunRequest = Request
+else:
+    RunRequest = request_type()
 
 STOP_SECONDS = 3.0  # with healthy workers a stop is over within one
 
@@ -105,7 +110,7 @@ def start(context: Context, asked: RunRequest) -> Run:
     """Start a run with the desk's settings, and return it."""
     context.require_agreement()
     log.info("api.start", kind=asked.kind, by=asked.by)
-    return open_requested(context.notifier.app(), asked)
+    return asked.open(context.notifier.app())
 
 
 @router.get("/runs/{run_id}")

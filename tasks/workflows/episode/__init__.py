@@ -3,7 +3,7 @@
 from chordesk.agents.board.voices import voices_of
 from chordesk.models.states import RunKind, StepKind
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
-from chordesk.tasks.workflows.episode.opening import brief, open_scheduled
+from chordesk.tasks.workflows.episode.opening import EpisodeRequest, brief, open_scheduled
 from chordesk.tasks.workflows.episode.rounds import end_round, run_voice, start_rounds
 from chordesk.tasks.workflows.episode.signals import harvest
 from chordesk.tasks.workflows.episode.tally import tally
@@ -13,7 +13,16 @@ WORKFLOWS = (
         RunKind.EPISODE,
         "research",
         (
-            StepSpec(StepKind.BRIEF, "ops", brief, "research", opens=open_scheduled, spine=True, join=True),
+            StepSpec(
+                StepKind.BRIEF,
+                "ops",
+                brief,
+                "research",
+                opens=open_scheduled,
+                daily=("episode",),
+                spine=True,
+                join=True,
+            ),
             StepSpec(
                 *(StepKind.HARVEST, "screen", harvest, "research", "harvest"), fan_out="chord", body=StepKind.BOARD
             ),
@@ -30,5 +39,6 @@ WORKFLOWS = (
         turns=lambda params, settings, _held: dict.fromkeys(
             (voice.role for voice in voices_of(settings)), params["rounds"]
         ),
+        request=EpisodeRequest,
     ),
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from celery import Celery
+from pydantic import Field, StringConstraints
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
@@ -26,7 +27,7 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.episode.signals import EpisodePlan, harvest_steps
 from chordesk.tasks.workflows.episode.tally import resolve
-from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.tasks.workflows.runs import ID, Request, Symbol, new_run, open_run
 from chordesk.tasks.workflows.screen import session_slot
 from chordesk.tools.board.context import listed
 from chordesk.tools.history import histories
@@ -315,3 +316,20 @@ def _row(run_id: str, number: int, one: Chosen) -> EpisodeQuestion:
         baseline_source=one.question.baseline_source,
         chosen=one.reason,
     )
+
+
+class EpisodeRequest(Request):
+    """An episode. symbols: that it asks about; questions: ids of open questions; without any the desk chooses. rounds:
+    2 if left out."""
+
+    kind: Literal["episode"]
+    symbols: list[Symbol] = Field(default_factory=list, max_length=100)
+    questions: list[Annotated[str, StringConstraints(max_length=64, pattern=ID)]] = Field(
+        default_factory=list, max_length=40
+    )
+    rounds: int | None = Field(default=None, ge=1, le=2)
+
+    def open(self, app: Celery) -> Run:
+        made = open_episode(app, self.symbols, self.questions, self.rounds)
+        assert made is not None, "only a scheduled slot can be taken already"
+        return made
