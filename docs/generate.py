@@ -19,8 +19,8 @@ from chordesk.models.settings import ALIASES, Settings
 from chordesk.models.settings.running_desk import owner_of
 from chordesk.models.telemetry_events import EVENTS, Canonical, OfTurn, RunCompleted
 from chordesk.tasks.cli.root import build
+from chordesk.tasks.notifications.watching import NOTIFICATION_GAUGES as OF_NOTIFICATIONS
 from chordesk.tasks.telemetry.gauges import DESK_GAUGES as OF_DESK
-from chordesk.tasks.telemetry.gauges import NOTIFICATION_GAUGES as OF_NOTIFICATIONS
 from chordesk.tasks.telemetry.gauges import WORKER_GAUGES as OWN
 from chordesk.tasks.telemetry.health import ProcessHealth
 from chordesk.tasks.telemetry.metrics import Metrics

@@ -66,6 +66,18 @@ class Runtime:
 
 
 @dataclass(frozen=True, slots=True)
+class Program:
+    """A process that `desk up` runs too: `desk ARGUMENTS`. where: for people; setting: where it is set, the
+    process runs, and always without one; stop_seconds: from SIGTERM to SIGKILL."""
+
+    name: str
+    arguments: tuple[str, ...]
+    where: str
+    setting: str = ""
+    stop_seconds: int = 4
+
+
+@dataclass(frozen=True, slots=True)
 class Feature:
     """What a feature adds. Of a module "module", of an object "module:name"."""
 
@@ -81,6 +93,8 @@ class Feature:
     settings: tuple[str, ...] = ()  # names of those that have no meaning without it
     requires: tuple[str, ...] = ()  # functions that raise SettingError for settings that do not fit
     checks: tuple[str, ...] = ()  # CheckEntry of `desk doctor`
+    preflight: tuple[str, ...] = ()  # functions that raise a DeskError where `desk up` could not do the feature's work
+    programs: tuple[Program, ...] = ()
     routes: tuple[str, ...] = ()  # routers of `desk api`
     markets: Mapping[str, Market] = field(default_factory=dict)
     brokers: Mapping[str, Broker] = field(default_factory=dict)

@@ -140,7 +140,7 @@ def _watched(
     """Return a block with metrics and health, if a port is set for them."""
     if not settings.metrics_port:
         return nullcontext()
-    from chordesk.tasks.cli.notify_metrics import watched  # it loads the client library
+    from chordesk.tasks.notifications.watching import watched  # it loads the client library
 
     return watched(settings, store, sender, owner, stop)
 

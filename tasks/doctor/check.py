@@ -69,12 +69,14 @@ class CheckContext:
 @dataclass(frozen=True, slots=True)
 class CheckEntry:
     """A check by name, with its time limit in seconds. turn: a model's real turn is part of it, which has the limit of
-    turns beside that."""
+    turns beside that. slow: it starts an app-server, loads a library, asks a model, or reads all prices: a service
+    makes it when it is asked for, and then keeps it for an hour."""
 
     name: str
     function: Callable[[CheckContext], Check]
     seconds: float
     turn: bool = False
+    slow: bool = False
 
     def limit(self, settings: Settings) -> float:
         return self.seconds + (longest_turn(settings) if self.turn else 0.0)

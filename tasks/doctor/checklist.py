@@ -25,7 +25,7 @@ _OWN = (
     CheckEntry("redis", check.redis_server, 10),
     CheckEntry("database", check.database, 30),
     CheckEntry("market", trading.market, 60),
-    CheckEntry("data", trading.data, 120),
+    CheckEntry("data", trading.data, 120, slow=True),
     CheckEntry("broker", trading.broker, 60),
     CheckEntry("audit log", trading.audit_log, 30),
     CheckEntry("mandate", trading.mandate, 10),
@@ -33,9 +33,9 @@ _OWN = (
     CheckEntry("clock", trading.clock, 30),
     CheckEntry("filings", machine.filings, 30),
     CheckEntry("pages", machine.pages, 30),
-    CheckEntry("tools", model.tools_shown, 60),
-    CheckEntry("server", model.server, 600),
-    CheckEntry("model", model.model, 600, turn=True),  # after the server, where there is one
+    CheckEntry("tools", model.tools_shown, 60, slow=True),
+    CheckEntry("server", model.server, 600, slow=True),
+    CheckEntry("model", model.model, 600, turn=True, slow=True),  # after the server, where there is one
 )
 ALL = (*_OWN, *(check for _, checks in features.parts("checks") for check in checks))
 

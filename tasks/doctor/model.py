@@ -324,7 +324,7 @@ def litellm(context: CheckContext) -> Check:
     return ok(f"answered: {', '.join(models)}")
 
 
-LITELLM_CHECK = CheckEntry("litellm", litellm, 200, turn=True)
+LITELLM_CHECK = CheckEntry("litellm", litellm, 200, turn=True, slow=True)
 
 
 def _turn(context: CheckContext, change: dict[str, str], name: str) -> RoleRun:

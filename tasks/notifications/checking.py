@@ -62,3 +62,9 @@ def try_out(some: Sequence[Channel]) -> list[Trial]:
     return [
         Trial(channel=name, service=made[name].service, sent=one.sent, error=one.error) for name, one in found.items()
     ]
+
+
+def preflight(settings: Settings) -> None:
+    """Raise SettingError for channels that could not be sent to."""
+    if settings.notify_channels is not None:
+        services_apart(settings)

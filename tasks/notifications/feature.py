@@ -1,6 +1,6 @@
 """Notifications of people over the library apprise."""
 
-from chordesk.models.features import Command, Feature
+from chordesk.models.features import Command, Feature, Program
 
 FEATURE = Feature(
     name="notifications",
@@ -11,4 +11,6 @@ FEATURE = Feature(
     },
     settings=("notify_channels",),
     checks=("chordesk.tasks.doctor.machine:NOTIFICATIONS_CHECK",),
+    preflight=("chordesk.tasks.notifications.checking:preflight",),
+    programs=(Program("notify", ("notify", "run"), "notifications of people", "notify_channels"),),
 )

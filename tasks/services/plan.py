@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 import chordesk
 from chordesk.agents.role_models import require_roles
+from chordesk.models import features
 from chordesk.models.errors import ServiceError, UsageError
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import lock_path, plain, snapshot
@@ -36,7 +37,7 @@ Group = Literal["services", "desk"]
 
 MOST_WORKERS = 32
 # The places of programs after the port of DESK_METRICS_PORT: each keeps its own, however many research workers there
-# are. That of the process that sends notifications is after the last one of these.
+# are. Those of features are after the last one of these.
 WATCHED = ("ops", "trade", "beat", "api", "research")
 CODE_ROOT = Path(chordesk.__file__).resolve().parents[1]
 
@@ -48,7 +49,7 @@ class Program:
     where: its address, for people. node: the Celery node name it answers to, when it is a worker.
     stop_seconds: time between SIGTERM and SIGKILL. end: the signal it gets when its supervisor dies.
     trades: it sends orders, and so it alone gets the broker's credentials. metrics_port: of its metrics and health, 0
-    without any.
+    without any. extra: it is a feature's.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Program:
     end: Literal["TERM", "KILL"] = "KILL"
     trades: bool = False
     metrics_port: int = 0
+    extra: bool = False
 
     @property
     def full_name(self) -> str:
@@ -84,7 +86,8 @@ def watched(programs: Sequence[Program], first_port: int) -> tuple[Program, ...]
     """Return the programs with fixed ports for their metrics, from `first_port` on; unchanged when it is 0."""
     places = {name: place for place, name in enumerate(WATCHED)}
     places |= {f"research-{one}": places["research"] + one - 1 for one in range(2, MOST_WORKERS + 1)}
-    places["notify"] = places["research"] + MOST_WORKERS
+    extra = [each.name for each in programs if each.extra]
+    places |= {name: places["research"] + MOST_WORKERS + place for place, name in enumerate(extra)}
     if not first_port:
         return tuple(programs)
     return tuple(
@@ -118,10 +121,6 @@ def workers(choice: Choice, flower_port: int, suffix: str) -> tuple[Program, ...
         command = desk_command("flower", "--port", str(flower_port))
         programs.append(Program("flower", command, where=f"http://127.0.0.1:{flower_port}", stop_seconds=2))
     return tuple(programs)
-
-
-def notifier() -> Program:
-    return Program("notify", desk_command("notify", "run"), where="notifications of people", stop_seconds=4)
 
 
 def api(host: str, port: int) -> Program:
@@ -358,8 +357,7 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
     if choice is not None:
         suffix = "" if "redis_url" in urls else _suffix(where.home)
         started += workers(choice, flower_port, suffix)
-        if loaded.settings.notify_channels is not None:
-            started.append(notifier())
+        started += _of_features(loaded.settings)
         if choice.api:
             started.append(api(loaded.settings.api_host, _api_port(loaded.settings, where.home, api_port)))
     started = list(_watched(started, loaded.settings))
@@ -367,6 +365,14 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
     drain = min(loaded.settings.drain_seconds, DRAIN_SECONDS)
     settings = Settings(**{**given, **urls, "drain_seconds": drain})
     return Plan(settings, where, tuple(started), urls, _environ(environ, where.home, settings, urls), cwd)
+
+
+def _of_features(settings: Settings) -> Iterator[Program]:
+    """Yield the programs of features that these settings need."""
+    for one in (one for feature in features.in_force() for one in feature.programs):
+        if not one.setting or getattr(settings, one.setting) is not None:
+            command = desk_command(*one.arguments)
+            yield Program(one.name, command, where=one.where, stop_seconds=one.stop_seconds, extra=True)
 
 
 def _environ(environ: Mapping[str, str], home: Path, settings: Settings, urls: Mapping[str, str]) -> dict[str, str]:

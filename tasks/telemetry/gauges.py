@@ -19,16 +19,14 @@ from typing import Any
 import redis
 import structlog
 from prometheus_client.core import GaugeMetricFamily
-from sqlalchemy import case, func, or_
+from sqlalchemy import func
 from sqlalchemy import select as select_rows
 from sqlmodel import Session, col, select
 
 from chordesk.agents.runtime import RECYCLE_RSS_MB, ProcessStatus
-from chordesk.models.notifications import NOTIFICATION_OPEN, NotificationState
 from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_OPEN, RUN_FINAL, ApprovalState, AttemptEnd, RunState, StepState, TradingState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import Notification, NotificationChannel
 from chordesk.models.tables.orders import Approval, EquityMark, Order
 from chordesk.models.tables.runs import Attempt, Run, Step, Sweep
 from chordesk.models.tables.runtime import RuntimeApproval
@@ -262,43 +260,6 @@ def _limit_pairs(settings: Settings) -> Iterator[tuple[tuple[str], float]]:
     yield ("drawdown",), settings.max_drawdown
     yield ("daily_loss",), settings.max_daily_loss
     yield ("app_server_bytes",), RECYCLE_RSS_MB * 2**20
-
-
-# The gauges of notifications that the database has, by channel: what waits, for how long, and what was given up. Shown
-# by the processes that send them alone.
-
-LATELY = dt.timedelta(hours=24)
-NOTIFICATIONS_WAITING = Gauge("desk_notifications_waiting", "Unsent messages, held ones too.", ("channel",))
-NOTIFICATIONS_LATE = Gauge(
-    "desk_notifications_late_seconds",
-    "Time that the oldest message is late; 0 without one.",
-    ("channel",),
-)
-NOTIFICATIONS_GIVEN_UP = Gauge("desk_notifications_given_up", "Messages given up in the last 24 hours.", ("channel",))
-NOTIFICATION_GAUGES = (NOTIFICATIONS_WAITING, NOTIFICATIONS_LATE, NOTIFICATIONS_GIVEN_UP)
-
-
-def read_notifications(session: Session) -> Reading:
-    """Return the gauges of the channels that the process that sends has. Raises SQLAlchemyError."""
-    now = utcnow()
-    names = session.exec(select(NotificationChannel.name)).all()
-    opened = col(Notification.state).in_(NOTIFICATION_OPEN)
-    failed, due = col(Notification.attempts) > 0, col(Notification.next_at) <= now
-    since = func.min(case((failed, col(Notification.created_at)), else_=col(Notification.next_at)))
-    late = _by_channel(session, since, opened, col(Notification.held).is_(None), or_(failed, due))
-    lately = (col(Notification.state) == NotificationState.GIVEN_UP, col(Notification.ended_at) > now - LATELY)
-    waiting, given_up = _by_channel(session, func.count(), opened), _by_channel(session, func.count(), *lately)
-    return {
-        NOTIFICATIONS_WAITING: {(name,): float(waiting.get(name, 0)) for name in names},
-        NOTIFICATIONS_LATE: {(name,): max((now - late.get(name, now)).total_seconds(), 0.0) for name in names},
-        NOTIFICATIONS_GIVEN_UP: {(name,): float(given_up.get(name, 0)) for name in names},
-    }
-
-
-def _by_channel(session: Session, value: Any, *which: Any) -> dict[str, Any]:
-    channel = col(Notification.channel)
-    found = session.execute(select_rows(channel, value).where(*which).group_by(channel))
-    return {row[0]: row[1] for row in found}
 
 
 # The exporter: the gauges of the whole desk, shown by the processes that serve the queue `ops`.

@@ -99,8 +99,8 @@ class KeptValue(Generic[T]):
 
 class Watch(Generic[T]):
     """The value as it was last read. Threads may share it; whichever finds it older than `fresh` seconds has it read
-    again by a thread of its own, and none waits unless it asks to. A reading that fails is logged, and tried again with
-    the next look."""
+    again by a thread of its own; callers do not wait unless they pass `wait`. A reading that fails is logged, and tried
+    again with the next look."""
 
     def __init__(self, name: str, fresh: float, read: Callable[[], T]) -> None:
         self._name, self._fresh, self._read = name, fresh, read
@@ -151,10 +151,7 @@ class Watch(Generic[T]):
 STATUS_FRESH_SECONDS = 5.0
 DOCTOR_FRESH_SECONDS = 60.0
 DOCTOR_SECONDS = 10.0  # for each check; all run at once
-DEAR_FRESH_SECONDS = 3600.0
-# They start an app-server, load a library, ask a model, or read all prices: made when they are asked for, and then kept
-# for an hour.
-DEAR = ("data", "tools", "server", "model", "litellm")
+SLOW_FRESH_SECONDS = 3600.0
 
 Age = Annotated[float | None, Field(ge=0, description="seconds since it was read; null before the first time")]
 
@@ -179,8 +176,8 @@ class KeptWorkers(Frozen):
 
 
 class KeptChecks(Frozen):
-    """The checks as they last ended, in the order of `desk doctor`; None before that. left_out: those of which nothing
-    is known yet, as they are made only on request."""
+    """The checks as they last ended, in the order of `desk doctor`; None before that. left_out: slow checks that
+    nobody has requested yet."""
 
     age: Age
     refreshing: bool
@@ -194,18 +191,18 @@ class Fleet:
 
     status: Watch[DeskStatus]
     doctor: Watch[list[Check]]
-    dear: Watch[list[Check]]
+    slow: Watch[list[Check]]
 
     def checks(self, *, whole: bool) -> KeptChecks:
-        """Return the checks; with `whole` the dear ones are made as well where they are not known."""
+        """Return the checks; with `whole` the slow ones are made as well where they are not known."""
         quick = self.doctor.look(DOCTOR_SECONDS)
-        dear = self.dear.look(DOCTOR_SECONDS) if whole else self.dear.known()
-        found = {one.name: one for one in (*(quick.value or ()), *(dear.value or ()))}
+        slow = self.slow.look(DOCTOR_SECONDS) if whole else self.slow.known()
+        found = {one.name: one for one in (*(quick.value or ()), *(slow.value or ()))}
         return KeptChecks(
             age=quick.age,
-            refreshing=quick.refreshing or dear.refreshing,
+            refreshing=quick.refreshing or slow.refreshing,
             checks=[found[one.name] for one in ALL if one.name in found] if quick.value is not None else None,
-            left_out=[name for name in DEAR if name not in found],
+            left_out=[one.name for one in ALL if one.slow and one.name not in found],
         )
 
     def workers(self) -> KeptWorkers:
@@ -227,7 +224,7 @@ def fleet_of(context: ServiceContext) -> Fleet:
     return Fleet(
         Watch("status", STATUS_FRESH_SECONDS, lambda: _status(context)),
         Watch("doctor", DOCTOR_FRESH_SECONDS, lambda: _checks(context)),
-        Watch("dear", DEAR_FRESH_SECONDS, lambda: _dear(context)),
+        Watch("slow checks", SLOW_FRESH_SECONDS, lambda: _slow_checks(context)),
     )
 
 
@@ -238,12 +235,12 @@ def _status(context: ServiceContext) -> DeskStatus:
 
 
 def _checks(context: ServiceContext) -> list[Check]:
-    made = [replace(one, seconds=min(one.seconds, DOCTOR_SECONDS)) for one in ALL if one.name not in DEAR]
+    made = [replace(one, seconds=min(one.seconds, DOCTOR_SECONDS)) for one in ALL if not one.slow]
     return run_checks(CheckContext(context.settings, context.desk), made)
 
 
-def _dear(context: ServiceContext) -> list[Check]:
-    return run_checks(CheckContext(context.settings, context.desk), [one for one in ALL if one.name in DEAR])
+def _slow_checks(context: ServiceContext) -> list[Check]:
+    return run_checks(CheckContext(context.settings, context.desk), [one for one in ALL if one.slow])
 
 
 def _fleet(request: Request) -> Fleet:

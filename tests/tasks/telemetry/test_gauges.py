@@ -22,8 +22,9 @@ from chordesk.models.tables.notifications import Notification, NotificationChann
 from chordesk.models.tables.orders import Approval, EquityMark, Order, Trading
 from chordesk.models.tables.runs import Attempt, Sweep
 from chordesk.tasks.engine import limits
+from chordesk.tasks.notifications.watching import read_notifications
 from chordesk.tasks.telemetry import gauges
-from chordesk.tasks.telemetry.gauges import Exporter, Gauge, read_broker, read_database, read_notifications, read_own
+from chordesk.tasks.telemetry.gauges import Exporter, Gauge, read_broker, read_database, read_own
 from tests.builders import a_run, a_step, a_turn
 from tests.stack import wait_for
 from tests.tasks.views.chain import Chain

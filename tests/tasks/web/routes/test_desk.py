@@ -179,7 +179,7 @@ def test_on_request_the_doctors_table_is_that_of_the_command() -> None:
             def whole() -> bool:
                 return not client.get("/doctor", params={"whole": True}).json()["left_out"]
 
-            wait_for(whole, "the dear checks are made", 3 * PATIENCE)
+            wait_for(whole, "the slow checks are made", 3 * PATIENCE)
             found = client.get("/doctor").json()
             theirs = command(running, "doctor")
         rows = [(row["name"], row["status"]) for row in theirs["checks"]]
