@@ -35,18 +35,11 @@ _APP_SERVER = Runtime("codex_cli_bin", "install its package codex_cli_bin", "") 
 # `codex` is the app-server with the provider of the settings, `local` the app-server with a model server.
 RUNTIMES: Mapping[str, Runtime] = features.added(dict.fromkeys((DEFAULT_RUNTIME, LOCAL), _APP_SERVER), "runtimes")
 APP_SERVERS = frozenset({"codex", LOCAL})  # runtimes of the app-server; they keep a thread from one run to the next
-# Variables with the key of a provider, for a check before anything starts; the library knows more providers.
+# Variables with the key of a provider, for a check before anything starts; a library may know more providers.
 PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
-    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
-    "openai": ("OPENAI_API_KEY",),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "mistral": ("MISTRAL_API_KEY",),
-    "deepseek": ("DEEPSEEK_API_KEY",),
-    "groq": ("GROQ_API_KEY",),
-    "openrouter": ("OPENROUTER_API_KEY",),
-    "xai": ("XAI_API_KEY",),
+    provider: names for runtime in RUNTIMES.values() for provider, names in runtime.keys.items()
 }
-RULES_MODEL = "rulebook"  # of LiteLLM's roles: the desk's own rulebook, by its chat completions
+RULES_MODEL = "rulebook"  # the desk's own rulebook, by its chat completions
 RULES_LABEL = "rulebook (rules, no model)"
 EFFORTS: tuple[str, ...] = get_args(Effort)
 _MODEL = re.compile(r"[\w./:@+-]{1,200}", re.ASCII)  # a comma in place of the semicolon must not join two entries
@@ -180,12 +173,13 @@ def missing_keys(model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def require_keys(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Raise SettingError for a model of the LiteLLM runtime whose provider's key is in no variable."""
+    """Raise SettingError for a model whose provider's key is in no variable."""
     tiers = [("a voice", one) for one in voice_tiers(settings)]
     for role, one in (*role_models(settings).items(), *tiers):
-        for model in one.models if one.runtime == "litellm" else ():
+        for model in one.models if RUNTIMES[one.runtime].by_provider else ():
             if names := missing_keys(model, environ):
-                what = f"{role}=litellm:{model}, and no key for it: {' or '.join(names)} is not set in the environment"
+                named = f"{role}={one.runtime}:{model}"
+                what = f"{named}, and no key for it: {' or '.join(names)} is not set in the environment"
                 raise _wrong_role(
                     what, f"export {names[0]} or {names[0]}_FILE where the desk is started, or choose another model"
                 )
@@ -225,11 +219,11 @@ def _model(entry: str, text: str, effort: str | None, place: tuple[str, str]) ->
         model, _, effort = (part.strip() for part in model.rpartition(":"))
         if not model or effort not in EFFORTS:
             raise wrong(f"{entry!r}: there is no effort {effort!r}", f"{form}; efforts are {', '.join(EFFORTS)}")
-    models = [part.strip() for part in model.split("|")] if runtime == "litellm" else [model]
+    models = [part.strip() for part in model.split("|")] if RUNTIMES[runtime].by_provider else [model]
     for one in models:
         if not _MODEL.fullmatch(one):
             raise wrong(f"{entry!r}: {one!r} is no model's name", form)
-        if runtime == "litellm" and "/" not in one and one != RULES_MODEL:
+        if RUNTIMES[runtime].by_provider and "/" not in one and one != RULES_MODEL:
             remedy = f"write PROVIDER/MODEL, such as anthropic/{one}; {RULES_MODEL} is the desk's own"
             raise wrong(f"{entry!r}: {one!r} names no provider", remedy)
     return RoleModel(runtime, models[0], effort, tuple(models[1:]))

@@ -57,12 +57,15 @@ class Broker:
 class Runtime:
     """A model runtime. package: what it needs, and how to install that. build: "module:function", called with the
     settings, the worker's name and the observer; returns the runtime. library: "module:function" that loads its
-    library, called when a worker warms up."""
+    library, called when a worker warms up. by_provider: its models are PROVIDER/MODEL, with a "|" before each one that
+    answers where those before it cannot. keys: by provider, the variables of which one has its key."""
 
     package: str
     install: str
     build: str
     library: str = ""
+    by_provider: bool = False
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +202,18 @@ def load(place: str) -> Any:
     """Return a part by its place, "module" or "module:name"."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name) if name else import_module(module)
+
+
+def part(what: str, name: str, place: str) -> Any:
+    """Return a part that a table has by name. Raises SettingError for one of a package that cannot be loaded."""
+    try:
+        return load(place)
+    except Exception as error:
+        for feature in in_force():
+            if feature.name in _found().places and name in getattr(feature, what):
+                skip(feature, f"{type(error).__name__}: {error}")
+                raise SettingError(str(skipped()[-1]), remedy=skipped()[-1].remedy) from None
+        raise
 
 
 def parts(what: str) -> Iterator[tuple[Feature, list[Any]]]:

@@ -257,11 +257,12 @@ class Desk:
         if name not in RUNTIMES or name in APP_SERVERS:
             runtime: Runtime = getattr(self, RUNTIME_PARTS[name])
             return runtime
-        return self._part(RUNTIME_PARTS[name], lambda: self._of_feature(RUNTIMES[name].build))
+        return self._part(RUNTIME_PARTS[name], lambda: self._of_feature(name))
 
-    def _of_feature(self, build: str) -> Runtime:
+    def _of_feature(self, name: str) -> Runtime:
         """Return a feature's runtime, started. It may load its library, which no other process has."""
-        runtime: Runtime = features.load(build)(self.settings, self.name, self.recorder if self._records else None)
+        build = features.part("runtimes", name, RUNTIMES[name].build)
+        runtime: Runtime = build(self.settings, self.name, self.recorder if self._records else None)
         self.loop.submit(runtime.start()).result(LIBRARY_SECONDS)
         return runtime
 

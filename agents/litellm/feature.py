@@ -2,6 +2,17 @@
 
 from chordesk.models.features import Feature, Runtime
 
+PROVIDER_KEYS = {
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "openai": ("OPENAI_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "mistral": ("MISTRAL_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "groq": ("GROQ_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+}
+
 FEATURE = Feature(
     name="litellm",
     runtimes={
@@ -10,6 +21,8 @@ FEATURE = Feature(
             install="pip install 'chordesk[litellm]'",
             build="chordesk.agents.litellm.runtime:build",
             library="chordesk.agents.litellm.library:library",
+            by_provider=True,
+            keys=PROVIDER_KEYS,
         )
     },
     checks=("chordesk.tasks.doctor.model:LITELLM_CHECK",),

@@ -3,7 +3,6 @@ subcommands by module, so that its help loads none of them."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -87,8 +86,9 @@ COMMANDS = {  # the panels in their order, those of packages last
 def build(*names: str) -> typer.Typer:
     """Return the command with the modules of these subcommands, or with all of them."""
     app = _root()
-    for module in dict.fromkeys(COMMANDS[name].module for name in names or COMMANDS):
-        app.add_typer(importlib.import_module(module).commands)
+    modules = {COMMANDS[name].module: name for name in names or COMMANDS}  # once, if it has several of them
+    for module, name in modules.items():
+        app.add_typer(features.part("commands", name, module).commands)
     return app
 
 

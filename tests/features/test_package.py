@@ -115,6 +115,11 @@ WRONG = {
     "lost": (FEATURE.format("'lost', roles=('no_such_module:ROLES',)"), "No module named 'no_such_module'"),
     "again": (FEATURE.format("'again', roles=('again_roles:ROLES',)"), "among the roles there is risk already"),
     "screens": (FEATURE.format("'screens', commands={'screen': Command('a', 'Run', 'b')}"), "there is screen already"),
+    "late": (
+        "from chordesk.models.features import Command, Feature, Market\n"
+        "FEATURE = Feature('late', commands={'late': Command('late_part', 'Run', 'b')}, markets={'late': Market('late_part')})\n",
+        "",
+    ),
     "stranger": ("FEATURE = 1\n", "its entry point is no Feature of the name stranger"),
 }
 LOOK = """
@@ -142,7 +147,7 @@ def test_a_package_that_does_not_fit_is_left_out_and_the_rest_works(tmp_path: Pa
         roles_here, commands, skipped = json.loads(looked.stdout)
         assert {"risk", "voice_weaver"} <= set(roles_here)
         assert {"screen", "board"} <= set(commands)
-        assert {name for name, *_ in skipped} == WRONG.keys()
+        assert {name for name, *_ in skipped} == WRONG.keys() - {"late"}, "its parts are loaded where they are used"
         for name, line, remedy in skipped:
             assert line.startswith(f"the feature {name} of wrong-{name} 1.0 (wrong_{name}:FEATURE) is left out: ")
             assert WRONG[name][1] in line
@@ -150,6 +155,13 @@ def test_a_package_that_does_not_fit_is_left_out_and_the_rest_works(tmp_path: Pa
         wrong_market = desk(found, "screen", DESK_MARKET="raising")
         assert wrong_market.returncode == 2
         assert "the feature raising of wrong-raising 1.0" in wrong_market.stderr
+        (tmp_path / "late_part.py").write_text("1 / 0\n", encoding="utf-8")
+        for late in (desk(found, "late"), desk(found, "screen", DESK_MARKET="late")):
+            assert late.returncode == 2, late.stderr
+            assert (
+                "the feature late of wrong-late 1.0 (wrong_late:FEATURE) is left out: ZeroDivisionError" in late.stderr
+            )
+            assert "Traceback" not in late.stderr
 
 
 def test_what_waits_for_a_package_that_is_gone_is_named(installed: Path) -> None:

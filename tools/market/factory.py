@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -17,12 +16,12 @@ from chordesk.tools.market.protocol import MarketData, OptionMarket, Shares
 
 def load_plugin(noun: str, modules: Mapping[str, str], name: str) -> Any:
     """Return the module of a name. Raises UsageError for an unknown name, NotConfigured when its extra, which is named
-    as the name is before its hyphen, is not installed."""
+    as the name is before its hyphen, is not installed, SettingError for a package's module that cannot be loaded."""
     if name not in modules:
         remedy = f"choose among {', '.join(modules)}, or {features.remedy_for(f'{noun}s', name)}"
         raise UsageError(f"there is no {noun} {name!r}", remedy=remedy)
     try:
-        return importlib.import_module(modules[name])
+        return features.part(f"{noun}s", name, modules[name])
     except ModuleNotFoundError as missing:
         command = f"pip install chordesk[{name.partition('-')[0]}]"
         reason = f"DESK_{noun.upper()}={name} with `{command}` ({missing.name} is not installed)"
