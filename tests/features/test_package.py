@@ -117,7 +117,8 @@ WRONG = {
     "screens": (FEATURE.format("'screens', commands={'screen': Command('a', 'Run', 'b')}"), "there is screen already"),
     "late": (
         "from chordesk.models.features import Command, Feature, Market\n"
-        "FEATURE = Feature('late', commands={'late': Command('late_part', 'Run', 'b')}, markets={'late': Market('late_part')})\n",
+        "COMMANDS, MARKETS = {'late': Command('late_part', 'Run', 'b')}, {'late': Market('late_part')}\n"
+        "FEATURE = Feature('late', commands=COMMANDS, markets=MARKETS)\n",
         "",
     ),
     "stranger": ("FEATURE = 1\n", "its entry point is no Feature of the name stranger"),
