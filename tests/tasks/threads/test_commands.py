@@ -133,7 +133,7 @@ def test_a_reset_thread_is_gone_on_with_no_more(desk: Processes) -> None:
     new = thread_of(desk, "catalyst")
     assert new != old
     assert result_of(desk, "show", new)["thread"]["reason"] == "manual"
-    assert result_of(desk, "show", old)["thread"]["current"] is False
+    assert result_of(desk, "show", old)["current"] is False
 
 
 def test_impossible_input_is_refused_with_a_remedy(desk: Processes) -> None:

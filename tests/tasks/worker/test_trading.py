@@ -143,7 +143,7 @@ def test_an_order_waits_for_a_person_and_the_queue_does_not(running: Processes, 
     wait_for(lambda: states(desk)["AAPL"] == "filled", "the approved order is filled")
     assert states(desk)["IBM"] == "denied"
     assert fills(desk) == ["AAPL", "GE"]
-    again = command(running, "approve", listed["AAPL"]["order"])
+    again = command(running, "approve", listed["AAPL"]["order"]["id"])
     assert again.returncode == 2
     assert "waits for no person" in again.stderr
     assert command(running, "approvals").stdout == "nothing waits for approval\n"

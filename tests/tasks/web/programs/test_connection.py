@@ -241,7 +241,7 @@ def test_a_turn_is_sent_into_a_fork_and_its_events_are_the_desks(screened: Scree
     for _ in range(2):
         finished(screened.client, {"kind": "research", "symbols": ["IBM"], **BY})
     thread = next(
-        row["thread"] for row in screened.get("/threads", role="risk") if row["lines"] == 2 and row["current"]
+        row["thread"] for row in screened.get("/threads", role="risk") if row["turns"] == 2 and row["current"]
     )
     fork = screened.client.post(f"/threads/{thread['thread_id']}/fork", json={"before_turn": 2, **BY}).json()
     with opened(screened.service.url, screened.service.token) as program:
