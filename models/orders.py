@@ -138,13 +138,16 @@ class OrderTicket(Frozen):
 
 
 class HeldPosition(Frozen):
-    """One position. quantity in shares, negative when short; average_cost per share."""
+    """One position. quantity in shares, negative when short; average_cost per share. market_price: the last one known
+    by then, of priced_at and of a source; None without one, and `missing` has the reason."""
 
     symbol: str
     quantity: Amount
-    average_cost: Price
+    average_cost: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     priced_at: dt.datetime | None = None
     market_price: Price | None = None
+    source: str | None = None
+    missing: str | None = None
 
 
 class AccountView(Frozen):
@@ -212,14 +215,14 @@ class AccountFill(Frozen):
 
 
 class Settlement(Frozen):
-    """One leg of an option event (assignment, exercise, expiry): a change of a position without an order, at a price
-    per share.
+    """One leg of an option event (assignment, exercise, expiry), or the end of a name that is traded no more: a change
+    of a position without an order, at a price per share.
 
     quantity is signed. A contract goes at price 0; the shares that it delivers come or go at its strike.
     """
 
     id: str
-    kind: Literal["assigned", "exercised", "expired", "delivered"]
+    kind: Literal["assigned", "exercised", "expired", "delivered", "delisted"]
     symbol: str
     quantity: Amount
     price: Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -43,7 +43,7 @@ from chordesk.tasks.telemetry.emit import ProcessWatch, Telemetry
 from chordesk.tools.brokers.protocol import Broker, MarketPriced, Streaming, build_broker
 from chordesk.tools.market.factory import MarketKey, build_market, configured_market, market_at
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.orders.accounts import FencingLease, books_market
+from chordesk.tools.orders.accounts import FencingLease, books_market, last_mark_day
 from chordesk.tools.registry import ToolContext
 
 if TYPE_CHECKING:
@@ -182,6 +182,17 @@ class Desk:
             return in_run(self.settings, run.settings, run.account)
 
         return lru_cache(RUNS_KEPT)(read)
+
+    def backtest_market(self, account: str) -> MarketData | None:
+        """Return the market of a backtest's account on the last session that it was marked at; None before one, and
+        where this process cannot have it."""
+        with self.store.read() as session:
+            key, day = books_market(session, account), last_mark_day(session, account)
+        try:
+            return None if key is None or day is None else self._market_at(key._replace(day=day))
+        except DeskError as error:
+            log.warning("market.away", account=account, error=str(error))
+            return None
 
     def account_market(self) -> MarketData:
         """Return the market of the account's last trade, on the day to which its books have come, or on this process's

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
-from itertools import chain
 
 from sqlalchemy import select
 from sqlmodel import Session, col
 
 from chordesk.models.contracts import multiplier_of, root_of
 from chordesk.models.errors import DeskError
+from chordesk.models.orders import HeldPosition
 from chordesk.models.tables.orders import Position
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import lapse, quote_of
-from chordesk.tools.model_tools.portfolio import ledger_of, marks_of
+from chordesk.tools.model_tools.portfolio import valued
 from chordesk.tools.registry import Gaps, ToolContext
 from chordesk.tools.risk import underlying_of
 from chordesk.tools.risk.exposure import cover_of
 
-Prices = Mapping[str, float | None]
-
 NO_COST = "its cost is zero"
-NOT_YET = "filled at the next open, at a price that is not known yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +43,14 @@ class Holding:
 def holdings(context: ToolContext, only: str | None = None) -> list[Holding]:
     """Return the account's holdings by symbol, at prices of the market's latest session; with `only`, at most that
     one."""
-    ledger = ledger_of(context)
-    rows: defaultdict[str, list[Position]] = defaultdict(list)
-    for row in ledger.positions:
-        rows[underlying_of(row.symbol)].append(row)
-    wanted = {symbol: rows[symbol] for symbol in sorted(rows) if only in (None, symbol)}
     gaps = Gaps()
-    priced = replace(ledger, positions=list(chain.from_iterable(wanted.values())), ahead=())
-    marks = marks_of(context, priced, gaps)
-    reasons = {row["symbol"]: row["reason"] for row in gaps.rows()}
+    account = valued(context, gaps, only)
+    rows: defaultdict[str, list[HeldPosition]] = defaultdict(list)
+    for row in account.positions if account is not None else ():
+        rows[underlying_of(row.symbol)].append(row)
     # A price of an earlier session does not show a move since: it is not known.
-    prices = {name: mark.price if mark and name not in reasons else None for name, mark in marks.items()}
-    ahead = {fill.symbol for fill in ledger.ahead}
-    return [_holding(context, symbol, held, prices, reasons, ahead) for symbol, held in wanted.items()]
+    reasons = {row["symbol"]: row["reason"] for row in gaps.rows()}
+    return [_holding(context, symbol, rows[symbol], reasons) for symbol in sorted(rows)]
 
 
 def holds(session: Session, account: str, symbol: str) -> bool:
@@ -86,16 +78,10 @@ def _held_of(session: Session, account: str, symbol: str) -> dict[str, Decimal]:
     return {row.symbol: exact(row.quantity) for row in rows if underlying_of(row.symbol) in (symbol, root_of(symbol))}
 
 
-def _holding(
-    context: ToolContext,
-    symbol: str,
-    held: Sequence[Position],
-    prices: Prices,
-    reasons: Mapping[str, str],
-    ahead: set[str],
-) -> Holding:
+def _holding(context: ToolContext, symbol: str, held: Sequence[HeldPosition], reasons: Mapping[str, str]) -> Holding:
+    prices = {row.symbol: None if row.symbol in reasons else row.market_price for row in held}
     price, no_price = (prices[symbol], reasons.get(symbol)) if symbol in prices else _price(context, symbol)
-    unrealized, no_gain = _unrealized(held, prices, reasons, ahead)
+    unrealized, no_gain = _unrealized(held, prices, reasons)
     missing = tuple(f"{what}: {why}" for what, why in (("price", no_price), ("unrealized", no_gain)) if why is not None)
     return Holding(symbol, tuple(row.symbol for row in held), price, unrealized, missing)
 
@@ -111,7 +97,7 @@ def _price(context: ToolContext, symbol: str) -> tuple[float | None, str | None]
 
 
 def _unrealized(
-    held: Sequence[Position], prices: Prices, reasons: Mapping[str, str], ahead: set[str]
+    held: Sequence[HeldPosition], prices: Mapping[str, float | None], reasons: Mapping[str, str]
 ) -> tuple[float | None, str | None]:
     """Return the gain as a share of the cost, or why there is none."""
     gain = cost = 0.0
@@ -119,8 +105,6 @@ def _unrealized(
         price = prices[row.symbol]
         if price is None:
             return None, f"{row.symbol} has no price: {reasons[row.symbol]}"
-        if row.symbol in ahead:
-            return None, NOT_YET
         units = row.quantity * multiplier_of(row.symbol)
         gain += units * (price - row.average_cost)
         cost += abs(units * row.average_cost)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Protocol
 
 from sqlalchemy.exc import IntegrityError
-from sqlmodel import Session, select
+from sqlmodel import Session, col, select
 
 from chordesk.models.contracts import multiplier_of
 from chordesk.models.errors import MarketError, OrderError
 from chordesk.models.market import Quote
 from chordesk.models.orders import AccountView, BrokerFill, HeldPosition
-from chordesk.models.tables.orders import Account, Position
+from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Position
 from chordesk.tools.decimals import exact
 
 
@@ -46,38 +46,86 @@ def _account(session: Session, name: str, *, lock: bool = False) -> Account:
     return account
 
 
-def account_view(session: Session, market: Quoter, account: str) -> AccountView:
-    """Return cash, positions and equity at the market's now; a position without a price makes equity None.
+@dataclass(slots=True)
+class Books:
+    """cash, and by symbol the signed quantity and its average cost per share."""
 
-    equity = cash + sum of quantity x price x multiplier. Raises OrderError when there is no such account.
+    cash: Decimal
+    held: dict[str, tuple[Decimal, Decimal]] = field(default_factory=dict)
+
+    def move(self, symbol: str, signed: Decimal, price: Decimal, commission: Decimal = Decimal(0)) -> None:
+        self.cash -= signed * price * exact(multiplier_of(symbol)) + commission
+        before, average = self.held.get(symbol, (Decimal(0), Decimal(0)))
+        after = before + signed
+        if after:
+            self.held[symbol] = (after, exact(average_cost(before, average, signed, price)))
+        else:
+            self.held.pop(symbol, None)
+
+
+def books_of(session: Session, account: str, opening_cash: float, at: dt.datetime | None = None) -> Books:
+    """Return opening cash with the account's fills and settlements booked, those up to a market time where it is
+    named; `opening_cash` counts while the account has no row."""
+    head = session.get(Account, account)
+    books = Books(exact(head.opening_cash if head else opening_cash))
+    fills, settled = select(Fill).where(col(Fill.account) == account), select(BookedSettlement)
+    settled = settled.where(col(BookedSettlement.account) == account)
+    if at is not None:
+        fills, settled = fills.where(col(Fill.filled_at) <= at), settled.where(col(BookedSettlement.settled_at) <= at)
+    rows: list[Fill | BookedSettlement] = [*session.exec(fills).all(), *session.exec(settled).all()]
+    for row in sorted(rows, key=lambda row: (row.created_at, row.id)):
+        if isinstance(row, Fill):
+            sign = 1 if row.side == "buy" else -1
+            books.move(row.symbol, sign * exact(row.quantity), exact(row.price), exact(row.commission))
+        else:
+            books.move(row.symbol, exact(row.quantity), exact(row.price))
+    return books
+
+
+def value(session: Session, market: Quoter, account: str, at: dt.datetime | None = None) -> AccountView:
+    """Return cash, positions and equity: the one valuation, of every view, limit and report.
+
+    A position counts at the last price that the market knew by its now; one without a price makes equity None.
+    equity = cash + sum of quantity x price x multiplier. at: the market time, when the account may have moved since, as
+    in a replay that was set back; by default the books as they stand. Raises OrderError when there is no such account.
     """
-    cash = _account(session, account).cash
-    rows = session.exec(select(Position).where(Position.account == account).order_by(Position.symbol)).all()
-    positions = [_held(row, market) for row in rows]
-    return AccountView(account=account, cash=cash, equity=_equity(cash, positions), positions=positions)
+    head = _account(session, account)
+    if at is None or not _moved_since(session, account, at):
+        rows = session.exec(select(Position).where(Position.account == account).order_by(Position.symbol)).all()
+        cash, held = head.cash, [(row.symbol, row.quantity, row.average_cost) for row in rows]
+    else:
+        books = books_of(session, account, head.opening_cash, at)
+        cash = float(books.cash)
+        held = [(symbol, float(quantity), float(cost)) for symbol, (quantity, cost) in sorted(books.held.items())]
+    positions = [_held(market, *one) for one in held]
+    worth = [worth_of(one) for one in positions]
+    known = [one for one in worth if one is not None]
+    equity = float(sum(known, exact(cash))) if len(known) == len(worth) else None
+    return AccountView(account=account, cash=cash, equity=equity, positions=positions)
 
 
-def _equity(cash: float, positions: Sequence[HeldPosition]) -> float | None:
-    equity = exact(cash)
-    for held in positions:
-        if held.market_price is None:
-            return None
-        equity += exact(held.quantity) * exact(held.market_price) * exact(multiplier_of(held.symbol))
-    return float(equity)
-
-
-def _held(row: Position, market: Quoter) -> HeldPosition:
-    try:
-        quote = market.quote(row.symbol)
-    except MarketError:
-        return HeldPosition(symbol=row.symbol, quantity=row.quantity, average_cost=row.average_cost)
-    return HeldPosition(
-        symbol=row.symbol,
-        quantity=row.quantity,
-        average_cost=row.average_cost,
-        priced_at=quote.at,
-        market_price=quote.price,
+def _moved_since(session: Session, account: str, at: dt.datetime) -> bool:
+    filled = select(Fill.id).where(col(Fill.account) == account, col(Fill.filled_at) > at)
+    ended = select(BookedSettlement.id).where(
+        col(BookedSettlement.account) == account, col(BookedSettlement.settled_at) > at
     )
+    return any(session.exec(query.limit(1)).first() is not None for query in (filled, ended))
+
+
+def _held(market: Quoter, symbol: str, quantity: float, cost: float) -> HeldPosition:
+    held = HeldPosition(symbol=symbol, quantity=quantity, average_cost=cost)
+    try:
+        quote = market.quote(symbol)
+    except MarketError as error:
+        return held.model_copy(update={"missing": str(error)})
+    return held.model_copy(update={"market_price": quote.price, "priced_at": quote.at, "source": quote.source})
+
+
+def worth_of(held: HeldPosition) -> Decimal | None:
+    """Return the value of a position in account currency, negative when short; None without a price."""
+    if held.market_price is None:
+        return None
+    return exact(held.quantity) * exact(held.market_price) * exact(multiplier_of(held.symbol))
 
 
 def apply_fill(session: Session, account: str, symbol: str, side: str, fill: BrokerFill) -> None:

@@ -32,6 +32,7 @@ from chordesk.tasks.services.plan import Plan
 from chordesk.tasks.services.stack import Stack, desk_stack
 from chordesk.tasks.services.supervision import ProcessRecord
 from chordesk.tools.market.factory import build_market
+from chordesk.tools.orders.sessions import to_next_session
 
 WATCH_SECONDS = 1.0
 EPISODE = ("episode", "--rounds", "1")
@@ -51,7 +52,7 @@ def play(home: Path, live: bool, with_page: bool, sample: Path | None) -> int:
         highlight=False,
     )
     if names := demo.left_out(os.environ):
-        switch = "; --live fills the orders" if Settings.LIVE_SWITCH in names and not live else ""
+        switch = "; --live sends the orders" if Settings.LIVE_SWITCH in names and not live else ""
         out.print(f"not taken over: {', '.join(names)}{switch}", style="yellow", markup=False)
     code, seen, members, second = 1, SeenProcesses(), list[ProcessRecord](), None
     lacking: list[str] | None = None
@@ -65,6 +66,8 @@ def play(home: Path, live: bool, with_page: bool, sample: Path | None) -> int:
                     lacking = _report(out, made, None, seen)
                     _leave_up(out, made)
                 members = stack.members()
+            if live:
+                _fill(out, made)
             if not code and sample is not None and not with_page:
                 code, second = _search_sample(out, made, sample, seen)
         except signals.StopRequested as stop:
@@ -94,6 +97,13 @@ def _hold_round(out: Console, stack: Stack, seen: SeenProcesses) -> int:
     """Hold an episode with one round over the candidates; return the command's exit code."""
     out.print(f"\nrunning `desk {' '.join(EPISODE)}`: tools post signals, voices forecast questions by citing them\n")
     return demo.follow(stack, seen, *EPISODE)
+
+
+def _fill(out: Console, made: Plan) -> None:
+    """Let the next session come, at whose open the orders fill."""
+    with closing(Store(made.settings.database)) as store:
+        day = to_next_session(store, made.settings)
+    out.print(f"\nthe session of {day} has come, and the orders met it" if day else "\nthe data end here")
 
 
 def _leave_up(out: Console, made: Plan) -> None:

@@ -241,6 +241,7 @@ def _resolve_due(settings: Settings, store: Store, question: str | None, as_of: 
     report = resolve_due(
         *(store, market, settings.account),
         on_resolved=ON_RESOLVED, venues=_venues(settings, store), only=only, by="desk questions resolve",
+        delisted_pays=settings.delisted_pays,
     )  # fmt: skip
     if only is None:
         emit(report, resolve_report, as_json=as_json)

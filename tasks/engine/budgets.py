@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy
 from sqlalchemy import ColumnElement, Select, case, func, or_
 from sqlmodel import Session, col, select
+from sqlmodel.sql.expression import SelectOfScalar
 
 from chordesk.models.answers import Frozen, ReportStatus
 from chordesk.models.events import DESK
 from chordesk.models.model_prices import LOCAL, NO_PRICE, Price, model_of, price_of, prices
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings import Settings
-from chordesk.models.settings.running_desk import BACKTEST, is_backtest
+from chordesk.models.settings.running_desk import BACKTEST, is_backtest, research_account
+from chordesk.models.states import RunKind
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Report, Run, Step, Turn
 from chordesk.tasks.engine import kinds
@@ -186,13 +188,24 @@ def cost_of(session: Session, settings: Settings, run_id: str) -> Cost:
 
 
 def costs_of(session: Session, settings: Settings, run_ids: Sequence[str]) -> dict[str, Cost]:
-    """Return the estimates for several runs, by one query."""
+    """Return the estimates for several runs, by one query; a backtest's is that of all its days."""
+    owners = {run_id: {run_id} for run_id in run_ids}
+    own = select(Run.id, Run.account).where(col(Run.id).in_(run_ids), Run.kind == RunKind.BACKTEST)
+    for run_id, account in session.exec(own).all():
+        for day in session.exec(runs_of_backtest(account)).all():
+            owners.setdefault(day, set()).add(run_id)
     rows: dict[str, list[Any]] = {run_id: [] for run_id in run_ids}
     by = (col(Turn.run_id), col(Turn.provider), col(Turn.model))
-    for row in session.execute(_spent(col(Turn.run_id).in_(run_ids), by)).all():
-        rows[row.run_id].append(row)
+    for row in session.execute(_spent(col(Turn.run_id).in_(owners), by)).all():
+        for run_id in owners[row.run_id]:
+            rows[run_id].append(row)
     known = prices(settings.prices)
     return {run_id: _cost(found, known) for run_id, found in rows.items()}
+
+
+def runs_of_backtest(account: str) -> SelectOfScalar[str]:
+    """Return the query of the ids of all runs of a backtest, by its account."""
+    return select(Run.id).where(col(Run.account).in_((account, research_account(account))))
 
 
 def _cost(rows: Sequence[Any], known: Mapping[str, Price]) -> Cost:

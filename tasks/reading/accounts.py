@@ -13,12 +13,15 @@ from sqlmodel import Session, col, select
 from chordesk.models.answers import Frozen
 from chordesk.models.contracts import multiplier_of
 from chordesk.models.errors import MarketError, NotFound
+from chordesk.models.market import Quote
+from chordesk.models.orders import HeldPosition
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import TradingState
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Account, BookedSettlement, EquityMark, Fill, Order, Position, Reconciliation
 from chordesk.tools.decimals import exact
+from chordesk.tools.ledger import value, worth_of
 from chordesk.tools.orders.accounts import account_names
 from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.protection import unprotected
@@ -133,7 +136,7 @@ class PositionValue(Frozen):
     account currency, negative when short; share: of the account's equity; gain: value less cost, gain_share: of the
     cost.
 
-    missing: why there is no price; what rests on it is None then.
+    source: of the price. missing: why there is none; what rests on it is None then.
     """
 
     symbol: str
@@ -143,6 +146,7 @@ class PositionValue(Frozen):
     average_cost: float
     price: float | None
     priced_at: dt.datetime | None
+    source: str | None
     value: float | None
     share: float | None
     gain: float | None
@@ -237,17 +241,16 @@ def held_symbols(session: Session, name: str) -> set[str]:
 def account_detail(session: Session, settings: Settings, name: str, snapshot: Snapshot | None) -> AccountDetail:
     """Return an account at the prices of a snapshot; None for one of another broker."""
     row, state = session.get(Account, name), account_state(session, settings, name)
-    positions = session.exec(select(Position).where(col(Position.account) == name).order_by(col(Position.symbol))).all()
-    prices = {one.symbol: _price(one.symbol, snapshot) for one in positions}
-    value = _total(row, positions, prices)
+    view = value(session, snapshot or _Elsewhere(), name) if row else None
+    positions, total = (view.positions, view.equity) if view else ([], None)
     stops = working_protection(session, name)
-    holdings = [_position(session, one, prices[one.symbol], value, snapshot, stops) for one in positions]
-    sectors = _sectors(positions, prices, snapshot, value)
+    holdings = [_position(session, one, total, snapshot, stops) for one in positions]
+    sectors = _sectors(positions, snapshot, total)
     return AccountDetail(
         **dict(state),
         opened_at=row.opened_at if row else None,
         opening_cash=row.opening_cash if row else None,
-        value=value,
+        value=total,
         as_of=snapshot.now if snapshot else None,
         holdings=holdings,
         gross=sum(one.exposure for one in sectors) if sectors is not None else None,
@@ -258,56 +261,34 @@ def account_detail(session: Session, settings: Settings, name: str, snapshot: Sn
     )
 
 
-Price = tuple[float | None, dt.datetime | None, str | None]
+class _Elsewhere:
+    """The prices of an account that this process has no market of."""
 
-
-def _price(symbol: str, snapshot: Snapshot | None) -> Price:
-    """Return a price, its time, and why there is none."""
-    if snapshot is None:
-        return None, None, OTHERS
-    try:
-        found = snapshot.quote(symbol)
-    except MarketError as error:
-        return None, None, str(error.args[0])
-    return found.price, found.at, None
-
-
-def _total(row: Account | None, positions: Sequence[Position], prices: dict[str, Price]) -> float | None:
-    if row is None:
-        return None
-    total = exact(row.cash)
-    for one in positions:
-        worth = _worth(one, prices[one.symbol][0])
-        if worth is None:
-            return None
-        total += worth
-    return float(total)
-
-
-def _worth(row: Position, price: float | None) -> Decimal | None:
-    return None if price is None else exact(row.quantity) * exact(price) * exact(multiplier_of(row.symbol))
+    def quote(self, symbol: str) -> Quote:
+        raise MarketError(OTHERS)
 
 
 def _position(
-    session: Session, row: Position, known: Price, total: float | None, snapshot: Snapshot | None, stops: list[Order]
+    session: Session, held: HeldPosition, total: float | None, snapshot: Snapshot | None, stops: list[Order]
 ) -> PositionValue:
-    price, at, missing = known
-    worth, cost = _worth(row, price), _worth(row, row.average_cost) or ZERO
-    underlying = underlying_of(row.symbol)
+    worth = worth_of(held)
+    cost = worth_of(held.model_copy(update={"market_price": held.average_cost})) or ZERO
+    underlying = underlying_of(held.symbol)
     return PositionValue(
-        symbol=row.symbol,
+        symbol=held.symbol,
         underlying=underlying,
         sector=snapshot.sector(underlying) if snapshot else None,
-        quantity=row.quantity,
-        average_cost=row.average_cost,
-        price=price,
-        priced_at=at,
+        quantity=held.quantity,
+        average_cost=held.average_cost,
+        price=held.market_price,
+        priced_at=held.priced_at,
+        source=held.source,
         value=_figure(worth),
         share=float(worth / exact(total)) if worth is not None and total else None,
         gain=_figure(worth - cost if worth is not None else None),
         gain_share=float((worth - cost) / abs(cost)) if worth is not None and cost else None,
-        missing=missing,
-        protected_by=[protective_order(session, stop) for stop in stops if stop.symbol == row.symbol],
+        missing=held.missing,
+        protected_by=[protective_order(session, stop) for stop in stops if stop.symbol == held.symbol],
     )
 
 
@@ -316,17 +297,16 @@ def _figure(amount: Decimal | None) -> float | None:
 
 
 def _sectors(
-    positions: Iterable[Position], prices: dict[str, Price], snapshot: Snapshot | None, total: float | None
+    positions: Iterable[HeldPosition], snapshot: Snapshot | None, total: float | None
 ) -> list[SectorExposure] | None:
     amounts: dict[str | None, Decimal] = {}
     names: dict[str | None, set[str]] = {}
     for row in positions:
-        price = prices[row.symbol][0]
-        if price is None:
+        if row.market_price is None:
             return None
         sector = snapshot.sector(underlying_of(row.symbol)) if snapshot else None
         side = "buy" if row.quantity >= 0 else "sell"
-        exposure = abs(exact(row.quantity)) * unit_exposure(row.symbol, side, exact(price))
+        exposure = abs(exact(row.quantity)) * unit_exposure(row.symbol, side, exact(row.market_price))
         amounts[sector] = amounts.get(sector, ZERO) + exposure
         names.setdefault(sector, set()).add(underlying_of(row.symbol))
     rows = [
@@ -349,10 +329,10 @@ def _reconciled(row: Reconciliation | None) -> ReconciledState | None:
 
 
 class LedgerRow(Frozen):
-    """One movement: a fill with its run, or a leg of an option event. at: market time; quantity: signed; cash:
-    what it added to the account's cash, negative when it was paid, commission included."""
+    """One movement: a fill with its run, a leg of an option event, or the end of a name. at: market time; quantity:
+    signed; cash: what it added to the account's cash, negative when it was paid, commission included."""
 
-    kind: Literal["fill", "assigned", "exercised", "expired", "delivered"]
+    kind: Literal["fill", "assigned", "exercised", "expired", "delivered", "delisted"]
     at: dt.datetime
     quantity: float
     cash: float

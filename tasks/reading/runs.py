@@ -31,7 +31,7 @@ from chordesk.models.tables.runs import (
 )
 from chordesk.models.tables.runtime import RuntimeTurn
 from chordesk.tasks.engine import kinds
-from chordesk.tasks.engine.budgets import was_run
+from chordesk.tasks.engine.budgets import runs_of_backtest, was_run
 from chordesk.tasks.reading.portfolio import PortfolioResearchResult, portfolio_research
 from chordesk.tasks.reading.reports import AnalysisRow, analyses
 from chordesk.tools.orders.stops import preview_text
@@ -71,11 +71,6 @@ def backtest_rows(session: Session, backtest_id: str) -> list[BacktestSession]:
     """Return the sessions of a backtest by day, those of its resumptions too."""
     rows = select(BacktestSession).where(BacktestSession.backtest_id == backtest_id)
     return list(session.exec(rows.order_by(col(BacktestSession.day))).all())
-
-
-def backtest_runs(account: str) -> Any:
-    """Return the query of the ids of all runs of a backtest, by its account."""
-    return select(Run.id).where(col(Run.account).in_((account, research_account(account))))
 
 
 class GraphRow(Frozen):
@@ -281,7 +276,7 @@ def turn_phases(session: Session, runs: Any) -> dict[str, int]:
 
 def runs_counted(run: Run) -> Any:
     """Return the runs of which a run's turns and tokens are: its own, and of a backtest those of its days."""
-    return backtest_runs(run.account) if run.kind == RunKind.BACKTEST else [run.id]
+    return runs_of_backtest(run.account) if run.kind == RunKind.BACKTEST else [run.id]
 
 
 def _phases(session: Session, run_id: str) -> dict[str, int]:

@@ -14,7 +14,9 @@ from chordesk.tasks.bootstrap import Desk, desk_of
 from chordesk.tasks.worker.messages import ORDER_PASS, request_order_pass
 from chordesk.tools.brokers.protocol import Streaming
 from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.flow import maintain_orders, simulated_context
+from chordesk.tools.orders.sessions import meet_sessions
 from chordesk.tools.orders.submitting import SubmissionContext
 
 log = structlog.get_logger(__name__)
@@ -44,6 +46,20 @@ def orders(self: Task) -> dict[str, int]:
         # The database and the broker keep what there is to do; the next minute comes.
         log.warning("orders.put_off", error=str(error))
         return {}
+
+
+def meet_past_sessions(desk: Desk, account: str) -> None:
+    """Bring the books of the desk's own account up to its market's day, where that is of the past: a run on a later day
+    than the last one sees what came of its orders. The trade worker takes its place at the fence again afterwards."""
+    settings, market = desk.settings, desk.market
+    if account != settings.account or not settings.trader_live or market.clock.day is None:
+        return
+    lease = FencingLease(desk.store, account, desk.owner)
+    context = SubmissionContext(desk.store, settings, market, desk.broker_on(market), lease)
+    try:
+        meet_sessions(context)
+    finally:
+        lease.release()
 
 
 def stand_aside(desk: Desk) -> None:

@@ -39,15 +39,16 @@ from chordesk.tasks.workflows.backtest_sessions import (
     session_row,
     settings_of_walk,
 )
+from chordesk.tasks.workflows.episode.tally import ON_RESOLVED
 from chordesk.tasks.workflows.runs import new_run, open_run
 from chordesk.tasks.workflows.screen import screen_params, screen_turns
-from chordesk.tools.backtests import mark_account, sessions_between
-from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.backtests import later_session, sessions_between
+from chordesk.tools.market.prices import STALE_DAYS
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.universe import resolve_universe
-from chordesk.tools.orders.flow import open_orders, simulated_context
-from chordesk.tools.orders.snapshots import symbols_of
-from chordesk.tools.orders.submitting import QuoteCache, submit_or_poll
+from chordesk.tools.orders.flow import simulated_context
+from chordesk.tools.orders.sessions import meet_sessions
+from chordesk.tools.questions.resolving import resolve_due
 
 # Sessions that are open at once where they may be: a screen has a turn for each lens and shard, so a few fill the turns
 # of two workers, and more would only wait in the queues, in front of everything else that the desk does.
@@ -175,6 +176,7 @@ def open_trade_of_day(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         ahead = walk.parallel and later < len(days) and _needs_screen(desk, session, walk, days[later])
         waiting = _trade_step(session, step.run_id, days[later]) if ahead else ""
     runs = [walk.screen(desk, days[later], waiting)] if ahead else []
+    meet_sessions(simulated_context(desk.store, walk.settings, walk.market(desk, days[number])))
     if walk.parallel and reason is None and decided is None and screen is not None:
         runs.append(walk.trade(desk, days[number], screen.id, str(step.parent_id)))
     trade = decided or (None if walk.parallel else screen)
@@ -201,49 +203,34 @@ def _cut(session: Session, desk: Desk, screen: Run | None) -> str | None:
 
 
 def mark_session(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Meet the orders that rest, and write the session's row; open the next day where it had to wait for this one."""
+    """Write the session's row, and open the next day where it had to wait for this one."""
     walk, days = _walk_of(desk, step)
     number = step.payload["number"]
     market = walk.market(desk, days[number])
-    _meet_resting(desk, walk, market)
-    with desk.store.read() as session:
+    meet_sessions(simulated_context(desk.store, walk.settings, market))  # a day without a decision has not met its own
+    with desk.store.session() as session:
         before = session.exec(select(Step).where(Step.parent_id == step.id)).one()
         opened, trade = before.result, run_of_step(session, step.id)
         if opened.get("status") == "skipped" or (cut := cut_trade(session, trade)) is not None:
             return Done(opened if opened.get("status") == "skipped" else {"status": "skipped", "reason": cut})
         reason = before.error or opened.get("reason") or (failure_of(trade, "trade") if trade is not None else None)
         day = Day(days[number], opened.get("screen"), trade.id if trade is not None else opened.get("trade"), reason)
-        since = _close_of(days[number - 1]) if number else _last_mark(session, walk)
-        mark = mark_account(session, market, walk.account, _close_of(days[number]), since)
-        row = session_row(session, walk.backtest_id, step.run_id, day, mark)
-    goes_on = not walk.parallel and number + 1 < len(days)
-    runs = [walk.screen(desk, days[number + 1], str(step.parent_id))] if goes_on else []
-    return Done({"equity": mark.equity, "reason": reason}, ([row],), runs=runs)
-
-
-def _meet_resting(desk: Desk, walk: Walk, market: MarketData) -> None:
-    """Let orders that rest meet the sessions up to this one, as the order pass does for the desk's own account."""
-    context = simulated_context(desk.store, walk.settings, market)
-    with desk.store.read() as session:
-        resting = open_orders(session, walk.account)
-        symbols = frozenset(symbols_of(session, resting, walk.account))
-    if resting:
-        submit_or_poll(context, QuoteCache(market, symbols), [order.id for order in resting])
-
-
-def _last_mark(session: Session, walk: Walk) -> dt.datetime | None:
-    """Return the close of the last session that has a row: a resumption goes on from there."""
-    rows = backtest_rows(session, walk.backtest_id)
-    return _close_of(rows[-1].day) if rows else None
-
-
-def _close_of(day: dt.date) -> dt.datetime:
-    return exchange_hours().close_of(day)
+        row = session_row(session, walk, day, market)
+    if walk.parallel or number + 1 == len(days):
+        return Done({"equity": row.equity, "reason": reason}, ([row],))
+    following = walk.market(desk, days[number + 1])
+    meet_sessions(simulated_context(desk.store, walk.settings, following))  # its screen knows what the account holds
+    runs = [walk.screen(desk, days[number + 1], str(step.parent_id))]
+    return Done({"equity": row.equity, "reason": reason}, ([row],), runs=runs)
 
 
 def sum_up(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Count what the whole walk came to. Its end is the end of the data that its days had, and of outcomes later on."""
-    walk, _ = _walk_of(desk, step)
+    """Resolve what the walk's forecasts were on, as far as the data decide it, and count what the whole came to."""
+    walk, days = _walk_of(desk, step)
+    until = walk.settings.question_sessions + STALE_DAYS
+    market = walk.market(desk, later_session(walk.market(desk, days[-1]), days[-1], until))
+    pays = walk.settings.delisted_pays
+    resolve_due(desk.store, market, walk.account, on_resolved=ON_RESOLVED, delisted_pays=pays)
     return Done(result_of(desk, walk))
 
 

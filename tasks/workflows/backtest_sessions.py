@@ -15,6 +15,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.answers import ReportStatus
 from chordesk.models.board import QuestionState
+from chordesk.models.contracts import multiplier_of
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import research_account, with_values
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
@@ -33,9 +34,9 @@ from chordesk.models.tables.runs import (
 )
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets
-from chordesk.tasks.engine.budgets import RULES, was_run
+from chordesk.tasks.engine.budgets import RULES, cost_of, runs_of_backtest, was_run
 from chordesk.tasks.engine.steps import ChildRun, NewStep, named_step
-from chordesk.tasks.reading.runs import backtest_rows, backtest_runs
+from chordesk.tasks.reading.runs import backtest_rows
 from chordesk.tasks.workflows.portfolio import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
 from chordesk.tasks.workflows.runs import new_run
@@ -51,7 +52,6 @@ from chordesk.tools.backtest_performance import (
 )
 from chordesk.tools.backtests import (
     QUESTION,
-    AccountMark,
     Claim,
     CloseTable,
     buy_and_hold,
@@ -62,10 +62,12 @@ from chordesk.tools.backtests import (
     later_session,
     volumes_of,
 )
-from chordesk.tools.ledger import ensure_account
-from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.market.prices import share_of
+from chordesk.tools.decimals import exact
+from chordesk.tools.ledger import ensure_account, value, worth_of
+from chordesk.tools.market.clock import ReplayClock, exchange_day
+from chordesk.tools.market.prices import Quotes, previous_session, share_of
 from chordesk.tools.market.protocol import ClosedSet, MarketData, RecordedSessions
+from chordesk.tools.orders.accounts import equity_levels
 from chordesk.tools.risk import underlying_of
 from chordesk.tools.scoring.statistics import ScoredForecast, score
 from chordesk.tools.scoring.track_records import voice_forecasts
@@ -188,30 +190,49 @@ def cut_trade(session: Session, trade: Run | None) -> str | None:
     return next(iter(budgets.skipped(steps)), None)
 
 
-def session_row(session: Session, backtest_id: str, run_id: str, day: Day, mark: AccountMark) -> BacktestSession:
-    """Return the row of a session."""
-    runs = [one for one in (day.screen, day.trade) if one is not None]
-    orders = _orders(session, runs)
-    denied = Counter(order.denial_code for order in orders if order.denial_code)
-    exposure = mark.gross / mark.equity if mark.equity and mark.equity > 0 else None
+def session_row(session: Session, walk: Walk, day: Day, market: MarketData) -> BacktestSession:
+    """Return the row of a session, and bring the orders of the rows before it up to date. The account is marked at the
+    market's now, whatever it has traded since."""
+    earlier = [row for row in backtest_rows(session, walk.backtest_id) if row.day < day.day]
+    for row in earlier:
+        row.orders = _states(session, [row.screen_run_id, row.trade_run_id])
+        session.add(row)
+    runs, now = [day.screen, day.trade], market.clock.now()
+    session.get_one(Account, walk.account, with_for_update=True)
+    found = value(session, Quotes(market), walk.account, now)
+    equity_levels(session, walk.account, found.equity, now, previous_session(market), keep=True)
+    gross = sum((abs(worth) for one in found.positions if (worth := worth_of(one)) is not None), exact(0))
+    denied = Counter(order.denial_code for order in _orders(session, runs) if order.denial_code)
+    today = market.clock.session()
     return BacktestSession(
-        backtest_id=backtest_id,
-        run_id=run_id,
+        backtest_id=walk.backtest_id,
+        run_id=walk.run_id,
         day=day.day,
         state=DONE if day.reason is None else MISSING,
         reason=day.reason,
         screen_run_id=day.screen,
         trade_run_id=day.trade,
-        cash=mark.cash,
-        equity=mark.equity,
-        exposure=exposure,
-        traded=mark.traded,
-        orders=_sorted(order.state for order in orders),
+        cash=found.cash,
+        equity=found.equity,
+        exposure=float(gross) / found.equity if found.equity and found.equity > 0 else None,
+        traded=_traded(session, walk.account, ReplayClock(earlier[-1].day).now() if earlier else None, now),
+        orders=_states(session, runs),
         denials=dict(sorted(denied.items())),
         verdicts=_sorted(session.exec(select(Verdict.rating).where(col(Verdict.run_id).in_(runs))).all()),
-        unpriced=mark.unpriced,
-        stale=mark.stale,
+        unpriced=[one.symbol for one in found.positions if one.priced_at is None],
+        stale=[one.symbol for one in found.positions if one.priced_at and exchange_day(one.priced_at) < today],
     )
+
+
+def _traded(session: Session, account: str, since: dt.datetime | None, now: dt.datetime) -> float:
+    """Return the value of the fills after one market time, up to another."""
+    fills = session.exec(select(Fill).where(Fill.account == account, col(Fill.filled_at) <= now)).all()
+    worth = (
+        exact(fill.quantity) * exact(fill.price) * exact(multiplier_of(fill.symbol))
+        for fill in fills
+        if since is None or fill.filled_at > since
+    )
+    return float(sum(worth, exact(0)))
 
 
 def decided_before(session: Session, account: str, now: dt.datetime) -> Run | None:
@@ -233,8 +254,12 @@ def screened_before(session: Session, account: str, now: dt.datetime) -> Run | N
     return next((run for run in rows if budgets.cut_short(session, run.id) is None), None)
 
 
-def _orders(session: Session, runs: Iterable[str]) -> list[Order]:
-    return list(session.exec(select(Order).where(col(Order.run_id).in_(list(runs)))).all())
+def _orders(session: Session, runs: Iterable[str | None]) -> list[Order]:
+    return list(session.exec(select(Order).where(col(Order.run_id).in_([one for one in runs if one]))).all())
+
+
+def _states(session: Session, runs: Iterable[str | None]) -> dict[str, int]:
+    return _sorted(order.state for order in _orders(session, runs))
 
 
 def _sorted(values: Iterable[str]) -> dict[str, int]:
@@ -262,7 +287,7 @@ def spent(session: Session, account: str) -> dict[str, Any]:
     """Return turns and tokens of a backtest's runs, as the provider counted them."""
     turns, tokens = session.exec(
         select(func.count(), func.coalesce(func.sum(Turn.total_tokens), 0)).where(
-            col(Turn.run_id).in_(backtest_runs(account)), was_run()
+            col(Turn.run_id).in_(runs_of_backtest(account)), was_run()
         )
     ).one()
     return {"turns": turns, "tokens": tokens}
@@ -391,13 +416,9 @@ def _summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
 
 
 def _cost(session: Session, walk: Walk) -> dict[str, Any]:
-    """Return turns, tokens and commissions, and the estimated price of all runs; None where no price is known."""
+    """Return turns, tokens and commissions, and the estimated price of all turns; None where no price is known."""
     fees = session.exec(select(func.sum(Fill.commission)).where(Fill.account == walk.account)).one() or 0.0
-    runs = session.exec(
-        select(Run.summary).where(col(Run.id).in_(backtest_runs(walk.account)), Run.kind != RunKind.BACKTEST)
-    )
-    usd = [cost["usd"] for one in runs if (cost := one.get("cost") or {}).get("usd") is not None]
-    return {**spent(session, walk.account), "commission": fees, "usd": round(sum(usd), 6) if usd else None}
+    return {**spent(session, walk.account), "commission": fees, "usd": cost_of(session, walk.settings, walk.run_id).usd}
 
 
 def _claims(session: Session, account: str) -> dict[str, list[Claim]]:

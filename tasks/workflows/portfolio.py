@@ -19,6 +19,7 @@ from chordesk.models.tables.runtime import RoleSchedule
 from chordesk.models.text import span
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reading.portfolio import DueReason, DueRole, HoldingPlan, SkippedRole, signed
+from chordesk.tasks.worker.trading import meet_past_sessions
 from chordesk.tools.holdings import Holding, holdings
 
 
@@ -168,6 +169,7 @@ def plan_portfolio(desk: Desk, *, force: bool = False) -> list[HoldingPlan]:
     """Return a plan for each holding of the desk's account, by symbol, as the market has it now. Raises UsageError when
     there is none."""
     account, now = desk.settings.account, desk.market.clock.now()
+    meet_past_sessions(desk, account)
     held = holdings(desk.tool_context())
     if not held:
         remedy = "`desk research SYMBOL...` researches symbols that you name"

@@ -25,6 +25,7 @@ from chordesk.tasks.engine.kinds import StepSpec
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
 from chordesk.tasks.engine.summary import run_state, summarise, without_reports
+from chordesk.tasks.worker.trading import meet_past_sessions
 from chordesk.tasks.worker.turns import label_of
 from chordesk.tasks.worker.work import Done, Ending, send
 from chordesk.tools.ledger import ensure_account
@@ -97,6 +98,7 @@ def open_run(app: Celery, run: Run, write: Writer) -> Run:
     desk = desk_of(app)
     settings = in_run(desk.settings, run.settings, run.account)
     require_contexts(settings, kinds.turns_of(run.kind, run.params, settings))
+    meet_past_sessions(desk, run.account)
     finish = new_id()
     ready: list[ReadyStep] = []
     with desk.store.session() as session:

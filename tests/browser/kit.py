@@ -26,6 +26,7 @@ from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.web.page.sessions import new_code
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
+from chordesk.tools.orders.sessions import to_next_session
 from tests.browser.record import Record, a_record
 from tests.patience import PATIENCE
 from tests.stack import processes, wait_for
@@ -161,9 +162,9 @@ def _in_flight(store: Store, run_id: str) -> bool:
 
 
 def _approve_one(service: Service, run_id: str) -> None:
-    def filled() -> bool:
+    def sent() -> bool:
         with service.store.read() as session:
-            found = select(Order.id).where(Order.run_id == run_id, Order.state == "filled")
+            found = select(Order.id).where(Order.run_id == run_id, Order.state == "submitted")
             return session.exec(found).first() is not None
 
     with service.client() as client:
@@ -171,7 +172,8 @@ def _approve_one(service: Service, run_id: str) -> None:
         assert waiting, "no order waits"
         answer = client.post(f"/approvals/{waiting[0]['order']['id']}", json={"answer": "approve", "by": BY})
         assert answer.status_code == 200, answer.text
-    wait_for(filled, "the approved order is filled")
+    wait_for(sent, "the approved order is sent")
+    to_next_session(service.store, desk_of(service.processes.app).settings)
 
 
 @contextlib.contextmanager

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
-from chordesk.models.tables.orders import Account, BookedSettlement
 from chordesk.tools.backtests import (
     Claim,
     CloseTable,
@@ -22,10 +19,9 @@ from chordesk.tools.backtests import (
     equal_weight,
     hit_rates,
     later_session,
-    mark_account,
     sessions_between,
 )
-from chordesk.tools.market.clock import ReplayClock, exchange_hours
+from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 
 DAYS = [dt.date(2010, 3, day) for day in (1, 2, 3, 4)]
@@ -115,27 +111,6 @@ def test_a_rate_of_claims_that_overlap_is_worth_fewer() -> None:
     assert long.high - long.low > 1.8 * (short.high - short.low)
     assert long.low < 0.5 < long.high
     assert not long.told
-
-
-@pytest.mark.parametrize(("day", "stale"), [(28, []), (29, ["AAPL"])])
-def test_a_position_that_did_not_trade_is_valued_at_its_last_close_and_named(
-    data: ReplayData, store: Store, day: int, stale: list[str]
-) -> None:
-    """The data have no bar of AAPL on the 29th, and one of IBM."""
-    with store.session() as session:
-        session.add(Account(name="backtest-a", cash=1_000.0, opening_cash=1_000.0))
-        for symbol in ("AAPL", "IBM"):
-            at = dt.datetime(2010, 6, 25, 20, tzinfo=dt.UTC)
-            terms: dict[str, Any] = {"symbol": symbol, "quantity": 2.0, "price": 100.0, "settled_at": at}
-            session.add(BookedSettlement(account="backtest-a", id=symbol, kind="exercise", **terms))
-    today = dt.date(2010, 6, day)
-    market = ReplayMarket(data, ReplayClock(today))
-    with store.read() as session:
-        mark = mark_account(session, market, "backtest-a", exchange_hours().close_of(today), None)
-    closes = {symbol: float(market.bars(symbol, 5).close[-1]) for symbol in ("AAPL", "IBM")}
-    assert mark.gross == pytest.approx(2 * sum(closes.values()))
-    assert mark.equity == pytest.approx(mark.cash + mark.gross)
-    assert (mark.stale, mark.unpriced) == (stale, [])
 
 
 def test_the_sessions_between_two_days(market: ReplayMarket) -> None:

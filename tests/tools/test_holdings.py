@@ -11,11 +11,10 @@ import pytest
 
 from chordesk.models.database.store import Store
 from chordesk.models.market import Quote
-from chordesk.models.tables.orders import Account, Fill, Position
-from chordesk.tools.holdings import NO_COST, NOT_YET, Holding, free_shares, holdings, written_contracts
+from chordesk.models.tables.orders import Account, Position
+from chordesk.tools.holdings import NO_COST, Holding, free_shares, holdings, written_contracts
 from chordesk.tools.registry import ToolContext
 from tests.tools.conftest import MakeContext
-from tests.tools.ledger_rows import filled_order
 from tests.tools.orders.tape import Tape
 
 PUT = "AAA101218P00090000"
@@ -109,24 +108,6 @@ def test_a_price_of_an_earlier_session_is_not_known(hold: Hold) -> None:
     assert found.missing == (f"price: {reason}", f"unrealized: AAA has no price: {reason}")
     (option,) = holdings(context, only="BBB")
     assert (option.price, option.unrealized, len(option.missing)) == (None, None, 2)
-
-
-def test_a_fill_of_tomorrow_has_no_cost_yet(hold: Hold, store: Store) -> None:
-    context = hold(("AAPL", 10, 247.0), ("AAA", 1, 2.0), prices={"AAPL": 250.0, "AAA": 3.0})
-    with store.session() as session:
-        order = filled_order(session)
-        session.add(order)
-        session.flush()
-        opening = context.clock.now() + dt.timedelta(hours=18)
-        session.add(
-            Fill(
-                order_id=order.id, account="paper", symbol="AAPL", side="buy", quantity=10, price=247.0, commission=0.0,
-                filled_at=opening,
-            )
-        )  # fmt: skip
-    other, found = holdings(context)
-    assert (found.price, found.unrealized, found.missing) == (250.0, None, (f"unrealized: {NOT_YET}",))
-    assert (other.unrealized, other.missing) == (0.5, ())
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from sqlmodel import select
+
 from chordesk.models.board import Harvest
 from chordesk.models.errors import DeskError
 from chordesk.models.masking import without_secrets
 from chordesk.models.tables.board import SignalFinding
+from chordesk.models.tables.orders import Position
 from chordesk.tools.board.context import EarlierVote, Finding, HarvestContext, asleep, compose, named
 from chordesk.tools.board.price_panel import (
     CORRELATION_SESSIONS,
@@ -22,7 +25,6 @@ from chordesk.tools.board.price_panel import (
 from chordesk.tools.history import Budget
 from chordesk.tools.market.universe import NAMED
 from chordesk.tools.model_tools.company_data import plain_text
-from chordesk.tools.model_tools.portfolio import ledger_of
 from chordesk.tools.risk import underlying_of
 from chordesk.tools.scoring.voices import Agreement, agreement, consensus
 
@@ -71,7 +73,9 @@ def crowding_signals(context: HarvestContext) -> Harvest:
 def _held(context: HarvestContext) -> list[str]:
     if context.tool.store is None:
         return []
-    return sorted({underlying_of(row.symbol) for row in ledger_of(context.tool).positions})
+    held = select(Position.symbol).where(Position.account == context.tool.account)
+    with context.tool.store.read() as session:
+        return sorted({underlying_of(symbol) for symbol in session.exec(held)})
 
 
 def _sector(context: HarvestContext, names: Sequence[str]) -> SignalFinding | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 
 from sqlmodel import Session, col, select
@@ -27,58 +26,18 @@ from chordesk.models.orders import (
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import PAPER
 from chordesk.models.states import OrderState
-from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Order, Preview
+from chordesk.models.tables.orders import Fill, Order, Preview
 from chordesk.models.text import NEW_YORK, new_york
 from chordesk.tools.brokers.paper_matching import Offer, PaperPrices, match_legs, started
 from chordesk.tools.decimals import exact, money, plain
-from chordesk.tools.ledger import average_cost
+from chordesk.tools.ledger import Books, books_of
 from chordesk.tools.market.clock import exchange_day, exchange_hours
-from chordesk.tools.market.prices import quote_of
-from chordesk.tools.market.protocol import FillSource, MarketData
+from chordesk.tools.market.prices import quote_of, vanished
+from chordesk.tools.market.protocol import FillSource, MarketData, RecordedSessions
 from chordesk.tools.risk import cover_of, free_cash, held_in, opening_part, unit_exposure
 
 _RESTING = (OrderState.SUBMITTED.value, OrderState.PARTIALLY_FILLED.value)
 _SESSIONS_BACK = 30
-
-
-@dataclass(slots=True)
-class Books:
-    """cash, and by symbol the signed quantity and its average cost per share."""
-
-    cash: Decimal
-    held: dict[str, tuple[Decimal, Decimal]] = field(default_factory=dict)
-
-    def move(self, symbol: str, signed: Decimal, price: Decimal, commission: Decimal = Decimal(0)) -> None:
-        self.cash -= signed * price * exact(multiplier_of(symbol)) + commission
-        before, average = self.held.get(symbol, (Decimal(0), Decimal(0)))
-        after = before + signed
-        if after:
-            self.held[symbol] = (after, exact(average_cost(before, average, signed, price)))
-        else:
-            self.held.pop(symbol, None)
-
-    def positions(self) -> list[BrokerPosition]:
-        rows = sorted(self.held.items())
-        return [
-            BrokerPosition(symbol=name, quantity=float(held), average_cost=float(cost)) for name, (held, cost) in rows
-        ]
-
-
-def books_of(session: Session, account: str, opening_cash: float) -> Books:
-    """Return opening cash with the account's fills and settlements booked; `opening_cash` counts while it has no
-    row."""
-    head = session.get(Account, account)
-    books = Books(exact(head.opening_cash if head else opening_cash))
-    fills = session.exec(select(Fill).where(col(Fill.account) == account)).all()
-    settled = session.exec(select(BookedSettlement).where(col(BookedSettlement.account) == account)).all()
-    rows: list[Fill | BookedSettlement] = [*fills, *settled]
-    for row in sorted(rows, key=lambda row: (row.created_at, row.id)):
-        if isinstance(row, Fill):
-            sign = 1 if row.side == "buy" else -1
-            books.move(row.symbol, sign * exact(row.quantity), exact(row.price), exact(row.commission))
-        else:
-            books.move(row.symbol, exact(row.quantity), exact(row.price))
-    return books
 
 
 def fills_of(session: Session, order_id: str) -> list[BrokerFill]:
@@ -125,8 +84,9 @@ def _account_fill(fill: Fill, order: Order) -> AccountFill:
     return AccountFill.model_validate({**ids, "symbol": fill.symbol, "side": fill.side, "fill": booked})
 
 
-def settlements(books: Books, market: MarketData) -> list[Settlement]:
-    """Return the settlements of contracts past their expiry; one without a known close of its underlying waits.
+def settlements(books: Books, market: MarketData, delisted_pays: float = 1.0) -> list[Settlement]:
+    """Return the settlements of contracts past their expiry, and of shares that are traded no more at that fraction of
+    their last close. A contract without a known close of its underlying waits.
 
     A written put that ends in the money is assigned: its shares are bought at the strike. A bought contract that ends
     in the money is closed at what it is worth, as brokers that sell out before the exercise do.
@@ -134,12 +94,23 @@ def settlements(books: Books, market: MarketData) -> list[Settlement]:
     found: list[Settlement] = []
     for symbol, (held, _) in sorted(books.held.items()):
         contract = parse_contract(symbol)
-        if contract is None or market.clock.now().date() <= contract.expiry:
+        if contract is None:
+            found += _delisted(symbol, held, market, exact(delisted_pays))
+            continue
+        if market.clock.now().date() <= contract.expiry:
             continue
         close = _close_at(contract, market)
         if close is not None:
             found += _ended(contract, held, *close)
     return found
+
+
+def _delisted(symbol: str, held: Decimal, market: MarketData, pays: Decimal) -> list[Settlement]:
+    if (gone := vanished(market, symbol)) is None:
+        return []
+    last, close = gone
+    amounts = {"quantity": float(-held), "price": float(exact(close) * pays), "at": market.clock.now()}
+    return [Settlement.model_validate({"id": f"{symbol}/{last}", "kind": "delisted", "symbol": symbol, **amounts})]
 
 
 def _close_at(contract: OptionContract, market: MarketData) -> tuple[Decimal, dt.datetime] | None:
@@ -188,36 +159,35 @@ class PaperBroker:
     Prices and times in force are those of `PaperPrices`. An order fills up to a share of a session's volume (whole
     where the market has no volume); the rest stays open until its time is over. What cash does not cover at the fill
     price is rejected, as a cash account would; a put is written against its strike in full, a call against
-    100 shares. An order with legs fills as a whole or not at all. There are no corporate actions.
+    100 shares. An order with legs fills as a whole or not at all. Of corporate actions there is one: a name that is
+    traded no more ends.
     """
 
     real_money = False
 
-    def __init__(self, store: Store, market: MarketData, settings: Settings, account: str = PAPER) -> None:
-        """account: that of a backtest in place of the broker's own."""
-        if not isinstance(market, FillSource):
+    def __init__(
+        self, store: Store, market: MarketData, settings: Settings, account: str = PAPER, *, at_open: bool = False
+    ) -> None:
+        """account: that of a backtest in place of the broker's own. at_open: as of PaperPrices."""
+        if not isinstance(market, FillSource | RecordedSessions):
             raise SettingError(f"the market {market.name!r} prices no fills, and the paper broker needs them")
         self.name = account
         self._store = store
         self._settings = settings
         self._market = market
-        self._prices = PaperPrices(market, settings)
+        self._prices = PaperPrices(market, settings, at_open=at_open)
         self._commission = exact(settings.commission_per_share)
 
-    def on(self, market: MarketData) -> PaperBroker:
+    def on(self, market: MarketData, *, at_open: bool = False) -> PaperBroker:
         """Return the paper broker over the same books on another market or day."""
-        return PaperBroker(self._store, market, self._settings, self.name)
+        return PaperBroker(self._store, market, self._settings, self.name, at_open=at_open)
 
     def submit(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
         """Fill, part-fill, reject or expire the order, or let it rest."""
         if ticket.time_in_force in ("day", "ioc") and not self._market.clock.is_open():
             now = f"{new_york(self._market.clock.now())}"
-            return _answer(
-                ticket,
-                "rejected",
-                f"the exchange is closed at {now}; a {ticket.time_in_force} order needs its session",
-                [],
-            )
+            why = f"the exchange is closed at {now}; a {ticket.time_in_force} order needs its session"
+            return _answer(ticket, "rejected", why, [])
         return self.lookup(ticket, preview, account)
 
     def lookup(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
@@ -244,14 +214,17 @@ class PaperBroker:
             books = books_of(session, self.name, self._settings.starting_cash)
             fills = recent_fills(session, self.name, today)
             open_orders = resting(session, self.name)
-        ended = settlements(books, self._market)
+        ended = settlements(books, self._market, self._settings.delisted_pays)
         for leg in ended:
             books.move(leg.symbol, exact(leg.quantity), exact(leg.price))
         return BrokerState(
             account=self.name,
             cash=float(books.cash),
             equity=None,
-            positions=books.positions(),
+            positions=[
+                BrokerPosition(symbol=name, quantity=float(held), average_cost=float(cost))
+                for name, (held, cost) in sorted(books.held.items())
+            ],
             open_orders=open_orders,
             fills=fills,
             settlements=ended,
@@ -265,12 +238,16 @@ class PaperBroker:
         """Return why an order of one day can fill no more, None while its day lasts."""
         if ticket.time_in_force not in ("day", "ioc"):
             return None
-        now = self._market.clock.now()
-        if exchange_day(ticket.placed_at) != exchange_day(now):
-            return f"{ticket.time_in_force} order of {exchange_day(ticket.placed_at)}; it is {exchange_day(now)} now"
-        if self._market.clock.is_open():
-            return None
-        return f"{ticket.time_in_force} order, and the exchange is closed at {now:%H:%M %Z}"
+        if self._market.clock.day is not None and not (ticket.contract or ticket.legs):
+            return None  # its one price comes with the next open
+        if (late := self._late(ticket)) is not None or self._market.clock.is_open():
+            return late
+        return f"{ticket.time_in_force} order, and the exchange is closed at {self._market.clock.now():%H:%M %Z}"
+
+    def _late(self, ticket: OrderTicket) -> str | None:
+        """Return why an order of one day is late, when it is not of the market's day."""
+        placed, today = exchange_day(ticket.placed_at), exchange_day(self._market.clock.now())
+        return None if placed == today else f"{ticket.time_in_force} order of {placed}; it is {today} now"
 
     def _match(
         self, ticket: OrderTicket, account: AccountView, booked: list[BrokerFill], left: Decimal
@@ -336,6 +313,8 @@ class PaperBroker:
 
     def _priced(self, account: AccountView) -> AccountView:
         """Return the view with a price on each short that it has none of, as far as the market has one."""
+        if self._prices.at_open:
+            return account  # the market's price is of the session's end
         positions = []
         for position in account.positions:
             if position.quantity < 0 and position.market_price is None:

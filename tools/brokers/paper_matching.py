@@ -28,7 +28,8 @@ _HUNDRED = Decimal(100)
 @dataclass(frozen=True, slots=True)
 class Session:
     """Prices of one session, or of one quote, which is a session of a single price. room: how much of the order it
-    takes, None for no limit. least, most: range that a fill lies within, None where it is not known."""
+    takes, None for no limit. least, most: range that a fill lies within, None where it is not known. begun: its open
+    alone is known."""
 
     opens_at: dt.datetime
     closes_at: dt.datetime
@@ -39,12 +40,19 @@ class Session:
     room: Decimal | None
     least: Decimal | None = None
     most: Decimal | None = None
+    begun: bool = False
 
     @classmethod
     def of_quote(cls, quote: Quote, room: Decimal | None) -> Session:
         price = exact(quote.price)
         low, high = (exact(end) if end is not None else None for end in (quote.low, quote.high))
         return cls(quote.at, quote.at, price, price, price, price, room, low, high)
+
+    def opening(self) -> Session:
+        """Return the session of its open alone, or of its one price; a fill lies within its range."""
+        least, most = (None, None) if self.begun else (self.low, self.high)
+        one = self.open
+        return Session(self.opens_at, self.opens_at, one, one, one, one, self.room, least, most)
 
     def slipped(self, price: Decimal, side: str, basis_points: float) -> Decimal:
         """Return a price after slippage, cut to the quote's session: beyond its range the market gave no fill."""
@@ -179,20 +187,21 @@ def started(ticket: OrderTicket, price: float) -> OrderTicket:
 
 
 class PaperPrices:
-    """Prices for orders, by their time in force. Nothing is later than the market knows, but the next open of a replay.
+    """Prices for orders, by their time in force. Nothing is later than the market knows.
     A contract is bought at its ask and sold at its bid as they are now, where its market gives any.
 
-    day, ioc    the fill price: the last quote of a live market, the next open of a replay. It is the only price of its
-                day that a replay has, so that a day order it does not fill expires
+    day, ioc    the last quote of a live market. A market of past days fills them at its next open, once there is one:
+                it is the only price of their day there, so that a day order it does not fill expires
     gtc         a market order as above; any other against each session that began after it was placed, once its bar is
                 known, and on a live market against the last quote
     opg, cls    the open, or the close, of the first session whose auction the order is in time for
+
+    at_open: the market's session has just begun, and of its bar the open alone is known.
     """
 
-    def __init__(self, market: MarketData, settings: Settings) -> None:
-        assert isinstance(market, FillSource)
+    def __init__(self, market: MarketData, settings: Settings, *, at_open: bool) -> None:
         self._market = market
-        self._fills: FillSource = market
+        self.at_open = at_open
         self._slippage = settings.slippage_bps
         self._volume_share = exact(settings.paper_volume_share)
 
@@ -200,15 +209,17 @@ class PaperPrices:
         """Return what the market offers what is left of the order. Raises NotConfigured when it prices no such
         thing."""
         if ticket.time_in_force == "opg":
-            return self._opening(ticket, booked)
+            return self._opening(ticket)
         if ticket.time_in_force == "cls":
             return self._closing(ticket)
         if ticket.time_in_force == "gtc" and ticket.order_type != "market":
             return self._resting(ticket, booked)
+        if self._market.clock.day is not None and ticket.contract is None:
+            return self._at_next_open(ticket)
         return self._now(ticket, booked)
 
     def sessions_since(self, symbol: str, since: dt.datetime) -> list[Session]:
-        """Return the sessions that opened after `since` and whose bars the market knows, the earliest first."""
+        """Return the sessions that did not open before `since` and whose bars the market knows, the earliest first."""
         now, hours = self._market.clock.now(), exchange_hours()
         try:
             bars = self._market.bars(symbol, (now - since).days + 2)
@@ -216,31 +227,50 @@ class PaperPrices:
             return []
         found = []
         for place, day in enumerate(bars.dates):
-            if hours.is_session(day) and hours.open_of(day) > since:
+            if hours.is_session(day) and hours.open_of(day) >= since:
                 room = self._share_of(float(bars.volume[place]))
                 ends, close = min(hours.close_of(day), now), exact(float(bars.close[place]))
+                begun = self.at_open and day == self._market.clock.session()
                 if math.isnan(bars.open[place]):  # closes alone: a session of a single price at its end
-                    found.append(Session(ends, ends, close, close, close, close, room))
+                    found += [] if begun else [Session(ends, ends, close, close, close, close, room)]
                     continue
                 opens, high, low = (exact(float(column[place])) for column in (bars.open, bars.high, bars.low))
-                found.append(Session(hours.open_of(day), ends, opens, high, low, close, room))
+                if begun:
+                    start = hours.open_of(day)
+                    found.append(Session(start, start, opens, opens, opens, opens, room, low, high, begun=True))
+                else:
+                    found.append(Session(hours.open_of(day), ends, opens, high, low, close, room))
         return found
+
+    def _at_next_open(self, ticket: OrderTicket) -> Offer:
+        """Return what the first session after the order was placed offers at its open, or at its one price."""
+        ends = {"ioc": "cancelled", "day": "expired"}.get(ticket.time_in_force)
+        found, first = self.sessions_since(ticket.symbol, ticket.placed_at), self._first_since(ticket.placed_at)
+        if first is None:
+            return Offer([], None, "waits for the open of the next session")
+        if not found or (ends is not None and exchange_day(found[0].opens_at) != first):
+            known = not self.at_open or first < self._market.clock.session()
+            return Offer([], ends if known else None, f"{ticket.symbol} has no price in the session of {first}")
+        session = found[0].opening()
+        filled = self._matched(ticket, [session])
+        return Offer(filled, ends, None if filled else self._unmet(ticket, session.open, session.opens_at))
+
+    def _first_since(self, since: dt.datetime) -> dt.date | None:
+        """Return the market's first session that did not open before `since`; None while it knows none."""
+        hours = exchange_hours()
+        days = self._market.sessions((self._market.clock.session() - exchange_day(since)).days + 2)
+        return next((day for day in days if hours.is_session(day) and hours.open_of(day) >= since), None)
 
     def _now(self, ticket: OrderTicket, booked: Sequence[BrokerFill]) -> Offer:
         at_once = ticket.time_in_force == "ioc"
         quote = self._quote(ticket)
         if quote is None:
-            note = f"the market has no further session to fill {ticket.traded} in"
-            return Offer([], "cancelled" if at_once else None, note)
+            return Offer([], "cancelled" if at_once else None, f"the market has no price to fill {ticket.traded} at")
         found = self._matched(ticket, [Session.of_quote(quote, self._room(ticket, booked))])
         if found:
             return Offer(found, "cancelled" if at_once else None, label_of([quote]))
-        note = self._unmet(ticket, quote)
-        if at_once:
-            return Offer([], "cancelled", f"{note}; an ioc order does not wait")
-        if quote.at <= self._market.clock.now() or ticket.time_in_force == "gtc":
-            return Offer([], None, note)
-        return Offer([], "expired", f"{note}; a day order meets no second price here")
+        note = self._unmet(ticket, exact(quote.price), quote.at)
+        return Offer([], "cancelled", f"{note}; an ioc order does not wait") if at_once else Offer([], None, note)
 
     def _resting(self, ticket: OrderTicket, booked: Sequence[BrokerFill]) -> Offer:
         sessions = self.sessions_since(ticket.symbol, ticket.placed_at)
@@ -253,8 +283,10 @@ class PaperPrices:
     def _live(self, ticket: OrderTicket, booked: Sequence[BrokerFill], last: dt.datetime) -> list[Session]:
         """Return the last quote of a live market while its exchange is open, if it is newer than `last`."""
         clock = self._market.clock
+        if clock.day is not None:
+            return []
         try:
-            quote = self._fills.fill_price(ticket.symbol)
+            quote = self._quote(ticket)
         except MarketError:
             return []
         now = clock.now()
@@ -264,12 +296,8 @@ class PaperPrices:
             return []
         return [Session.of_quote(quote, self._room(ticket, booked))]
 
-    def _opening(self, ticket: OrderTicket, booked: Sequence[BrokerFill]) -> Offer:
+    def _opening(self, ticket: OrderTicket) -> Offer:
         self._require_opens(ticket.symbol)
-        quote = self._quote(ticket)
-        if quote is not None and quote.at > self._market.clock.now():  # the next open of a replay
-            session = Session.of_quote(quote, self._room(ticket, booked))
-            return self._auction(ticket, at_open(ticket, session, self._slippage), "open", session)
         sessions = self.sessions_since(ticket.symbol, ticket.placed_at)
         if not sessions:
             return Offer([], None, "waits for the next opening price")
@@ -288,7 +316,7 @@ class PaperPrices:
         day = dt.timedelta(days=1)
         for session in self.sessions_since(ticket.symbol, ticket.placed_at - day):
             close = exchange_hours().close_of(exchange_day(session.opens_at))
-            if close - _AUCTION_CUT > ticket.placed_at:
+            if close - _AUCTION_CUT > ticket.placed_at and not session.begun:
                 return self._auction(ticket, at_close(ticket, session, self._slippage), "close", session)
         return Offer([], None, "waits for the next closing price")
 
@@ -301,17 +329,16 @@ class PaperPrices:
     def _matched(self, ticket: OrderTicket, sessions: Sequence[Session]) -> list[Match]:
         return list(matches(ticket, sessions, self._slippage))
 
-    def _unmet(self, ticket: OrderTicket, quote: Quote) -> str:
-        at = f"{new_york(quote.at)}"
+    def _unmet(self, ticket: OrderTicket, offered: Decimal, at: dt.datetime) -> str:
         if ticket.stop_price is not None:
-            return f"stop {money(ticket.stop_price)} or its limit not met by {money(quote.price)} at {at}"
-        price = with_slippage(exact(quote.price), ticket.side, self._slippage)
-        return f"limit {money(ticket.limit_price or 0)} not met by {money(price)} at {at}"
+            return f"stop {money(ticket.stop_price)} or its limit not met by {money(offered)} at {new_york(at)}"
+        price = with_slippage(offered, ticket.side, self._slippage)
+        return f"limit {money(ticket.limit_price or 0)} not met by {money(price)} at {new_york(at)}"
 
     def _quote(self, ticket: OrderTicket) -> Quote | None:
         """Return the quote that an order fills at. Raises NotConfigured when no such thing is priced here."""
         if ticket.contract is None:
-            return self._fills.fill_price(ticket.symbol)
+            return self._market.fill_price(ticket.symbol) if isinstance(self._market, FillSource) else None
         return met_by(quote_of(self._market, ticket.contract), ticket.side)
 
     def _room(self, ticket: OrderTicket, booked: Sequence[BrokerFill]) -> Decimal | None:

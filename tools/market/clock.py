@@ -114,15 +114,17 @@ def exchange_hours() -> ExchangeHours:
 
 
 class ReplayClock:
-    """Clock that stands still at 15:55 New York on one session.
+    """Clock that stands still on one session: at 15:55 New York, or at its open.
 
     At 15:55 that day's bar counts as known: five minutes before the close stand for the close. Nothing later is.
-    On a day of an early close the exchange has shut by then, and is_open is false.
+    On a day of an early close the exchange has shut by then, and is_open is false. At the open the newest bar is that
+    of the session before.
     """
 
-    def __init__(self, day: dt.date) -> None:
+    def __init__(self, day: dt.date, *, at_open: bool = False) -> None:
         self.day = day
-        self._now = dt.datetime.combine(day, REPLAY_TIME, NEW_YORK)
+        self._now = exchange_hours().open_of(day) if at_open else dt.datetime.combine(day, REPLAY_TIME, NEW_YORK)
+        self._session = exchange_hours().until(day, 2)[0] if at_open else day
 
     def now(self) -> dt.datetime:
         return self._now
@@ -134,7 +136,7 @@ class ReplayClock:
         return exchange_hours().next_open(self._now)
 
     def session(self) -> dt.date:
-        return self.day
+        return self._session
 
 
 class LiveClock:

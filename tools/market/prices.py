@@ -91,6 +91,19 @@ def lapse(last: dt.date, latest: dt.date) -> str | None:
     return f"no bar of {latest}, the market's latest session; the last is of {last}"
 
 
+def vanished(market: MarketData, symbol: str) -> tuple[dt.date, float] | None:
+    """Return the last session and close of a name that has left a market of past days: one that has no bar for more
+    than STALE_DAYS. None for any other, and in real time, where a source may have a hole."""
+    if market.clock.day is None:
+        return None
+    try:
+        bars = market.bars(symbol, 1)
+    except MarketError:
+        return None
+    last = bars.dates[-1]
+    return (last, float(bars.close[-1])) if (market.clock.session() - last).days > STALE_DAYS else None
+
+
 def no_current_price(market: MarketData, symbol: str) -> str | None:
     try:
         return lapse(market.bars(symbol, 1).dates[-1], market.clock.session())

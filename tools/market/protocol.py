@@ -125,11 +125,11 @@ class MarketData(Protocol):
 
 @runtime_checkable
 class FillSource(Protocol):
-    """Source of fill prices, for the paper broker alone: the price at which an order placed now is filled."""
+    """Market of real time that prices fills, for the paper broker alone."""
 
     def fill_price(self, symbol: str) -> Quote | None:
-        """Return the next session's open in a replay, the last quote of today live; None when the market has no further
-        session. Raises MarketError when the symbol does not trade in it."""
+        """Return the last quote of today, at which an order placed now is filled; None when there is none. Raises
+        MarketError when the symbol does not trade today."""
 
 
 @runtime_checkable
@@ -200,6 +200,9 @@ class RecordedSessions(Protocol):
     def recorded(self) -> Sequence[dt.date]:
         """Return every session of the data, those after the clock's too, in ascending order: for choosing days. No tool
         calls it."""
+
+    def on(self, clock: MarketClock) -> MarketData:
+        """Return the same data by another clock: for the books, which go from session to session. No tool calls it."""
 
 
 @runtime_checkable

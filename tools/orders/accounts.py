@@ -9,14 +9,14 @@ import time
 from dataclasses import dataclass
 from decimal import Decimal
 
-from sqlalchemy import and_, exists, func, or_
+from sqlalchemy import exists, func, or_
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import FencedOff
 from chordesk.models.market import plain_name
-from chordesk.models.settings import Settings
+from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import ORDER_WORKING, TradingState
 from chordesk.models.tables.columns import utcnow
@@ -64,19 +64,22 @@ def last_trade(session: Session, account: str) -> Order | None:
 
 
 def books_day(session: Session, account: str) -> dt.date | None:
-    """Return the exchange's day to which the account's books have come: that of its last trade, or of a later session
-    in which an order that rested was filled; None without a trade."""
+    """Return the exchange's day to which the account's books have come: that of its last order or, in a market of past
+    days, of a later fill; None without a trade."""
     last = last_trade(session, account)
-    rests = or_(
-        col(Order.time_in_force) == "cls", and_(col(Order.time_in_force) == "gtc", col(Order.order_type) != "market")
-    )
-    filled = session.exec(
-        select(func.max(Fill.filled_at))
-        .join(Order, col(Order.id) == col(Fill.order_id))
-        .where(col(Order.account) == account, rests)
-    ).one()
-    moments = [moment for moment in (last.market_at if last else None, filled) if moment is not None]
-    return exchange_day(max(moments)) if moments else None
+    if last is None:
+        return None
+    moments = [last.market_at]
+    if plain_name(session.get_one(Run, last.run_id).market) in REPLAYING:
+        fills = select(func.max(Fill.filled_at)).where(col(Fill.account) == account)
+        moments += [moment for moment in session.exec(fills) if moment is not None]
+    return exchange_day(max(moments))
+
+
+def last_mark_day(session: Session, account: str, until: dt.date = dt.date.max) -> dt.date | None:
+    """Return the last day with an equity mark, up to a day; None without one."""
+    marks = select(func.max(EquityMark.day)).where(col(EquityMark.account) == account, col(EquityMark.day) <= until)
+    return session.exec(marks).one()
 
 
 def books_market(session: Session, account: str) -> MarketKey | None:
@@ -238,6 +241,14 @@ class FencingLease:
                 self._reconciled_at = None  # another process may have traded meanwhile
             self._off = False
             return self._token
+
+    def release(self) -> None:
+        """Give up the right, if this process has it: the next one that asks gets it."""
+        with self._lock:
+            token, self._token = self._token, None
+        if token is not None:
+            with self._store.session() as session:
+                release(session, self.account, token)
 
     def mark_reconciled(self) -> None:
         """Note that the account was reconciled with its broker just now."""

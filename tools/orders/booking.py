@@ -16,7 +16,7 @@ from chordesk.models.errors import OrderError
 from chordesk.models.events import DESK, EventType, event
 from chordesk.models.orders import BrokerAnswer, BrokerFill, Denied
 from chordesk.models.settings import Settings
-from chordesk.models.states import ORDER_FINAL, ORDER_NEXT, ApprovalState, OrderState, TradingState
+from chordesk.models.states import ORDER_FINAL, ORDER_NEXT, ORDER_WORKING, ApprovalState, OrderState, TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Fill, Order
 from chordesk.tools.decimals import exact, plain
@@ -72,6 +72,16 @@ def load_order(session: Session, order_id: str) -> Order:
     if order is None:
         raise OrderError(f"there is no order {order_id!r}", remedy="process its decision first")
     return order
+
+
+def open_orders(session: Session, account: str) -> list[Order]:
+    """Return orders that are approved or were sent and have not ended, the oldest first."""
+    rows = session.exec(
+        select(Order)
+        .where(col(Order.account) == account, col(Order.state).in_(ORDER_WORKING | {OrderState.APPROVED}))
+        .order_by(col(Order.created_at), col(Order.ordinal))
+    )
+    return list(rows.all())
 
 
 def lock_order(session: Session, order_id: str) -> Order:

@@ -31,7 +31,7 @@ from chordesk.models.states import TradingState
 from chordesk.models.tables.orders import Account, Order, OrderCheck, Position
 from chordesk.models.tables.runs import Candidate, Report, Run, Verdict, VerdictReport
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.ledger import account_view
+from chordesk.tools.ledger import value
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import at_cost
 from chordesk.tools.orders import reservations
@@ -273,7 +273,7 @@ def _risk_context(
 ) -> RiskContext:
     runs = source_runs(session, order.run_id)
     rating, instrument, verdict_at = _verdict_basis(session, order)
-    view = account_view(session, snapshot, order.account)
+    view = value(session, snapshot, order.account)
     reserved = reservations.reservations_of(session, order, view, limits)
     levels = equity_levels(session, order.account, view.equity, snapshot.now, snapshot.previous_session, keep=keep)
     return RiskContext(

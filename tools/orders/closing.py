@@ -18,13 +18,13 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order, Preview
 from chordesk.models.tables.runs import Decision
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.ledger import account_view, ensure_account
+from chordesk.tools.ledger import ensure_account, value
 from chordesk.tools.market.prices import AVERAGE_COST, at_cost, quote_of
 from chordesk.tools.orders import accounts, audit, booking
-from chordesk.tools.orders.booking import advance, load_order
+from chordesk.tools.orders.booking import advance, load_order, open_orders
 from chordesk.tools.orders.checking import SizedOrder, ticket_of
 from chordesk.tools.orders.drafting import order_id, write_decision
-from chordesk.tools.orders.flow import cancel_open, open_orders
+from chordesk.tools.orders.flow import cancel_open
 from chordesk.tools.orders.previews import terms_of, write_preview
 from chordesk.tools.orders.snapshots import take_snapshot
 from chordesk.tools.orders.submitting import SubmissionContext, book_answer, deny_and_record, poll
@@ -173,7 +173,10 @@ def _cancelled(context: SubmissionContext) -> list[str]:
 
 
 def _await_fills(context: SubmissionContext, ids: Sequence[str]) -> None:
-    """Poll the closing orders for a while, so that their reported outcome is the final one."""
+    """Poll the closing orders for a while, so that their reported outcome is the final one. In simulated time it comes
+    with a later session, whatever is waited."""
+    if context.market.clock.day is not None:
+        return
     until = time.monotonic() + FILL_SECONDS
     while time.monotonic() < until:
         with context.store.read() as session:
@@ -207,7 +210,7 @@ def _send(context: SubmissionContext, id_: str) -> None:
         found = session.exec(select(Preview).where(col(Preview.order_id) == id_)).one()
         advance(session, order, OrderState.SUBMITTING, fence=token, sent_at=utcnow())
         audit.record(session, context.settings, "submitting", order=id_, fence=token, payload_hash=found.payload_hash)
-        ticket, view = ticket_of(order), account_view(session, take_snapshot(context.market, ()), order.account)
+        ticket, view = ticket_of(order), value(session, take_snapshot(context.market, ()), order.account)
     book_answer(context, id_, lambda: context.broker.submit(ticket, found, view))
 
 

@@ -12,23 +12,23 @@ from chordesk.models.errors import MarketError, OrderError
 from chordesk.models.orders import Denied
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import PAPER, is_backtest
-from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, OrderState
+from chordesk.models.states import ORDER_FINAL, OrderState
 from chordesk.models.tables.orders import Account, Order, Preview
 from chordesk.models.tables.runs import Decision
 from chordesk.tools.brokers.paper import PaperBroker
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.ledger import account_view, ensure_account
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.ledger import ensure_account, value
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import approvals, audit, halting
 from chordesk.tools.orders.accounts import FencingLease, equity_levels
-from chordesk.tools.orders.booking import advance, load_order, lock_order
+from chordesk.tools.orders.booking import advance, load_order, lock_order, open_orders
 from chordesk.tools.orders.checking import SizedOrder, evaluate, settings_denial
 from chordesk.tools.orders.drafting import claim_decision, decision_facts, draft_orders, load_decision, write_notes
 from chordesk.tools.orders.previews import terms_of, waits_for_person, write_preview
 from chordesk.tools.orders.protection import keep_protected
 from chordesk.tools.orders.reconciliation import latest
+from chordesk.tools.orders.sessions import meet_sessions
 from chordesk.tools.orders.snapshots import Snapshot, symbols_of
 from chordesk.tools.orders.submitting import (
     ORDERS_SECONDS,
@@ -63,6 +63,7 @@ def maintain_orders(context: SubmissionContext, context_of: Callable[[str], Subm
     cancel_disallowed(context)  # first: on paper, looking an order up fills it, and reconciling does so
     _record(context, halted)  # after the cancels: they do not wait for the audit log
     unready = ensure_reconciled(context, ORDERS_SECONDS / 2)
+    meet_sessions(context)
     with context.store.read() as session:
         orders = open_orders(session, account)
         symbols = frozenset(symbols_of(session, orders, account))
@@ -71,6 +72,7 @@ def maintain_orders(context: SubmissionContext, context_of: Callable[[str], Subm
     if unready is None:
         _mark_equity(context, quotes)
     for own, ids in _by_market(context, orders, context_of):
+        meet_sessions(own)
         submit_or_poll(own, quotes if own is context else QuoteCache(own.market, symbols), ids)
     bare = keep_protected(context, quotes.snapshot())
     _renew_notes(context, [*expired, *(order.id for order in orders)])
@@ -86,16 +88,6 @@ def _by_market(
         own = context_of(order.run_id) if context_of is not None else context
         found.setdefault(id(own.market), (own, []))[1].append(order.id)
     return sorted(found.values(), key=lambda group: group[0].market.clock.now())
-
-
-def end_earlier_days(context: SubmissionContext) -> None:
-    """Poll the account's open orders of days before the context's: day orders end with their day."""
-    account, today = context.broker.name, exchange_day(context.market.clock.now())
-    with context.store.read() as session:
-        orders = [row for row in open_orders(session, account) if exchange_day(row.market_at) < today]
-        symbols = frozenset(symbols_of(session, orders, account))
-    if orders:
-        submit_or_poll(context, QuoteCache(context.market, symbols), [order.id for order in orders])
 
 
 def _record(context: SubmissionContext, halted: halting.HaltRecord | None) -> None:
@@ -123,7 +115,7 @@ def _mark_equity(context: SubmissionContext, quotes: QuoteCache) -> None:
         reconciled = latest(session, account)
         if reconciled is None or not reconciled.agreed:
             return
-        equity = account_view(session, snapshot, account).equity
+        equity = value(session, snapshot, account).equity
         equity_levels(session, account, equity, snapshot.now, snapshot.previous_session, keep=True)
 
 
@@ -148,16 +140,6 @@ def _sent(context: SubmissionContext, protective: bool) -> list[str]:
     return [row.id for row in orders if protective or row.protects is None]
 
 
-def open_orders(session: Session, account: str) -> list[Order]:
-    """Return orders that are approved or were sent and have not ended, the oldest first."""
-    rows = session.exec(
-        select(Order)
-        .where(col(Order.account) == account, col(Order.state).in_(ORDER_WORKING | {OrderState.APPROVED}))
-        .order_by(col(Order.created_at), col(Order.ordinal))
-    )
-    return list(rows.all())
-
-
 def process_decision(
     store: Store,
     settings: Settings,
@@ -179,6 +161,7 @@ def process_decision(
     )
     if settings.trader_live:
         context.lease.acquire()  # a process that is fenced off leaves the orders alone: its positions are outdated
+        meet_sessions(context)
     with store.session() as session:
         decision = load_decision(session, decision_id)
         ensure_account(session, decision.account, settings.starting_cash)
@@ -186,8 +169,6 @@ def process_decision(
     with store.read() as session:
         moving = [order for order in (load_order(session, id_) for id_ in ids) if order.state not in ORDER_FINAL]
         symbols = frozenset(symbols_of(session, moving, decision.account))
-    if settings.trader_live:
-        end_earlier_days(context)
     if moving:
         quotes = QuoteCache(market, symbols)
         for order_id in ids:

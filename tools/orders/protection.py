@@ -19,7 +19,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, Order
 from chordesk.models.tables.runs import Decision
 from chordesk.tools.decimals import money, plain
-from chordesk.tools.ledger import account_view
+from chordesk.tools.ledger import value
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.orders import accounts, audit, booking, halting, mandates
 from chordesk.tools.orders.accounts import books_day
@@ -135,7 +135,7 @@ def place(context: SubmissionContext, symbol: str, snapshot: Snapshot) -> Unprot
         advance(session, order, OrderState.SUBMITTING, fence=token, sent_at=utcnow())
         facts = {"fence": token, "payload_hash": made.payload_hash}
         audit.record(session, context.settings, "submitting", order=order.id, **facts)
-        ticket, view, order_id = ticket_of(order), account_view(session, snapshot, order.account), order.id
+        ticket, view, order_id = ticket_of(order), value(session, snapshot, order.account), order.id
     book_answer(context, order_id, lambda: context.broker.submit(ticket, made, view))
     return None
 

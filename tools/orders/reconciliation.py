@@ -21,7 +21,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Order, Position, Preview, Reconciliation
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.ledger import account_view, ensure_account, move
+from chordesk.tools.ledger import ensure_account, move, value
 from chordesk.tools.orders import accounts, audit, halting
 from chordesk.tools.orders.booking import book, load_order
 from chordesk.tools.orders.checking import ticket_of
@@ -182,7 +182,7 @@ def reconcile(store: Store, settings: Settings, broker: Broker, owner: str, adop
             time.sleep(PAUSE_SECONDS)
         state = broker.state()
         repaired += _update_orders(store, settings, broker, state)
-        repaired += _settle(store, settings, state)
+        repaired += settle(store, settings, state)
         with store.read() as session:
             left = unexplained(session, state, _adopted(session, state.account))
         if not left:
@@ -212,7 +212,7 @@ def _update_orders(store: Store, settings: Settings, broker: Broker, state: Brok
         with store.read() as session:
             order = load_order(session, order_id)
             preview = session.exec(select(Preview).where(col(Preview.order_id) == order_id)).first()
-            view = account_view(session, unpriced, order.account)
+            view = value(session, unpriced, order.account)
         if preview is None:
             continue
         ticket = ticket_of(order)
@@ -252,8 +252,8 @@ def _book_answer(store: Store, settings: Settings, order_id: str, answer: Broker
     return [difference("order_state", repaired=True, order=order_id, symbol=symbol, desk=desk, broker=theirs)]
 
 
-def _settle(store: Store, settings: Settings, state: BrokerState) -> list[Difference]:
-    """Book option events that are not booked yet."""
+def settle(store: Store, settings: Settings, state: BrokerState) -> list[Difference]:
+    """Book option events and delistings that are not booked yet."""
     found = []
     for leg in state.settlements:
         with store.session() as session:

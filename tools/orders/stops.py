@@ -17,7 +17,7 @@ from chordesk.models.order_terms import Protection, parse_protection
 from chordesk.models.states import ORDER_WORKING
 from chordesk.models.tables.orders import Fill, Order, Position
 from chordesk.tools.decimals import exact, money, plain
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.protocol import MarketData
 
 CENT, TICK = Decimal("0.01"), Decimal("0.0001")
@@ -76,13 +76,15 @@ def trailed(market: MarketData, order: Order) -> Decimal:
     import numpy as np  # most readers of stops have no use for it
 
     started, share = exact(order.stop_price or 0), exact(order.trail_percent or 0) / 100
-    placed = exchange_day(order.market_at)
+    hours = exchange_hours()
     try:
         bars = market.bars(order.symbol, (market.clock.now() - order.market_at).days + 2)
     except MarketError:
         return started
     high, low = np.fmax(bars.high, bars.close), np.fmin(bars.low, bars.close)  # a market may have closes alone
-    later = [place for place, day in enumerate(bars.dates) if day > placed]
+    later = [
+        place for place, day in enumerate(bars.dates) if hours.is_session(day) and hours.open_of(day) >= order.market_at
+    ]
     if order.side == "sell":
         best = max((exact(float(high[place])) * (1 - share) for place in later), default=started)
         return max(started, best)

@@ -19,7 +19,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order, Preview
 from chordesk.models.tables.runs import Run
 from chordesk.tools.brokers.protocol import Broker
-from chordesk.tools.ledger import account_view
+from chordesk.tools.ledger import value
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import accounts, approvals, audit, halting, mandates
 from chordesk.tools.orders.accounts import FencingLease
@@ -142,11 +142,13 @@ def _submit(context: SubmissionContext, snapshot: Snapshot, order_id: str, unrea
             return True
         if blocking := in_the_way(session, order):
             return blocking
-        advance(session, order, OrderState.SUBMITTING, fence=token, sent_at=utcnow())
+        # Approved on a later day of simulated time, it meets no session before that.
+        late = {"market_at": snapshot.now} if context.market.clock.day is not None else {}
+        advance(session, order, OrderState.SUBMITTING, fence=token, sent_at=utcnow(), **late)
         audit.record(
             session, context.settings, "submitting", order=order.id, fence=token, payload_hash=preview.payload_hash
         )
-        ticket, view = ticket_of(order), account_view(session, snapshot, order.account)
+        ticket, view = ticket_of(order), value(session, snapshot, order.account)
     book_answer(context, order_id, lambda: context.broker.submit(ticket, preview, view))
     return True
 
@@ -158,7 +160,7 @@ def poll(context: SubmissionContext, snapshot: Snapshot, order_id: str) -> None:
         if order.state not in ORDER_WORKING:
             return
         preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).one()
-        ticket, view = ticket_of(order), account_view(session, snapshot, order.account)
+        ticket, view = ticket_of(order), value(session, snapshot, order.account)
     book_answer(context, order_id, lambda: context.broker.lookup(ticket, preview, view))
 
 

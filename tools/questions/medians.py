@@ -12,6 +12,7 @@ import numpy as np
 from chordesk.models.board import BeatsMedian
 from chordesk.models.errors import DeskError
 from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.prices import STALE_DAYS, vanished
 from chordesk.tools.market.protocol import Floats, MarketData, Prefetching
 from chordesk.tools.market.universe import members
 
@@ -38,11 +39,13 @@ Resolution = Resolved | Pending
 
 class Closes(NamedTuple):
     """A symbol's closes on the first and the last session, None where it has no bar of that session; adjusted: whether
-    the market adjusts them for splits and dividends."""
+    the market adjusts them for splits and dividends. ended: the day of its last trade and what that paid, where the
+    last session has none and the market has gone on for more than STALE_DAYS."""
 
     first: float | None
     last: float | None
     adjusted: bool = False
+    ended: tuple[dt.date, float] | None = None
 
     @property
     def change(self) -> float | None:
@@ -73,10 +76,12 @@ def beats(change: float, median: float) -> float:
 
 class RelativeOutcomes:
     """Outcomes of relative questions from one market's bars, never later than its clock. The closes of a universe on
-    two sessions are read once, however many questions rest on them."""
+    two sessions are read once, however many questions rest on them. delisted_pays: what a share that is traded no more
+    pays, as a fraction of its last close."""
 
-    def __init__(self, market: MarketData) -> None:
+    def __init__(self, market: MarketData, delisted_pays: float = 1.0) -> None:
         self._market = market
+        self._pays = delisted_pays
         self._spans: dict[tuple[str, dt.date, dt.date], Span | str] = {}
 
     def of(self, rule: BeatsMedian) -> Resolution:
@@ -90,6 +95,10 @@ class RelativeOutcomes:
         own = own or closes_of(self._market, rule.symbol, rule.day, last)
         if isinstance(own, str):
             return Pending(own)
+        if own.last is None and own.ended is not None:
+            day, close = own.ended
+            gone = vanished(self._market, rule.symbol) is not None
+            own = own._replace(last=close * self._pays if gone else close, ended=(day, close))
         return resolution(self._market, rule, span, own)
 
     def _span(self, rule: BeatsMedian, last: dt.date) -> Span | str:
@@ -114,7 +123,7 @@ def resolution(market: MarketData, rule: BeatsMedian, span: Span, own: Closes) -
         "source": f"daily closes of the {market.name} market",
         "as_of": market.clock.now().isoformat(),
         "first": {"session": str(span.first), "close": own.first},
-        "last": {"session": str(span.last), "close": own.last},
+        "last": {"session": str(own.ended[0] if own.ended else span.last), "close": own.last},
         "return": own.change,
         "universe": rule.universe,
         "median": span.median,
@@ -150,7 +159,11 @@ def closes_of(market: MarketData, symbol: str, first: dt.date, last: dt.date) ->
     except DeskError as error:
         return str(error)
     place = {day: at for at, day in enumerate(bars.dates)}
-    return Closes(_close(bars.close, place.get(first)), _close(bars.close, place.get(last)), bars.adjusted)
+    ended = None
+    if last not in place and (market.clock.session() - last).days > STALE_DAYS:
+        before = [at for at, day in enumerate(bars.dates) if first < day < last and _close(bars.close, at) is not None]
+        ended = (bars.dates[before[-1]], float(bars.close[before[-1]])) if before else None
+    return Closes(_close(bars.close, place.get(first)), _close(bars.close, place.get(last)), bars.adjusted, ended)
 
 
 def _close(closes: Floats, at: int | None) -> float | None:

@@ -158,19 +158,20 @@ def resolve_due(
     venues: Mapping[str, EventVenue] | None = None,
     only: str | None = None,
     by: str = "code",
+    delisted_pays: float = 1.0,
 ) -> ResolveReport:
     """Resolve the questions past their deadline and book what rests on them; return what came of each.
 
     Relative questions of this market are due at its clock, whatever its day. venues: wires, without which their
     questions are left as they are; with them those in the watch get the present price, and an outcome as soon as the
-    venue has one. only: id of the one question to look at. Each question is resolved once, with its bookings in the
-    same transaction; what cannot be resolved stays open with a note. Of any number of callers at once each question is
-    resolved, and booked for an account, by one.
+    venue has one. only: id of the one question to look at. delisted_pays: as of RelativeOutcomes. Each question is
+    resolved once, with its bookings in the same transaction; what cannot be resolved stays open with a note. Of any
+    number of callers at once each question is resolved, and booked for an account, by one.
     """
     with store.read() as session:
         own = [row for row in due(session, market) if only in (None, row.id)]
         theirs = [row for row in watched(session, venues, utcnow()) if only in (None, row.id)] if venues else []
-    found, fresh = outcomes(own, market), dict[str, VenueMarket]()
+    found, fresh = outcomes(own, market, delisted_pays), dict[str, VenueMarket]()
     if theirs:
         answers = ask_venues(theirs, venues or {})
         found |= venue_resolutions(theirs, answers, utcnow())
@@ -201,9 +202,9 @@ def due(session: Session, market: MarketData) -> list[Question]:
     return list(session.exec(query.order_by(col(Question.id))))
 
 
-def outcomes(questions: Iterable[Question], market: MarketData) -> dict[str, Resolution]:
+def outcomes(questions: Iterable[Question], market: MarketData, delisted_pays: float = 1.0) -> dict[str, Resolution]:
     """Return the outcome of each question of a market's bars, or why it has none, by id; a person's waits for one."""
-    relative = RelativeOutcomes(market)
+    relative = RelativeOutcomes(market, delisted_pays)
     found: dict[str, Resolution] = {}
     for question in questions:
         rule = rule_of(question)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Query
 
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reading.accounts import (
@@ -60,13 +61,15 @@ def accounts(context: Context) -> list[AccountState]:
 def account(context: Context, account: Name) -> AccountDetail:
     """Show an account: positions at the market's prices with their stops, exposure by sector, the last reconciliation.
 
-    An account of another broker is shown without prices.
+    A backtest's is shown as of its last session, an account of another broker without prices.
     """
     with context.store.read() as session:
         name = find_account(session, context.settings, account)
         symbols = held_symbols(session, name)
-    own = name == context.settings.account
-    snapshot = take_snapshot(context.desk.account_market(), symbols) if own else None
+    market = context.desk.account_market() if name == context.settings.account else None
+    if is_backtest(name):
+        market = context.desk.backtest_market(name)
+    snapshot = take_snapshot(market, symbols) if market is not None else None
     with context.store.read() as session:
         return account_detail(session, context.settings, name, snapshot)
 

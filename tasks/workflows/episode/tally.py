@@ -97,7 +97,10 @@ def resolve(desk: Desk, context: ToolContext) -> dict[str, Any]:
     """Resolve what is due on a run's market and book it for the run's account; return how many came to an end and how
     many wait."""
     venues = venues_of(context)
-    found = resolve_due(desk.store, context.market, context.account, on_resolved=ON_RESOLVED, venues=venues)
+    found = resolve_due(
+        desk.store, context.market, context.account,
+        on_resolved=ON_RESOLVED, venues=venues, delisted_pays=context.settings.delisted_pays,
+    )  # fmt: skip
     return {"resolved": len(found.resolved), "waiting": len(found.waiting)}
 
 

@@ -17,6 +17,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL, OrderState, RunState
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Report, Run, Step, Turn
+from chordesk.tools.orders.sessions import to_next_session
 from tests import homes, zygote
 from tests.constants import constants
 from tests.patience import PATIENCE
@@ -94,17 +95,14 @@ def test_another_desk_goes_on_from_a_backup(elsewhere: Path) -> None:
 
 
 def _screened(desk: Processes) -> str:
-    """Return a run that has ended, with orders that were filled."""
+    """Return a run that has ended, with orders that were filled at the next session's open."""
     run_id = _opened(desk)
     store = Store(desk.settings.database)
     wait_for(lambda: ended(store, run_id), "the screen ends")
 
-    def filled() -> bool:
-        with store.read() as session:
-            orders = session.exec(select(Order).where(Order.run_id == run_id)).all()
-        return any(order.state == OrderState.FILLED for order in orders)
-
-    wait_for(filled, "an order is filled")
+    to_next_session(store, desk.settings)
+    with store.read() as session:
+        assert OrderState.FILLED in session.exec(select(Order.state).where(Order.run_id == run_id)).all()
     store.close()
     return run_id
 

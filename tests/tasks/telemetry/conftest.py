@@ -24,9 +24,9 @@ def desk() -> Iterator[TelemetryDesk]:
 
 @pytest.fixture(scope="package")
 def screen(desk: TelemetryDesk) -> Run:
-    """A screen that ended with filled orders; the account's first, for a second one would find cooldowns."""
+    """A screen that ended with orders that were sent; the account's first, for a second one would find cooldowns."""
     run = open_screen(desk.desk.app, SYMBOLS, max_candidates=4)
     assert run is not None
     found = desk.ended(run)
-    assert (found.state, "filled" in found.summary["orders"]) == (RunState.DONE, True), found.notes
+    assert (found.state, "submitted" in found.summary["orders"]) == (RunState.DONE, True), found.notes
     return found

@@ -61,7 +61,7 @@ def test_a_screen_that_fills_records_its_three_modes_once(desk: TelemetryDesk, s
     assert trader["symbols"] == [action["symbol"] for action in decision.actions]
     assert trader["actions"] == Counter(action["action"] for action in decision.actions)
     assert trader["orders"] == Counter(orders)
-    assert "filled" in trader["orders"]
+    assert "submitted" in trader["orders"]
     by_mode: dict[str, list[Turn]] = {end["mode"]: [] for end in ends.values()}
     for turn in turns:
         mode = "trader" if turn.role == "trader" else "screener" if turn.role.startswith("screener_") else "research"

@@ -12,10 +12,11 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunState
 from chordesk.models.tables.board import Calibration
-from chordesk.models.tables.orders import Account, Fill, Order, Position, Preview
+from chordesk.models.tables.orders import Fill, Order, Position, Preview
 from chordesk.models.tables.runs import Run, ToolCall
 from chordesk.tasks.workflows.trade import require_same_market
 from chordesk.tools.market.factory import build_market
+from chordesk.tools.orders.sessions import to_next_session
 from tests.builders import a_run, run_row
 from tests.fakes.responses import Status
 from tests.tasks.views.chain import parts
@@ -96,7 +97,7 @@ def test_a_trader_that_fails_fails_the_trade(floor: Floor) -> None:
     assert "401" in note
 
 
-def test_with_live_trading_on_an_order_is_filled_and_the_next_one_waits(floor: Floor) -> None:
+def test_with_live_trading_on_an_order_fills_at_the_next_open_and_the_next_one_waits(floor: Floor) -> None:
     live = floor
     live.live(True)
     source = live.research("CVX", "GE")
@@ -104,16 +105,11 @@ def test_with_live_trading_on_an_order_is_filled_and_the_next_one_waits(floor: F
     first = live.desk("trade", source, "--json")
     assert first.code == 0, first.err
     found = first.json
-    assert [(row["symbol"], row["state"], row["suppressed"]) for row in found["actions"]] == [("CVX", "filled", None)]
+    assert [(row["symbol"], row["state"], row["suppressed"]) for row in found["actions"]] == [
+        ("CVX", "submitted", None)
+    ]
     with live.store.read() as session:
-        fill = session.exec(select(Fill).join(Order).where(Order.run_id == found["run_id"])).one()
-        cash = session.get_one(Account, "paper").cash
-        shares = session.exec(select(Position.quantity).where(col(Position.symbol) == "CVX")).one()
-    assert (fill.quantity, shares) == (10, 10)
-    assert found["portfolio"] == {
-        "cash": round(cash, 2),
-        "positions": [{"symbol": "CVX", "quantity": 10.0, "average_cost": fill.price}],
-    }
+        assert session.get(Position, ("paper", "CVX")) is None
     live.model.actions = [action("CVX", "add", quantity=1, notional=None), action("GE", quantity=1, notional=None)]
     second = live.desk("trade", source)
     assert second.code == 0, second.err
@@ -121,12 +117,13 @@ def test_with_live_trading_on_an_order_is_filled_and_the_next_one_waits(floor: F
     assert "CVX    add    buy 1 share, medium confidence, denied" in entry
     assert entry.splitlines()[3].strip().startswith("suppressed: ")
     assert "cooldown" in entry.splitlines()[3] or "CVX" in entry.splitlines()[3]
-    assert "GE     open   buy 1 share, medium confidence, filled" in entry
-    assert "Gate: TRADER_LIVE=1, cleared orders go to the paper account: 1 denied, 1 filled" in entry
-    assert "Portfolio of account paper after the run: cash " in entry
+    assert "GE     open   buy 1 share, medium confidence, submitted" in entry
+    assert "Gate: TRADER_LIVE=1, cleared orders go to the paper account: 1 denied, 1 submitted" in entry
+    to_next_session(live.store, live.processes.settings)
     with live.store.read() as session:
         codes = session.exec(select(Order.denial_code).where(Order.symbol == "CVX").order_by(col(Order.created_at)))
         assert codes.all() == [None, "cooldown"]
+        assert session.get_one(Position, ("paper", "CVX")).quantity == 10
 
 
 def test_the_next_prompts_have_the_outcome_of_a_decision(floor: Floor) -> None:

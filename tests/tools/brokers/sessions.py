@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from chordesk.models.errors import MarketError
 from chordesk.models.market import Quote
+from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.protocol import Bars
-from tests.tools.orders.tape import NEW_YORK, Tape
+from tests.tools.orders.tape import Tape
 
 Figures = tuple[float, float, float, float]
 DAYS = [dt.date(2010, 8, day) for day in (12, 13, 16, 17, 18, 19, 20, 23, 24)]
@@ -18,20 +19,30 @@ DAYS = [dt.date(2010, 8, day) for day in (12, 13, 16, 17, 18, 19, 20, 23, 24)]
 
 @dataclass
 class Sessions(Tape):
-    """A replay at 15:55 of one of its days: bars up to that day, the next open as the fill price.
+    """A replay at 15:55 of one of its days, with bars up to that day.
 
     rows: by symbol, the open, high, low and close of each of DAYS in turn.
     """
 
+    clock: ReplayClock = field(default_factory=lambda: ReplayClock(DAYS[0]))  # type: ignore[assignment]
     rows: dict[str, list[Figures]] = field(default_factory=dict)
     volume: float = 1e9
-    name: str = "sessions"
+    name: str = "replay"
 
     def go(self, day: dt.date) -> None:
-        self.clock.at = dt.datetime.combine(day, dt.time(15, 55), NEW_YORK)
+        self.clock = ReplayClock(day)
+
+    def on(self, clock: ReplayClock) -> Sessions:
+        return replace(self, clock=clock)
+
+    def recorded(self) -> list[dt.date]:
+        return DAYS
+
+    def sessions(self, count: int) -> list[dt.date]:
+        return [day for day in DAYS if day <= self.clock.session()][-count:]
 
     def _known(self, symbol: str) -> list[tuple[dt.date, Figures]]:
-        today = self.clock.now().date()
+        today = self.clock.session()
         found = [pair for pair in zip(DAYS, self.rows.get(symbol, []), strict=False) if pair[0] <= today]
         if not found:
             raise MarketError(f"unknown symbol {symbol}")
@@ -45,13 +56,6 @@ class Sessions(Tape):
     def quote(self, symbol: str) -> Quote:
         price = self._known(symbol)[-1][1][3]
         return Quote(symbol=symbol, price=price, at=self.clock.now(), source=self.name)
-
-    def fill_price(self, symbol: str) -> Quote | None:
-        known = len(self._known(symbol))
-        if known == len(self.rows[symbol]):
-            return None
-        at = dt.datetime.combine(DAYS[known], dt.time(9, 30), NEW_YORK)
-        return Quote(symbol=symbol, price=self.rows[symbol][known][0], at=at, source=self.name)
 
 
 FLAT: Figures = (100.0, 100.0, 100.0, 100.0)

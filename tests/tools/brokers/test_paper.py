@@ -53,25 +53,6 @@ class Deep(Tape):
         return Quote(symbol=contract, price=self.options[contract], at=self.clock.now(), source=self.name)
 
 
-@dataclass
-class Ranged(Tape):
-    """A tape whose next session has a range."""
-
-    range: tuple[float, float] = (0.01, 1e6)
-
-    def fill_price(self, symbol: str) -> Quote | None:
-        quote = super().fill_price(symbol)
-        return quote.model_copy(update=dict(zip(("low", "high"), self.range, strict=True))) if quote else None
-
-
-@dataclass
-class Live(Deep):
-    """A market that fills at the last quote, as a live one does."""
-
-    def fill_price(self, symbol: str) -> Quote | None:
-        return self.quote(symbol)
-
-
 def a_ticket(market: Tape | ReplayMarket, **changes: Any) -> OrderTicket:
     base = {
         "order_id": uuid.UUID(int=7),
@@ -109,6 +90,18 @@ def ask(new_desk: NewDesk) -> Callable[..., BrokerAnswer]:
 Ask = Callable[..., BrokerAnswer]
 
 
+@pytest.fixture
+def lookup(new_desk: NewDesk) -> Ask:
+    def looked_up(market: ReplayMarket, **ticket: Any) -> BrokerAnswer:
+        account = AccountView(account="paper", cash=1e6, equity=None, positions=[])
+        preview = Preview(order_id="x", payload="", payload_hash="", price=1, priced_at=market.clock.now(), notional=1)
+        answer = new_desk(market).broker.lookup(a_ticket(market, **ticket), preview, account)
+        assert answer is not None
+        return answer
+
+    return looked_up
+
+
 def _tape() -> Tape:
     return Tape({"AAA": 100.0}, opens={"AAA": 101.0})
 
@@ -129,7 +122,7 @@ def test_slippage_and_rounding_are_against_the_order(
     answer = ask(_tape(), held=held, bps=bps, fee=0.02, side=side)
     (fill,) = answer.fills
     assert (answer.status, fill.price, fill.quantity, fill.commission) == ("filled", price, 10, 0.2)
-    assert fill.at == dt.datetime.fromisoformat("2010-08-13T09:30-04:00")
+    assert fill.at == dt.datetime.fromisoformat("2010-08-12T15:55-04:00")
     assert answer.broker_order_id == f"paper-{uuid.UUID(int=7)}"
 
 
@@ -137,49 +130,33 @@ def test_slippage_and_rounding_are_against_the_order(
     ("side", "limit", "status"),
     [
         ("buy", 101.0505, "filled"),
-        ("buy", 101.0504, "expired"),
+        ("buy", 101.0504, "submitted"),
         ("sell", 100.9495, "filled"),
-        ("sell", 100.9496, "expired"),
+        ("sell", 100.9496, "submitted"),
     ],
 )
 def test_a_limit_holds_after_slippage(ask: Ask, side: str, limit: float, status: str) -> None:
     answer = ask(_tape(), held=10, bps=5, side=side, limit_price=limit)
     assert answer.status == status
     assert bool(answer.fills) is (status == "filled")
-    if status == "expired":
+    if status == "submitted":
         assert answer.message is not None
         assert "not met by" in answer.message
 
 
-@pytest.mark.parametrize(
-    ("side", "limit", "low", "high", "price"),
-    [
-        ("buy", None, 99.0, 101.02, 101.02),
-        ("buy", None, 99.0, 101.06, 101.0505),
-        ("sell", None, 100.98, 103.0, 100.98),
-        ("sell", None, 100.9, 103.0, 100.9495),
-        ("buy", 101.03, 99.0, 101.02, 101.02),
-        ("buy", 101.01, 99.0, 101.02, None),
-    ],
-)
-def test_no_fill_lies_beyond_its_session_s_range(
-    ask: Ask, side: str, limit: float | None, low: float, high: float, price: float | None
+def test_a_name_that_does_not_trade_gets_no_fill_and_the_answer_names_why(
+    data: ReplayData, ask: Ask, lookup: Ask
 ) -> None:
-    market = Ranged({"AAA": 100.0}, opens={"AAA": 101.0}, range=(low, high))
-    terms = {"limit_price": limit} if limit is not None else {}
-    answer = ask(market, held=10, bps=5, side=side, **terms)
-    assert [fill.price for fill in answer.fills] == ([price] if price is not None else [])
-
-
-def test_a_name_that_does_not_trade_gets_no_fill_and_the_answer_names_why(data: ReplayData, ask: Ask) -> None:
     """MSFT has no bar of 2010-08-12, the session in which an order of the day before would fill."""
-    answer = ask(ReplayMarket(data, ReplayClock(dt.date(2010, 8, 11))), symbol="MSFT")
-    assert (answer.status, answer.fills) == ("submitted", [])
-    assert answer.message == "no price to fill at: MSFT does not trade in the next session, 2010-08-12"
+    market = ReplayMarket(data, ReplayClock(dt.date(2010, 8, 11)))
+    assert ask(market, symbol="MSFT").message == "waits for the open of the next session"
+    answer = lookup(market.on(ReplayClock(dt.date(2010, 8, 12))), symbol="MSFT", placed_at=market.clock.now())
+    assert (answer.status, answer.fills) == ("expired", [])
+    assert answer.message == "MSFT has no price in the session of 2010-08-12"
 
 
 def test_where_prices_go_on_a_limit_rests_until_its_day_is_over(ask: Ask) -> None:
-    market = Live({"AAA": 100.0})
+    market = Deep({"AAA": 100.0})
     placed = market.clock.now().replace(hour=12)
     market.clock.at = placed
     assert ask(market, limit_price=99.0).status == "submitted"
@@ -203,10 +180,10 @@ def test_a_sale_of_what_is_held_needs_no_cash(ask: Ask) -> None:
     assert ask(_tape(), cash=0, held=9, side="sell").status == "rejected"
 
 
-def test_without_a_further_session_an_order_rests(ask: Ask) -> None:
+def test_without_a_price_an_order_rests(ask: Ask) -> None:
     answer = ask(Tape({"AAA": 100.0}, opens={"AAA": None}))
     assert (answer.status, answer.fills) == ("submitted", [])
-    assert answer.message == "the market has no further session to fill AAA in"
+    assert answer.message == "the market has no price to fill AAA at"
 
 
 def test_a_day_order_does_not_outlive_its_day(ask: Ask) -> None:

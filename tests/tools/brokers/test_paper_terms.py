@@ -133,11 +133,35 @@ def test_a_trailing_stop_never_falls_back_and_gaps_as_any_stop(ask: Ask) -> None
 def test_a_limit_that_is_not_met_ends_as_its_time_in_force_has_it(ask: Ask, tif: str, state: str) -> None:
     market = sessions((100, 101, 99, 100), (103, 106, 102, 104))
     limit = {"order_type": "limit", "limit_price": 105.0, "time_in_force": tif}
-    assert ask(market, **limit).status == state
+    assert ask(market, **limit).status == "submitted"
+    assert ask(market, DAYS[1], **limit).status == state
     later = ask(market, DAYS[2], **limit)
     assert (later.status, [price for price, _ in prices(later)]) == (
-        ("filled", [105.0]) if tif == "gtc" else ("expired", [])
+        ("filled", [105.0]) if tif == "gtc" else (state, [])
     )
+
+
+@pytest.mark.parametrize(
+    ("side", "limit", "low", "high", "price"),
+    [
+        ("buy", None, 99.0, 101.02, 101.02),
+        ("buy", None, 99.0, 101.06, 101.0505),
+        ("sell", None, 100.98, 103.0, 100.98),
+        ("sell", None, 100.9, 103.0, 100.9495),
+        ("buy", 101.03, 99.0, 101.02, 101.02),
+        ("buy", 101.01, 99.0, 101.02, None),
+    ],
+)
+def test_a_day_order_fills_at_the_next_open_within_its_session_s_range(
+    ask: Ask, side: str, limit: float | None, low: float, high: float, price: float | None
+) -> None:
+    market = sessions((101.0, high, low, 101.0), FLAT)
+    terms = {"limit_price": limit, "order_type": "limit"} if limit is not None else {}
+    order = {"side": side, "action": "open" if side == "buy" else "close", "time_in_force": "day", **terms}
+    assert ask(market, bps=5, **order).status == "submitted"
+    for day in DAYS[1:3]:
+        expected = [] if price is None else [(price, at(DAYS[1], OPENS))]
+        assert prices(ask(market, day, bps=5, **order)) == expected
 
 
 def test_a_resting_limit_fills_at_a_better_open(ask: Ask) -> None:
@@ -160,7 +184,8 @@ def test_an_order_for_the_close_takes_the_next_close_alone(ask: Ask, limit: floa
 def test_an_order_for_the_open_takes_the_next_open_alone(ask: Ask, limit: float | None, status: str) -> None:
     market = sessions((103, 110, 102, 104), (120, 120, 120, 120))
     terms = {"order_type": "limit", "limit_price": limit} if limit else {}
-    answer = ask(market, time_in_force="opg", **terms)
+    assert ask(market, time_in_force="opg", **terms).status == "submitted"
+    answer = ask(market, DAYS[1], time_in_force="opg", **terms)
     assert (answer.status, [price for price, _ in prices(answer)]) == (status, [103.0] if answer.fills else [])
 
 
@@ -169,7 +194,7 @@ def test_a_quantity_that_a_session_cannot_take_is_left_to_the_next(ask: Ask) -> 
     answer = ask(market, DAYS[2], **STOP)
     assert [(fill.price, fill.quantity) for fill in answer.fills] == [(92.0, 6), (90.0, 4)]
     assert ask(market, DAYS[1], **STOP).status == "partially_filled"
-    day = ask(sessions(FLAT, volume=60), time_in_force="ioc")
+    day = ask(sessions(FLAT, volume=60), DAYS[1], time_in_force="ioc")
     assert (day.status, [fill.quantity for fill in day.fills]) == ("cancelled", [6])
 
 
@@ -177,13 +202,16 @@ def test_a_stop_that_the_trader_orders_waits_in_a_kept_home_for_a_later_day(new_
     market = sessions((100, 101, 98, 99), (97, 98, 91, 93), FLAT)
     desk = new_desk(market)
     desk.run(action())
+    assert (desk.positions(), desk.cash()) == ({}, 100_000), "the next open has not come"
+    market.go(DAYS[1])
+    desk.run(action(kind="hold"))
+    assert desk.positions() == {"AAA": 10.0}
     stop = action(kind="close", orderType="stop", stopPrice=92.0, timeInForce="gtc")
     (order,) = desk.run(stop)
     assert (order.state, order.time_in_force, order.stop_price) == ("submitted", "gtc", 92.0)
-    for day, left in ((DAYS[1], {"AAA": 10.0}), (DAYS[2], {})):
-        market.go(day)
-        desk.run(action(kind="hold"))
-        assert desk.positions() == left
+    market.go(DAYS[2])
+    desk.run(action(kind="hold"))
+    assert desk.positions() == {}
     assert [fill.price for fill in desk.fills()] == [100.0, 92.0]
 
 
@@ -191,12 +219,11 @@ def test_after_a_fill_of_a_later_session_no_order_of_a_day_before_it_is_cleared(
     market = sessions((100, 101, 98, 99), (97, 98, 91, 93), FLAT)
     desk = new_desk(market)
     desk.run(action())
-    desk.run(action(kind="close", orderType="stop", stopPrice=92.0, timeInForce="gtc"))
     market.go(DAYS[2])
     desk.run(action(kind="hold"))
-    market.go(DAYS[1])
+    market.go(DAYS[0])
     (early,) = desk.run(action())
-    assert (early.denied.code, early.denied.limit) == ("market_closed", f"{DAYS[2]} or later")
+    assert (early.denied.code, early.denied.limit) == ("market_closed", f"{DAYS[1]} or later")
 
 
 def test_the_first_price_that_meets_an_order_is_the_one_it_fills_at() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,12 +19,16 @@ from chordesk.models.states import OrderState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Order, Position, Preview
 from chordesk.models.tables.runs import Candidate, Decision, Run, Step, Turn, Verdict
+from chordesk.tools.brokers.paper import PaperBroker
 from chordesk.tools.brokers.protocol import Broker, build_broker
 from chordesk.tools.ledger import apply_fill, ensure_account
+from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.closing import flatten
 from chordesk.tools.orders.flow import process_decision
+from chordesk.tools.orders.sessions import to_next_session
 from chordesk.tools.orders.stops import preview_text
 from chordesk.tools.orders.submitting import SubmissionContext
 from chordesk.tools.risk import deny
@@ -203,6 +208,19 @@ class Desk:
         """As the trade worker has it, with other settings if named."""
         settings = self.settings.model_copy(update=changes) if changes else self.settings
         return SubmissionContext(self.store, settings, self.market, self.broker, self.lease)
+
+    def go(self, day: dt.date) -> None:
+        """Stand on another day of a market of past days."""
+        assert isinstance(self.market, ReplayMarket)
+        assert isinstance(self.broker, PaperBroker)
+        self.market = self.market.on(ReplayClock(day))
+        self.broker = self.broker.on(self.market)
+
+    def next_session(self) -> None:
+        """Let the next session of a market of past days come."""
+        day = to_next_session(self.store, self.settings)
+        assert day is not None
+        self.go(day)
 
     def run(self, *actions: Any, **decision: Any) -> list[Outcome]:
         return self.process(self.decide(*actions, **decision))

@@ -16,10 +16,11 @@ OPENING, CLOSING = dt.time(9, 30), dt.time(16)
 
 @dataclass
 class TapeClock:
-    """Weekdays are sessions. `fails` makes every question about the session fail."""
+    """Real time, as a test sets it. Weekdays are sessions. `fails` makes every question about the session fail."""
 
     at: dt.datetime = dt.datetime(2010, 8, 12, 15, 55, tzinfo=NEW_YORK)
     fails: bool = False
+    day: dt.date | None = None
 
     def now(self) -> dt.datetime:
         return self.at
@@ -44,7 +45,8 @@ class TapeClock:
 
 @dataclass
 class Tape:
-    """prices: the last quote; opens: the price of the next open, the quote where none is given, None for no session."""
+    """prices: the last quote; opens: what an order placed now fills at, the quote where none is given, None for no
+    price."""
 
     prices: dict[str, float]
     opens: dict[str, float | None] = field(default_factory=dict)
@@ -84,4 +86,4 @@ class Tape:
         price = self.opens.get(symbol, self.quote(symbol).price)
         if price is None:
             return None
-        return Quote(symbol=symbol, price=price, at=self.clock.next_open(), source=self.name)
+        return Quote(symbol=symbol, price=price, at=self.clock.now(), source=self.name)

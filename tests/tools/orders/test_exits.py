@@ -16,7 +16,7 @@ from chordesk.models.tables.orders import Preview
 from chordesk.tools.orders import approvals, closing, halting
 from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.flow import maintain_orders
-from chordesk.tools.orders.submitting import SubmissionContext
+from chordesk.tools.orders.submitting import SubmissionContext, cancel
 from tests.tools.orders.desk import Desk, Outcome, action
 from tests.tools.orders.tape import Tape
 from tests.tools.risk.test_options import PUT, Options, option
@@ -85,8 +85,9 @@ def test_beyond_the_collar_of_the_old_price_it_is_not_sold(new_desk: NewDesk) ->
     desk.hold("AAA", 10)
     _hole(market)
     (sold,) = desk.run(action(kind="close"))
-    assert (sold.state, desk.positions()) == (OrderState.EXPIRED, {"AAA": 10})
+    assert (sold.state, desk.positions()) == (OrderState.SUBMITTED, {"AAA": 10})
     assert "limit 95.00 not met by 94.99" in (sold.message or "")
+    cancel(desk.context(), sold.order_id)
     (asked,) = desk.run(action(kind="close", orderType="limit", limitPrice=94.99))
     assert _code(asked) == DenialCode.COLLAR
 

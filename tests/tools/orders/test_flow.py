@@ -21,14 +21,16 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import backtest_account
 from chordesk.models.states import OrderState
 from chordesk.models.tables.columns import new_id
-from chordesk.models.tables.orders import Account, Fill, Order, Position, Preview
+from chordesk.models.tables.orders import Account, EquityMark, Fill, Order, Position, Preview
 from chordesk.tools.brokers.paper import PaperBroker
+from chordesk.tools.ledger import value
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.factory import build_market
-from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.protocol import MarketData, RecordedSessions
 from chordesk.tools.market.replay.market import ReplayMarket, replay_data
 from chordesk.tools.orders.accounts import FencingLease, account_names
 from chordesk.tools.orders.flow import process_decision, simulated_context
+from chordesk.tools.orders.sessions import meet_sessions
 from tests.tools.orders.desk import Desk, Outcome, action, make_desk
 from tests.tools.orders.tape import Tape
 
@@ -93,29 +95,30 @@ def test_with_live_trading_on_the_portfolio_changes(new_desk: NewDesk) -> None:
     assert [row.state for row in outcomes] == ["filled", "filled", "denied", "filled"]
     assert outcomes[0].fills[0].price == 101.101
     assert outcomes[3].fills[0].price == 18.981
-    assert outcomes[0].fills[0].filled_at == market.clock.next_open()
+    assert outcomes[0].fills[0].filled_at == market.clock.now()
     assert desk.positions() == {"AAA": 10, "BBB": 20}
     spent = 10 * 101.101 + 20 * 50.05 - 5 * 18.981 + 35 * 0.01
     assert desk.cash() == pytest.approx(100_000 - spent, abs=1e-9)
 
 
-def test_on_the_replay_market_an_order_fills_at_the_next_open(new_desk: NewDesk, tmp_path: Path) -> None:
-    market = ReplayMarket(replay_data(tmp_path), ReplayClock(dt.date(2010, 8, 12)))
-    filled = new_desk(market, slippage_bps=5, cooldown_hours=24).run(action("AAPL", notional=5_000.0), market="replay")[
-        0
-    ]
-    price = market.quote("AAPL").price
-    opening = market.fill_price("AAPL")
-    assert opening is not None
-    assert opening.at.date() == dt.date(2010, 8, 13)
-    assert filled.state == OrderState.FILLED
-    assert filled.quantity == 5_000 // price
-    assert filled.fills[0].price == pytest.approx(opening.price * 1.0005, abs=1e-4)
-    last = ReplayMarket(replay_data(tmp_path), ReplayClock(dt.date(2010, 8, 20)))
-    resting = new_desk(last).run(action("AAPL"))[0]
-    assert resting.state == OrderState.SUBMITTED
-    assert resting.message is not None
-    assert "no further session" in resting.message
+def test_on_the_replay_market_an_order_fills_at_the_next_open_once_it_has_come(
+    new_desk: NewDesk, tmp_path: Path
+) -> None:
+    desk = new_desk(ReplayMarket(replay_data(tmp_path), ReplayClock(dt.date(2010, 8, 12))), slippage_bps=5)
+    (sent,) = desk.run(action("AAPL", notional=5_000.0), market="replay")
+    assert (sent.state, sent.message) == (OrderState.SUBMITTED, "waits for the open of the next session")
+    assert sent.quantity == 5_000 // desk.market.quote("AAPL").price
+    assert (desk.positions(), desk.cash(), desk.fills()) == ({}, 100_000, [])
+    desk.go(dt.date(2010, 8, 16))
+    desk.run(action("AAPL", "hold"), market="replay")
+    (filled,) = desk.outcomes([sent.order_id])
+    opening = desk.market.bars("AAPL", 2).open[0]
+    assert (filled.state, filled.fills[0].filled_at.date()) == (OrderState.FILLED, dt.date(2010, 8, 13))
+    assert filled.fills[0].price == pytest.approx(opening * 1.0005, abs=1e-4)
+    with desk.store.read() as session:
+        marks = session.exec(select(EquityMark).order_by(col(EquityMark.day))).all()
+        assert [mark.day.day for mark in marks] == [12, 13, 16]
+        assert marks[-1].last == value(session, desk.market, "paper").equity
 
 
 def test_a_second_call_changes_nothing(new_desk: NewDesk) -> None:
@@ -375,7 +378,7 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> MarketData:
 
 
 def settings_of(desk: Desk, **changes: object) -> Settings:
-    return desk.settings.model_copy(update={"account": backtest_account(new_id()), **changes})
+    return desk.settings.model_copy(update=changes).on_backtest(backtest_account(new_id()))
 
 
 @pytest.mark.parametrize("broker", ["alpaca-paper", "alpaca-live"])
@@ -411,6 +414,11 @@ def test_an_order_fills_on_the_backtests_account_and_on_no_other(new_desk: NewDe
     context = simulated_context(store, settings, past)
     process_decision(store, settings, past, context.broker, decision, context.lease)
     (found,) = desk.orders()
+    assert found.state == "submitted", found
+    assert isinstance(past, RecordedSessions)
+    following = min(day for day in past.recorded() if day > past.clock.session())
+    meet_sessions(simulated_context(store, settings, past.on(ReplayClock(following))))
+    (found,) = desk.orders()
     assert found.state == "filled", found
     with store.read() as session:
         assert session.get_one(Position, (settings.account, "IBM")).quantity == 10
@@ -440,4 +448,4 @@ def test_a_step_that_was_thought_dead_is_fenced_off(new_desk: NewDesk, past: Mar
     with pytest.raises(FencedOff, match="no longer in force"):
         process_decision(store, settings, past, old.broker, again, old.lease)
     with store.read() as session:
-        assert [(row.symbol, row.state) for row in session.exec(select(Order)).all()] == [("IBM", "filled")]
+        assert [(row.symbol, row.state) for row in session.exec(select(Order)).all()] == [("IBM", "submitted")]

@@ -15,7 +15,7 @@ from chordesk.models.errors import OrderError
 from chordesk.models.orders import AccountView, BrokerFill
 from chordesk.models.tables.orders import Account, Position
 from chordesk.tools.decimals import exact, money, plain
-from chordesk.tools.ledger import account_view, apply_fill, ensure_account
+from chordesk.tools.ledger import apply_fill, ensure_account, value
 from tests.examples import examples
 from tests.tools.orders.desk import Desk
 from tests.tools.orders.tape import Tape
@@ -33,7 +33,7 @@ def _fill(desk: Desk, side: str, quantity: float, price: float, commission: floa
 
 def _view(desk: Desk, market: Tape | None = None) -> AccountView:
     with desk.store.read() as session:
-        return account_view(session, market or Tape({"AAA": 12.0}), "paper")
+        return value(session, market or Tape({"AAA": 12.0}), "paper")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_an_account_is_opened_once(new_desk: NewDesk) -> None:
         with desk.store.session() as session:
             assert ensure_account(session, "paper", cash).cash == 500
     with pytest.raises(OrderError, match="no account 'other'"), desk.store.read() as session:
-        account_view(session, Tape({}), "other")
+        value(session, Tape({}), "other")
 
 
 FILLS = st.tuples(st.sampled_from(["buy", "sell"]), st.integers(1, 99), st.integers(1, 999_999))

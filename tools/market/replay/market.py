@@ -4,15 +4,15 @@ sessions."""
 from __future__ import annotations
 
 import bisect
+import copy
 import datetime as dt
 import importlib.metadata
-import math
 import xml.etree.ElementTree as ElementTree
 import zipfile
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -248,7 +248,7 @@ def require_session(day: dt.date, sessions: Sequence[dt.date], where: str) -> No
 
 
 class ReplayMarket:
-    """MarketData of a data set, cut at the clock's session; also the paper broker's FillSource.
+    """MarketData of a data set, cut at the clock's session.
 
     A symbol exists from its first bar on; before that it is as unknown as one that is not in the file.
     """
@@ -276,6 +276,11 @@ class ReplayMarket:
 
     def recorded(self) -> Sequence[dt.date]:
         return self._data.sessions
+
+    def on(self, clock: MarketClock) -> Self:
+        other = copy.copy(self)
+        other.clock, other._known = clock, {}
+        return other
 
     def lost(self, sessions: int) -> Sequence[dt.date]:
         first, last = self.sessions(sessions)[0], self.clock.session()
@@ -309,25 +314,6 @@ class ReplayMarket:
     def unknown(self, symbols: Sequence[str]) -> list[str]:
         return [symbol for symbol in symbols if not self._knows(symbol)]
 
-    def fill_price(self, symbol: str) -> Quote | None:
-        """Return the open of the data set's next session, or its close where the data have no opens; None when the
-        set ends. Raises MarketError when the symbol does not trade in that session.
-
-        For the paper broker alone: it is later than now. No tool calls it.
-        """
-        following = next((day for day in self._data.sessions if day > self.clock.session()), None)
-        if following is None:
-            return None
-        self._require(symbol)
-        columns, at = self._data.columns, self._data.rows(symbol, following).stop - 1
-        if int(columns.day[at]) != following.toordinal() or not columns.volume[at]:
-            raise MarketError(f"{symbol} does not trade in the next session, {following}")
-        if math.isnan(columns.open[at]):
-            price, end = float(columns.close[at]), exchange_hours().close_of(following)
-            return Quote(symbol=symbol, price=price, at=end, source=self.name)
-        prices = {"price": float(columns.open[at]), "low": float(columns.low[at]), "high": float(columns.high[at])}
-        return Quote(symbol=symbol, at=exchange_hours().open_of(following), source=self.name, **prices)
-
     def _knows(self, symbol: str) -> bool:
         rows = self._rows(symbol)
         return int(rows.start) < int(rows.stop)
@@ -352,7 +338,13 @@ class ModelledReplay(ReplayMarket):
 
     def __init__(self, data: Any, clock: MarketClock, rate: float) -> None:
         super().__init__(data, clock)
+        self._rate = rate
         self._chains = ModelledChains(self, rate)
+
+    def on(self, clock: MarketClock) -> Self:
+        other = super().on(clock)
+        other._chains = ModelledChains(other, self._rate)
+        return other
 
     def chain(self, symbol: str, first: dt.date, last: dt.date) -> OptionChain:
         self._require(symbol)

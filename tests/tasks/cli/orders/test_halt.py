@@ -35,7 +35,8 @@ from tests.tools.orders.desk import DEFAULTS, Desk, action
 
 def place_orders(desk: Desk) -> None:
     """A position in AAPL, an order on IBM at the broker, and one on GE that waits for a person."""
-    assert desk.process(desk.decide(action("AAPL")), approval="auto")[0].state == "filled"
+    assert desk.process(desk.decide(action("AAPL")), approval="auto")[0].state == "submitted"
+    desk.next_session()
     desk.process(desk.decide(action("IBM")), trader_live=False)
     with desk.store.session() as session:
         sent = {"state": "submitted", "fence": 1, "sent_at": utcnow()}
@@ -72,6 +73,9 @@ def flag(desk: Desk, account: str = "paper") -> str | None:
 
 
 def all_was_done(desk: Desk) -> bool:
+    """The position is closed at the next open."""
+    assert desk.positions() == {"AAPL": 10}
+    desk.next_session()
     with desk.store.read() as session:
         question = session.exec(select(Approval)).one()
     done: Any = (flag(desk), states(desk), desk.positions(), question.state, question.decided_by)
@@ -87,13 +91,13 @@ def test_a_log_that_cannot_be_written_holds_nothing_up(desk: Desk) -> None:
     assert halted.returncode == 1
     assert "account paper halted; 1 waiting orders denied" in halted.stdout
     assert "open orders: none" in halted.stdout
-    assert "AAPL: sell 10, filled, 10 filled" in halted.stdout
+    assert "AAPL: sell 10, submitted" in halted.stdout
     assert f"the audit log {log / 'audit.jsonl'} cannot be written (halt, denied, approval_decided)" in halted.stderr
     assert "it was done all the same, and is not on record" in halted.stderr
-    assert all_was_done(desk)
     assert (desk.settings.home / "HALT").exists()
     log.unlink()
     aside.rename(log)
+    assert all_was_done(desk)
     assert all(chain.whole for chain in check_logs(desk.store, desk.settings))
 
 
@@ -133,7 +137,7 @@ def test_a_file_that_cannot_be_written_leaves_the_rest(desk: Desk) -> None:
     assert halted.returncode == 1
     assert f"the HALT file {path} cannot be written" in halted.stderr
     assert "halted: " not in halted.stdout
-    assert "AAPL: sell 10, filled, 10 filled" in halted.stdout
+    assert "AAPL: sell 10, submitted" in halted.stdout
     assert all_was_done(desk)
 
 
@@ -171,7 +175,7 @@ def test_a_wrong_setting_is_named_and_holds_nothing_up(desk: Desk) -> None:
 
 def test_a_halt_and_a_resume_that_go_well_are_confirmed(desk: Desk) -> None:
     halted = halt(desk, "--flatten", "--yes")
-    assert (halted.returncode, halted.stderr) == (0, "")
+    assert (halted.returncode, halted.stderr) == (1, ""), "the closing order waits for the next open"
     assert all_was_done(desk)
     shown = command(desk.settings.home, "approvals").stdout
     assert shown == "nothing waits for approval\n"
@@ -207,7 +211,7 @@ def test_it_halts_every_account_and_names_the_broker_that_it_did_not_ask(desk: D
     assert halted.returncode == 1
     assert "account paper halted; 0 waiting orders denied" in halted.stdout
     assert "account alpaca-paper halted; 1 waiting orders denied" in halted.stdout
-    assert "AAPL: sell 10, filled, 10 filled" in halted.stdout
+    assert "AAPL: sell 10, submitted" in halted.stdout
     warning = "the broker of account alpaca-paper was not asked, only paper was"
     assert f"{warning}: positions AAPL" in halted.stderr
     assert "DESK_BROKER=alpaca-paper desk halt --flatten" in halted.stderr
@@ -270,7 +274,8 @@ def test_a_halt_leaves_protective_orders_and_names_them(desk: Desk) -> None:
 def test_flattening_cancels_protective_orders_and_closes_what_they_protected(desk: Desk) -> None:
     protect(desk)
     halted = halt(desk, "--flatten", "--yes")
-    assert halted.returncode == 0, halted.stderr
+    assert halted.returncode == 1, halted.stderr
     assert "protective" not in halted.stdout
     assert [order.state for order in desk.orders() if order.protects] == ["cancelled"]
+    desk.next_session()
     assert desk.positions() == {}

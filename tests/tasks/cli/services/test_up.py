@@ -201,7 +201,7 @@ def test_a_run_is_opened_with_the_running_desks_settings_and_keeps_them(running:
     assert kept["lenses"] == ["technical", "fundamental"]
     assert len(run["candidates"]) == 3
     states = {row["state"] for row in run["actions"] if row["order_id"]}
-    assert "filled" in states
+    assert "submitted" in states
     assert "previewed" not in states
     assert STANDING in desk(running.home, "runs", "show", run_id).stdout
     with subprocess.Popen(

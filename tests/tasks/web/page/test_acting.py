@@ -11,7 +11,7 @@ from sqlmodel import col, select
 
 from chordesk.agents.runtime import ApprovalRequest, Scope
 from chordesk.models.tables.columns import new_id
-from chordesk.models.tables.orders import Approval, Fill
+from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Decision, Report, ScreenHit, ToolCall, Turn
 from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tasks import approvals
@@ -62,13 +62,13 @@ def test_a_reason_outlives_a_lost_answer_and_the_order_is_approved_once(own_page
     expect(dialog.get_by_label("Reason")).to_have_value("as planned")
     dialog.get_by_role("button", name="Approve", exact=True).click()
     expect(own_page.get_by_role("dialog")).to_have_count(0)
-    expect(own_page.get_by_role("heading", level=1)).to_contain_text("filled")
+    expect(own_page.get_by_role("heading", level=1)).to_contain_text("submitted")
     assert len(keys) == 2
     assert keys[0] == keys[1]
     with own_desk.service.store.read() as session:
         approval = session.exec(select(Approval).where(col(Approval.order_id) == order)).one()
         assert (approval.state, approval.decided_by, approval.why) == ("approved", "Ann via the API", "as planned")
-        assert len(session.exec(select(Fill).where(col(Fill.order_id) == order)).all()) == 1
+        assert session.get_one(Order, order).sent_at is not None
 
 
 def test_a_request_of_a_model_is_shown_as_text_and_denied_with_a_reason(own_page: Page, own_desk: DeskPage) -> None:

@@ -87,7 +87,8 @@ def test_an_order_goes_from_the_question_to_the_fill(waiting: Waiting) -> None:
         "approval": approval["id"], "order": yes, "state": "approved", "by": "Ann Lee via the API",
         "notified": True,
     }  # fmt: skip
-    wait_for(lambda: waiting.state(yes) == "filled", "the approved order is filled")
+    wait_for(lambda: waiting.state(yes) == "submitted", "the approved order is sent")
+    waiting.desk.next_session()
     waiting.service.processes.end("trade")
     denied = waiting.answer(no, NO)
     assert (denied.status_code, denied.json()["state"], denied.json()["notified"]) == (200, "denied", False)

@@ -64,13 +64,13 @@ def floor() -> Iterator[Floor]:
 def test_a_halt_with_flatten_ends_all_and_is_on_record(floor: Floor) -> None:
     place_orders(floor.desk)
     halted = floor.client.post("/halt", json={**ANN, "why": "fire", **FLATTEN})
-    assert halted.status_code == 200, halted.text
+    assert halted.status_code == 202, halted.text
     found = halted.json()
-    assert (found["complete"], found["open_orders"], found["problems"]) == (True, [], [])
+    assert (found["complete"], found["open_orders"], found["problems"]) == (False, [], [])
     (account,) = found["accounts"]
     assert (account["account"], len(account["denied"])) == ("paper", 1)
     (closed,) = found["closing_orders"]
-    assert (closed["symbol"], closed["side"], closed["state"]) == ("AAPL", "sell", "filled")
+    assert (closed["symbol"], closed["side"], closed["state"]) == ("AAPL", "sell", "submitted")
     assert all_was_done(floor.desk)
     assert (floor.desk.settings.home / "HALT").read_text().startswith("fire (Ann Lee via the API, ")
     assert floor.lines("halt")[-1] == {"account": "paper", "why": "fire", "by": "Ann Lee via the API"}
@@ -91,13 +91,14 @@ def test_a_flatten_without_its_confirmation_halts_and_closes_nothing(floor: Floo
 
 
 def test_a_flatten_that_is_sent_twice_closes_once(floor: Floor) -> None:
-    assert floor.desk.process(floor.desk.decide(action("XOM")), approval="auto")[0].state == "filled"
+    assert floor.desk.process(floor.desk.decide(action("XOM")), approval="auto")[0].state == "submitted"
+    floor.desk.next_session()
     headers = {"Idempotency-Key": new_id()}
     with ThreadPoolExecutor(2) as threads:
         first, again = threads.map(
             lambda _: floor.client.post("/halt", json={**ANN, **FLATTEN}, headers=headers), range(2)
         )
-    assert first.status_code == again.status_code == 200
+    assert first.status_code == again.status_code == 202
     assert first.json() == again.json()
     closing = [order for order in floor.desk.orders() if (order.symbol, order.side) == ("XOM", "sell")]
     assert len(closing) == 1

@@ -5,16 +5,19 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import os
+import uuid
 from pathlib import Path
 
 import pytest
 
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
+from chordesk.models.orders import OrderTicket
 from chordesk.models.settings import Settings
-from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.brokers.paper_matching import PaperPrices
+from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.factory import MarketKey, build_market, configured_market, market_at
 from chordesk.tools.market.files.market import FilesMarket
-from chordesk.tools.market.protocol import ClosedSet, FillSource, Incomplete, OptionSource
+from chordesk.tools.market.protocol import ClosedSet, Incomplete, OptionSource, RecordedSessions
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.files.folders import HEADER, market, sessions, settings, walk, write_replayed, write_table
@@ -40,13 +43,9 @@ def test_the_same_rows_give_the_same_bars_quotes_and_fills(own: FilesMarket, mar
         for name in HEADER[1:]:
             assert getattr(ours, name).tolist() == getattr(theirs, name).tolist()
         assert own.quote(symbol).price == market.quote(symbol).price
-        filled, other = own.fill_price(symbol), market.fill_price(symbol)
-        assert filled is not None
-        assert other is not None
-        assert (filled.price, filled.at, filled.low, filled.high) == (other.price, other.at, other.low, other.high)
     assert own.listing("AAPL") == market.listing("AAPL")
     assert own.clock.now().isoformat() == "2010-08-12T15:55:00-04:00"
-    assert all(isinstance(own, protocol) for protocol in (FillSource, ClosedSet, Incomplete))
+    assert all(isinstance(own, protocol) for protocol in (RecordedSessions, ClosedSet, Incomplete))
     assert not isinstance(own, OptionSource)
     assert list(own.lost(250)) == list(market.lost(250)), "sessions that no file has are lost"
     assert len(own.lost(250)) == 6
@@ -213,16 +212,22 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path, folder: str | Non
         assert "each host with a worker needs the same folder" in str(caught.value)
 
 
-def test_closes_alone_fill_at_the_next_close_and_lack_ranges(
+def test_closes_alone_fill_at_the_end_of_the_next_session_and_lack_ranges(
     tmp_path: Path, make_context: MakeContext, call: Call
 ) -> None:
     days = sessions("2020-01-02", 120)
     rows = [(row[0], row[4]) for row in walk(days)]
     write_table(tmp_path / "own" / "bars" / "A.csv", ("Date", "Close"), rows)
     own = market(tmp_path, tmp_path / "own", days[100])
-    filled = own.fill_price("A")
-    assert filled is not None
-    assert (filled.price, filled.at) == (rows[101][1], exchange_hours().close_of(days[101]))
+    following = own.on(ReplayClock(days[101]))
+    ticket = OrderTicket(
+        order_id=uuid.UUID(int=1), account="paper", symbol="A", action="open", side="buy", quantity=1,
+        placed_at=own.clock.now(), order_type="market",
+    )  # fmt: skip
+    settings = Settings(slippage_bps=0)
+    assert PaperPrices(following, settings, at_open=True).offer(ticket, []).matches == []
+    (match,) = PaperPrices(following, settings, at_open=False).offer(ticket, []).matches
+    assert (float(match.price), match.at) == (rows[101][1], following.clock.now())
     context = make_context(own)
     signals = call(context, "signals_get", symbols=["A"]).payload
     (row,) = signals["signals"]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from chordesk.models.errors import MarketError, NotConfigured
+from chordesk.models.orders import OrderTicket
+from chordesk.models.settings import Settings
+from chordesk.tools.brokers.paper_matching import Offer, PaperPrices
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
 from chordesk.tools.market.replay import market as module
 from chordesk.tools.market.replay.market import LOST, ROW, ReplayData, ReplayMarket, clean, replay_data
@@ -84,26 +88,25 @@ def test_the_replay_names_the_data_that_it_lacks(market: ReplayMarket) -> None:
         ("2010-08-17", "2010-08-19T09:30:00-04:00"),  # the data lack the session between
     ],
 )
-def test_an_order_fills_at_the_next_session_s_open(data: ReplayData, raw: Raw, day: str, filled: str) -> None:
-    quote = at(data, day).fill_price("AAPL")
-    assert quote is not None
-    row = raw["AAPL"][quote.at.date()]
-    assert (quote.price, quote.at.isoformat()) == (row.open, filled)
-    assert (quote.low, quote.high) == (min(row.low, row.open, row.close), max(row.high, row.open, row.close))
+def test_an_order_fills_at_the_next_session_s_open_once_it_has_come(
+    data: ReplayData, raw: Raw, day: str, filled: str
+) -> None:
+    placed, opening = at(data, day), dt.datetime.fromisoformat(filled)
+    then = placed.on(ReplayClock(opening.date()))
+    assert bought(placed, placed) == Offer([], None, "waits for the open of the next session")
+    (match,) = bought(then, placed, at_open=True).matches
+    assert (float(match.price), match.at) == (raw["AAPL"][opening.date()].open, opening)
+    assert bought(then, placed).matches == [match]
+    last = at(data, "2010-08-20")
+    assert bought(last, last).note == "waits for the open of the next session"
 
 
-def test_no_fill_without_a_further_session_or_a_trade_in_it(data: ReplayData) -> None:
-    assert at(data, "2010-08-20").fill_price("AAPL") is None
-    with pytest.raises(MarketError, match="MSFT does not trade in the next session, 2010-08-12"):
-        at(data, "2010-08-11").fill_price("MSFT")
-    for day, unknown in (("2010-08-11", "NOPE"), ("2010-06-30", "QEP")):
-        with pytest.raises(MarketError, match=f"unknown symbol {unknown}"):
-            at(data, day).fill_price(unknown)
-    volume = data.columns.volume.copy()
-    volume[data.rows("IBM", dt.date(2010, 8, 13)).stop - 1] = 0.0
-    dead = data.with_columns(data.columns._replace(volume=volume))
-    with pytest.raises(MarketError, match="IBM does not trade in the next session, 2010-08-13"):
-        at(dead, "2010-08-12").fill_price("IBM")
+def bought(market: ReplayMarket, placed: ReplayMarket, *, at_open: bool = False) -> Offer:
+    ticket = OrderTicket(
+        order_id=uuid.UUID(int=1), account="paper", symbol="AAPL", action="open", side="buy", quantity=1,
+        placed_at=placed.clock.now(), order_type="market",
+    )  # fmt: skip
+    return PaperPrices(market, Settings(slippage_bps=0), at_open=at_open).offer(ticket, [])
 
 
 def load(home: Path) -> ReplayData:

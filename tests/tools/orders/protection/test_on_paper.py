@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable
 
@@ -23,10 +24,14 @@ NewDesk = Callable[..., Desk]
 
 
 def protected(new_desk: NewDesk, market: Sessions | Tape | None = None, rule: str = "stop:8%") -> Desk:
-    """A desk that holds 10 AAA, bought at 100."""
-    desk = new_desk(market or sessions(FLAT, FLAT, FLAT, FLAT), protect=rule)
-    (order,) = desk.run(action())
-    assert (order.state, desk.positions()) == ("filled", {"AAA": 10})
+    """A desk that holds 10 AAA, bought at 100: in a market of past days at its second day's open, and it is 15:55."""
+    market = market or Tape({"AAA": 100.0})
+    desk = new_desk(market, protect=rule)
+    desk.run(action())
+    if isinstance(market, Sessions):
+        market.go(DAYS[1])
+        a_pass(desk)
+    assert (desk.orders()[0].state, desk.positions()) == ("filled", {"AAA": 10})
     return desk
 
 
@@ -69,8 +74,6 @@ def test_it_fills_against_the_bars_of_a_later_day(new_desk: NewDesk, rule: str, 
     desk = protected(new_desk, sessions((100, 110, 99, 108), (107, 108, 91, 93), FLAT), rule)
     market = desk.market
     assert isinstance(market, Sessions)
-    market.go(DAYS[1])
-    a_pass(desk)
     covered(desk)
     market.go(DAYS[2])
     a_pass(desk)
@@ -91,8 +94,9 @@ def test_a_gap_through_it_fills_at_the_open(new_desk: NewDesk) -> None:
 def test_a_position_that_grows_has_one_stop_for_all_of_it_at_its_new_cost(new_desk: NewDesk) -> None:
     desk = protected(new_desk, sessions(FLAT, (110, 111, 109, 110), FLAT))
     assert isinstance(desk.market, Sessions)
-    desk.market.go(DAYS[1])
     desk.run(action(kind="add"))
+    desk.market.go(DAYS[2])
+    a_pass(desk)
     assert desk.positions() == {"AAA": 20}
     assert sizes(desk) == [("AAA", 20, 96.6)]  # 8 % below 105
     covered(desk)
@@ -102,8 +106,6 @@ def test_a_position_that_grows_has_one_stop_for_all_of_it_at_its_new_cost(new_de
 
 def test_a_trail_that_is_placed_anew_goes_on_where_it_stood(new_desk: NewDesk) -> None:
     desk = protected(new_desk, sessions((100, 120, 100, 118), FLAT, FLAT), "trail:10%")
-    assert isinstance(desk.market, Sessions)
-    desk.market.go(DAYS[1])
     desk.run(action(kind="reduce", quantity=4.0))
     assert sizes(desk) == [("AAA", 6, 108.0)]
 
@@ -122,7 +124,11 @@ def test_a_sale_goes_before_the_stop_and_the_rest_is_protected(new_desk: NewDesk
 def test_a_sale_that_does_not_fill_gives_the_stop_back(new_desk: NewDesk) -> None:
     desk = protected(new_desk)
     (sale,) = desk.run(action(kind="close", orderType="limit", limitPrice=104.0))
-    assert sale.state == "expired"
+    assert sale.state == "submitted"
+    assert [order.state for order in desk.orders() if order.protects] == ["cancelled"]
+    desk.market.clock.at += dt.timedelta(days=1)
+    a_pass(desk)
+    assert desk.outcomes([sale.order_id])[0].state == "expired"
     assert [order.state for order in desk.orders() if order.protects] == ["cancelled", "submitted"]
     covered(desk)
 
@@ -168,10 +174,11 @@ def test_a_position_that_no_order_opened_is_protected_by_a_run_of_the_desks_own(
 
 def test_a_short_position_is_bought_back_above_its_cost(new_desk: NewDesk) -> None:
     desk = new_desk(sessions((100, 101, 99, 100), (100, 109, 100, 101)), protect="stop:8%", allow_short=True)
-    (order,) = desk.run(action(side="sell"))
-    assert order.state == "filled"
-    assert [(row.side, row.quantity, row.stop_price) for row in stops(desk)] == [("buy", 10, 108)]
+    desk.run(action(side="sell"))
     assert isinstance(desk.market, Sessions)
+    desk.market.go(DAYS[1])
+    a_pass(desk)
+    assert [(row.side, row.quantity, row.stop_price) for row in stops(desk)] == [("buy", 10, 108)]
     desk.market.go(DAYS[2])
     a_pass(desk)
     assert (desk.positions(), [fill.price for fill in desk.fills()]) == ({}, [100, 108])
@@ -202,7 +209,7 @@ def test_flattening_cancels_stops_first_and_sells_each_share_once(new_desk: NewD
 
 
 def test_a_stop_needs_no_person_and_counts_in_no_limit(new_desk: NewDesk) -> None:
-    desk = new_desk(sessions(FLAT, FLAT), protect="stop:8%", max_trades_per_day=2, max_orders_per_minute=2)
+    desk = new_desk(Tape({"AAA": 100.0}), protect="stop:8%", max_trades_per_day=2, max_orders_per_minute=2)
     desk.run(action())
     assert [order.state for order in desk.orders()] == ["filled", "submitted"]
     (sale,) = desk.run(action(kind="close"))

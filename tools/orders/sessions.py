@@ -1,0 +1,121 @@
+"""The books of an account in simulated time go from session to session: what its orders meet at each open and in each
+bar is booked then, in that order, and what is decided later sees it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sqlmodel import Session, col, select
+
+from chordesk.models.contracts import parse_contract
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Account, Order, Position
+from chordesk.tools.brokers.paper import PaperBroker
+from chordesk.tools.ledger import value
+from chordesk.tools.market.clock import ReplayClock, exchange_day, exchange_hours
+from chordesk.tools.market.prices import vanished
+from chordesk.tools.market.protocol import RecordedSessions
+from chordesk.tools.orders.accounts import FencingLease, account_market, equity_levels, last_mark_day
+from chordesk.tools.orders.booking import open_orders
+from chordesk.tools.orders.protection import keep_protected
+from chordesk.tools.orders.reconciliation import settle
+from chordesk.tools.orders.snapshots import symbols_of, take_snapshot
+from chordesk.tools.orders.submitting import SubmissionContext, cancel_disallowed, poll
+
+
+def meet_sessions(context: SubmissionContext) -> None:
+    """Bring the account's books up to the context's now: orders that were sent meet the open and then the bar of each
+    session since the last one that the books have met, stops follow their fills, and each session gets its equity mark.
+
+    Does nothing in real time, where a broker reports what came of orders. Raises FencedOff when another process submits
+    for the account.
+    """
+    broker, market = context.broker, context.market
+    if not isinstance(broker, PaperBroker) or not isinstance(market, RecordedSessions):
+        return
+    days = _unmet(context)
+    if days:
+        context.lease.acquire()
+        cancel_disallowed(context)
+    for day in days:
+        at_open, at_end = (market.on(ReplayClock(day, at_open=begins)) for begins in (True, False))
+        _meet(replace(context, market=at_open, broker=broker.on(at_end, at_open=True)))
+        closing = replace(context, market=at_end, broker=broker.on(at_end))
+        _meet(closing)
+        _settle(closing)
+        _mark(closing)
+
+
+def to_next_session(store: Store, settings: Settings) -> dt.date | None:
+    """Bring the books of the settings' account, on paper and in a market of past days, to the end of the next session
+    of the data, and return its day; None where the data end."""
+    market = account_market(store, settings)
+    assert isinstance(market, RecordedSessions)
+    day = next((day for day in market.recorded() if day > market.clock.session()), None)
+    if day is None:
+        return None
+    then, lease = market.on(ReplayClock(day)), FencingLease(store, settings.account, "the next session")
+    try:
+        meet_sessions(SubmissionContext(store, settings, then, PaperBroker(store, then, settings), lease))
+    finally:
+        lease.release()
+    return day
+
+
+def _unmet(context: SubmissionContext) -> list[dt.date]:
+    """Return the sessions up to the market's now that the books have not met: those after the last mark, or after the
+    first order that waits where there is none."""
+    market, account = context.market, context.broker.name
+    today = market.clock.session()
+    with context.store.read() as session:
+        last = last_mark_day(session, account, today)
+        if last is None:
+            sent = [exchange_day(order.market_at) for order in _sent(session, account)]
+            last = min(sent, default=today)
+    return [day for day in market.sessions((today - last).days + 1) if day > last and exchange_hours().is_session(day)]
+
+
+def _sent(session: Session, account: str) -> Iterator[Order]:
+    return (order for order in open_orders(session, account) if order.state != OrderState.APPROVED)
+
+
+def _meet(context: SubmissionContext) -> None:
+    """Book what the orders come to by the context's now, the earliest sent first."""
+    with context.store.read() as session:
+        orders = list(_sent(session, context.broker.name))
+        symbols = symbols_of(session, orders, context.broker.name) if orders else set()
+    if not orders:
+        return
+    snapshot = take_snapshot(context.market, symbols)
+    for order in orders:
+        poll(context, snapshot, order.id)
+    keep_protected(context, snapshot)
+
+
+def _settle(context: SubmissionContext) -> None:
+    """Book what has become of contracts past their expiry, and of shares that are traded no more."""
+    today = context.market.clock.session()
+    with context.store.read() as session:
+        held = session.exec(select(Position.symbol).where(col(Position.account) == context.broker.name)).all()
+    found = [(symbol, parse_contract(symbol)) for symbol in held]
+    if any(contract.expiry < today if contract else _gone(context, symbol) for symbol, contract in found):
+        settle(context.store, context.settings, context.broker.state())
+
+
+def _gone(context: SubmissionContext, symbol: str) -> bool:
+    return vanished(context.market, symbol) is not None
+
+
+def _mark(context: SubmissionContext) -> None:
+    account = context.broker.name
+    with context.store.read() as session:
+        held = session.exec(select(Position.symbol).where(col(Position.account) == account)).all()
+    snapshot = take_snapshot(context.market, held)
+    with context.store.session() as session:
+        session.get_one(Account, account, with_for_update=True)
+        equity = value(session, snapshot, account).equity
+        equity_levels(session, account, equity, snapshot.now, snapshot.previous_session, keep=True)
