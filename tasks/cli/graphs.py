@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from chordesk.models.errors import UsageError
-from chordesk.tasks.cli.shell import Json
+from chordesk.tasks.cli.shell import Json, day_of
 from chordesk.tasks.cli.start import Wait, connected, see
 
 commands = typer.Typer()
@@ -93,17 +92,8 @@ def tradingagents(
 
     named = [part.strip() for part in analysts.split(",") if part.strip()]
     require_request(named, depth)
-    day = _analysis_day(date)
+    day = day_of("--date", date) if date is not None else None
     require_installed()
     app = connected()
     find_project()  # whether it loads shows before a run is opened; it may change the environment by a .env of its own
     see(app, open_tradingagents(app, tickers, named, depth, day), wait=wait, as_json=as_json)
-
-
-def _analysis_day(given: str | None) -> dt.date | None:
-    if given is None:
-        return None
-    try:
-        return dt.date.fromisoformat(given)
-    except ValueError:
-        raise UsageError(f"--date {given!r} is no date", remedy="write YYYY-MM-DD") from None

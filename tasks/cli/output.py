@@ -85,8 +85,8 @@ def state(name: str | None, text: str | None = None) -> Text:
 
 
 def table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str | Text]],
+    columns: Sequence[str] | Mapping[str, Callable[[Any], str | Text]],
+    rows: Iterable[Any],
     title: str | None = None,
     *,
     right: Collection[str] = (),
@@ -94,18 +94,22 @@ def table(
 ) -> Table:
     """Return a table with plain text in its cells: markup is shown literally, control characters are removed.
 
+    columns: names with what each shows of a row; or names alone, and rows are their cells.
     right: columns that are aligned to the right. narrow: the one column that is cut where the screen is narrow; without
     one each is wrapped.
     """
     padding = (0, 1, 0, 0) if narrow else (0, 1)
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=padding, header_style="bold")
-    for place, name in enumerate(columns):
+    names = list(columns)
+    for place, name in enumerate(names):
         whole = name != narrow if narrow is not None else place == 0
         made.add_column(name, justify="right" if name in right else "left", no_wrap=whole)
+    if isinstance(columns, Mapping):
+        rows = ([cell(row) for cell in columns.values()] for row in rows)
     for row in rows:
         cells = [Text(inert(cell)) if isinstance(cell, str) else cell for cell in row]
         if narrow is not None:
-            cut = cells[columns.index(narrow)]
+            cut = cells[names.index(narrow)]
             cut.no_wrap, cut.overflow = True, "ellipsis"
         made.add_row(*cells)
     return made

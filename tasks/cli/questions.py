@@ -12,7 +12,7 @@ from chordesk.models.board import VENUES, QuestionSource, QuestionState
 from chordesk.models.errors import MarketError, SettingError, UsageError
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.tasks.cli.output import emit, warn
-from chordesk.tasks.cli.shell import Json, opened, whoami
+from chordesk.tasks.cli.shell import Json, day_of, opened, whoami
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
@@ -74,10 +74,7 @@ def market_as_of(settings: Settings, day: str | None) -> MarketData:
     key = configured_market(settings)
     if day is None:
         return build_market(settings, key)
-    try:
-        wanted = dt.date.fromisoformat(day)
-    except ValueError:
-        raise UsageError(f"--as-of {day!r} is no day", remedy="write 2010-08-12") from None
+    wanted = day_of("--as-of", day)
     if key.day is None:
         reason = f"--as-of {wanted} names a day of a replay, and DESK_MARKET={key.name} is in real time"
         raise UsageError(reason, remedy="leave it out")

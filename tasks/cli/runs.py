@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, closing
@@ -21,7 +20,7 @@ from chordesk.models.settings.running_desk import standing_of_run
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RunState
 from chordesk.tasks.cli.output import console, emit, print_line
-from chordesk.tasks.cli.shell import Json, OneRun, opened, run_of, standing_line, whoami
+from chordesk.tasks.cli.shell import Json, OneRun, day_of, opened, run_of, standing_line, whoami
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
@@ -311,7 +310,7 @@ def _document(desk: Desk, run: str | None, day: str | None, symbol: str | None) 
     from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
 
     if day is not None:
-        return day_document(desk, _day(day))
+        return day_document(desk, day_of("--day", day))
     if symbol is not None:
         return symbol_document(desk, symbol)
     with desk.store.read() as session:
@@ -331,13 +330,6 @@ def _at_most_one(run: str | None, day: str | None, symbol: str | None) -> None:
     given = [name for name, value in (("RUN", run), ("--day", day), ("--symbol", symbol)) if value is not None]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} together", remedy="give one of RUN, --day and --symbol")
-
-
-def _day(text: str) -> dt.date:
-    try:
-        return dt.date.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"--day {text!r} is no day", remedy="give it as YYYY-MM-DD, such as 2010-08-12") from None
 
 
 commands.add_typer(runs_commands)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import getpass
 import os
 import socket
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import Standing
 from chordesk.models.settings.sources import Loaded, load, load_settings
@@ -58,6 +60,14 @@ def run_of(session: Session, part: str | None, kind: str | None = None) -> Run:
     found = newest_run(session, kind)
     last(kind or f"run, a {found.kind}", found.id)
     return found
+
+
+def day_of(option: str, text: str) -> dt.date:
+    """Return a day of an option. Raises UsageError."""
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{option} {text!r} is no day", remedy="write it as YYYY-MM-DD, such as 2010-08-12") from None
 
 
 def database(settings: Settings) -> Store:

@@ -19,7 +19,7 @@ from chordesk.models.settings import LENSES
 from chordesk.models.settings.running_desk import Standing, standing_of_run
 from chordesk.models.states import RunState
 from chordesk.tasks.cli.output import console, emit
-from chordesk.tasks.cli.shell import Json, checked, standing_line
+from chordesk.tasks.cli.shell import Json, checked, day_of, standing_line
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -396,7 +396,4 @@ def _session_day(name: str, given: str | None) -> dt.date:
         raise UsageError(
             f"{name} is missing", remedy="give the first and the last day: --from YYYY-MM-DD --to YYYY-MM-DD"
         )
-    try:
-        return dt.date.fromisoformat(given)
-    except ValueError:
-        raise UsageError(f"{name} {given!r} is no day", remedy="write it as 2010-03-01") from None
+    return day_of(name, given)

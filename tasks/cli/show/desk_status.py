@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -188,8 +188,20 @@ LINE = 100  # characters of a message's first line
 
 
 def thread_list(rows: Sequence[ThreadRow]) -> Table:
-    columns = ("Thread", "Role", "Subject", "State", "Turns", "Gen.", "Used (UTC)", "Why")
-    return table(columns, [_listed(row) for row in rows])
+    return table(_THREADS, rows)
+
+
+# Of an id its end is distinctive: its beginning is its time.
+_THREADS: dict[str, Callable[[ThreadRow], str]] = {
+    "Thread": lambda row: row.thread.thread_id[-SHORT_ID:],
+    "Role": lambda row: row.thread.role,
+    "Subject": lambda row: row.thread.subject.rpartition("/")[2],
+    "State": lambda row: _state(row),
+    "Turns": lambda row: "" if row.turns is None else str(row.turns),
+    "Gen.": lambda row: "" if row.generation is None else str(row.generation),
+    "Used (UTC)": lambda row: _when(row.updated_at or row.thread.created_at),
+    "Why": lambda row: row.thread.reason,
+}
 
 
 def thread_report(found: ThreadDetail) -> RenderableType:
@@ -218,17 +230,6 @@ def _turn(line: ThreadTurn) -> Text:
     text = [f"     > {paragraph(line.prompt, LINE)}" if line.prompt else "     > (prompt not kept)"]
     text.append(f"     < {paragraph(line.answer, LINE)}" if line.answer else "     < (no answer)")
     return Text("\n".join([head, *text]))
-
-
-def _listed(row: ThreadRow) -> tuple[str, ...]:
-    thread, used = row.thread, row.updated_at or row.thread.created_at
-    turns = "" if row.turns is None else str(row.turns)
-    generation = "" if row.generation is None else str(row.generation)
-    # The end of an id is distinctive: its beginning is its time.
-    return (
-        thread.thread_id[-SHORT_ID:], thread.role, thread.subject.rpartition("/")[2], _state(row), turns, generation,
-        _when(used), thread.reason,
-    )  # fmt: skip
 
 
 def _state(row: ThreadRow) -> str:

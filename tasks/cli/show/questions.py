@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -33,18 +33,17 @@ MOST_LINES = 10  # of one kind; --json has all
 
 def question_list(rows: Sequence[Question]) -> Table:
     """Return a table with one line a question; ids are cut to what `desk questions show` needs."""
-    cells = [
-        (
-            row.id[:SHORT_QUESTION],
-            row.source,
-            _time(row.closes_at),
-            _probability(row.baseline),
-            state(row.state, state_text(row)),
-            paragraph(row.text),
-        )
-        for row in rows
-    ]
-    return table(("Question", "Source", "Closes", "Baseline", "State", "Text"), cells, narrow="Text")
+    return table(_QUESTIONS, rows, narrow="Text")
+
+
+_QUESTIONS: dict[str, Callable[[Question], str | Text]] = {
+    "Question": lambda row: row.id[:SHORT_QUESTION],
+    "Source": lambda row: row.source,
+    "Closes": lambda row: _time(row.closes_at),
+    "Baseline": lambda row: _probability(row.baseline),
+    "State": lambda row: state(row.state, state_text(row)),
+    "Text": lambda row: paragraph(row.text),
+}
 
 
 def state_text(row: Question) -> str:
@@ -199,7 +198,6 @@ def _difference(comparison: Comparison) -> str:
     return f"{comparison.kind}, {gap}: {comparison.basis}{sure}"
 
 
-_POSITION_COLUMNS = ("Opened", "Venue", "Question", "Side", "Believed", "Shares", "Price", "Fee", "Cost", "Paid out")
 _POSITION_TITLE = 60
 
 
@@ -211,23 +209,21 @@ def ledger_report(ledger: EventLedger) -> RenderableType:
     )
     if not ledger.positions:
         return Group(Text(head), Text("No event position."))
-    return Group(Text(head), "", table(_POSITION_COLUMNS, (_row(held) for held in ledger.positions)))
+    return Group(Text(head), "", table(_POSITIONS, ledger.positions))
 
 
-def _row(held: HeldEvent) -> tuple[str, ...]:
-    position = held.position
-    return (
-        f"{position.opened_at:%Y-%m-%d}",
-        held.question.source,
-        paragraph(held.question.text, _POSITION_TITLE),
-        position.side,
-        f"{position.probability:.3f}",
-        f"{position.shares:,.2f}",
-        f"{position.price:.3f}",
-        f"{position.fee:.2f}",
-        f"{position.cost:.2f}",
-        "open" if position.payout is None else f"{position.payout:.2f}",
-    )
+_POSITIONS: dict[str, Callable[[HeldEvent], str]] = {
+    "Opened": lambda held: f"{held.position.opened_at:%Y-%m-%d}",
+    "Venue": lambda held: held.question.source,
+    "Question": lambda held: paragraph(held.question.text, _POSITION_TITLE),
+    "Side": lambda held: held.position.side,
+    "Believed": lambda held: f"{held.position.probability:.3f}",
+    "Shares": lambda held: f"{held.position.shares:,.2f}",
+    "Price": lambda held: f"{held.position.price:.3f}",
+    "Fee": lambda held: f"{held.position.fee:.2f}",
+    "Cost": lambda held: f"{held.position.cost:.2f}",
+    "Paid out": lambda held: "open" if held.position.payout is None else f"{held.position.payout:.2f}",
+}
 
 
 _TITLES = {

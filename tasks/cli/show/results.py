@@ -237,19 +237,17 @@ def _figure(value: float | None) -> str:
 
 
 def _rates(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    columns = ("Claim", "n", "Effective", "Dates", "Share", "95 %")
-    cells = [
-        (
-            row["group"],
-            str(row["n"]),
-            f"{row['effective']:.0f}" if row.get("effective") is not None else "-",
-            str(row["dates"]),
-            _share(row["share"]),
-            _between(row) + ("*" if row.get("told") else ""),
-        )
-        for row in rows
-    ]
-    return table(columns, cells, right=columns[1:])
+    return table(_RATES, rows, right=list(_RATES)[1:])
+
+
+_RATES: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "Claim": lambda row: row["group"],
+    "n": lambda row: str(row["n"]),
+    "Effective": lambda row: f"{row['effective']:.0f}" if row.get("effective") is not None else "-",
+    "Dates": lambda row: str(row["dates"]),
+    "Share": lambda row: _share(row["share"]),
+    "95 %": lambda row: _between(row) + ("*" if row.get("told") else ""),
+}
 
 
 def _between(row: Mapping[str, Any]) -> str:
@@ -317,24 +315,23 @@ def tally_report(found: Episode) -> RenderableType:
 def voices_report(rows: Sequence[VoiceRow]) -> RenderableType | None:
     if not rows:
         return None
-    cells = [
-        (
-            str(row.round),
-            row.voice,
-            "running" if row.running else row.status or row.state,
-            str(row.forecasts),
-            row.thread or "-",
-            row.turn or "-",
-        )
-        for row in rows
-    ]
-    whole = table(("Round", "Voice", "State", "Forecasts", "Thread", "Turn"), cells)
+    whole = table(_VOICES, rows)
     reasons = [
         Text(f"  {row.voice}, round {row.round}: {paragraph(why)}", style="dim")
         for row in rows
         for why in (*([row.reason] if row.reason else []), *row.left_out)
     ]
     return Group(Text("Voices", style="bold"), whole, *reasons)
+
+
+_VOICES: dict[str, Callable[[VoiceRow], str]] = {
+    "Round": lambda row: str(row.round),
+    "Voice": lambda row: row.voice,
+    "State": lambda row: "running" if row.running else row.status or row.state,
+    "Forecasts": lambda row: str(row.forecasts),
+    "Thread": lambda row: row.thread or "-",
+    "Turn": lambda row: row.turn or "-",
+}
 
 
 def _signal(row: Signal) -> Iterable[RenderableType]:

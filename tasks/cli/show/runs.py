@@ -6,7 +6,7 @@ Everything fits 80 columns. A model's text is cut to a few lines; all of it is i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from chordesk.tasks.cli.show.results import analyses_report, backtest_report, po
 from chordesk.tasks.engine import kinds
 
 if TYPE_CHECKING:
-    from chordesk.models.tables.runs import RunDocumentCopy, Step
+    from chordesk.models.tables.runs import Run, RunDocumentCopy, Step
     from chordesk.models.tables.runtime import RuntimeConversation
     from chordesk.tasks.reading.run_details import ArtifactRow, TimelineAttempt, TimelineStep
     from chordesk.tasks.reading.run_list import RunRow
@@ -66,7 +66,6 @@ def _signal(output: Any) -> list[Text] | None:
     return [*found, *(Text(inert(f"{name} {text}"), style="dim") for name, text in ends if text)]
 
 
-COLUMNS = ("Symbol", "Screeners", "Hit conf.", "Verdict", "Conf.", "Tools", "Tokens")
 SHORT_ID = 16
 _MOST_ARTIFACTS = 12
 _GROUPS = (("entry", "Entry"), ("exit", "Exit"), ("monitor", "Monitor"))
@@ -147,19 +146,18 @@ def _phases(candidates: dict[str, int]) -> Text:
 
 def run_list(runs: Sequence[RunRow]) -> Table:
     """Return one line per run; ids are cut to what `desk runs show` needs."""
-    cells = [
-        (
-            run.id[:SHORT_ID],
-            run.kind,
-            state(run.state),
-            f"{run.created_at:%Y-%m-%d %H:%M}",
-            f"{run.market} {run.market_now:%Y-%m-%d}",
-            run.model,
-            tally(run.summary.get("verdicts", {}), "-"),
-        )
-        for run in (row.run for row in runs)
-    ]
-    return table(("Run", "Kind", "State", "Started (UTC)", "Market", "Model", "Verdicts"), cells, narrow="Model")
+    return table(_RUN_COLUMNS, [row.run for row in runs], narrow="Model")
+
+
+_RUN_COLUMNS: dict[str, Callable[[Run], str | Text]] = {
+    "Run": lambda run: run.id[:SHORT_ID],
+    "Kind": lambda run: run.kind,
+    "State": lambda run: state(run.state),
+    "Started (UTC)": lambda run: f"{run.created_at:%Y-%m-%d %H:%M}",
+    "Market": lambda run: f"{run.market} {run.market_now:%Y-%m-%d}",
+    "Model": lambda run: run.model,
+    "Verdicts": lambda run: tally(run.summary.get("verdicts", {}), "-"),
+}
 
 
 def run_report(run: RunView, home: Path | None = None) -> RenderableType:
@@ -241,19 +239,18 @@ def _role_models(run: RunView) -> str:
 
 def _candidates(run: RunView) -> Table:
     of = f" of run {run.source_run[:SHORT_ID]}" if run.source_run else ""
-    cells = [
-        (
-            row.symbol,
-            ", ".join(row.screeners) or row.origin,
-            row.confidence or "-",
-            state(row.verdict),
-            _judged(row),
-            str(sum(row.tools.values())),
-            _count(row.tokens),
-        )
-        for row in run.candidates
-    ]
-    return table(COLUMNS, cells, f"Verdicts{of}, model {run.judged_by}", right=COLUMNS[5:])
+    return table(_CANDIDATES, run.candidates, f"Verdicts{of}, model {run.judged_by}", right=("Tools", "Tokens"))
+
+
+_CANDIDATES: dict[str, Callable[[CandidateRow], str | Text]] = {
+    "Symbol": lambda row: row.symbol,
+    "Screeners": lambda row: ", ".join(row.screeners) or row.origin,
+    "Hit conf.": lambda row: row.confidence or "-",
+    "Verdict": lambda row: state(row.verdict),
+    "Conf.": lambda row: _judged(row),
+    "Tools": lambda row: str(sum(row.tools.values())),
+    "Tokens": lambda row: _count(row.tokens),
+}
 
 
 def _judged(row: CandidateRow) -> str:

@@ -36,7 +36,7 @@ CASES: list[tuple[str, str, str]] = [
     ("tradingagents IBM --analysts market,stars", "--analysts has 'stars'", ""),
     ("tradingagents IBM --analysts _,_", "--analysts names none", ""),
     ("tradingagents IBM --depth 0", "--depth 0 is not from 1 to 10", ""),
-    ("tradingagents IBM --date soon", "--date 'soon' is no date", ""),
+    ("tradingagents IBM --date soon", "--date 'soon' is no day", ""),
     ("tradingagents IBM", "TradingAgents is not installed", ""),
     ("backtest", "--from is missing", ""),
     ("backtest --from 2010-03-01", "--to is missing", ""),

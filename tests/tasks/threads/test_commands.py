@@ -73,6 +73,10 @@ def test_list_and_show_name_role_thread_and_messages(desk: Processes) -> None:
     assert f"thread {thread} of risk, current" in text
     assert text.count("tokens  completed") == 2
     assert "risk" in command(desk, "list")[1]
+    last = result_of(desk, "list", "--limit", "1")[0]["thread"]["thread_id"]
+    code, text, said = command(desk, "show")
+    assert (code, said) == (0, f"the last thread: {last}\n")
+    assert f"thread {last} of " in text
 
 
 def test_a_thread_of_one_conversation_is_shown_without_its_prompt(desk: Processes) -> None:
