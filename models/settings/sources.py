@@ -29,6 +29,7 @@ from chordesk.models.settings.variables import (
     from_pinned,
     from_variables,
     live_switch,
+    unknown,
 )
 from chordesk.models.states import MODES
 from chordesk.models.urls import HIDDEN, masked
@@ -282,7 +283,7 @@ def _from_table(table: Mapping[str, Any], source: str) -> dict[str, Value]:
         if name in ENVIRONMENT_ONLY or key == Settings.LIVE_SWITCH:
             raise SettingError(f"{key} in {source}: the live switch is read from the process environment alone")
         if name not in Settings.model_fields:
-            raise SettingError(f"{key} (from {source}) is not a setting of the desk")
+            raise unknown(key, name, source)
         found[name] = Value(value, key, source)
     if limits:
         given = [found["thread_limits"].value] if "thread_limits" in found else []

@@ -139,7 +139,7 @@ def from_variables(variables: Mapping[str, str | None], source: str, report: Rep
         if key in SECRET_FILES:
             continue
         if _is_unknown(key):
-            report(_unknown(key, source))
+            report(unknown(key, key.removeprefix(PREFIX).lower(), source))
         elif key.startswith(PREFIX) and key not in _NO_SETTINGS:
             found[key.removeprefix(PREFIX).lower()] = Value(value, key, source)
     for key, name in ALIASES.items():
@@ -171,8 +171,9 @@ def _is_unknown(key: str) -> bool:
     return key.startswith(_FIRST_PREFIX) or (key.startswith(_SHARED_PREFIXES) and bool(_close_to(key)))
 
 
-def _unknown(key: str, source: str) -> SettingError:
-    if gone := _GONE.get(key.removeprefix(PREFIX).lower()):
+def unknown(key: str, name: str, source: str) -> SettingError:
+    """Return the error for a variable or key that names no setting, or what was one once."""
+    if gone := _GONE.get(name):
         return SettingError(f"{key} (from {source}) is no longer a setting of the desk", remedy=f"{gone}; {_LISTED}")
     close = _close_to(key)
     remedy = f"write {close[0]}, or leave it out; " if close else "leave it out, or correct its name; "
