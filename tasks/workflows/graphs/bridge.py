@@ -30,7 +30,7 @@ from chordesk.agents.langchain.bridge import (
     error_from,
     spec_of,
 )
-from chordesk.agents.role_models import APP_SERVERS, RoleModel, limits_of, models_in_use
+from chordesk.agents.role_models import APP_SERVERS, RoleModel, default_model, limits_of, models_in_use
 from chordesk.agents.runner import KEPT_OUTPUT_CHARS, KEPT_TEXT_CHARS, RoleRun
 from chordesk.agents.runtime import Conversation, Scope, TurnResult
 from chordesk.agents.tradingagents.data import EMPTY
@@ -144,6 +144,7 @@ class StepBridge:
         self._desk, self._step, self._thread = desk, step, thread
         self._settings = desk.settings_of(step.run_id)
         self._served = {one.model: one for one in models_in_use(desk.settings) if one.runtime in APP_SERVERS}
+        self._served.setdefault(desk.settings.model, default_model(desk.settings))  # by its name, whatever serves it
         self._calls: dict[asyncio.Task[Any], Conversation | None] = {}
         self.record = record
         self.ended: DeskError | None = None
