@@ -33,6 +33,7 @@ from chordesk.tools.venues.markets import (
     taker_fee,
 )
 
+KELLY_FRACTION = 0.25  # share of Kelly's stake that is used
 EVENT_BANKROLL = 1_000.0  # play money at the start
 _CENT_SHARES = 100  # shares are bought to two decimals where a venue has parts of one
 
@@ -246,7 +247,7 @@ def open_event_position(
     if (obstacle := _obstacle(question, market)) is not None:
         return NoStake(obstacle)
     purse = purse_of(session, settings.account, EVENT_BANKROLL, question.id)
-    fill = sized(market, book, probability, purse, settings.kelly_fraction)
+    fill = sized(market, book, probability, purse, KELLY_FRACTION)
     if isinstance(fill, NoStake):
         return fill
     if only not in (None, fill.side):

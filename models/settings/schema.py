@@ -292,9 +292,7 @@ class Settings(BaseModel):
     allow_short: bool = of_orders(False, "let a sell go below zero shares", "true")
     trade_on_partial: bool = of_run(False, "trade on a run that a budget cut short", "true")
     starting_cash: float = of_run(100_000.0, "cash of a new paper account", "25000", gt=0)
-    delisted_pays: float = of_orders(
-        1.0, "paper: what a share that is traded no more pays, of its last close", "0", ge=0, le=1
-    )
+    delisted_pays: float = of_orders(1.0, "paper: share of its last close that a delisted share pays", "0", ge=0, le=1)
     slippage_bps: float = of_orders(5.0, "paper fills: basis points against the order", "10", ge=0, le=1000)
     commission_per_share: float = of_orders(0.0, "paper fills: commission", "0.005", ge=0)
     paper_volume_share: float = of_orders(0.1, "paper fills: share of a session's volume", "0.02", gt=0, le=1)
@@ -335,7 +333,6 @@ class Settings(BaseModel):
         "", "last day of a model's training: MODEL=YYYY-MM-DD, by ;", "gpt-5.5=2025-06-30"
     )
     venues: VenueNames = of_run((), "event markets, by comma; hyperliquid has funding rates", "manifold,kalshi")
-    kelly_fraction: float = of_run(0.25, "share of Kelly's stake that is used", "0.5", gt=0, le=1)
 
     # Workers, the schedule and what is kept
     premarket: ClockTime = of_desk("08:30", "New York time of the pre-market screen, or off", "off")

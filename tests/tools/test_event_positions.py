@@ -257,7 +257,7 @@ def test_a_stake_is_within_kelly_and_heat(
     assert wins > found.effective
 
 
-SETTINGS = Settings(kelly_fraction=0.25)
+SETTINGS = Settings()
 
 
 def free_market(market_id: str = "7") -> VenueMarket:

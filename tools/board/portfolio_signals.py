@@ -15,7 +15,7 @@ from chordesk.models.contracts import multiplier_of, parse_contract
 from chordesk.models.tables.board import SignalFinding
 from chordesk.tools.board.context import Finding, HarvestContext, asleep, listed, named
 from chordesk.tools.board.price_panel import CORRELATION_SESSIONS, correlations, log_returns, mean_of_pairs
-from chordesk.tools.event_positions import EVENT_BANKROLL, event_ledger
+from chordesk.tools.event_positions import EVENT_BANKROLL, KELLY_FRACTION, event_ledger
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.model_tools.portfolio import portfolio_get
 from chordesk.tools.model_tools.signals import technical_rows
@@ -193,7 +193,7 @@ def _left(context: HarvestContext, book: HeatBook) -> float:
 
 def _whole(context: HarvestContext, book: HeatBook) -> SignalFinding:
     settings, left = context.tool.settings, _left(context, book)
-    bet = kelly_bet(BELIEF, EVEN, None, settings.kelly_fraction)
+    bet = kelly_bet(BELIEF, EVEN, None, KELLY_FRACTION)
     known = len(book.rows) / (len(book.rows) + len(book.missing)) if book.rows or book.missing else 1.0
     data: dict[str, Any] = {
         "holdings": len(book.rows),
@@ -204,7 +204,7 @@ def _whole(context: HarvestContext, book: HeatBook) -> SignalFinding:
         "heatLeft": round(left, 4),
         "belief": BELIEF,
         "price": EVEN,
-        "kellyFraction": settings.kelly_fraction,
+        "kellyFraction": KELLY_FRACTION,
         "stake": round(min(bet.stake if bet is not None else 0.0, left), 4),
         "missing": named(book.missing),
         "assumedToMoveTogether": named(book.assumed),
