@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chordesk.models.market import Listing
-from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.files.tables import (
     UNREAD,
     Column,
@@ -182,6 +182,7 @@ def priced(
 
 
 Mask = npt.NDArray[np.bool_]
+_HEADINGS = {"adjusted": "adj close"}
 FEW_BARS = 61  # sessions that the figures of a screen look back
 FLAT_SESSIONS = 10
 _NAMED = 5
@@ -231,11 +232,12 @@ def _prices(rows: Rows, columns: Mapping[str, frozenset[str]], problems: Problem
     for name in PRICES:
         wanted = ranged if name != "close" else np.ones(len(ranged), dtype=bool)
         _report(rows, wanted & np.isnan(getattr(rows, name)), problems, "no price", name)
-    for name in PRICES:
+    scaled = rows.adjusted <= 0
+    for name in (*PRICES, "adjusted"):
         values = getattr(rows, name)
-        for at in np.flatnonzero(values <= 0).tolist():
+        for at in np.flatnonzero((values <= 0) & (scaled == (name == "adjusted"))).tolist():
             message = f"{values[at]:g} is no price: it must be above zero"
-            problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), name)
+            problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), _HEADINGS.get(name, name))
     for at in np.flatnonzero((rows.high < rows.low) & np.isfinite(rows.low)).tolist():
         message = f"the high {rows.high[at]:g} is below the low {rows.low[at]:g}"
         problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), "high")
@@ -247,6 +249,10 @@ def _days(rows: Rows, problems: Problems) -> None:
     for at in np.flatnonzero(same).tolist():
         first = f"{rows.files[rows.file[at - 1]]} row {rows.row[at - 1]}"
         message = f"{_name(rows, at)} has a second bar of {rows.day_at(at)}; the first is in {first}"
+        problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), "date")
+    today = exchange_day(dt.datetime.now(dt.UTC))
+    for at in np.flatnonzero(rows.day > today.toordinal()).tolist():
+        message = f"a bar of {rows.day_at(at)}, which is after today, {today}"
         problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), "date")
     sessions = np.array([day.toordinal() for day in exchange_hours().sessions])
     for at in np.flatnonzero(~np.isin(rows.day, sessions)).tolist():

@@ -39,6 +39,7 @@ def one_file(tmp_path: Path, text: str | bytes, name: str = "A.csv") -> Path:
         ("1578009600,10,11,9,10,1", "row 3, column date: 1578009600 counts seconds or milliseconds"),
         (",10,11,9,10,1", "row 3, column date: no day"),
         ("2020-01-04,10,11,9,10,1", "row 3, column date: Saturday, 2020-01-04, is no session of the New York"),
+        ("2190-01-04,10,11,9,10,1", "row 3, column date: a bar of 2190-01-04, which is after today"),
         ("2020-01-02,10,11,9,10,1", "row 3, column date: A has a second bar of 2020-01-02; the first is in bars/A.csv"),
         ("2020-01-03,10,11,9,-10,1", "row 3, column close: -10 is no price: it must be above zero"),
         ("2020-01-03,0,11,9,10,1", "row 3, column open: 0 is no price: it must be above zero"),
@@ -70,6 +71,7 @@ def test_a_row_that_cannot_be_used_is_an_error_and_the_market_is_refused(
     [
         ("", "bars/A.csv: is empty"),
         (f"{FIRST}\n", "bars/A.csv: has no row below its header"),
+        ("date,close,adj close\n2020-01-02,10,0\n", "bars/A.csv, row 2, column adj close: 0 is no price"),
         ("day,price\n2020-01-02,10\n", "bars/A.csv, row 1: has no column close (or adj close); its columns are day"),
         ("when,px\n2020-01-02,10\n", "bars/A.csv, row 1: has no column date, no column close (or adj close); its"),
         ("date,close,close\n2020-01-02,10,10\n", "bars/A.csv, row 1: has more than one column named close"),
