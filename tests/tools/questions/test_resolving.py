@@ -115,6 +115,16 @@ def test_a_missing_last_bar_keeps_it_open_and_is_named(data: ReplayData) -> None
     assert found == Pending("the replay market has no bar of BNI of 2010-02-24")
 
 
+def test_a_name_that_is_traded_no_more_resolves_by_its_last_trade(data: ReplayData) -> None:
+    asked, market = rule("BNI", dt.date(2010, 2, 9)), on(data, dt.date(2010, 3, 15))
+    last = market.bars("BNI", 1)
+    for pays in (1.0, 0.0):
+        found = RelativeOutcomes(market, pays).of(asked)
+        assert isinstance(found, Resolved)
+        assert found.evidence["last"] == {"session": str(last.dates[-1]), "close": float(last.close[-1]) * pays}
+    assert found.outcome == 0.0, "a total loss beats no median"
+
+
 def test_a_session_that_the_data_lost_keeps_all_open(data: ReplayData) -> None:
     found = RelativeOutcomes(on(data, dt.date(2010, 8, 20))).of(rule("AAPL", dt.date(2010, 8, 4)))
     assert isinstance(found, Pending)
