@@ -129,7 +129,8 @@ class DeskPage:
 
 @contextlib.contextmanager
 def desk_page(*, recorded: bool = False) -> Iterator[DeskPage]:
-    """A desk of real workers on the replay; a person approves its orders. recorded: it has a record too."""
+    """A desk of real workers on the replay; a person approves its orders. recorded: it has a record too, and the next
+    session has come, at whose open the approved order was filled."""
     with processes(TRADER_LIVE="1", DESK_APPROVAL="manual", DESK_REPLAY_DATE="2010-08-12") as desk:
         desk.rulebook()
         desk.workers("research", "ops", "trade")
@@ -140,6 +141,8 @@ def desk_page(*, recorded: bool = False) -> Iterator[DeskPage]:
         url, token = start(desk)
         service = Service(desk, store, url, token)
         _approve_one(service, screen.id)
+        if recorded:
+            to_next_session(store, desk_of(desk.app).settings)
         found = DeskPage(service, screen.id, "", a_record(desk) if recorded else None)
         found.freeze()
         found.flying = open_research(desk.app, ["IBM", "KO"]).id
@@ -173,7 +176,6 @@ def _approve_one(service: Service, run_id: str) -> None:
         answer = client.post(f"/approvals/{waiting[0]['order']['id']}", json={"answer": "approve", "by": BY})
         assert answer.status_code == 200, answer.text
     wait_for(sent, "the approved order is sent")
-    to_next_session(service.store, desk_of(service.processes.app).settings)
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ def test_a_symbol_shows_prices_and_all_that_the_desk_did_with_it(page: Page, des
     expect(page).to_have_url(re.compile("hide=fills"))
     page.get_by_text("As a table").click()
     bars = page.get_by_role("group", name="Bars", exact=True)
-    expect(bars.locator("tbody tr").first).to_contain_text("2010-08-12")
+    expect(bars.locator("tbody tr").first).to_contain_text("2010-08-13")
 
 
 def test_a_wider_window_shows_the_same_bars(page: Page, desk_page: DeskPage) -> None:
@@ -45,7 +45,7 @@ def test_a_wider_window_shows_the_same_bars(page: Page, desk_page: DeskPage) -> 
         assert width / 2 < box["width"] < width
         page.mouse.move(box["x"] + box["width"] * 0.08, box["y"] + 100)
         # Where no bar is, the facts are those of the last one.
-        expect(page.locator(".bar-facts")).not_to_contain_text("2010-08-12")
+        expect(page.locator(".bar-facts")).not_to_contain_text("2010-08-13")
 
 
 def test_a_symbol_that_no_run_looked_at_is_no_error(page: Page, desk_page: DeskPage) -> None:
