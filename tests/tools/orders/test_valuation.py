@@ -66,7 +66,7 @@ def test_every_place_values_an_account_to_the_same_cent(
     desk = make_desk(template_db, home, market, **terms)
     try:
         for day, wanted in zip(DAYS, plan, strict=False):
-            if wanted is None:
+            if wanted is None or day not in data.sessions:
                 continue
             desk.go(day)
             desk.run(*(_action(symbol, shares) for symbol, shares in zip(SYMBOLS, wanted, strict=True)))
