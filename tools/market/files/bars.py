@@ -317,18 +317,34 @@ UNIVERSE_COLUMNS = {
     "name": Column(("name", "company", "companyname", "security", "longname")),
     "sector": Column(("sector", "gicssector")),
     "industry": Column(("industry", "gicssubindustry", "subindustry")),
+    "first": Column(("from", "start", "added", "memberfrom"), lambda text: day_of(text) if text.strip() else None),
+    "last": Column(("to", "until", "removed", "memberto"), lambda text: day_of(text) if text.strip() else None),
 }
+Span = tuple[dt.date, dt.date]  # of a membership, both its own days
 
 
-def read_universe(path: Path, name: str, with_bars: Container[str], problems: Problems) -> dict[str, Listing]:
-    """Return the listings of a universe file by symbol; a symbol without bars is a warning and is left out."""
-    found: dict[str, Listing] = {}
+class Members(NamedTuple):
+    """A universe file: the listings of its symbols, and the spans in which each is a member."""
+
+    listings: dict[str, Listing]
+    spans: dict[str, list[Span]]
+
+
+def read_universe(path: Path, name: str, with_bars: Container[str], problems: Problems) -> Members:
+    """Return the members of a universe file; a symbol without bars is a warning and is left out. A symbol may have
+    several rows, of spans that do not overlap."""
+    found = Members({}, {})
     for row, values, _ in rows_of(path, name, UNIVERSE_COLUMNS, problems):
+        first, last = values.pop("first", None) or dt.date.min, values.pop("last", None) or dt.date.max
         symbol = values["symbol"]
-        if symbol in found:
+        spans = found.spans.setdefault(symbol, [])
+        if first > last:
+            problems.error(name, f"the membership of {symbol} ends on {last}, before it begins on {first}", row, "to")
+        elif any(first <= other_last and other_first <= last for other_first, other_last in spans):
             problems.error(name, f"{symbol} is listed twice", row, "symbol")
         elif symbol not in with_bars:
             problems.warn(name, f"{symbol} has no bars, and is left out", row, "symbol")
         else:
-            found[symbol] = Listing(**values)
+            found.listings.setdefault(symbol, Listing(**values))
+            spans.append((first, last))
     return found

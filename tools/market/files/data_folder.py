@@ -7,7 +7,7 @@ import datetime as dt
 import hashlib
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,10 +17,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from chordesk.models.errors import SettingError
-from chordesk.models.market import Listing
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.market.files.bars import PRICES, BarReader, PriceKind, checked, priced, read_universe
+from chordesk.tools.market.files.bars import PRICES, BarReader, Members, PriceKind, checked, priced, read_universe
 from chordesk.tools.market.files.chains import check_chains, read_chains
 from chordesk.tools.market.files.news_and_earnings import read_earnings, read_headlines
 from chordesk.tools.market.files.tables import ENDINGS, Problems
@@ -175,20 +174,23 @@ class Prices(NamedTuple):
 
 
 class FilesData(ReplayData):
-    """A data folder's bars and listings, the future included. members: of the universe; version: of the content,
-    its prices read as the kind states."""
+    """A data folder's bars and listings, the future included. version: of the content, its prices read as the kind
+    states."""
 
-    def __init__(
-        self, folder: DataFolder, version: str, kind: PriceKind, prices: Prices, listings: Mapping[str, Listing]
-    ) -> None:
+    def __init__(self, folder: DataFolder, version: str, kind: PriceKind, prices: Prices, members: Members) -> None:
         lost = [dt.date.fromordinal(day) for day in prices.lost.tolist()]
         adjusted = frozenset(prices.columns.symbols[prices.adjusted].tolist())
-        super().__init__(prices.columns, listings, lost, adjusted)
+        super().__init__(prices.columns, members.listings, lost, adjusted)
         self.folder = folder
         self.version = version
         self.kind = kind
         self._prices = prices
-        self.members = frozenset(listings or self.symbols)
+        self._members = members
+
+    def is_member(self, symbol: str, day: dt.date) -> bool:
+        """Return whether a symbol belongs to the universe on a day: without a universe file every one does."""
+        spans = self._members.spans
+        return not spans or any(first <= day <= last for first, last in spans.get(symbol, ()))
 
     def read(self, what: Further) -> Any:
         """Return a further file of the folder, read when first asked for, or None: headlines and earnings dates by
@@ -200,7 +202,7 @@ class FilesData(ReplayData):
     def with_columns(self, columns: Columns) -> FilesData:
         kept = np.isin(self.columns.symbols, columns.symbols)
         prices = self._prices._replace(columns=columns, adjusted=self._prices.adjusted[kept])
-        return FilesData(self.folder, self.version, self.kind, prices, self.listings)
+        return FilesData(self.folder, self.version, self.kind, prices, self._members)
 
 
 def files_data(settings: Settings) -> FilesData:
@@ -272,9 +274,9 @@ def _loaded(folder: DataFolder, version: str, kind: PriceKind, home: Path) -> Fi
         _require_unchanged(folder, version, kind)  # before it is kept under that version
         write_cache(kept, {**prices.columns._asdict(), "adjusted": prices.adjusted, "lost": prices.lost})
         _forget_others(kept)
-    listings = read_listings(folder, prices.columns.symbols.tolist(), problems)
+    members = read_members(folder, prices.columns.symbols.tolist(), problems)
     require_none(folder, problems)
-    return FilesData(folder, version, kind, prices, listings)
+    return FilesData(folder, version, kind, prices, members)
 
 
 def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Prices:
@@ -295,9 +297,9 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
     return Prices(columns, adjusted[first], _lost(np.unique(rows.day)))
 
 
-def read_listings(folder: DataFolder, symbols: Sequence[str], problems: Problems) -> dict[str, Listing]:
+def read_members(folder: DataFolder, symbols: Sequence[str], problems: Problems) -> Members:
     if folder.universe is None:
-        return {}
+        return Members({}, {})
     return read_universe(folder.universe, folder.name(folder.universe), frozenset(symbols), problems)
 
 
@@ -350,7 +352,7 @@ def _contents(folder: DataFolder, prices: Prices, problems: Problems) -> Iterato
     symbols = prices.columns.symbols.tolist()
     if symbols:
         yield f"bars: {_bars_line(prices)}"
-    listings = read_listings(folder, symbols, problems)
+    listings = read_members(folder, symbols, problems).listings
     if listings:
         yield f"universe: {len(listings)} symbols, {len({one.sector for one in listings.values()} - {None})} sectors"
     without = sum(name not in listings or listings[name].sector is None for name in symbols)

@@ -57,11 +57,12 @@ class FilesMarket(ReplayMarket):
         self._files = data
 
     def universe(self, name: str) -> list[Listing]:
-        """Return the folder's own universe, by whatever name a market's universe is asked for: the symbols of
-        universe.csv, or all, as far as they have bars by now."""
+        """Return the folder's own universe, by whatever name a market's universe is asked for: the members of
+        universe.csv in the market's session, or all symbols, as far as they have bars by now."""
         if name != UNIVERSE:
             raise MarketError(f"no universe named {name!r}; {UNIVERSE} is all of a folder's own symbols here")
-        return [listing for listing in super().universe(name) if listing.symbol in self._files.members]
+        day = self.clock.session()
+        return [listing for listing in super().universe(name) if self._files.is_member(listing.symbol, day)]
 
     def headlines(self, symbol: str, limit: int) -> list[Headline]:
         self._require(symbol)

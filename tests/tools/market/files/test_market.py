@@ -275,3 +275,24 @@ def test_no_tool_misses_what_another_has(tmp_path: Path, files: tuple[str, ...],
         reasons = [gap["reason"] for gap in answer.payload["missing"] if gap["what"] == name]
         assert bool(reasons) != answer.has_data
         assert all(reason.startswith("not available: the data folder has no") for reason in reasons)
+
+
+def test_a_universe_has_its_members_of_the_day(tmp_path: Path) -> None:
+    days = sessions("2020-01-02", 110)
+    folder = tmp_path / "own"
+    for name in ("A", "B"):
+        write_table(folder / "bars" / f"{name}.csv", HEADER, walk(days))
+    rows = [("A", "", "2020-03-31"), ("A", "2020-05-01", ""), ("B", "2020-04-01", "")]
+    write_table(folder / "universe.csv", ("symbol", "from", "to"), rows)
+    expected = {"2020-03-31": ["A"], "2020-04-01": ["B"], "2020-05-01": ["A", "B"]}
+    found = {day: market(tmp_path, folder, dt.date.fromisoformat(day)).universe("sp500") for day in expected}
+    assert {day: [one.symbol for one in members] for day, members in found.items()} == expected
+    assert market(tmp_path, folder, dt.date(2020, 4, 1)).quote("A").price, "a name that has left is priced all the same"
+    for wrong, problem in (
+        (("A", "2020-05-01", "2020-04-01"), "row 2: the membership of A ends on 2020-04-01, before it begins"),
+        (("A", "2020-03-01", ""), "row 3: A is listed twice"),
+    ):
+        write_table(folder / "universe.csv", ("symbol", "from", "to"), [*([] if "2: " in problem else rows[:1]), wrong])
+        with pytest.raises(SettingError, match=r"universe\.csv") as caught:
+            market(tmp_path, folder, dt.date(2020, 4, 1))
+        assert problem.partition(": ")[2] in str(caught.value)
