@@ -101,7 +101,7 @@ def test_each_pods_file_gives_its_settings(role: str, small: dict[str, Any], tmp
     key = settings.provider_key.get_secret_value() if settings.provider_key else None
     assert key == (MODEL["DESK_PROVIDER_KEY"] if role == "research" else None)
     assert (settings.api_token is not None) == (role == "api")
-    assert channels.is_set(settings) == (role == "notify")
+    assert (settings.notify_channels is not None) == (role == "notify")
     if role == "notify":
         assert [one.name for one in channels.channels(settings)] == ["phone", "mail"]
 

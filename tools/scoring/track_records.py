@@ -218,10 +218,11 @@ def published_forecasts(session: Session, account: str, until: dt.datetime | Non
     """Return what an account's episodes published on questions that are resolved, by time: the pool of their voices.
     until: as in `voice_forecasts`."""
     boards = _boards(session, account, until)
-    rows = session.execute(sqlalchemy.select(col(Episode.run_id), col(Episode.summary)).order_by(col(Episode.run_id)))
+    wanted = sqlalchemy.select(col(Episode.run_id), col(Episode.summary)).where(col(Episode.account) == account)
     found = []
-    for run, summary in rows:
-        pools = {one["id"]: one["aggregate"] for one in summary["questions"] if one["aggregate"] is not None}
+    for run, summary in session.execute(wanted.order_by(col(Episode.run_id))):
+        questions = summary.get("questions", ())  # a summary whose tally failed has none
+        pools = {one["id"]: one["aggregate"] for one in questions if one["aggregate"] is not None}
         found += [
             ScoredForecast(
                 "published",

@@ -165,7 +165,7 @@ def test_a_dead_workers_turns_lose_their_place(server: str, tmp_path: Path, monk
 
 def test_turns_that_wait_leave_threads_to_other_models(server: str, tmp_path: Path) -> None:
     async def work() -> None:
-        limits = settings(tmp_path, MODEL_TURNS=1, WORKER_THREADS=8)
+        limits = settings(tmp_path, MODEL_TURNS=1, CODEX_TURNS=8)
         async with workers(server, limits, 1) as (made,):
             gate, turns = made.of(HOSTED), Turns(server)
             async with gate.turn("first", now()):
