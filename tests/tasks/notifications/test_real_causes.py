@@ -16,6 +16,7 @@ from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.maintenance import sweep
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
+from chordesk.tools.orders.sessions import to_next_session
 from tests import zygote
 from tests.constants import constants
 from tests.fakes.channel import FakeChannel, Got
@@ -75,6 +76,14 @@ def test_orders_wait_are_approved_and_filled(desk: Processes, far: FakeChannel) 
         order = session.exec(pending).all()[0]
     assert f"an order on {order.symbol} for " in waiting.text
     command(desk, "approve", order.id)
+    made = desk_of(desk.app)
+
+    def sent() -> bool:
+        with made.store.read() as session:
+            return session.get_one(Order, order.id).state == OrderState.SUBMITTED
+
+    wait_for(sent, "the order is sent")
+    to_next_session(made.store, made.settings)
     fill = arrived(far, f"Bought {order.quantity:g} {order.symbol} at ")
     assert f"http://127.0.0.1:8123/#/orders/{order.id}" in fill.text
 

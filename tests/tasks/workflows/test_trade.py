@@ -13,7 +13,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import RunState
 from chordesk.models.tables.board import Calibration
 from chordesk.models.tables.orders import Fill, Order, Position, Preview
-from chordesk.models.tables.runs import Run, ToolCall
+from chordesk.models.tables.runs import Run, ToolCall, Turn
 from chordesk.tasks.workflows.trade import require_same_market
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.orders.sessions import to_next_session
@@ -38,8 +38,8 @@ def test_with_live_trading_off_a_preview_is_the_end_and_starts_no_cooldown(floor
     assert found["summary"]["denials"] == {"no_verdict": 1}
     with floor.store.read() as session:
         assert session.exec(select(Fill)).all() == []
-        read = session.exec(select(ToolCall).where(ToolCall.tool == "portfolio_get")).one()
-        assert read.has_data, "a full answer of the desk's own books is not called empty"
+        calls = select(ToolCall).join(Turn).where(Turn.run_id == found["run_id"], ToolCall.tool == "portfolio_get")
+        assert session.exec(calls).one().has_data, "a full answer of the desk's own books is not called empty"
     shown = floor.desk("trade", source).out
     assert "IBM    open   buy 3,000 notional" not in shown, "a preview says how many shares"
     assert re.search(r"IBM    open   buy \d+ shares, medium confidence, previewed", shown)

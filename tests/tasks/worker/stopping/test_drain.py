@@ -19,7 +19,7 @@ from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.runs import Report, Step, Verdict
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine import policy
-from chordesk.tasks.worker import control, stopping
+from chordesk.tasks.worker import messages, stopping
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, wait_for
 from tests.tasks.worker.stopping.stop_kit import (
@@ -53,7 +53,7 @@ def made(shared: Desk) -> Iterator[Desk]:
     app, here = shared.processes.app, desk_of(shared.processes.app)
     with here.store.read() as session:
         left = stopping.unfinished(session)
-    stops = stopping.stop_runs(here.store, here.settings, left, lambda ids: control.stop_on_workers(app, ids), 20)
+    stops = stopping.stop_runs(here.store, here.settings, left, lambda ids: messages.stop_on_workers(app, ids), 20)
     assert all(one.over for one in stops)
     for name in [name for name in shared.processes.running if name.startswith("research")]:
         shared.processes.end(name, signal.SIGKILL)
