@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from chordesk.tools.venues.kalshi import Kalshi
 from chordesk.tools.venues.manifold import Manifold
 from chordesk.tools.venues.markets import EventVenue, VenueMarket
 from chordesk.tools.venues.polymarket import Polymarket
+from tests.builders import uninstalled
 from tests.examples import examples
 from tests.fakes.venues import FarVenues, Fault, book_of, kalshi_row, manifold_row, polymarket_row
 from tests.patience import PATIENCE
@@ -244,13 +245,13 @@ def test_no_venue_is_built_unless_it_is_named() -> None:
 
 def test_an_unknown_venue_is_an_error() -> None:
     with pytest.raises(UsageError, match=r"'betfair' is no venue .*manifold, polymarket, kalshi"):
-        build_venue("betfair", Settings())
+        build_venue("betfair")
 
 
 def test_without_its_package_a_venue_is_not_configured(
     venue_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "httpx", None)
-    for build in (build_venues, build_funding):
+    uninstalled(monkeypatch)
+    for build in (partial(build_venues, venue_settings), build_funding):
         with pytest.raises(NotConfigured, match=r"pip install 'chordesk\[events\]'"):
-            build(venue_settings)
+            build()
