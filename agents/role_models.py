@@ -21,6 +21,7 @@ from chordesk.agents.runtime import WebSearch
 from chordesk.models import features
 from chordesk.models.errors import SettingError
 from chordesk.models.events import short
+from chordesk.models.extras import lack_of
 from chordesk.models.features import Runtime
 from chordesk.models.settings import Effort, Settings
 from chordesk.models.settings.running_desk import is_backtest
@@ -214,6 +215,8 @@ def _model(entry: str, text: str, effort: str | None, place: tuple[str, str]) ->
     if find_spec(RUNTIMES[runtime].package) is None:
         remedy = f"{RUNTIMES[runtime].install}, or choose another runtime"
         raise wrong(f"{entry!r}: the runtime {runtime} is not installed", remedy)
+    if (lack := lack_of(runtime)) is not None:
+        raise wrong(f"{entry!r}: the runtime {runtime} needs {lack.reason}", lack.remedy)
     if ":" in model and not (runtime == LOCAL and model.rpartition(":")[2].strip() not in EFFORTS):
         # The effort is what follows the last colon: a model's name may have colons of its own, such as qwen3:8b.
         model, _, effort = (part.strip() for part in model.rpartition(":"))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from chordesk.models import features
 from chordesk.models.errors import NotConfigured, SettingError, UsageError
+from chordesk.models.extras import require_source
 from chordesk.models.market import plain_name
 from chordesk.models.settings import MARKETS, REPLAYING, Settings
 from chordesk.tools.market.clock import exchange_day
@@ -16,10 +17,12 @@ from chordesk.tools.market.protocol import MarketData, OptionMarket, Shares
 
 def load_plugin(noun: str, modules: Mapping[str, str], name: str) -> Any:
     """Return the module of a name. Raises UsageError for an unknown name, NotConfigured when its extra, which is named
-    as the name is before its hyphen, is not installed, SettingError for a package's module that cannot be loaded."""
+    as the name is before its hyphen, lacks a package or has another version, SettingError for a package's module that
+    cannot be loaded."""
     if name not in modules:
         remedy = f"choose among {', '.join(modules)}, or {features.remedy_for(f'{noun}s', name)}"
         raise UsageError(f"there is no {noun} {name!r}", remedy=remedy)
+    require_source(name.partition("-")[0])
     try:
         return features.part(f"{noun}s", name, modules[name])
     except ModuleNotFoundError as missing:

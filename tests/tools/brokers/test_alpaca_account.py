@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from chordesk.models.errors import NotConfigured, SettingError
 from chordesk.models.settings import Settings
 from chordesk.tools.brokers import protocol
 from chordesk.tools.brokers.alpaca import ADDRESSES, AlpacaBroker, BrokerSilent, stream_url
-from chordesk.tools.market import factory as plugins
+from tests.builders import uninstalled
 from tests.fakes.alpaca import Alpaca
 from tests.tools.brokers.alpaca_orders import CREDENTIALS, PUT, a_ticket, send
 from tests.tools.orders.tape import Tape
@@ -92,11 +91,8 @@ def test_only_the_live_account_moves_real_money(alpaca: Alpaca) -> None:
 
 
 def test_without_the_extra_it_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str) -> Any:
-        raise ModuleNotFoundError(f"No module named {name!r}", name="alpaca")
-
-    monkeypatch.setattr(plugins.importlib, "import_module", absent)
-    with pytest.raises(NotConfigured, match=r"chordesk\[alpaca\]"):
+    uninstalled(monkeypatch)
+    with pytest.raises(NotConfigured, match=r"needs the package alpaca-py, .*chordesk\[alpaca\]"):
         protocol.build_broker(Settings(broker="alpaca-paper"), Tape({}), None, CREDENTIALS)  # type: ignore[arg-type]
 
 

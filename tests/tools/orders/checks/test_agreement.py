@@ -40,7 +40,7 @@ def test_a_run_of_an_older_version_keeps_none_and_goes_on(new_desk: NewDesk) -> 
         ({"max_order_notional": 5.0}, "DESK_MAX_ORDER_NOTIONAL=5", "DESK_MAX_ORDER_NOTIONAL=10000"),
         ({"broker": "alpaca-paper"}, "DESK_BROKER=alpaca-paper", "DESK_BROKER=paper"),
         ({"approval": "manual"}, "DESK_APPROVAL=manual", "DESK_APPROVAL=not set"),
-        ({"allow_short": True, "stock_only": False}, "DESK_ALLOW_SHORT=true, DESK_STOCK_ONLY=false", "false, "),
+        ({"allow_short": True, "stock_only": False}, "DESK_STOCK_ONLY=false, DESK_ALLOW_SHORT=true", "true, "),
     ],
 )
 def test_an_order_of_a_run_with_others_is_not_sent_and_both_values_are_named(
