@@ -24,7 +24,9 @@ from chordesk.models import event_log
 from chordesk.models.database.store import AWAY, Store
 from chordesk.models.errors import DatabaseDown, HistoryTrimmed, NotFound, UsageError
 from chordesk.models.events import DESK, Envelope, EventType
-from chordesk.models.states import ORDER_OPEN, RUN_FINAL, ApprovalState
+from chordesk.models.market import plain_name
+from chordesk.models.settings import REPLAYING
+from chordesk.models.states import ORDER_OPEN, RUN_FINAL, ApprovalState, OrderState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Run
@@ -46,13 +48,15 @@ DELTAS_MOST = 2_000  # held for a reader that is slow; the oldest are dropped
 THREADS = 4  # readers of the database wait for each other here, and delay nothing else
 
 T = TypeVar("T")
+_RESTING = frozenset({OrderState.SUBMITTED, OrderState.PARTIALLY_FILLED})
 # Returns the first events of a run after a sequence, up to a number of them.
 ReadEvents = Callable[[str, int, int], Awaitable[list[Envelope]]]
 
 
 def is_over(session: Session, run_id: str) -> bool:
     """Return whether no more events of a run will come: it has ended, none of its orders is open, and no request of it
-    waits for a person; or it was deleted. The desk's own events, which belong to no run, are never over."""
+    waits for a person; or it was deleted. In a market of past days an order that was sent rests until somebody lets the
+    next session come, and holds nothing up. The desk's own events, which belong to no run, are never over."""
     return not _is_open(session, run_id) and not _has_open_work(session, run_id)
 
 
@@ -65,10 +69,12 @@ def _is_open(session: Session, run_id: str) -> bool:
 
 def _has_open_work(session: Session, run_id: str) -> bool:
     pending = ApprovalState.PENDING.value
+    market = session.exec(select(Run.market).where(Run.id == run_id)).one_or_none() or ""
+    rests = _RESTING if plain_name(market) in REPLAYING else frozenset()
     orders = (
         select(Order.id)
         .join(Approval, col(Approval.order_id) == col(Order.id), isouter=True)
-        .where(Order.run_id == run_id, or_(col(Order.state).in_(ORDER_OPEN), col(Approval.state) == pending))
+        .where(Order.run_id == run_id, or_(col(Order.state).in_(ORDER_OPEN - rests), col(Approval.state) == pending))
     )
     requests = select(RuntimeApproval.id).where(RuntimeApproval.run_id == run_id, RuntimeApproval.state == pending)
     return bool(session.exec(select(or_(orders.exists(), requests.exists()))).one())

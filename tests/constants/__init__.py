@@ -28,7 +28,8 @@ def constants(before: Mapping[str, str] = {}, /, **values: Any) -> dict[str, str
     """Return the variables of a process in which these constants have these values, beside those of `before`. ALPACA
     and VENUES: the address that stands for all of them."""
     given = {**json.loads(before.get(VARIABLE, "{}")), **values}
-    return {VARIABLE: json.dumps(given), "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parents[1]}"}
+    paths = [str(HERE), str(HERE.parents[1]), *filter(None, [before.get("PYTHONPATH")])]
+    return {VARIABLE: json.dumps(given), "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def apply(environ: Mapping[str, str]) -> None:

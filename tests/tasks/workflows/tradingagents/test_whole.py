@@ -48,8 +48,8 @@ def command(desk: Processes, *arguments: str) -> subprocess.CompletedProcess[str
 
 def on(model: FakeResponses, **environ: str) -> dict[str, str]:
     return {
-        "DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": model.url, "DESK_REPLAY_DATE": DAY, "PYTHONPATH": PATHS,
-        "DESK_LEASE_SECONDS": "3", **constants(SWEEP_SECONDS=1), **environ,
+        "DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": model.url, "DESK_REPLAY_DATE": DAY,
+        "DESK_LEASE_SECONDS": "3", **constants({"PYTHONPATH": PATHS}, SWEEP_SECONDS=1), **environ,
     }  # fmt: skip
 
 
