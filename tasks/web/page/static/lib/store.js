@@ -11,10 +11,11 @@ export const reloadAll = () => shown.forEach((reload) => reload());
 
 /** Load something, show it, and keep what was shown when a later load fails.
  *
- * load: gets {signal}. deps: what it depends on; when they change, the old data are dropped. every: ms between loads
+ * load: gets {signal}. deps: what it depends on; when they change, the old data are dropped; again: for what else it is
+ * loaded anew. every: ms between loads
  * while the tab is seen. Returns {data, problem, loading, stale, at, reload, soon}; stale: the data are of an earlier
  * load, and the last one failed; soon(ms): reload within that time, however often it is asked for. */
-export function useResource(load, deps = [], { every = 0 } = {}) {
+export function useResource(load, deps = [], { every = 0, again = [] } = {}) {
   const [found, setFound] = useState({ data: undefined, problem: null, loading: true, at: null });
   const latest = useRef(load);
   latest.current = load;
@@ -52,7 +53,7 @@ export function useResource(load, deps = [], { every = 0 } = {}) {
   useEffect(() => {
     if (session.value.state === 'in') reload();
     return () => state.current.cut?.abort();
-  }, [...deps, logins]);
+  }, [...deps, ...again, logins]);
   useEffect(() => {
     const seen = () => !document.hidden && session.value.state === 'in' && reload();
     const timer = every ? setInterval(seen, every) : null;
@@ -68,10 +69,10 @@ export function useResource(load, deps = [], { every = 0 } = {}) {
   return { ...found, stale: Boolean(found.problem && found.data !== undefined), reload, soon };
 }
 
-/** What GET answers, as useResource has it; it is loaded anew for another path or query. deps: what else it depends on.
- * as: what the view makes of an answer. */
+/** What GET answers, as useResource has it; it is loaded anew for another path or query. deps: for what else it is
+ * loaded again, with the old answer shown until then. as: what the view makes of an answer. */
 export const useGet = (path, query = {}, { deps = [], every, as } = {}) => useResource(
-  ({ signal }) => get(path, query, { signal }).then(as), [pathWith(path, query), ...deps], { every },
+  ({ signal }) => get(path, query, { signal }).then(as), [pathWith(path, query)], { every, again: deps },
 );
 
 /** One object of a stored row, which an answer has under this name, and of what was read beside it. */
