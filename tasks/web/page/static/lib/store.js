@@ -12,9 +12,9 @@ export const reloadAll = () => shown.forEach((reload) => reload());
 /** Load something, show it, and keep what was shown when a later load fails.
  *
  * load: gets {signal}. deps: what it depends on; when they change, the old data are dropped; again: for what else it is
- * loaded anew. every: ms between loads
- * while the tab is seen. Returns {data, problem, loading, stale, at, reload, soon}; stale: the data are of an earlier
- * load, and the last one failed; soon(ms): reload within that time, however often it is asked for. */
+ * loaded anew. every: ms between loads while the tab is seen. Returns {data, problem, loading, stale, at, reload, soon};
+ * stale: the data are of an earlier load, and the last one failed; soon(ms): reload within that time, however often it
+ * is asked for. */
 export function useResource(load, deps = [], { every = 0, again = [] } = {}) {
   const [found, setFound] = useState({ data: undefined, problem: null, loading: true, at: null });
   const latest = useRef(load);
