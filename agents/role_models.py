@@ -215,8 +215,6 @@ def _model(entry: str, text: str, effort: str | None, place: tuple[str, str]) ->
     if find_spec(RUNTIMES[runtime].package) is None:
         remedy = f"{RUNTIMES[runtime].install}, or choose another runtime"
         raise wrong(f"{entry!r}: the runtime {runtime} is not installed", remedy)
-    if (lack := lack_of(runtime)) is not None:
-        raise wrong(f"{entry!r}: the runtime {runtime} needs {lack.reason}", lack.remedy)
     if ":" in model and not (runtime == LOCAL and model.rpartition(":")[2].strip() not in EFFORTS):
         # The effort is what follows the last colon: a model's name may have colons of its own, such as qwen3:8b.
         model, _, effort = (part.strip() for part in model.rpartition(":"))
@@ -421,7 +419,10 @@ def _wrong_search(what: str, remedy: str) -> SettingError:
 
 
 def require_roles(settings: Settings) -> None:
-    """Check the settings that name roles. Raises SettingError."""
+    """Check the settings that name roles, and the libraries of their runtimes. Raises SettingError."""
     check_roles(settings)
+    for runtime in sorted(runtimes_of(settings) - APP_SERVERS):
+        if (lack := lack_of(runtime)) is not None:
+            raise SettingError(f"the runtime {runtime} needs {lack.reason}", remedy=lack.remedy)
     check_limits(settings, {name for one in models_in_use(settings) for name in one.models})
     check_web_search(settings)

@@ -57,19 +57,21 @@ def is_over(session: Session, run_id: str) -> bool:
     """Return whether no more events of a run will come: it has ended, none of its orders is open, and no request of it
     waits for a person; or it was deleted. In a market of past days an order that was sent rests until somebody lets the
     next session come, and holds nothing up. The desk's own events, which belong to no run, are never over."""
-    return not _is_open(session, run_id) and not _has_open_work(session, run_id)
+    return _ending(session, run_id)[1]
 
 
-def _is_open(session: Session, run_id: str) -> bool:
+def _ending(session: Session, run_id: str) -> tuple[bool, bool]:
+    """Return whether a run has ended, and whether it is over."""
     if run_id == DESK:
-        return True
-    state = session.exec(select(Run.state).where(Run.id == run_id)).one_or_none()
-    return state is not None and state not in RUN_FINAL
+        return False, False
+    found = session.exec(select(Run.state, Run.market).where(Run.id == run_id)).one_or_none()
+    state, market = found or (None, "")  # deleted
+    ended = state is None or state in RUN_FINAL
+    return ended, ended and not _has_open_work(session, run_id, market)
 
 
-def _has_open_work(session: Session, run_id: str) -> bool:
+def _has_open_work(session: Session, run_id: str, market: str) -> bool:
     pending = ApprovalState.PENDING.value
-    market = session.exec(select(Run.market).where(Run.id == run_id)).one_or_none() or ""
     rests = _RESTING if plain_name(market) in REPLAYING else frozenset()
     orders = (
         select(Order.id)
@@ -362,12 +364,6 @@ class Feed:
 
 def _heads(session: Session, since: dt.datetime) -> Sequence[tuple[str, int]]:
     return session.exec(select(EventHead.run_id, EventHead.last).where(col(EventHead.updated_at) >= since)).all()
-
-
-def _ending(session: Session, run_id: str) -> tuple[bool, bool]:
-    """Return whether a run has ended, and whether it is over."""
-    ended = not _is_open(session, run_id)
-    return ended, ended and not _has_open_work(session, run_id)
 
 
 def _checked(session: Session, run_id: str, after: int, limit: int) -> list[Envelope]:

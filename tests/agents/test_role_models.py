@@ -34,6 +34,7 @@ from chordesk.tools.market.clock import LiveClock
 from chordesk.tools.registry import ToolContext
 from tests.agents.codex.kit import run, running
 from tests.agents.test_runner import GOOD, job, reply
+from tests.builders import uninstalled
 from tests.fakes.responses import Call, FakeResponses, Searched
 from tests.tools.market.far_market import FarMarket
 
@@ -119,6 +120,13 @@ def test_a_runtime_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
     )
     with pytest.raises(SettingError, match="the runtime absent is not installed"):
         models("trader=absent:m")
+
+
+def test_a_runtime_whose_library_is_missing_or_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    uninstalled(monkeypatch)
+    require_roles(Settings())
+    with pytest.raises(SettingError, match="the runtime litellm needs the package litellm, which is not installed"):
+        require_roles(Settings(role_models="risk=litellm:rulebook"))
 
 
 def test_voices_have_tiers_of_models_besides_those_of_roles() -> None:

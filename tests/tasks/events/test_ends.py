@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlmodel import select
 
 from chordesk.models.events import Envelope
+from chordesk.models.tables.orders import Approval, Order
+from chordesk.models.tables.runs import Run
 from chordesk.tasks.events.feed import Feed, is_over
 from chordesk.tools.orders import approvals
 from chordesk.tools.orders.flow import maintain_orders
@@ -77,3 +80,15 @@ def test_a_preview_that_is_not_sent_keeps_no_reader(desk: Desk) -> None:
     assert not _over(desk, order.run_id), "the run itself goes on"
     ended(desk.store, order.run_id)
     assert _over(desk, order.run_id)
+
+
+def test_an_order_that_rests_until_the_next_session_of_past_days_keeps_no_reader(desk: Desk) -> None:
+    desk.run(action())
+    (order,) = desk.orders()
+    ended(desk.store, order.run_id)
+    for market, over in (("replay", True), ("files-0a1b2c3d", True), ("yahoo", False)):
+        with desk.store.session() as session:
+            session.get_one(Run, order.run_id).market = market
+            session.get_one(Order, order.id).state = "submitted"
+            session.exec(select(Approval).where(Approval.order_id == order.id)).one().state = "approved"
+        assert _over(desk, order.run_id) is over
