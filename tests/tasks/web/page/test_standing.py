@@ -32,8 +32,8 @@ def test_a_desk_that_can_move_real_money_is_red_in_every_view(browser: Browser) 
         desk_of_money = {"TRADER_LIVE": "1", "DESK_BROKER": "alpaca-live", "DESK_MARKET": "yahoo"}
         model = {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": "http://127.0.0.1:9/v1"}
         with seen(browser, **far, **desk_of_money, **model) as (desk, page):
-            for way in ("/", "/runs", "/orders", "/settings"):
-                desk.open(page, way)
+            for way, name in (("/", "Desk"), ("/runs", "Runs"), ("/orders", "Orders"), ("/settings", "Settings")):
+                desk.open(page, way, name)
                 banner = page.get_by_role("banner")
                 expect(banner).to_contain_text("LIVE, REAL MONEY")
                 assert "real" in (banner.get_attribute("class") or "")

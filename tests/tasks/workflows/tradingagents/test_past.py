@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from chordesk.models.states import STEP_FINAL
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.reading.scores import scores
 from chordesk.tasks.workflows.tradingagents.chapter import outcome_of, past_of
 from chordesk.tools.questions.resolving import resolve_due
 from tests.fakes.responses import Refusal, Reply
-from tests.patience import PATIENCE
+from tests.stack import wait_for
 from tests.tasks.workflows.tradingagents.kit import MANY, Tickers, tickers
 from tests.toy.analyst import analyst
 
@@ -35,11 +36,18 @@ def at_once(desk: Tickers) -> dt.date:
     """The day on which twenty tickers were played side by side."""
     day = dt.date(2010, 4, 14)
     run_id = desk.begin(*MANY, analysts=MARKET, day=day)
-    threads = [threading.Thread(target=desk.play_one, args=(step,)) for step in desk.steps(run_id)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
+    ready = desk.steps(run_id)
+    with ThreadPoolExecutor(len(ready)) as at_once:
+        list(at_once.map(desk.play_one, ready))
+
+    def all_ended() -> bool:
+        open_steps = [step for step in desk.steps(run_id) if step.state not in STEP_FINAL]
+        for step in open_steps:  # a busy database puts an attempt off, and a worker takes the step up again
+            desk.play_one(step)
+        return not open_steps
+
+    wait_for(all_ended, "every ticker has its signal")
+    assert {step.state for step in desk.steps(run_id)} == {"done"}
     return day
 
 
