@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from contextlib import closing
 from chordesk.models.database.store import Store, current
 from chordesk.models.errors import BinaryMissing, NotConfigured
 from chordesk.models.extras import require_source
+from chordesk.models.room import ROOM_REMEDY, folders, shortages
 from chordesk.models.settings import running_desk
 from chordesk.models.urls import page_hosts
 from chordesk.tasks.bootstrap import codex_binary
@@ -23,7 +23,6 @@ from chordesk.tools.pages.browser import find_browser
 from chordesk.tools.pages.reading import PageError
 
 OLDEST_PYTHON = (3, 11)
-LOW_DISK_MIB = 500
 WHEEL = "openai-codex-cli-bin"
 
 
@@ -51,7 +50,7 @@ def binary(context: CheckContext) -> Check:
 
 
 def home(context: CheckContext) -> Check:
-    """Check that the data folder can be written and has room."""
+    """Check that the data folder can be written."""
     path = context.settings.home
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -61,10 +60,16 @@ def home(context: CheckContext) -> Check:
     except OSError as error:
         detail = f"{path} cannot be written: {error.strerror}"
         return fail(detail, "set DESK_HOME to a folder you may write")
-    free = shutil.disk_usage(path).free // 2**20
-    if free < LOW_DISK_MIB:
-        return warn(f"{path}, {free} MiB free", "make room, or set DESK_HOME elsewhere")
-    return ok(f"{path}, {free:,} MiB free")
+    return ok(str(path))
+
+
+def room(context: CheckContext) -> Check:
+    """Check that there is room where the desk writes, and memory, and files to open."""
+    found = shortages(context.settings)
+    if not found:
+        return ok("for " + ", ".join(folders(context.settings)))
+    say = fail if any(one.out for one in found) else warn
+    return say("; ".join(map(str, found)), ROOM_REMEDY)
 
 
 def notifications(context: CheckContext) -> Check:
