@@ -43,7 +43,7 @@ expect.set_options(timeout=EXPECTED_MS)
 
 def short(id_: str) -> str:
     """The form in which the page shows an id."""
-    return id_[:12]
+    return id_[:16]
 
 
 @dataclass

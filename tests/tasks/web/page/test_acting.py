@@ -18,7 +18,7 @@ from chordesk.tasks import approvals
 from chordesk.tasks.bootstrap import desk_of
 from chordesk.tools.orders.sessions import to_next_session
 from tests.browser import kit
-from tests.browser.kit import DeskPage
+from tests.browser.kit import DeskPage, short
 from tests.stack import wait_for
 from tests.tasks.views.chain import a_chain
 
@@ -180,7 +180,7 @@ def test_a_thread_is_forked_and_its_fork_is_asked(own_page: Page, own_desk: Desk
     expect(ask.get_by_label("Answer", exact=True)).not_to_be_empty()
     expect(ask.get_by_label("Question")).to_have_value("")
     expect(own_page.locator(".turnlist > li")).to_have_count(2)
-    expect(own_page.get_by_text("Fork of").locator("xpath=..")).to_contain_text(parent["thread_id"][:12])
+    expect(own_page.get_by_text("Fork of").locator("xpath=..")).to_contain_text(short(parent["thread_id"]))
 
 
 def _waiting(desk: DeskPage) -> str:

@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.kit import DeskPage
+from tests.browser.kit import DeskPage, short
 
 
 def panel(page: Page, name: str) -> Locator:
@@ -27,7 +27,7 @@ def filled_order(desk: DeskPage) -> str:
 def test_the_tool_answers_of_the_risk_role_are_three_clicks_away(page: Page, desk_page: DeskPage) -> None:
     order = waiting_order(desk_page)
     page.get_by_role("navigation", name="Views").get_by_role("link", name="Orders").click()
-    page.locator("main").get_by_role("link", name=order[:12]).first.click()
+    page.locator("main").get_by_role("link", name=short(order)).first.click()
     expect(panel(page, "Why it was made")).to_contain_text("the verdict is BUY")
     risk = page.locator("#part-reports tbody tr").filter(has_text="risk")
     risk.get_by_role("link", name=re.compile(r"^\d+ tool answer")).click()

@@ -100,9 +100,9 @@ def test_two_screens_are_compared_and_the_address_keeps_it(page: Page, desk_page
     page.get_by_role("combobox", name="Other run").select_option(other)
     expect(page).to_have_url(re.compile(f"with={other}"))
     both = page.get_by_role("group", name="Both runs")
-    expect(both.locator(f'a[title="{other}"]')).to_be_visible()  # two screens of one millisecond share their short id
+    expect(both.get_by_role("link", name=short(other))).to_be_visible()
     candidates = page.get_by_role("group", name="Candidates of both").locator("tbody tr")
     expect(candidates).to_have_count(len(found["candidates"]))
     expect(candidates.get_by_text("differs")).to_have_count(len([row for row in found["candidates"] if row["changed"]]))
     page.goto(f"{desk_page.url}/#/runs/{one}/compare/{other}")
-    expect(both.locator(f'a[title="{other}"]')).to_be_visible()
+    expect(both.get_by_role("link", name=short(other))).to_be_visible()

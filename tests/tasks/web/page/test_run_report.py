@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser.kit import DeskPage, overflow, violations
+from tests.browser.kit import DeskPage, overflow, short, violations
 from tests.tasks.documents.reading import read
 
 
@@ -15,7 +15,7 @@ def test_a_report_is_saved_from_the_view_of_a_run(page: Page, desk_page: DeskPag
     desk_page.open(page, f"/runs/{desk_page.run}")
     with page.expect_download() as saving:
         page.get_by_role("button", name="Save the report").click()
-    assert saving.value.suggested_filename == f"screen-{desk_page.run[:12]}.html"
+    assert saving.value.suggested_filename == f"screen-{short(desk_page.run)}.html"
     found = read(Path(saving.value.path()).read_text(encoding="utf-8"))
     assert f"{desk_page.url}/#/runs/{desk_page.run}" in found.links
 

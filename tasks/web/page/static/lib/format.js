@@ -137,8 +137,8 @@ export function short(value, most = 80) {
   return text.length > most ? `${text.slice(0, most - 1)}\u2026` : text;
 }
 
-/** The short form of an id: its first twelve characters are the millisecond that it was made in. Commands accept it. */
-export const shortId = (id) => plain(id).slice(0, 12);
+/** The short form of an id, as the terminal has it: its millisecond and four random digits. Commands accept it. */
+export const shortId = (id) => plain(id).slice(0, 16);
 
 /** JSON is shown as such, laid out; any other text as it is. */
 export function laidOut(text) {
