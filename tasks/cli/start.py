@@ -10,14 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.live import Live
-from rich.text import Text
 
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import LENSES
 from chordesk.models.settings.running_desk import Standing, standing_of_run
 from chordesk.models.states import RunState
+from chordesk.models.text import inert
 from chordesk.tasks.cli.output import console, emit
 from chordesk.tasks.cli.shell import Json, checked, day_of, standing_line
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from chordesk.tasks.reading.runs import Progress
 
 POLL_SECONDS = 0.4
-UNCLAIMED_SECONDS = 8.0
-UNCLAIMED = "no worker has started the run yet: is `desk up` or `desk worker` running?"
 
 
 def follow(store: Store, run_id: str, console: Console, *, quiet: bool = False) -> Progress:
@@ -42,37 +40,30 @@ def follow(store: Store, run_id: str, console: Console, *, quiet: bool = False) 
         return _wait(store, run_id, lambda seen: None)
     # Colours may be forced on a pipe; a view that is drawn over itself needs a real terminal.
     if console.is_terminal and not console.is_dumb_terminal and console.file.isatty():
+        from chordesk.tasks.cli.show.runs import progress_panel
+
         with Live(console=console, refresh_per_second=4, transient=True) as live:
-            return _wait(store, run_id, lambda seen: live.update(_view(seen)))
+            return _wait(store, run_id, lambda seen: live.update(progress_panel(seen)))
     lines = _Lines(console)
     return _wait(store, run_id, lines.show)
 
 
-def _view(seen: Progress) -> RenderableType:
-    from chordesk.tasks.cli.show.runs import progress_panel
-
-    return Group(progress_panel(seen), Text(UNCLAIMED, style="yellow")) if _unclaimed(seen) else progress_panel(seen)
-
-
-def _unclaimed(seen: Progress) -> bool:
-    return not seen.begun and not seen.final and seen.seconds > UNCLAIMED_SECONDS
-
-
 class _Lines:
-    """Prints a line when something has changed, at most one a second."""
+    """Prints a line when something has changed, at most one a second; what the run waits for when that is new."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._last = ""
         self._at = 0.0
-        self._hinted = False
+        self._waits: set[str] = set()
 
     def show(self, seen: Progress) -> None:
         from chordesk.tasks.cli.show.runs import progress_line
 
-        if _unclaimed(seen) and not self._hinted:
-            self._hinted = True
-            self._console.print(UNCLAIMED, soft_wrap=True, highlight=False)
+        now_waits = {one.what: str(one) for one in seen.waits}
+        for text in (text for what, text in now_waits.items() if what not in self._waits):
+            self._console.print(f"{seen.seconds:6.1f} s  {inert(text)}", soft_wrap=True, highlight=False)
+        self._waits = set(now_waits)
         line = progress_line(seen)
         now = time.monotonic()
         if line != self._last and (seen.final or now - self._at >= 1.0):

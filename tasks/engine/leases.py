@@ -324,8 +324,8 @@ class LoopThread:
 # The lease on the sweep, one row of the database: at most one sweep at a time, and when expired leases of steps
 # count.
 #
-# Two beats, or a beat that caught up after a pause, start more sweeps than are wanted; those that find the row taken,
-# or the last sweep too recent, do nothing. The sweep of a killed worker holds the row for a few seconds and no longer.
+# Every worker looks whether a sweep is due; those that find the row taken, or the last sweep too recent, do nothing.
+# The sweep of a killed worker holds the row for a few seconds and no longer.
 #
 # The row also holds whether a lease that has run out means a lost worker. It does not when the sweeps themselves
 # stopped for a while: the clock leapt, the machine slept, or the database was away. The holders could not renew then,
@@ -341,8 +341,10 @@ GRACE = 1 / 2
 
 @dataclass(frozen=True, slots=True)
 class SweepClaim:
-    """The right to sweep. redis_mark: what the last sweep found in Redis."""
+    """The right to sweep. last_at: the end of the last sweep, None before the first; redis_mark: what it found in
+    Redis."""
 
+    last_at: dt.datetime | None
     redis_mark: str | None
 
 
@@ -358,10 +360,10 @@ def claim_sweep(session: Session, owner: str, lease_seconds: float, rest_seconds
         update(Sweep)
         .where(col(Sweep.id) == SWEEP_ROW, free, or_(last.is_(None), last <= rested, last > now))
         .values(owner=owner, lease_until=until)
-        .returning(col(Sweep.redis_mark))
+        .returning(last, col(Sweep.redis_mark))
     )
     found = row.one_or_none()
-    return SweepClaim(found.redis_mark) if found is not None else None
+    return SweepClaim(*found) if found is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,11 +403,13 @@ def lease_trust(session: Session, interval_seconds: float, lease_seconds: float)
     return LeaseTrust(trusted, grace.total_seconds() if doubt else 0.0, put_back)
 
 
-def release_sweep(session: Session, owner: str, found: Mapping[str, int], redis_mark: str | None) -> bool:
+def release_sweep(
+    session: Session, owner: str, found: Mapping[str, int], redis_mark: str | None, now: dt.datetime
+) -> bool:
     """Give the row back with what was found; False when another process has it by now."""
     done = session.connection().execute(
         update(Sweep)
         .where(col(Sweep.id) == SWEEP_ROW, col(Sweep.owner) == owner)
-        .values(owner=None, lease_until=None, last_at=utcnow(), found=dict(found), redis_mark=redis_mark)
+        .values(owner=None, lease_until=None, last_at=now, found=dict(found), redis_mark=redis_mark)
     )
     return done.rowcount == 1

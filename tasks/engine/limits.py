@@ -30,7 +30,7 @@ import redis.asyncio
 import redis.exceptions
 import structlog
 
-from chordesk.models.errors import Postponed, RedisDown
+from chordesk.models.errors import Postponed
 from chordesk.models.settings import Settings
 from chordesk.tasks.engine.policy import jittered
 
@@ -328,9 +328,9 @@ class Admission:
             if self._waiters.is_full(ticket):
                 least, most = PUT_OFF_SECONDS
                 ahead = place - self._waiters.most / 2
-                raise Postponed(self._no_place(limit, place), jittered(min(max(least, self._pace * ahead), most)))
+                raise Postponed(self._place(limit, place), jittered(min(max(least, self._pace * ahead), most)))
             if loop.time() >= until:
-                raise Postponed(self._no_place(limit, place), jittered(1.0))
+                raise Postponed(self._place(limit, place), jittered(1.0))
             most = NEXT_POLL_SECONDS if place < limit else LAST_POLL_SECONDS
             pause = min(most, FIRST_POLL_SECONDS + (loop.time() - began) / 20)
             await self._sleep(ticket, pause * random.uniform(0.75, 1.25))
@@ -371,10 +371,10 @@ class Admission:
     def _line_keys(self) -> list[str]:
         return [one(self._line) for one in (waiting_key, kept_key, here_key)]
 
-    def _no_place(self, limit: int, place: int) -> str:
+    def _place(self, limit: int, place: int) -> str:
         turns = "one turn" if limit == 1 else f"{limit} turns"
         why = "DESK_MODEL_TURNS" if self._settings.model_turns is not None else "the server's slots"
-        return f"no place among {turns} at once on {self._line} ({why}); {place} are before it"
+        return f"a place among {turns} at once on {self._line} ({why}); {place} are before it"
 
     async def _leave(self, token: str) -> None:
         self._tokens.discard(token)
@@ -400,14 +400,13 @@ class Admission:
         if seconds > 0:
             # Spread over a part of the time that all have waited, lest they meet the limit together again.
             later = seconds + random.uniform(0.0, min(5.0, 0.25 * seconds + 0.5))
-            raise Postponed(f"{self._model} is parked for {seconds:.0f} s more", later)
+            raise Postponed(f"the rate limit of {self._model}", later)
 
     async def _answer(self, command: Any) -> Any:
         try:
             return await command
         except (redis.exceptions.RedisError, OSError) as error:
-            down = RedisDown(f"no turn may start: {error}")
-            raise Postponed(str(down), jittered(AWAY_SECONDS)) from error
+            raise Postponed(f"Redis, without which no turn starts: {error}", jittered(AWAY_SECONDS)) from error
 
 
 class ModelAdmissions:

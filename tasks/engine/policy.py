@@ -133,6 +133,7 @@ POLICY: Mapping[str, Retry] = {
 
 _OPENING: Mapping[How, Opening] = {How.FORK: "fork", How.FRESH: "fresh"}
 _WAITING = "waiting: "
+A_WORKER = "a worker with "  # what a step waits for begins so when the worker that got it lacks something
 
 
 def retry(kind: str) -> Retry:
@@ -189,6 +190,14 @@ def kind_in(error: str | None) -> str:
 
 def waiting(error: str | None, why: str) -> str:
     """Return the reason of a step that is given back without having begun. It keeps the end of the attempt before in
-    front, by which the next one opens its thread."""
+    front, by which the next one opens its thread. why: what it waits for, as a noun."""
     before = (error or "").partition(_WAITING)[0].removesuffix("; ")
     return f"{before}; {_WAITING}{why}" if before else f"{_WAITING}{why}"
+
+
+def waits_for(error: str | None) -> str | None:
+    """Return what a step waits for that was given back with this reason; None when it is just tried again."""
+    before, waits, why = (error or "").partition(_WAITING)
+    if waits:
+        return why
+    return f"the provider's limit ({before})" if retry(kind_in(error)).parks else None

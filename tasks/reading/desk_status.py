@@ -28,6 +28,7 @@ from chordesk.models.settings.running_desk import Standing, differing, is_up, sn
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepState, TradingState
 from chordesk.models.tables.columns import Row, utcnow
 from chordesk.models.tables.runs import Run, Step, Sweep
+from chordesk.models.text import span
 from chordesk.tasks.engine.kinds import QUEUES
 from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_waiting
 from chordesk.tasks.notifications import messages
@@ -40,6 +41,7 @@ from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.protection import unprotected
 
 ASK_SECONDS = 1.0
+SWEEP_LATE_SECONDS = 15.0  # each worker sweeps when none has for three seconds
 UNACKED = "unacked"
 
 
@@ -91,6 +93,15 @@ class LastSweep(Frozen):
     seconds: float | None
     found: dict[str, int]
     sweeping: bool
+
+    @property
+    def late(self) -> bool:
+        """Return whether nothing sweeps: lost messages, lost workers and steps that wait go unnoticed."""
+        return self.seconds is None or self.seconds > SWEEP_LATE_SECONDS
+
+    def __str__(self) -> str:
+        since = "none has ended yet" if self.seconds is None else f"the last one ended {span(self.seconds)} ago"
+        return f"{since}: each worker sweeps, so none runs, or none reaches the database" if self.late else since
 
 
 class UnprotectedShares(Frozen):
@@ -162,6 +173,8 @@ def status(
     except (DeskError, SQLAlchemyError) as error:
         database = None
         trouble["database"] = _reason(error)
+    if database is not None and database.sweep.late:
+        trouble["sweep"] = str(database.sweep)
     in_flight = sum(server.in_flight for worker in workers for server in worker.app_servers)
     return DeskStatus(
         home=settings.home,

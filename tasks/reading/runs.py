@@ -34,6 +34,7 @@ from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import runs_of_backtest, was_run
 from chordesk.tasks.reading.portfolio import PortfolioResearchResult, portfolio_research
 from chordesk.tasks.reading.reports import AnalysisRow, analyses
+from chordesk.tasks.reading.waits import Wait, waits
 from chordesk.tools.orders.stops import preview_text
 from chordesk.tools.scoring.verdict_calibration import odds_of_run
 
@@ -167,7 +168,8 @@ class Portfolio(Frozen):
 
 class Progress(Frozen):
     """The progress of a run. Steps by kind as (final, all); candidates by phase. `begun`: a worker has started it.
-    phases: how many of the turns that take long wait for a first token, reason, write or wait for a tool."""
+    phases: how many of the turns that take long wait for a first token, reason, write or wait for a tool. waits: what
+    the run waits for."""
 
     run_id: str
     kind: str
@@ -178,6 +180,7 @@ class Progress(Frozen):
     candidates: dict[str, int]
     turns_in_flight: int
     phases: dict[str, int] = {}
+    waits: list[Wait] = []
     turns: int
     tokens: int
     seconds: float
@@ -261,6 +264,7 @@ def progress(session: Session, run_id: str) -> Progress:
         candidates=_phases(session, run_id) if run.kind != RunKind.GRAPH else {},
         turns_in_flight=in_flight,
         phases=turn_phases(session, [run_id]) if in_flight else {},
+        waits=waits(session, run),
         turns=turns,
         tokens=tokens,
         seconds=((run.finished_at or utcnow()) - run.created_at).total_seconds(),

@@ -20,6 +20,7 @@ from chordesk.models.tables.columns import dialect_insert, utcnow
 from chordesk.models.tables.runs import Run, RunDocumentCopy
 from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.worker.messages import REPORTS_PASS
 
 # Runs that ended longer ago and have no report are left alone: one who names a place today wants no years of them.
 CATCH_UP = dt.timedelta(days=7)
@@ -85,11 +86,10 @@ def pause(tries: int) -> float:
 
 log = structlog.get_logger(__name__)
 
-TASK = "desk.documents"
 MOST = 20  # of one pass; the next one follows soon
 
 
-@shared_task(bind=True, name=TASK)  # type: ignore[untyped-decorator]
+@shared_task(bind=True, name=REPORTS_PASS)  # type: ignore[untyped-decorator]
 def documents(self: Task) -> dict[str, int]:
     """Write the reports that are due, and return how many were written and how many failed."""
     desk = desk_of(self.app)

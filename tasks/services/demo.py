@@ -57,7 +57,6 @@ FORCED = {
     "DESK_OPTIONS_MODE": "both",
     "DESK_BROKER": "paper",
     "DESK_LOG_LEVEL": "WARNING",
-    # Beat runs for its sweep, which retries transient failures; it starts no screen of its own.
     "DESK_PREMARKET": "off",
     "DESK_MIDDAY": "off",
 }
@@ -107,13 +106,14 @@ def fresh_home(home: Path) -> Path:
 
 
 def make_plan(environ: Mapping[str, str], home: Path, live: bool, page: bool = False) -> Plan:
-    """Return the demo's plan: Redis, the rulebook model, the workers and the sweep; page: the desk's page too. Raises
+    """Return the demo's plan: Redis, the rulebook model and the workers; page: the desk's page too. Raises
     SettingError for a day that cannot be replayed, UsageError for a universe that the market does not carry on it."""
     own = environment(environ, home, live)
     loaded = load(own, home)
     resolve_universe(loaded.settings.universe, build_market(loaded.settings))
     # The demo's processes work in its home: the path of a file is that of this folder.
-    return plan.make(loaded, {**own, "DESK_UNIVERSE": loaded.settings.universe}, home, Choice(flower=False, api=page))
+    choice = Choice(beat=False, flower=False, api=page)
+    return plan.make(loaded, {**own, "DESK_UNIVERSE": loaded.settings.universe}, home, choice)
 
 
 def sample_plan(environ: Mapping[str, str], home: Path, data: Path) -> Plan:
@@ -126,7 +126,7 @@ def sample_plan(environ: Mapping[str, str], home: Path, data: Path) -> Plan:
     modelled = ("DESK_REPLAY_OPTIONS",)
     files = {"DESK_MARKET": "files", "DESK_DATA": str(data.absolute()), "DESK_REPLAY_DATE": MSFT_CHAIN.day}
     own = {**{key: value for key, value in own.items() if key not in modelled}, **files}
-    return plan.make(load(own, home), own, home, Choice(flower=False))
+    return plan.make(load(own, home), own, home, Choice(beat=False, flower=False))
 
 
 def follow(stack: Stack, seen: SeenProcesses, *arguments: str) -> int:

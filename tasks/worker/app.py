@@ -19,6 +19,7 @@ from chordesk.tasks.engine.kinds import QueueName, task_name
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.worker import celery_fixes
 from chordesk.tasks.worker.control import HealthSocket
+from chordesk.tasks.worker.maintenance import Sweeper
 from chordesk.tasks.worker.messages import PASSES, sender_app
 from chordesk.tasks.worker.schedule import BEAT_PREFIX, beat_schedule
 from chordesk.tasks.worker.work import add_step_tasks
@@ -26,7 +27,6 @@ from chordesk.tasks.worker.work import add_step_tasks
 # A worker loads these too: the passes that are no steps, and its control commands.
 INCLUDE = (
     "chordesk.tasks.worker.trading",
-    "chordesk.tasks.worker.maintenance",
     "chordesk.tasks.worker.control",
     "chordesk.tasks.reports.writing",
 )
@@ -47,7 +47,7 @@ def create_app(settings: Settings, name: str = "desk", *, warm: bool = False, tu
     app.steps["consumer"].update(
         (celery_fixes.KeepUnacked, celery_fixes.BatchEvents, celery_fixes.StopFetching, HealthSocket)
     )
-    _follow_worker(app.desk, warm, turns)
+    _follow_worker(app, app.desk, warm, turns)
     return app
 
 
@@ -77,12 +77,13 @@ def routes() -> dict[str, QueueName]:
     return {**{task_name(spec.kind): spec.queue for spec in kinds.steps()}, **PASSES}
 
 
-def _follow_worker(desk: Desk, warm: bool, turns: bool) -> None:
+def _follow_worker(app: Celery, desk: Desk, warm: bool, turns: bool) -> None:
     """Connect the desk to the worker's signals."""
     worker_shutting_down.connect(desk.drain.request, weak=False)
     _on(worker_ready, desk.drain.take_signals)
     _on(worker_ready, lambda: desk.drain.watch(desk.lease_keeper))
     _on(worker_ready, lambda: desk.telemetry.begin())
+    _on(worker_ready, lambda: Sweeper(app).start())
     if warm:
         _on(worker_ready, lambda: threading.Thread(target=desk.warm, args=(turns,), name="warm", daemon=True).start())
     _on(worker_shutdown, desk.close)

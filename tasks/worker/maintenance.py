@@ -1,22 +1,27 @@
-"""The sweep: sends again what is due and not held, fires joins, fails exhausted steps, closes overdue runs.
+"""The sweep: sends again what is due and not held, fires joins, fails exhausted steps, closes overdue runs, and
+requests the passes over orders and reports.
 
-It is driven by the database alone, so that a lost message, worker or Redis costs time and nothing else.
+It is driven by the database alone, so that a lost message, worker or Redis costs time and nothing else. Each worker has
+a thread for it, and the one that comes first does it: nothing else has to run.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import random
+import threading
 import time
 import uuid
 
 import redis
 import structlog
-from celery import Celery, Task, shared_task
+from celery import Celery
 from sqlmodel import Session, col, select
 
 from chordesk.models.errors import RedisDown
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.runs import Run, Step
+from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.tasks import approvals
 from chordesk.tasks.bootstrap import Desk, desk_of
 from chordesk.tasks.engine import graph, leases, step_queries
@@ -25,8 +30,9 @@ from chordesk.tasks.engine.steps import ReadyStep
 from chordesk.tasks.engine.summary import run_state, summarise
 from chordesk.tasks.events import lifecycles
 from chordesk.tasks.retention import collection as retention
-from chordesk.tasks.worker import stopping
+from chordesk.tasks.worker import messages, stopping
 from chordesk.tasks.worker.work import send
+from chordesk.tools.orders.submitting import ORDERS_SECONDS
 
 log = structlog.get_logger(__name__)
 
@@ -35,12 +41,60 @@ log = structlog.get_logger(__name__)
 LEASE_SECONDS = 5.0
 _POLL_SECONDS = 0.1
 MARK_KEY = "desk:mark"
+# Workers look at slightly different times. One that has steps looks later: an idle one has swept by then.
+JITTER_SECONDS, BUSY_SECONDS = 0.5, 0.5
+AWAY_SECONDS = 1.0
+STALLED_SECONDS = 30.0
+REPORTS_SECONDS = 5.0
 
 
-@shared_task(bind=True, name="desk.maintain")  # type: ignore[untyped-decorator]
-def maintain(self: Task) -> dict[str, int]:
-    """Sweep, unless another process is at it or has just been, and return what was found."""
-    return sweep_if_due(self.app)
+class Sweeper:
+    """The thread by which a worker sweeps when no other has lately."""
+
+    def __init__(self, app: Celery) -> None:
+        self._app, self._desk = app, desk_of(app)
+        self._looked = time.monotonic()
+
+    def start(self) -> None:
+        self._desk.watch.health.live_by(self.why_stuck)
+        threading.Thread(target=self._loop, name="sweeper", daemon=True).start()
+
+    def why_stuck(self) -> str | None:
+        """Return that the thread does not come to an end of what it does; a database that is away is no such case."""
+        seconds = time.monotonic() - self._looked
+        return f"its sweeper has done nothing for {seconds:.0f} s" if seconds > STALLED_SECONDS + self._most else None
+
+    @property
+    def _most(self) -> float:
+        """The longest that a sweep and the pause after it take: a doubt about leases is waited out."""
+        return self._desk.settings.lease_seconds + leases.SWEEP_SECONDS
+
+    def _loop(self) -> None:
+        away = False
+        while not self._desk.drain.requested:
+            self._looked = time.monotonic()
+            try:
+                if (seconds := self._due_in()) <= 0:
+                    sweep_if_due(self._app)
+                    seconds = self._due_in()
+                away = False
+            except Exception as error:
+                if not away:
+                    log.warning(
+                        "sweep.failed", error=f"{type(error).__name__}: {getattr(error, 'orig', None) or error}"
+                    )
+                away, seconds = True, AWAY_SECONDS
+            held = self._desk.lease_keeper()
+            busy = BUSY_SECONDS if held is not None and held.count() else 0.0
+            _waited(self._desk, max(seconds, 0.0) + busy + random.uniform(0.0, JITTER_SECONDS))
+
+    def _due_in(self) -> float:
+        """Return the seconds until the next sweep is due, 0 or less when it is."""
+        with self._desk.store.read() as session:
+            row, now = session.get_one(Sweep, leases.SWEEP_ROW), utcnow()
+        if row.last_at is None or row.last_at > now:
+            return 0.0
+        return leases.SWEEP_SECONDS - (now - row.last_at).total_seconds()
 
 
 def sweep_if_due(app: Celery) -> dict[str, int]:
@@ -52,17 +106,32 @@ def sweep_if_due(app: Celery) -> dict[str, int]:
     if taken is None:
         return {}
     mark = _mark(desk)
-    if mark is not None and taken.redis_mark is not None and mark != taken.redis_mark:
+    if lost := mark is not None and taken.redis_mark is not None and mark != taken.redis_mark:
         with desk.store.session() as session:
-            lost = step_queries.mark_unsent(session)
-        log.warning("sweep.redis_lost", steps=lost)
+            steps = step_queries.mark_unsent(session)
+        log.warning("sweep.redis_lost", steps=steps)
     found, view = _sweep(app)
+    now = utcnow()
     with desk.store.session() as session:
-        leases.release_sweep(session, desk.owner, found, mark or taken.redis_mark)
+        leases.release_sweep(session, desk.owner, found, mark or taken.redis_mark, now)
+    _request_passes(app, None if lost else taken.last_at, now)
     retention.collect_if_due(desk, with_redis=mark is not None)
     if view.grace_seconds and _waited(desk, view.grace_seconds):
         sweep(app)  # now, not with some later tick: in doubt a dead worker's steps have waited for long
     return found
+
+
+def _request_passes(app: Celery, last: dt.datetime | None, now: dt.datetime) -> None:
+    """Request the passes over orders and reports, each once in its period. last: the end of the last sweep; None when
+    there was none, or Redis has lost its messages since."""
+    if _has_begun(last, now, ORDERS_SECONDS):
+        messages.request_pass(app, messages.ORDER_PASS)
+    if desk_of(app).settings.report_url is not None and _has_begun(last, now, REPORTS_SECONDS):
+        messages.request_pass(app, messages.REPORTS_PASS)
+
+
+def _has_begun(last: dt.datetime | None, now: dt.datetime, seconds: float) -> bool:
+    return last is None or now.timestamp() // seconds != last.timestamp() // seconds
 
 
 def _waited(desk: Desk, seconds: float) -> bool:

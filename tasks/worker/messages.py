@@ -31,10 +31,10 @@ STOP = "desk_stop"
 CANCEL = "desk_cancel"
 INTERRUPT = "desk_interrupt"
 ANSWER_SECONDS = 2.0
-ORDER_PASS = "desk.orders"
+ORDER_PASS, REPORTS_PASS = "desk.orders", "desk.documents"
 # A message that waited this long is of no use: the next minute's does the same.
 EXPIRES_SECONDS = 60
-PASSES: dict[str, QueueName] = {"desk.maintain": "ops", ORDER_PASS: "trade", "desk.documents": "ops"}
+PASSES: dict[str, QueueName] = {ORDER_PASS: "trade", REPORTS_PASS: "ops"}
 VISIBILITY_SECONDS = 30
 REDIS_SECONDS = 1.0
 
@@ -146,12 +146,12 @@ def _raise_if_interrupted(reply: Mapping[str, Mapping[str, bool]]) -> None:
         raise _TurnInterrupted
 
 
-def request_order_pass(app: Celery) -> bool:
-    """Request an order pass of the trade queue now; False when that failed, and the pass comes within a minute."""
+def request_pass(app: Celery, name: str) -> bool:
+    """Request a pass now; False when that failed, and it comes with the next of the sweep's."""
     try:
-        app.send_task(ORDER_PASS, expires=EXPIRES_SECONDS, ignore_result=True, retry=False)
+        app.send_task(name, expires=EXPIRES_SECONDS, ignore_result=True, retry=False)
     except (OperationalError, RedisError, OSError) as error:
-        log.warning("orders.not_nudged", error=str(error))
+        log.warning("pass.not_requested", task=name, error=str(error))
         return False
     return True
 
@@ -176,7 +176,7 @@ class WorkerNotifier:
     def trade(self) -> bool:
         """Request an order pass of the trade queue now; False when that failed, and the pass comes within a minute."""
         try:
-            return request_order_pass(self.app())
+            return request_pass(self.app(), ORDER_PASS)
         except RedisDown:
             return False
 

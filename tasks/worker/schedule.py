@@ -1,5 +1,4 @@
-"""The schedule: screens before the market and at mid-day, and an episode, on exchange days, in New York time; the
-sweep, the order pass, and the reports of runs that ended.
+"""The schedule: screens before the market and at mid-day, and an episode, on exchange days, in New York time.
 
 Beat has plain crontabs; the task itself checks whether a day is a session of the exchange, and (schedule, slot) is
 unique in the database, so a tick that comes twice starts one run.
@@ -18,41 +17,21 @@ from zoneinfo import ZoneInfo
 import redis
 import structlog
 from celery import Celery
-from celery.schedules import crontab, schedule
+from celery.schedules import crontab
 
 from chordesk.models.answers import Frozen
 from chordesk.models.settings import Settings
 from chordesk.tasks.engine import kinds
-from chordesk.tasks.engine.leases import SWEEP_SECONDS
 from chordesk.tasks.worker import celery_fixes
-from chordesk.tools.orders.submitting import ORDERS_SECONDS
 
 # A tick missed while beat was down fires once on restart; older than this it would screen at the wrong hour.
 TICK_EXPIRES_SECONDS = 1800
-DOCUMENTS_SECONDS = 5
 BEAT_PREFIX = "desk:beat:"  # of its keys in Redis
 LOCK, DUE = f"{BEAT_PREFIX}:lock", f"{BEAT_PREFIX}:schedule"
 
 
 def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
-    entries: dict[str, dict[str, Any]] = {
-        "maintain": {
-            "task": "desk.maintain",
-            "schedule": schedule(dt.timedelta(seconds=SWEEP_SECONDS)),
-            "options": {"expires": max(SWEEP_SECONDS * 2, 2)},
-        },
-        "orders": {
-            "task": "desk.orders",
-            "schedule": schedule(dt.timedelta(seconds=ORDERS_SECONDS)),
-            "options": {"expires": max(ORDERS_SECONDS, 2)},
-        },
-    }
-    if settings.report_url is not None:
-        entries["documents"] = {
-            "task": "desk.documents",
-            "schedule": schedule(dt.timedelta(seconds=DOCUMENTS_SECONDS)),
-            "options": {"expires": DOCUMENTS_SECONDS},
-        }
+    entries: dict[str, dict[str, Any]] = {}
     for name, kind in ((name, spec.kind) for spec in kinds.steps() for name in spec.daily):
         if (at := getattr(settings, name)) != "off":
             hour, minute = at.split(":")
@@ -103,7 +82,7 @@ def _moment(parts: dict[str, Any]) -> dt.datetime:
 
 
 # Beat that outlives its Redis. RedBeat ends with an error when Redis goes away or has lost its lock; here it begins
-# anew, which writes the schedule again and takes the lock again, so that a flushed Redis gets its sweep back.
+# anew, which writes the schedule again and takes the lock again.
 
 log = structlog.get_logger(__name__)
 

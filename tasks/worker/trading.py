@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from chordesk.models.errors import DeskError, FencedOff
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.tasks.bootstrap import Desk, desk_of
-from chordesk.tasks.worker.messages import ORDER_PASS, request_order_pass
+from chordesk.tasks.worker.messages import ORDER_PASS, request_pass
 from chordesk.tools.brokers.protocol import Streaming
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.accounts import FencingLease
@@ -39,7 +39,7 @@ def orders(self: Task) -> dict[str, int]:
         return found
     except FencedOff as error:
         log.error("orders.fenced_off", error=str(error))
-        request_order_pass(self.app)  # the message was for the process that has the account
+        request_pass(self.app, ORDER_PASS)  # the message was for the process that has the account
         stand_aside(desk)
         return {"fenced_off": 1}
     except (DeskError, SQLAlchemyError) as error:
@@ -106,5 +106,5 @@ def _on_change(app: Celery, order_id: str) -> None:
     waiting = desk_of(app).order_pass_due
     if not waiting.is_set():
         waiting.set()
-        if not request_order_pass(app):
+        if not request_pass(app, ORDER_PASS):
             waiting.clear()

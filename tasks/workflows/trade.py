@@ -202,7 +202,7 @@ def submit_orders(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         orders = process_decision(desk.store, to.settings, to.market, to.broker, decision_id, to.lease)
     except FencedOff as error:
         log.error("orders.fenced_off", decision=decision_id, error=str(error))
-        raise Postponed(f"the process that submits for the account does this: {error.args[0]}", 0.0) from None
+        raise Postponed(f"the process that submits for the account: {error.args[0]}", 0.0) from None
     return Done({"orders": orders})
 
 

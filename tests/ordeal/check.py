@@ -144,7 +144,7 @@ def settle(
     desk: FaultDesk, handed: Sequence[Handed], *, nudging: bool = True, seconds: float = SETTLED_SECONDS
 ) -> Findings:
     """Let the desk go on until store and stand-in agree; returns the differences left then. nudging: request its
-    pass over the orders; else beat does."""
+    pass over the orders; else the sweep does."""
     began, until = utcnow(), time.monotonic() + seconds
     while True:
         if nudging:

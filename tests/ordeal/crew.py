@@ -1,4 +1,4 @@
-"""A desk of real processes that a scenario may kill: two research workers, ops, trade, beat, Redis, and the model.
+"""A desk of real processes that a scenario may kill: two research workers, ops, trade, Redis, and the model.
 
 A watchman stands in for `desk up`'s supervisor: what ends by itself is started again, and counted.
 """
@@ -49,7 +49,7 @@ from tests.stack import Processes, processes, wait_for
 from tests.tools.orders.desk import Desk, action
 
 WORKERS = ("research-1", "research-2")
-CREW = (*WORKERS, "ops", "trade", "beat")
+CREW = (*WORKERS, "ops", "trade")
 RUN_SECONDS = 120.0
 CLOCK = "clock"  # file in the home
 GRAPHS = "tests.toy.graphs"  # module of the graphs that it may play
@@ -106,7 +106,7 @@ class FaultDesk:
 
     def start(self, name: str) -> None:
         """Start one of the crew, through the suite's launcher if there is one."""
-        command = ["beat"] if name.startswith("beat") else ["worker", name.partition("-")[0], "--name", name]
+        command = ["worker", name.partition("-")[0], "--name", name]
         if name in WORKERS:
             command += ["--concurrency", "32"]
         module = self.launcher or ("chordesk.tasks.cli.main",)
@@ -116,7 +116,7 @@ class FaultDesk:
     def start_all(self) -> None:
         for name in self.crew:
             self.start(name)
-        wait_for(lambda: self._answering([name for name in self.crew if name != "beat"]), "the workers answer")
+        wait_for(lambda: self._answering(list(self.crew)), "the workers answer")
 
     def await_worker(self, name: str) -> None:
         wait_for(lambda: self._answering([name]), f"{name} answers")
@@ -451,7 +451,7 @@ def order_figures(results: Iterable[Result]) -> str:
     return f"{at_broker}; {counted['fills']} fills booked; {rest}"
 
 
-ORDER_CREW = ("ops", "trade", "beat")
+ORDER_CREW = ("ops", "trade")
 ACCOUNT = "alpaca-paper"
 STAND_IN = "STAND_IN_URL"
 KEYS = {"ALPACA_API_KEY": KEY, "ALPACA_SECRET_KEY": SECRET}

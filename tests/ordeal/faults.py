@@ -56,7 +56,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("worker and Redis killed", runs.worker_and_redis_killed, times=2),
     Scenario("rolling restart", runs.rolling_restart, times=2),
     Scenario("drained, turns given back", runs.turns_given_back, times=2, environ={"DESK_DRAIN_SECONDS": "1"}),
-    Scenario("two beats", runs.two_beats),
     Scenario("every message twice", runs.every_message_twice, times=2, short=True),
     Scenario("database away", runs.database_away, times=3),
     Scenario("desk suspended", runs.desk_suspended, times=2),

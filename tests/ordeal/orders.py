@@ -197,8 +197,8 @@ def _in_hand(desk: FaultDesk, chance: random.Random, kind: str) -> Handed:
 
 
 def stream_lost(desk: FaultDesk, chance: random.Random, result: Result) -> None:
-    """Fills come while the broker's stream is cut, or is open and sends nothing: they are polled for. Only beat starts
-    the trade worker's pass. Then the stream is back, and so are fills on it."""
+    """Fills come while the broker's stream is cut, or is open and sends nothing: they are polled for. Only the sweep
+    starts the trade worker's pass. Then the stream is back, and so are fills on it."""
     how = chance.choice((CUT, SILENT))
     _listened_to(desk)
     control(desk, faults=[], fills="part", unique=False)

@@ -1,4 +1,4 @@
-"""Processes that die: workers, app-servers, Redis, beat; and workers that are asked to go."""
+"""Processes that die: workers, app-servers, Redis; and workers that are asked to go."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def redis_killed(desk: FaultDesk, chance: random.Random, result: Result) -> None
 
 
 def redis_flushed(desk: FaultDesk, chance: random.Random, result: Result) -> None:
-    """FLUSHALL: queues, registry, beat's entries and locks are gone; the sweep rebuilds from the database."""
+    """FLUSHALL: queues, registry and locks are gone; the sweep rebuilds from the database."""
     run_id = desk.open_run()
     _in_flight(desk, run_id, chance)
     connection(desk).flushall()
@@ -144,22 +144,6 @@ def _asked_to_go(desk: FaultDesk, victim: str, run_ids: Sequence[str], result: R
     if code != 0:
         result.findings.wrong.append(f"{victim} exited {code} on SIGTERM")
     return held
-
-
-def two_beats(desk: FaultDesk, chance: random.Random, result: Result) -> None:
-    """Two beats at once, and the first one is killed: one sweep at a time, and one that goes on."""
-    run_id = desk.open_run()
-    desk.start("beat-2")
-    time.sleep(3.0)
-    desk.kill("beat", back=False)
-    victim = chance.choice(WORKERS)
-    second = desk.open_run()
-    held = desk.kill_in_flight(victim, [run_id, second])
-    desk.takeover(held, 90.0)
-    ends_well(desk, result, run_id, second)
-    desk.start("beat")
-    desk.stop("beat-2")
-    desk.await_worker(victim)
 
 
 def desk_suspended(desk: FaultDesk, chance: random.Random, result: Result) -> None:

@@ -71,7 +71,7 @@ def test_the_desks_clients_read_the_url_of_redis(redis_with_tls: Redis, tmp_path
         assert plain.get("desk:test") == b"1"
     app = create_app(Settings(home=tmp_path, redis_url=address), "test")
     try:
-        app.send_task("desk.maintain")
+        app.send_task("desk.documents")
         with closing(client(address, PATIENCE)) as plain:
             assert plain.llen("ops") == 1, "a message is in the queue"
     finally:

@@ -102,7 +102,6 @@ def desk_on(server: LlamaServer, **environ: str) -> Iterator[RealDesk]:
         "TRADER_LIVE": "1",
     }
     with processes(True, **given, **LIMITS, **environ) as desk:
-        desk.desk("beat", "beat")
         desk.workers("research", "ops", "trade")
         yield RealDesk(desk, server)
 

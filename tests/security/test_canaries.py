@@ -166,7 +166,6 @@ def watched() -> Iterator[Watched]:
         ports = {role: free_port() for role in ROLES}
         for role in ROLES:
             desk.workers(role, environ={"DESK_METRICS_PORT": str(ports[role])})
-        desk.desk("beat", "beat")
         api = free_port()
         desk.desk("api", "api", "--port", str(api))
         wait_for(lambda: f":{api}" in desk.log("api"), "the service listens")

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from chordesk.tasks.reading.threads import ThreadDetail, ThreadRow, ThreadTurn
     from chordesk.tasks.worker.schedule import BeatState
 
-SWEEP_LATE_SECONDS = 30.0
-
 
 def status_report(found: DeskStatus) -> RenderableType:
     """Return the status: the desk's standing, then the parts that do not answer, then the others."""
@@ -88,7 +86,7 @@ def _redis(found: RedisState) -> list[RenderableType]:
 
 def _beat(found: BeatState) -> Text:
     if not found.running:
-        return Text("no beat runs: nothing is swept or scheduled; `desk up` starts one", style="yellow")
+        return Text("no beat runs: nothing is scheduled; `desk up` starts one", style="yellow")
     due = ", ".join(f"{one.name} {one.next.astimezone(NEW_YORK):%a %H:%M}" for one in found.entries)
     return Text(f"scheduled, New York time: {due or 'nothing'}")
 
@@ -111,13 +109,8 @@ def _database(found: DatabaseState) -> list[RenderableType]:
         if step.error:
             parts.append(Text(f"  last failure: {paragraph(step.error)}", style="yellow"))
     last = found.sweep
-    if last.seconds is None:
-        parts.append(Text("last sweep: none yet; is beat running?", style="yellow"))
-    else:
-        late = last.seconds > SWEEP_LATE_SECONDS
-        hint = "; is beat running?" if late else ""
-        style = "yellow" if late else ""
-        parts.append(Text(f"last sweep: {span(last.seconds)} ago, {tally(last.found)}{hint}", style=style))
+    if last.seconds is not None:
+        parts.append(Text(f"last sweep: {span(last.seconds)} ago, {tally(last.found)}"))
     parts += [
         Text(f"without a stop: {one.quantity:g} {one.symbol} ({paragraph(one.why)})", style="yellow")
         for one in found.unprotected

@@ -125,6 +125,7 @@ def progress_panel(seen: Progress) -> RenderableType:
         pairs.append(("left", f"about {span(left)}"))
     elif _has_candidates(seen):
         pairs.append(("candidates", _phases(seen.candidates)))
+    pairs += [("waits for", Text(str(one).removeprefix("waits for "), style="yellow")) for one in seen.waits]
     pairs += [
         ("turns", f"{seen.turns} done, {in_flight(seen)}"),
         ("tokens", f"{seen.tokens:,}"),

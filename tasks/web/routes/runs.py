@@ -28,6 +28,7 @@ from chordesk.tasks.reading.reports import (
 from chordesk.tasks.reading.run_details import RunDetail, Timeline, detail, timeline
 from chordesk.tasks.reading.run_list import RunComparison, RunFilter, RunRow, comparison, run_page
 from chordesk.tasks.reading.runs import CandidateRow, candidates
+from chordesk.tasks.reading.waits import Wait, waits
 from chordesk.tasks.reports.documents import run_document
 from chordesk.tasks.reports.formats import MEDIA_TYPES, Format, policy, rendered
 from chordesk.tasks.reports.schema import RunDocument
@@ -118,6 +119,13 @@ def run(context: Context, run_id: Id) -> RunDetail:
     """Show a run: progress, candidates, the trader's actions, each attempt at its steps."""
     with context.store.read() as session:
         return detail(session, context.settings, by_prefix(session, Run, run_id))
+
+
+@router.get("/runs/{run_id}/waits")
+def run_waits(context: Context, run_id: Id) -> list[Wait]:
+    """List what a run waits for now: a worker, a model's limit, a person, a session's open, another run."""
+    with context.store.read() as session:
+        return waits(session, by_prefix(session, Run, run_id))
 
 
 @router.get("/runs/{run_id}/candidates")

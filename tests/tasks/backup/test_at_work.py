@@ -54,7 +54,6 @@ def count(store: Store, table: Any, run_id: str) -> int:
 def test_another_desk_goes_on_from_a_backup(elsewhere: Path) -> None:
     with processes(TRADER_LIVE="1", DESK_LEASE_SECONDS="3", **constants(SWEEP_SECONDS=1)) as desk:
         desk.rulebook()
-        desk.desk("beat", "beat")
         desk.workers(*WORKERS)
         traded = _screened(desk)
         desk.end("rulebook")
@@ -78,7 +77,6 @@ def test_another_desk_goes_on_from_a_backup(elsewhere: Path) -> None:
             fills = session.exec(select(Fill).join(Order).where(col(Order.run_id) == traded)).all()
         assert fills, "the orders of the first run were filled on paper"
         other.rulebook()
-        other.desk("beat", "beat")
         other.workers(*WORKERS)
         wait_for(lambda: ended(store, flying), "the run ends in the restored desk")
         with store.read() as session:

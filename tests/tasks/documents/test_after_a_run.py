@@ -22,7 +22,6 @@ def test_the_report_of_a_run_is_there_soon_after_its_end(tmp_path: Path) -> None
     with processes(DESK_REPORT_URL=str(place)) as desk:
         desk.rulebook()
         desk.workers("research", "ops", "trade", concurrency=4)
-        desk.desk("beat", "beat")
         run_id = open_research(desk.app, ["IBM", "KO"]).id
         store = desk_of(desk.app).store
 

@@ -17,7 +17,6 @@ from chordesk.tasks.cli.show.runs import document_line
 from chordesk.tasks.reading.run_details import written_document
 from chordesk.tasks.reports import writing
 from chordesk.tasks.reports.writing import write_due
-from chordesk.tasks.worker.schedule import beat_schedule
 from tests.builders import a_run
 
 NOTHING = {"written": 0, "failed": 0}
@@ -67,11 +66,9 @@ def test_each_ended_run_is_written_once_and_its_place_is_shown(writer: Desk, pla
     assert line.plain == f"Report {place / done}"
 
 
-def test_without_a_place_nothing_is_written_or_scheduled(desk: Desk, writer: Desk) -> None:
+def test_without_a_place_nothing_is_written(desk: Desk) -> None:
     ended(desk)
     assert write_due(desk) == {}
-    assert "documents" not in beat_schedule(desk.settings)
-    assert beat_schedule(writer.settings)["documents"]["task"] == "desk.documents"
 
 
 def test_old_runs_and_the_days_of_a_backtest_are_left_alone(writer: Desk, place: Path) -> None:

@@ -27,7 +27,7 @@ def take(store: Store, owner: str, rest: float = 0.0) -> bool:
 
 def leave(store: Store, owner: str) -> bool:
     with store.session() as session:
-        return leases.release_sweep(session, owner, {"sent": 2}, "mark")
+        return leases.release_sweep(session, owner, {"sent": 2}, "mark", utcnow())
 
 
 def test_of_many_that_ask_at_once_one_sweeps(store: Store) -> None:

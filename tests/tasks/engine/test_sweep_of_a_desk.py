@@ -1,5 +1,5 @@
-"""Real processes: the sweep and the schedule outlive Redis, a flushed Redis costs no run, and `desk status` shows
-it."""
+"""Real processes without beat: any worker sweeps, the sweep outlives Redis, a flushed Redis costs no run, and
+`desk status` shows it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def desk() -> Iterator[Processes]:
     with processes(**constants(SWEEP_SECONDS=1)) as found:
         found.rulebook(latency=0.7)
         found.workers("research", "ops", "trade", concurrency=4)
-        found.desk("beat", "beat")
         wait_for(lambda: row(found).last_at is not None, "the first sweep")
         yield found
 
@@ -141,26 +140,28 @@ def test_a_killed_redis_that_comes_back_has_its_sweep_again(desk: Processes) -> 
     desk.redis()
     swept_after(desk)
     assert row(desk).redis_mark != mark
-    for name in ("beat", "ops", "research", "trade"):
+    for name in ("ops", "research", "trade"):
         assert desk.running[name].poll() is None, desk.log(name)[-2000:]
 
 
-def test_two_beats_and_a_flood_of_ticks_sweep_no_more_than_one(desk: Processes) -> None:
+def test_three_workers_sweep_no_more_than_one_and_one_no_less(desk: Processes) -> None:
     swept_after(desk)
     seen: set[object] = set()
     began = time.monotonic()
     while (seconds := time.monotonic() - began) < 4 or len(seen) < 2:
-        desk.app.send_task("desk.maintain", ignore_result=True)
         seen.add(row(desk).last_at)
         time.sleep(0.05)
     assert len(seen) <= 2 * seconds + 2, "half a second of rest between two"
+    for name in ("ops", "trade"):
+        desk.end(name)
+    swept_after(desk)
+    desk.end("research")
 
 
 def test_status_without_workers_and_without_a_database(desk: Processes) -> None:
-    for name in ("beat", "research", "ops", "trade"):
-        desk.end(name)
     found = status(desk, code=1)
     assert "none answered" in found["trouble"]["workers"]
+    wait_for(lambda: "none runs" in status(desk, code=1)["trouble"].get("sweep", ""), "that nothing sweeps is said")
     assert found["redis"]["held"] == 0
     lost = {**desk.environ, "DESK_DATABASE_URL": "sqlite:////nowhere/desk.db"}
     done = zygote.run(("status",), lost, REPOSITORY)

@@ -57,6 +57,7 @@ OPERATIONS = {
     "GET /runs/{run_id}/episode",
     "GET /runs/{run_id}/events",
     "GET /runs/{run_id}/funnel",
+    "GET /runs/{run_id}/waits",
     "GET /runs/{run_id}/lineage/{symbol}",
     "GET /runs/{run_id}/report",
     "GET /runs/{run_id}/table",

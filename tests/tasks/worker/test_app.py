@@ -34,7 +34,6 @@ NAMES = {
     "desk.submit",
     "desk.orders",
     "desk.finish",
-    "desk.maintain",
     "desk.documents",
 }
 

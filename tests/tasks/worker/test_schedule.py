@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import json
 import signal
@@ -24,7 +23,6 @@ from chordesk.tasks.worker.schedule import TICK_EXPIRES_SECONDS, beat_schedule, 
 from chordesk.tasks.workflows import screen
 from chordesk.tasks.workflows.episode import opening
 from chordesk.tasks.workflows.screen import session_slot
-from tests.constants import constants
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.steps import queued
@@ -62,23 +60,9 @@ def test_screens_start_at_new_york_hours_on_weekdays(
     assert next_tick(app, name, now) == due
 
 
-def test_a_late_tick_expires_and_a_sweep_never_piles_up(app: Celery) -> None:
-    entries = app.conf.beat_schedule
-    assert {name: entry["task"] for name, entry in entries.items()} == {
-        "maintain": "desk.maintain",
-        "orders": "desk.orders",
-        "premarket": "desk.screen",
-        "midday": "desk.screen",
-    }
-    assert entries["premarket"]["options"]["expires"] == TICK_EXPIRES_SECONDS
-    every = entries["maintain"]["schedule"].run_every.total_seconds()
-    assert every == 3.0
-    assert every < entries["maintain"]["options"]["expires"] <= 2 * every
-
-
 def test_off_is_off(make_app: Callable[..., Celery]) -> None:
-    assert set(make_app(premarket="off", midday="off").conf.beat_schedule) == {"maintain", "orders"}
-    assert set(make_app(premarket="off", midday="15:05").conf.beat_schedule) == {"maintain", "orders", "midday"}
+    assert set(make_app(premarket="off", midday="off").conf.beat_schedule) == set()
+    assert set(make_app(premarket="off", midday="15:05").conf.beat_schedule) == {"midday"}
 
 
 def test_a_daily_episode_is_one_of_its_own(make_app: Callable[..., Celery]) -> None:
@@ -176,32 +160,15 @@ def test_ticks_at_once_open_one_run(make_app: Callable[..., Celery], monkeypatch
 
 @pytest.fixture(scope="module")
 def beating() -> Iterator[Processes]:
-    with processes(**constants(SWEEP_SECONDS=1), DESK_MIDDAY="off") as desk:
+    with processes(DESK_MIDDAY="off") as desk:
         desk.desk("beat", "beat")
         yield desk
 
 
-def messages(desk: Processes) -> list[dict[str, object]]:
-    with redis.Redis.from_url(redis_url(desk.settings)) as client:
-        return [json.loads(raw) for raw in client.lrange("ops", 0, -1)]
-
-
-def test_a_real_beat_sends_the_sweep_to_its_queue(beating: Processes) -> None:
-    wait_for(lambda: len(messages(beating)) >= 2, "beat sends the sweep twice")
-    for message in messages(beating):
-        headers = message["headers"]
-        assert isinstance(headers, dict)
-        assert headers["task"] == "desk.maintain"
-        assert headers["expires"]
-        assert json.loads(base64.b64decode(str(message["body"])))[:2] == [[], {}]
-    with redis.Redis.from_url(redis_url(beating.settings)) as client:
-        assert client.llen("screen") == 0
-
-
 def test_a_real_beat_keeps_the_screens_as_plain_crontabs(beating: Processes) -> None:
-    wait_for(lambda: len(messages(beating)) >= 1, "beat is up")
     settings: Settings = beating.settings
     with redis.Redis.from_url(redis_url(settings)) as client:
+        wait_for(lambda: bool(client.exists("desk:beat:premarket")), "beat has written its schedule")
         stored = json.loads(client.hget("desk:beat:premarket", "definition"))
         assert client.exists("desk:beat:midday") == 0
     entry = beat_schedule(settings)["premarket"]
@@ -212,17 +179,30 @@ def test_a_real_beat_keeps_the_screens_as_plain_crontabs(beating: Processes) -> 
     assert beating.running["beat"].poll() is None
 
 
+def make_overdue(client: redis.Redis, name: str) -> None:
+    """As if beat had last been up a year ago."""
+    key = f"desk:beat:{name}"
+    meta = json.loads(client.hget(key, "meta"))
+    meta["last_run_at"]["year"] -= 1
+    client.hset(key, "meta", json.dumps(meta))
+    client.zadd("desk:beat::schedule", {key: 0})
+
+
 def test_the_state_of_a_real_beat_has_what_was_sent_and_what_is_due(beating: Processes) -> None:
-    wait_for(lambda: len(messages(beating)) >= 2, "beat sends the sweep twice")
     with redis.Redis.from_url(redis_url(beating.settings)) as client:
-        found = beat_state(client)
-        entries = {one.name: one for one in found.entries}
-        now = dt.datetime.now(dt.UTC)
-        assert found.running
-        assert entries["maintain"].last is not None
-        assert abs(now - entries["maintain"].last) < dt.timedelta(seconds=PATIENCE)
-        assert entries["premarket"].last is None
-        assert entries["premarket"].next > now
+        wait_for(lambda: beat_state(client).running, "beat has its lock")
+        (entry,) = beat_state(client).entries
+        assert entry.name == "premarket"
+        assert entry.last is None
+        assert entry.next > dt.datetime.now(dt.UTC)
+        assert client.llen("screen") == 0
+        make_overdue(client, "premarket")
+        wait_for(lambda: client.llen("screen") == 1, "beat sends what it missed")
+        headers = json.loads(client.lindex("screen", 0))["headers"]
+        assert (headers["task"], bool(headers["expires"])) == ("desk.screen", True)
+        (entry,) = entries = beat_state(client).entries
+        assert entry.last is not None
+        assert abs(dt.datetime.now(dt.UTC) - entry.last) < dt.timedelta(seconds=PATIENCE)
         beating.end("beat", signal.SIGKILL)
         wait_for(lambda: not beat_state(client).running, "its lock has run out")
-        assert {one.name for one in beat_state(client).entries} == set(entries)
+        assert beat_state(client).entries == entries

@@ -126,7 +126,6 @@ def test_two_trade_workers_by_mistake_and_the_older_one_sends_nothing_more(runni
 
     def all_done() -> bool:
         running.app.send_task("desk.orders")
-        running.app.send_task("desk.maintain")
         time.sleep(0.5)
         return {step_state(desk, step) for step in steps} == {StepState.DONE}
 

@@ -28,7 +28,6 @@ def test_turns_wait_for_the_slot_and_use_no_attempt_up() -> None:
         processes(DESK_PROVIDER="local", DESK_PROVIDER_URL=server.url, DESK_MODEL="small") as desk,
     ):
         desk.workers("research", "ops")
-        desk.desk("beat", "beat")
         run = open_research(desk.app, ["IBM", "GE", "XOM"])
         store, until = desk_of(desk.app).store, time.monotonic() + PATIENCE
         while True:

@@ -1,4 +1,4 @@
-"""Whole runs with real workers, the real app-server and the rulebook, and without a sweep: no beat."""
+"""Whole runs with real workers, the real app-server and the rulebook, and without a sweep."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from chordesk.tasks.engine.kinds import QUEUES, task_name
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
+from tests.constants import constants
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.steps import get_run
@@ -34,7 +35,7 @@ REJECTED = "APC"  # the rulebook's quick role turns it down on the replay's day
 
 @pytest.fixture(scope="module")
 def desk() -> Iterator[Processes]:
-    with processes() as found:
+    with processes(**constants(SWEEP_SECONDS=600)) as found:
         found.rulebook()
         found.workers("research", "ops", "trade")
         yield found

@@ -102,11 +102,8 @@ def test_a_stop_without_its_command_is_ended_by_the_sweep(made: Desk) -> None:
         session.get_one(Run, run_id).state = RunState.STOPPING
     wait_for(lambda: not held(made, run_id), "the worker finds the mark when it renews its lease")
     assert attempts(made, run_id) == {"stopped": 1}
-    assert run_of(made, run_id).state == RunState.STOPPING
-    made.processes.desk("beat", "beat")
     assert wait_ended(made, run_id, 20).state == RunState.STOPPED
     assert nothing_is_left(made, run_id)
-    made.processes.end("beat")
 
 
 def test_steps_of_a_lost_worker_end_with_their_leases(made: Desk) -> None:

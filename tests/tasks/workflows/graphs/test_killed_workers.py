@@ -36,7 +36,6 @@ def test_a_node_that_ended_beside_a_lost_one_is_not_run_again(tmp_path: Path) ->
         processes(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=model.url, TOY_FOLDER=str(tmp_path), **SHORT) as desk,
     ):
         desk.workers("research-1", "ops", concurrency=2)
-        desk.desk("beat", "beat")
         run_id = open_graphs(desk.app, f"{MODULE}:beside", {"1": {"n": 100}}).id
         log = tmp_path / "log"
         wait_for(lambda: log.exists() and len(log.read_text().split()) == 2, "both nodes begin", SECONDS)

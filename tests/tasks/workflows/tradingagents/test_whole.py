@@ -61,7 +61,6 @@ def ended(desk: Processes, run_id: str) -> Run:
 def test_the_command_plays_tickers_and_a_killed_worker_costs_at_most_what_ran(model: FakeResponses) -> None:
     with installed(TOY), processes(forked=False, **on(model)) as desk:
         desk.workers("research-1", "ops", concurrency=4)
-        desk.desk("beat", "beat")
         run_id = open_tradingagents(desk.app, ("IBM", "KO", "GE")).id
         wait_for(lambda: len(list(model.calls())) >= 12, "12 calls", SECONDS)
         desk.end("research-1", signal.SIGKILL)
@@ -108,7 +107,6 @@ def test_the_role_takes_part_in_verdicts_and_no_order_rests_on_it_alone(model: F
     model.policy = policy
     with installed(TOY), processes(forked=False, **on(model, **roles)) as desk:
         desk.workers("research-1", "ops", concurrency=4)
-        desk.desk("beat", "beat")
         done = command(desk, "research", "IBM", "KO", "GE", "--json")
         assert done.returncode == 0, done.stderr[-2000:]
         found = json.loads(done.stdout)

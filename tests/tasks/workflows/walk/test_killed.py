@@ -23,7 +23,6 @@ def crew() -> Iterator[WalkingDesk]:
     # The rules take their time, so that a kill meets turns.
     with processes(DESK_LEASE_SECONDS="3", **constants(SWEEP_SECONDS=1, ANSWER_SECONDS=0.3)) as found:
         found.rulebook()
-        found.desk("beat", "beat")
         found.workers(*WORKERS, "ops", "trade", concurrency=16)
         yield WalkingDesk(found)
 

@@ -88,6 +88,8 @@ export const textOf = (value, most) => html`<${Text} most=${most}>${value}<//>`;
 export const quietOf = (value) => html`<span class="quiet">${value}</span>`;
 export const numOf = (value) => html`<span class="num">${value}</span>`;
 export const timeOf = (at, parts) => html`<${Time} at=${at} parts=${parts} />`;
+/** What a run waits for, as the desk says it. */
+export const waitOf = ({ what, count, unit, until }) => html`${textOf(what)}${until && html` until ${timeOf(until, 'time')}`} ${quietOf(`(${count} ${unit}${count === 1 ? '' : 's'})`)}`;
 export const badgeOf = (word) => html`<${Badge}>${word}<//>`;
 export const runOf = (id) => html`<${RunLink} id=${id} />`;
 export const orderOf = (id) => html`<${OrderLink} id=${id} />`;

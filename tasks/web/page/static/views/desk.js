@@ -3,7 +3,7 @@
 import {
   Ago, Badge, count, Empty, EventRow, Facts, Figure, html, joined, Link, LiveBadge, Loaded, Loading, money, numOf,
   Panel, percent, quietOf, runOf, signedMoney, signedPercent, span, standingOf, symbolOf, Table, TablePanel, Text,
-  textOf, timeOf, useBounded, useEffect, useLive, VirtualList,
+  textOf, timeOf, useBounded, useEffect, useLive, VirtualList, waitOf,
 } from '../lib/view.js';
 
 const WATCHED = ['run', 'turn', 'order', 'approval', 'status.again', 'tool.completed'];
@@ -80,6 +80,7 @@ const RUNNING = [
   ['Kind', (run) => html`${run.kind}${run.schedule && html` ${quietOf(textOf(run.schedule))}`}`],
   ['Steps', (run) => html`<${Progress} steps=${run.progress.steps} />`],
   ['Turns', (run) => `${run.progress.turns_in_flight} + ${run.progress.turns}`, 'num', null, 'in flight, and ended'],
+  ['Waits for', (run) => run.progress.waits.map((one) => html`<p>${waitOf(one)}</p>`), 'wide'],
   ['Symbols', (run) => textOf(run.symbols.join(' '), 40), 'wide'],
   ['For', (run) => span(run.progress.seconds * 1000), 'num'],
 ];

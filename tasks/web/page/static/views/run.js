@@ -5,12 +5,13 @@ import {
   Link, LiveBadge, Loaded, MARKS, moment, money, numOf, Panel, part, percent, plain, ProblemBox, quietOf, runOf,
   SaveButton, Segments, setQuery, shortId, span, standingOf, symbolOf, Table, TablePanel, Text, textOf, ThreadLink,
   timeOf, toneOf, useBounded, useCallback, useEffect, useGet, useKeys, useLive, useMemo, useRef, useResource, useState,
-  VirtualList, zone,
+  VirtualList, waitOf, zone,
 } from '../lib/view.js';
 import { Timeline } from './timeline.js';
 
 const FINAL = new Set(['done', 'partial', 'failed', 'stopped']);
 const SOON_MS = 2_000;
+const WAITS_MS = 1_500; // no event says that nobody takes a step up
 // Which events make which part of the view out of date.
 const CHANGES = {
   steps: /^(status|turn\.(completed|failed|interrupted|refused)|run)\b/,
@@ -27,6 +28,7 @@ function One({ run, query }) {
   const path = `/runs/${part(run)}`;
   const load = (way) => ({ signal }) => get(`${path}${way}`, {}, { signal });
   const detail = useResource(load(''), [path]);
+  const waits = useGet(`${path}/waits`, {}, { every: detail.data && !FINAL.has(detail.data.state) ? WAITS_MS : 0, deps: [detail.data?.state] });
   const funnel = useResource(load('/funnel'), [path]);
   const timeline = useResource(load('/timeline'), [path]);
   const table = useGet(`${path}/table`, {}, { as: (found) => ({ ...found, rows: found.rows.map(joined('candidate')) }) });
@@ -61,7 +63,7 @@ function One({ run, query }) {
       ${gone && html`<div class="problem" role="alert"><strong>This run was deleted</strong>
         <p>What is shown is what was loaded before; nothing of it can be loaded again. <${Link}
         to="/runs">All runs<//></p></div>`}
-      <${Loaded} from=${gone ? { ...detail, problem: null, stale: false } : detail} what="the run">${(data) => html`<${Head} run=${data} />`}<//>
+      <${Loaded} from=${gone ? { ...detail, problem: null, stale: false } : detail} what="the run">${(data) => html`<${Head} run=${data} waits=${waits.data ?? []} />`}<//>
       <${Panel} title="Funnel" tools=${query.stage && html`<button type="button" onClick=${() => setQuery({ stage: '', label: '' })}>Show all candidates</button>`}>
         <${Loaded} from=${funnel} what="the funnel">${(data) => html`<${Funnel} stages=${data.stages} stage=${query.stage} label=${query.label} />`}<//>
       <//>
@@ -83,7 +85,7 @@ function Stop({ path, state, done }) {
       children: html`<p>Its turns are interrupted now, and none of its orders is submitted any more. What is done already stays. It cannot be started again where it was.</p>` }} />`;
 }
 
-function Head({ run }) {
+function Head({ run, waits }) {
   const progress = run.progress ?? {};
   const [steps, ended] = useMemo(() => {
     const counts = Object.values(progress.steps ?? {});
@@ -102,6 +104,7 @@ function Head({ run }) {
       ['Model', textOf(run.model, 60)],
       ['Orders', standing ? html`${standingOf(standing)} ${textOf(run.account)}` : textOf(run.account)],
       ['More', MORE[run.kind] ? html`<${Link} to=${`${MORE[run.kind][0]}${run.run_id}`}>${MORE[run.kind][1]}<//>` : undefined],
+      ['Waits for', waits.length ? html`${waits.map((one) => html`<p>${waitOf(one)}</p>`)}` : undefined],
       ['Verdicts of', run.source_run ? runOf(run.source_run) : undefined],
     ]} />
     ${run.notes?.length > 0 && html`<ul class="notes">${run.notes.map((note) => html`<li><${Badge} tone="warn">note<//> ${textOf(note)}</li>`)}</ul>`}
