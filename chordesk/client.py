@@ -57,13 +57,12 @@ class _Local(Client):
     def __init__(self, by: str) -> None:
         from chordesk.models.database.store import require_current
         from chordesk.models.settings.sources import load_settings
-        from chordesk.tasks.bootstrap import desk_of
         from chordesk.tasks.redis_clients import redis_url, wait_ready
         from chordesk.tasks.worker.app import create_app
 
         self._by = by
         self._app = create_app(load_settings(), "client")
-        self._desk = desk_of(self._app)
+        self._desk = self._app.desk
         require_current(self._desk.settings.database)
         wait_ready(redis_url(self._desk.settings), REDIS_SECONDS)
 

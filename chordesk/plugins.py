@@ -3,7 +3,9 @@ entry point `chordesk.features`. Each name loads its module when it is imported,
 
 from __future__ import annotations
 
+import ast
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,13 +22,13 @@ if TYPE_CHECKING:
     from chordesk.models.features import Feature as Feature
     from chordesk.models.settings import Settings as Settings
     from chordesk.tasks.bootstrap import Desk as Desk
-    from chordesk.tasks.bootstrap import desk_of as desk_of
     from chordesk.tasks.engine.kinds import StepSpec as StepSpec
     from chordesk.tasks.engine.kinds import Workflow as Workflow
     from chordesk.tasks.engine.leases import HeldStep as HeldStep
     from chordesk.tasks.engine.steps import ChildRun as ChildRun
     from chordesk.tasks.engine.steps import ClaimedStep as ClaimedStep
     from chordesk.tasks.engine.steps import NewStep as NewStep
+    from chordesk.tasks.worker.messages import DeskApp as DeskApp
     from chordesk.tasks.worker.turns import retry_of as retry_of
     from chordesk.tasks.worker.turns import run_role as run_role
     from chordesk.tasks.worker.work import Done as Done
@@ -46,26 +48,9 @@ if TYPE_CHECKING:
     from chordesk.tools.registry import ToolSpec as ToolSpec
     from chordesk.tools.registry import payload as payload
 
-_NAMES = {
-    "agents.role": ("validator",),
-    "agents.rulebook.cases": ("PREFIX", "Call", "Case", "Payload", "policy"),
-    "models.database.store": ("Store",),
-    "models.errors": ("DeskError", "UsageError"),
-    "models.features": ("Command", "Feature"),
-    "models.settings": ("Settings",),
-    "tasks.bootstrap": ("Desk", "desk_of"),
-    "tasks.engine.kinds": ("StepSpec", "Workflow"),
-    "tasks.engine.leases": ("HeldStep",),
-    "tasks.engine.steps": ("ChildRun", "ClaimedStep", "NewStep"),
-    "tasks.worker.turns": ("retry_of", "run_role"),
-    "tasks.worker.work": ("Done", "RetryLater"),
-    "tasks.workflows.runs": ("new_run", "open_run"),
-    "tools.brokers.protocol": ("Broker",),
-    "tools.history": ("histories",),
-    "tools.market.protocol": ("Bars", "MarketClock", "MarketData"),
-    "tools.registry": ("Arguments", "Gaps", "Symbols", "ToolContext", "ToolImage", "ToolSpec", "payload"),
-}
-_MODULES = {name: f"chordesk.{module}" for module, names in _NAMES.items() for name in names}
+# Type checkers read the imports above; `__getattr__` finds there where each name is, so that none is listed twice.
+_TYPED = next(part for part in ast.parse(Path(__file__).read_text()).body if isinstance(part, ast.If))
+_MODULES = {part.names[0].name: str(part.module) for part in _TYPED.body if isinstance(part, ast.ImportFrom)}
 __all__ = sorted(_MODULES)
 
 

@@ -49,7 +49,6 @@ from chordesk.tools.registry import ToolContext
 if TYPE_CHECKING:
     import redis
     import redis.asyncio
-    from celery import Celery
 
     from chordesk.agents.codex.launch import RuntimeConfig
     from chordesk.agents.codex.rollouts import ThreadVault
@@ -460,9 +459,3 @@ def codex_binary(settings: Settings) -> str:
     from chordesk.agents.codex.launch import find_binary
 
     return find_binary(settings.codex_binary)
-
-
-def desk_of(app: Celery) -> Desk:
-    """Return the desk that `create_app` gave its app."""
-    desk: Desk = app.desk
-    return desk

@@ -20,7 +20,6 @@ from celery import Celery
 
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.services.supervision import tethered
 from chordesk.tasks.services.tether import PARENT
 from chordesk.tasks.worker.app import create_app, node_name
@@ -60,14 +59,14 @@ class Processes:
     @property
     def app(self) -> Celery:
         """An app of this test process, to open runs with: with the settings that the workers are started with now."""
-        if self._app is None or desk_of(self._app).settings != self.settings:
+        if self._app is None or self._app.desk.settings != self.settings:
             self._close_app()
             self._app = create_app(self.settings, "test")
         return self._app
 
     def _close_app(self) -> None:
         if self._app is not None:
-            desk_of(self._app).close()
+            self._app.desk.close()
             self._app.close()
 
     def spawn(self, name: str, *command: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:

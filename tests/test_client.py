@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
-import inspect
 import os
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from chordesk import plugins
 from chordesk.client import Client
 from chordesk.models.errors import DeskError
 from tests.stack import Processes
@@ -28,14 +25,6 @@ def test_the_public_surface_is_there(module: str) -> None:
     found = importlib.import_module(module)
     assert set(found.__all__) >= PUBLIC.get(module, {"Feature", "ToolSpec", "MarketData", "Broker", "Workflow"})
     assert all(hasattr(found, name) for name in found.__all__)
-
-
-def test_types_and_imports_see_the_same_of_plugins() -> None:
-    (typed,) = (part for part in ast.parse(inspect.getsource(plugins)).body if isinstance(part, ast.If))
-    seen = {name.name: part.module for part in typed.body if isinstance(part, ast.ImportFrom) for name in part.names}
-    assert sorted(seen) == plugins.__all__
-    for name, module in seen.items():
-        assert getattr(plugins, name) is getattr(importlib.import_module(str(module)), name)
 
 
 @pytest.fixture(scope="module")

@@ -32,14 +32,13 @@ def graph(
     """
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.runs import Run
-    from chordesk.tasks.bootstrap import desk_of
     from chordesk.tasks.workflows.graph import open_graphs, resume_graphs
 
     if resume is not None:
         if factory or given:
             raise UsageError("--resume goes with no factory and no --input", remedy="the run has both")
         app = connected()
-        with desk_of(app).store.read() as session:
+        with app.desk.store.read() as session:
             source = by_prefix(session, Run, resume).id
         see(app, resume_graphs(app, source), wait=wait, as_json=as_json)
         return

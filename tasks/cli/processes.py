@@ -46,7 +46,6 @@ def worker(
     name: Annotated[str | None, typer.Option(help="Name of this worker, unique on its host.")] = None,
 ) -> None:
     """Run one worker in the foreground."""
-    from chordesk.tasks.bootstrap import desk_of
     from chordesk.tasks.engine.kinds import WORKER_QUEUES
     from chordesk.tasks.worker import celery_fixes
     from chordesk.tasks.worker.app import create_app
@@ -56,11 +55,11 @@ def worker(
     called = name or default_name(role)
     turns = role in (WorkerRole.RESEARCH, WorkerRole.ALL)
     app = create_app(settings, called, warm=role is not WorkerRole.OPS, turns=turns)
-    desk_of(app).telemetry.check()
+    app.desk.telemetry.check()
     if settings.metrics_port:
         from chordesk.tasks.worker.gauges import watch_worker
 
-        watch_worker(desk_of(app), role)
+        watch_worker(app.desk, role)
     raise typer.Exit(celery_fixes.run_celery(app, worker_arguments(settings, role, concurrency, called)))
 
 
@@ -126,14 +125,13 @@ def beat() -> None:
 
     A second one waits for the lock of the first.
     """
-    from chordesk.tasks.bootstrap import desk_of
     from chordesk.tasks.redis_clients import redis_url, wait_ready
     from chordesk.tasks.worker.app import create_app
     from chordesk.tasks.worker.schedule import run_beat
 
     settings = _configured()
     app = create_app(settings, "beat")
-    desk_of(app).watch.serve("beat")
+    app.desk.watch.serve("beat")
     wait_ready(redis_url(settings), REDIS_SECONDS)  # the schedule is there; redbeat's error is a traceback
     raise typer.Exit(run_beat(app, ["beat", "-S", SCHEDULER, "-l", settings.log_level]))
 

@@ -22,13 +22,12 @@ from chordesk.tasks.cli.output import console, emit
 from chordesk.tasks.cli.shell import Json, checked, day_of, standing_line
 
 if TYPE_CHECKING:
-    from celery import Celery
-
     from chordesk.models.analysis import AnalysisRequest, Depth, Strategy
     from chordesk.models.database.store import Store
     from chordesk.models.tables.runs import Run
     from chordesk.tasks.reading.outlook import Outlook
     from chordesk.tasks.reading.runs import Progress
+    from chordesk.tasks.worker.messages import DeskApp
 
 POLL_SECONDS = 0.4
 
@@ -257,16 +256,15 @@ def trade(
     """Let the trader decide on the verdicts of an earlier run."""
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.runs import Run
-    from chordesk.tasks.bootstrap import desk_of
     from chordesk.tasks.workflows.trade import open_trade
 
     app = connected()
-    with desk_of(app).store.read() as session:
+    with app.desk.store.read() as session:
         source = by_prefix(session, Run, run).id
     see(app, open_trade(app, source), wait=wait, as_json=as_json)
 
 
-def connected() -> Celery:
+def connected() -> DeskApp:
     """Return an app with a reachable Redis and a current database, so that no run is opened that workers could never
     start."""
     from chordesk.models.database.store import require_current
@@ -290,15 +288,14 @@ def _lenses(named: list[str] | None) -> list[str] | None:
     return list(dict.fromkeys(found))
 
 
-def see(app: Celery, run: Run | None, *, wait: bool, as_json: bool) -> None:
+def see(app: DeskApp, run: Run | None, *, wait: bool, as_json: bool) -> None:
     """Follow a run that begins to its end and print it; exit code 1 for one that failed or was stopped."""
     from chordesk.models.tables.runs import Run
-    from chordesk.tasks.bootstrap import desk_of
     from chordesk.tasks.cli.show.runs import run_report
     from chordesk.tasks.reading.runs import view
 
     assert run is not None, "only a scheduled slot can be taken already"
-    out, store = console(), desk_of(app).store
+    out, store = console(), app.desk.store
     try:
         if not as_json:
             _head(app, run, out)
@@ -312,7 +309,7 @@ def see(app: Celery, run: Run | None, *, wait: bool, as_json: bool) -> None:
         raise typer.Exit(INTERRUPTED) from None
     with store.read() as session:
         found = view(session, session.get_one(Run, run.id))
-    emit(found, partial(run_report, home=desk_of(app).settings.home), as_json=as_json)
+    emit(found, partial(run_report, home=app.desk.settings.home), as_json=as_json)
     raise typer.Exit(1 if seen.state in (RunState.FAILED, RunState.STOPPED) else 0)
 
 
@@ -320,7 +317,7 @@ def _standing(run: Run) -> Standing:
     return standing_of_run(run.settings, run.account, run.model, run.market, run.market_now)
 
 
-def _head(app: Celery, run: Run, out: Console) -> None:
+def _head(app: DeskApp, run: Run, out: Console) -> None:
     """Print the id of a run that begins, what it runs on, and what it may spend."""
     from chordesk.tasks.cli.show import amounts
 
@@ -330,11 +327,10 @@ def _head(app: Celery, run: Run, out: Console) -> None:
         out.print(line, highlight=False, markup=False)
 
 
-def _outlook(app: Celery, run: Run) -> Outlook:
-    from chordesk.tasks.bootstrap import desk_of
+def _outlook(app: DeskApp, run: Run) -> Outlook:
     from chordesk.tasks.reading.outlook import outlook
 
-    desk = desk_of(app)
+    desk = app.desk
     with desk.store.read() as session:
         return outlook(session, desk.settings, run)
 
@@ -359,7 +355,6 @@ def backtest(
     """
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.runs import Run
-    from chordesk.tasks.bootstrap import desk_of
     from chordesk.tasks.workflows.backtest import open_backtest, resume_backtest
 
     if resume is not None:
@@ -367,7 +362,7 @@ def backtest(
             remedy = "its days and universe are those that it was begun with; leave --from, --to and --universe out"
             raise UsageError("--resume goes on with a backtest as it is", remedy=remedy)
         app = connected()
-        with desk_of(app).store.read() as session:
+        with app.desk.store.read() as session:
             source = by_prefix(session, Run, resume).id
         return see(app, resume_backtest(app, source), wait=wait, as_json=as_json)
     days = _session_day("--from", first), _session_day("--to", last)

@@ -19,7 +19,7 @@ from chordesk.models.states import RUN_FINAL, DocumentState, RunKind
 from chordesk.models.tables.columns import dialect_insert, utcnow
 from chordesk.models.tables.runs import Run, RunDocumentCopy
 from chordesk.models.urls import masked
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.worker.messages import REPORTS_PASS
 
 # Runs that ended longer ago and have no report are left alone: one who names a place today wants no years of them.
@@ -92,7 +92,7 @@ MOST = 20  # of one pass; the next one follows soon
 @shared_task(bind=True, name=REPORTS_PASS)  # type: ignore[untyped-decorator]
 def documents(self: Task) -> dict[str, int]:
     """Write the reports that are due, and return how many were written and how many failed."""
-    desk = desk_of(self.app)
+    desk: Desk = self.app.desk
     try:
         return write_due(desk)
     except (DeskError, SQLAlchemyError) as error:

@@ -71,16 +71,23 @@ class KeptAnswers:
         self._made: redis.asyncio.Redis | None = None
 
     async def claim(self, key: str, request: str) -> dict[str, Any] | None:
-        """Claim a key for a request; return None, or what is kept of it already: `request`, and its answer unless it
-        is being made. Raises RedisDown."""
+        """Claim a key for a request; return None, or what is kept of it already: `request`, and its answer, for which
+        it waits a while if it is being made. Raises RedisDown."""
         claimed = orjson.dumps({"request": request})
-        try:
-            if await self._client().set(_name(key), claimed, nx=True, ex=KEPT_SECONDS):
-                return None
-            found = await self._client().get(_name(key))
-        except redis.RedisError as error:
-            raise _down(error) from None
-        return dict(orjson.loads(found)) if found is not None else await self.claim(key, request)
+        until = asyncio.get_running_loop().time() + WAIT_SECONDS
+        while True:
+            try:
+                if await self._client().set(_name(key), claimed, nx=True, ex=KEPT_SECONDS):
+                    return None
+                found = await self._client().get(_name(key))
+            except redis.RedisError as error:
+                raise _down(error) from None
+            if found is None:
+                continue  # it was released just now
+            kept = dict(orjson.loads(found))
+            if kept["request"] != request or "status" in kept or asyncio.get_running_loop().time() >= until:
+                return kept
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def keep(self, key: str, request: str, given: Response) -> None:
         """Keep the answer of a claimed key. A failure is logged: the write is done, and its caller has the answer."""
@@ -146,14 +153,27 @@ class OnceRoute(APIRoute):
             kept: KeptAnswers = request.app.state.kept
             asked = await _fingerprint(request)
             try:
-                found = await claimed(kept, key, asked)
+                found = await kept.claim(key, asked)
             except RedisDown:
                 if repeatable:
                     return await handle(request)
                 raise
             if found is not None:
-                return again(found, asked)
-            return await acted(kept, key, asked, lambda: handle(request), repeatable=repeatable)
+                return _again(found, asked)
+            try:
+                given = await handle(request)
+            except RequestValidationError:  # a request that is wrong in itself has done nothing
+                await kept.release(key)
+                raise
+            except Exception as error:
+                failed = problem_for(error)
+                if repeatable and failed.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                    await kept.release(key)
+                else:
+                    await kept.keep(key, asked, answer(failed))
+                raise
+            await kept.keep(key, asked, given)
+            return given
 
         return once
 
@@ -180,20 +200,7 @@ async def _fingerprint(request: Request) -> str:
     return hashlib.sha256(asked + body).hexdigest()
 
 
-async def claimed(kept: KeptAnswers, key: str, asked: str) -> dict[str, Any] | None:
-    """Claim the key for a request; return what is kept of it, waiting a while for an answer that is being made. Raises
-    RedisDown."""
-    until = asyncio.get_running_loop().time() + WAIT_SECONDS
-    while True:
-        found = await kept.claim(key, asked)
-        if found is None or found["request"] != asked or "status" in found:
-            return found
-        if asyncio.get_running_loop().time() >= until:
-            return found
-        await asyncio.sleep(LOOK_SECONDS)
-
-
-def again(found: dict[str, Any], asked: str) -> Response:
+def _again(found: dict[str, Any], asked: str) -> Response:
     """Return the kept answer, or the problem of a key that has none for this request."""
     if found["request"] != asked:
         detail = f"this {HEADER} came with another request before"
@@ -204,24 +211,3 @@ def again(found: dict[str, Any], asked: str) -> Response:
         return answer(problem(HTTPStatus.CONFLICT, "still_answering", detail, remedy))
     headers = {REPLAYED: "true"}
     return Response(found["body"], status_code=found["status"], headers=headers, media_type=found["type"])
-
-
-async def acted(
-    kept: KeptAnswers, key: str, asked: str, act: Callable[[], Coroutine[Any, Any, Response]], *, repeatable: bool
-) -> Response:
-    """Act, and keep the answer whatever it is; a request that was wrong in itself has done nothing, and releases the
-    key."""
-    try:
-        given = await act()
-    except RequestValidationError:
-        await kept.release(key)
-        raise
-    except Exception as error:
-        found = problem_for(error)
-        if repeatable and found.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            await kept.release(key)
-        else:
-            await kept.keep(key, asked, answer(found))
-        raise
-    await kept.keep(key, asked, given)
-    return given

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from celery import Celery
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
 from celery.utils.dispatch import Signal
 
@@ -20,7 +19,7 @@ from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.worker import celery_fixes
 from chordesk.tasks.worker.control import HealthSocket
 from chordesk.tasks.worker.maintenance import Sweeper
-from chordesk.tasks.worker.messages import PASSES, sender_app
+from chordesk.tasks.worker.messages import PASSES, DeskApp, sender_app
 from chordesk.tasks.worker.schedule import BEAT_PREFIX, beat_schedule
 from chordesk.tasks.worker.work import add_step_tasks
 
@@ -32,14 +31,14 @@ INCLUDE = (
 )
 
 
-def create_app(settings: Settings, name: str = "desk", *, warm: bool = False, turns: bool = False) -> Celery:
+def create_app(settings: Settings, name: str = "desk", *, warm: bool = False, turns: bool = False) -> DeskApp:
     """Return an app wired to a desk of its own; `name` distinguishes its processes in leases and folders.
 
     warm: load prices and the exchange's calendar as soon as the worker is up, not with its first task. turns: it runs
     models' turns, for which a library may have to be loaded as well.
     """
     require_roles(settings)  # a wrong setting is named before a Redis that is missing
-    app = sender_app(settings, include=INCLUDE)
+    app: DeskApp = sender_app(settings, DeskApp, include=INCLUDE)
     celery_fixes.use_chord_counter(app)
     app.conf.update(_configuration(settings))
     app.desk = Desk(settings, name)
@@ -47,7 +46,7 @@ def create_app(settings: Settings, name: str = "desk", *, warm: bool = False, tu
     app.steps["consumer"].update(
         (celery_fixes.KeepUnacked, celery_fixes.BatchEvents, celery_fixes.StopFetching, HealthSocket)
     )
-    _follow_worker(app, app.desk, warm, turns)
+    _follow_worker(app, warm, turns)
     return app
 
 
@@ -77,8 +76,9 @@ def routes() -> dict[str, QueueName]:
     return {**{task_name(spec.kind): spec.queue for spec in kinds.steps()}, **PASSES}
 
 
-def _follow_worker(app: Celery, desk: Desk, warm: bool, turns: bool) -> None:
+def _follow_worker(app: DeskApp, warm: bool, turns: bool) -> None:
     """Connect the desk to the worker's signals."""
+    desk = app.desk
     worker_shutting_down.connect(desk.drain.request, weak=False)
     _on(worker_ready, desk.drain.take_signals)
     _on(worker_ready, lambda: desk.drain.watch(desk.lease_keeper))

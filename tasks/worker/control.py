@@ -21,7 +21,7 @@ from celery.worker.control import control_command, inspect_command
 
 from chordesk.agents.runtime import ProcessStatus
 from chordesk.models.settings.running_desk import snapshot
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.worker.messages import CANCEL, INTERRUPT, STATUS, STOP
 from chordesk.tasks.worker.sockets import Health, health_path, make_folder
 
@@ -34,7 +34,7 @@ LOOP_SECONDS = 0.5
 @control_command(name=STOP)  # type: ignore[untyped-decorator]
 def desk_stop(state: Any, run_ids: Sequence[str] = ()) -> dict[str, int]:
     """Interrupt the turns of these runs."""
-    keeper = desk_of(state.app).lease_keeper()
+    keeper = state.app.desk.lease_keeper()
     ended = keeper.end_runs(run_ids) if keeper is not None else 0
     if ended:
         log.info("stop.interrupts", runs=list(run_ids), steps=ended)
@@ -44,14 +44,14 @@ def desk_stop(state: Any, run_ids: Sequence[str] = ()) -> dict[str, int]:
 @control_command(name=CANCEL)  # type: ignore[untyped-decorator]
 def desk_cancel(state: Any, reasons: Mapping[str, str]) -> dict[str, int]:
     """Interrupt the turns of steps that are not needed any more. reasons: why, by the parent of the steps."""
-    keeper = desk_of(state.app).lease_keeper()
+    keeper = state.app.desk.lease_keeper()
     return {"interrupted": keeper.end_children(reasons) if keeper is not None else 0}
 
 
 @inspect_command(name=INTERRUPT)  # type: ignore[untyped-decorator]
 def desk_interrupt(state: Any, thread_id: str = "", turn_id: str = "") -> dict[str, bool]:
     """Interrupt one turn if it runs here."""
-    desk = desk_of(state.app)
+    desk: Desk = state.app.desk
     runtimes = desk.made_runtimes()
     if not runtimes:
         return {"interrupted": False}
@@ -70,7 +70,7 @@ def desk_interrupt(state: Any, thread_id: str = "", turn_id: str = "") -> dict[s
 def desk_status(state: Any) -> dict[str, Any]:
     """Return process, held steps, app-servers, queues and the desk's settings as this process has them; `trouble` when
     a part of it is not known."""
-    desk = desk_of(state.app)
+    desk: Desk = state.app.desk
     servers, trouble = app_servers(desk)
     leases = desk.made("leases")
     return {
@@ -116,9 +116,9 @@ class HealthSocket(bootsteps.StartStopStep):  # type: ignore[misc]
         self._path: Path | None = None
 
     def start(self, consumer: Any) -> None:
-        desk_of(consumer.app).watch.health.ready_by(lambda: self._why_not(consumer.hostname))
+        consumer.app.desk.watch.health.ready_by(lambda: self._why_not(consumer.hostname))
         if self._listener is None:
-            self._serve(desk_of(consumer.app).settings.home, consumer.hostname)
+            self._serve(consumer.app.desk.settings.home, consumer.hostname)
         self._entry = consumer.timer.call_repeatedly(TICK_SECONDS, self._tick)
 
     def stop(self, consumer: Any) -> None:

@@ -15,7 +15,6 @@ import uuid
 
 import redis
 import structlog
-from celery import Celery
 from sqlmodel import Session, col, select
 
 from chordesk.models.errors import RedisDown
@@ -23,7 +22,7 @@ from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.tasks import approvals
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, leases, step_queries
 from chordesk.tasks.engine.leases import LeaseTrust
 from chordesk.tasks.engine.steps import ReadyStep
@@ -31,6 +30,7 @@ from chordesk.tasks.engine.summary import run_state, summarise
 from chordesk.tasks.events import lifecycles
 from chordesk.tasks.retention import collection as retention
 from chordesk.tasks.worker import messages, stopping
+from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.work import send
 from chordesk.tools.orders.submitting import ORDERS_SECONDS
 
@@ -51,8 +51,8 @@ REPORTS_SECONDS = 5.0
 class Sweeper:
     """The thread by which a worker sweeps when no other has lately."""
 
-    def __init__(self, app: Celery) -> None:
-        self._app, self._desk = app, desk_of(app)
+    def __init__(self, app: DeskApp) -> None:
+        self._app, self._desk = app, app.desk
         self._looked = time.monotonic()
 
     def start(self) -> None:
@@ -97,9 +97,9 @@ class Sweeper:
         return leases.SWEEP_SECONDS - (now - row.last_at).total_seconds()
 
 
-def sweep_if_due(app: Celery) -> dict[str, int]:
+def sweep_if_due(app: DeskApp) -> dict[str, int]:
     """Sweep if it is time, and return its counts, else an empty dict."""
-    desk = desk_of(app)
+    desk = app.desk
     rest = leases.SWEEP_SECONDS / 2
     with desk.store.session() as session:
         taken = leases.claim_sweep(session, desk.owner, LEASE_SECONDS, rest)
@@ -121,12 +121,12 @@ def sweep_if_due(app: Celery) -> dict[str, int]:
     return found
 
 
-def _request_passes(app: Celery, last: dt.datetime | None, now: dt.datetime) -> None:
+def _request_passes(app: DeskApp, last: dt.datetime | None, now: dt.datetime) -> None:
     """Request the passes over orders and reports, each once in its period. last: the end of the last sweep; None when
     there was none, or Redis has lost its messages since."""
     if _has_begun(last, now, ORDERS_SECONDS):
         messages.request_pass(app, messages.ORDER_PASS)
-    if desk_of(app).settings.report_url is not None and _has_begun(last, now, REPORTS_SECONDS):
+    if app.desk.settings.report_url is not None and _has_begun(last, now, REPORTS_SECONDS):
         messages.request_pass(app, messages.REPORTS_PASS)
 
 
@@ -166,15 +166,15 @@ def redis_mark(client: redis.Redis) -> str:
     return f"{text}:{server.get('run_id', '')}"
 
 
-def sweep(app: Celery) -> dict[str, int]:
+def sweep(app: DeskApp) -> dict[str, int]:
     """Return how many steps were sent again and joins freed, and how many runs closed. Safe to run twice at once, since
     each change is a compare-and-set or a claim away."""
     found, _ = _sweep(app)
     return found
 
 
-def _sweep(app: Celery) -> tuple[dict[str, int], LeaseTrust]:
-    desk = desk_of(app)
+def _sweep(app: DeskApp) -> tuple[dict[str, int], LeaseTrust]:
+    desk = app.desk
     with desk.store.session() as session:
         view = _lease_trust(desk, session)
         worn_out = step_queries.fail_exhausted(session, trusted=view.trusted)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import structlog
@@ -23,6 +23,9 @@ from chordesk.models.settings import Settings
 from chordesk.tasks.engine.kinds import QUEUES, QueueName
 from chordesk.tasks.redis_clients import client, redis_url, wait_ready, wrong_url
 from chordesk.tasks.worker import celery_fixes
+
+if TYPE_CHECKING:
+    from chordesk.tasks.bootstrap import Desk
 
 log = structlog.get_logger(__name__)
 
@@ -39,11 +42,17 @@ VISIBILITY_SECONDS = 30
 REDIS_SECONDS = 1.0
 
 
-def sender_app(settings: Settings, **options: Any) -> Celery:
+class DeskApp(Celery):  # type: ignore[misc]
+    """A Celery app of a process with a desk."""
+
+    desk: Desk
+
+
+def sender_app(settings: Settings, kind: type[Celery] = Celery, **options: Any) -> Celery:
     """Return an app that can send to the desk's queues. Raises RedisDown, SettingError."""
     celery_fixes.guard_lost_connection()
     broker = _checked(redis_url(settings))
-    app = Celery("desk", broker=broker, backend=broker, set_as_current=True, **options)
+    app = kind("desk", broker=broker, backend=broker, set_as_current=True, **options)
     app.conf.update(
         {
             "task_queues": [_queue(name) for name in QUEUES],

@@ -7,8 +7,6 @@ from typing import Any
 
 from redbeat import RedBeatScheduler
 
-from chordesk.tasks.bootstrap import desk_of
-
 STALLED_SECONDS = 30.0  # it ticks at least once a second, unless Redis is away
 
 
@@ -19,7 +17,7 @@ class WatchedScheduler(RedBeatScheduler):  # type: ignore[misc]
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._ticked: float | None = None
         super().__init__(*arguments, **options)
-        desk_of(self.app).watch.health.ready_by(self._why_not)
+        self.app.desk.watch.health.ready_by(self._why_not)
 
     def tick(self, *arguments: Any, **options: Any) -> float:
         pause: float = super().tick(*arguments, **options)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 import structlog
-from celery import Celery, Task, shared_task
+from celery import Task, shared_task
 from sqlalchemy.exc import SQLAlchemyError
 
 from chordesk.models.errors import DeskError, FencedOff
 from chordesk.models.settings.running_desk import is_backtest
-from chordesk.tasks.bootstrap import Desk, desk_of
-from chordesk.tasks.worker.messages import ORDER_PASS, request_pass
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.worker.messages import ORDER_PASS, DeskApp, request_pass
 from chordesk.tools.brokers.protocol import Streaming
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.accounts import FencingLease
@@ -28,7 +28,7 @@ ASIDE_SECONDS = 5.0
 @shared_task(bind=True, name=ORDER_PASS)  # type: ignore[untyped-decorator]
 def orders(self: Task) -> dict[str, int]:
     """Expire approvals, compare the account with its broker, submit approved orders and query those that were sent."""
-    desk = desk_of(self.app)
+    desk: Desk = self.app.desk
     if desk.drain.requested:
         return {}
     desk.order_pass_due.clear()
@@ -94,16 +94,16 @@ def _context_on(desk: Desk, market: MarketData) -> SubmissionContext:
     return SubmissionContext(desk.store, desk.settings, market, desk.broker_on(market), desk.submission_lease)
 
 
-def _listen(app: Celery, desk: Desk) -> None:
+def _listen(app: DeskApp, desk: Desk) -> None:
     """Have a broker that streams report changed orders, so that fills are booked before the minute is over."""
     broker = desk.broker
     if desk.settings.trader_live and isinstance(broker, Streaming):
         broker.listen(lambda order_id: _on_change(app, order_id))
 
 
-def _on_change(app: Celery, order_id: str) -> None:
+def _on_change(app: DeskApp, order_id: str) -> None:
     """Request one pass for all changes until it begins: a hundred fills must not queue up a hundred."""
-    waiting = desk_of(app).order_pass_due
+    waiting = app.desk.order_pass_due
     if not waiting.is_set():
         waiting.set()
         if not request_pass(app, ORDER_PASS):

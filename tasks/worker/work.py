@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
-from celery import Celery, Task, chord, group
+from celery import Task, chord, group
 from celery.canvas import Signature
 from celery.exceptions import Reject
 from kombu.exceptions import OperationalError
@@ -28,25 +28,25 @@ from chordesk.models.events import Envelope, stored
 from chordesk.models.states import AttemptEnd, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, kinds, policy, step_queries
 from chordesk.tasks.engine.kinds import StepSpec, task_name
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, ReadyStep, ready_of, started_event
 from chordesk.tasks.retention import files
-from chordesk.tasks.worker.messages import cancel_on_workers
+from chordesk.tasks.worker.messages import DeskApp, cancel_on_workers
 
 # Sends ready steps as Celery messages: a group, a flat chord or single ones, as their kinds declare.
 #
 # A message that cannot be sent is no loss: the sweep sends what the database has as due.
 
 
-def send(app: Celery, ready: Sequence[ReadyStep]) -> None:
+def send(app: DeskApp, ready: Sequence[ReadyStep]) -> None:
     """Send steps that were just made ready."""
     try:
         for run_id in dict.fromkeys(step.run_id for step in ready):
             own = [step for step in ready if step.run_id == run_id]
-            with desk_of(app).telemetry.within(run_id):
+            with app.desk.telemetry.within(run_id):
                 for canvas in canvases(app, own):
                     canvas.apply_async()
     except (OperationalError, RedisError, OSError) as error:
@@ -54,17 +54,17 @@ def send(app: Celery, ready: Sequence[ReadyStep]) -> None:
         _note_unsent(app, ready)
 
 
-def _note_unsent(app: Celery, ready: Sequence[ReadyStep]) -> None:
+def _note_unsent(app: DeskApp, ready: Sequence[ReadyStep]) -> None:
     """Let the next sweep send them, not the one that would find them overdue. Some may have got through: a step that
     is sent twice is done once."""
     try:
-        with desk_of(app).store.session() as session:
+        with app.desk.store.session() as session:
             step_queries.mark_unsent(session, [step.id for step in ready])
     except SQLAlchemyError as error:
         log.warning("dispatch.not_noted", error=str(error))
 
 
-def canvases(app: Celery, ready: Sequence[ReadyStep]) -> Iterator[Signature]:
+def canvases(app: DeskApp, ready: Sequence[ReadyStep]) -> Iterator[Signature]:
     """Yield a group or a flat chord for each set of steps that are sent together, and a single message for each other
     step. A kind that this version does not know is left to the workers that do."""
     sets: dict[tuple[StepSpec, str | None], list[ReadyStep]] = {}
@@ -79,7 +79,7 @@ def canvases(app: Celery, ready: Sequence[ReadyStep]) -> Iterator[Signature]:
         yield _canvas(app, spec, steps)
 
 
-def _canvas(app: Celery, spec: StepSpec, steps: Sequence[ReadyStep]) -> Signature:
+def _canvas(app: DeskApp, spec: StepSpec, steps: Sequence[ReadyStep]) -> Signature:
     """Return one set as a canvas; a set of one is a single message. The results of a chord's header are ids; its body
     reads the database."""
     signatures = [_signature(app, step) for step in steps]
@@ -91,12 +91,12 @@ def _canvas(app: Celery, spec: StepSpec, steps: Sequence[ReadyStep]) -> Signatur
     return chord(signatures, body=_signature(app, body), app=app)
 
 
-def _signature(app: Celery, step: ReadyStep) -> Signature:
+def _signature(app: DeskApp, step: ReadyStep) -> Signature:
     # Results are read from the database. A sender that kept them would subscribe to each task's end.
     # The shown arguments are for Flower's readers; the message itself carries the id alone.
     shown = f"({' '.join(part for part in (step.role, step.subject, step.id) if part)})"
     signature = app.signature(task_name(step.kind), args=(step.id,), immutable=True)
-    headers = desk_of(app).telemetry.headers(step.run_id)
+    headers = app.desk.telemetry.headers(step.run_id)
     return signature.set(ignore_result=True, argsrepr=shown, **({"headers": headers} if headers else {}))
 
 
@@ -144,28 +144,28 @@ Ending = Done | RetryLater
 Handler = Callable[[Desk, ClaimedStep, HeldStep], Ending]
 
 
-def add_step_tasks(app: Celery) -> None:
+def add_step_tasks(app: DeskApp) -> None:
     """Make the Celery task of each kind of step."""
     for spec in kinds.steps():
         _add_task(app, spec)
 
 
-def _add_task(app: Celery, spec: StepSpec) -> None:
+def _add_task(app: DeskApp, spec: StepSpec) -> None:
     def run(self: Task, step_id: str | None = None, schedule: str = "") -> str | None:
         if step_id is None:
             return spec.opens(self.app, schedule) if spec.opens else None
         done = work(self.app, step_id, spec.handler, in_chord=bool(self.request.chord))
         if spec.released is not None:
-            spec.released(desk_of(self.app))
+            spec.released(self.app.desk)
         return done
 
     app.task(run, name=task_name(spec.kind), bind=True, shared=False)
 
 
-def work(app: Celery, step_id: str, handler: Handler, *, in_chord: bool = False) -> str:
+def work(app: DeskApp, step_id: str, handler: Handler, *, in_chord: bool = False) -> str:
     """Do a step if it can be claimed, and return its id in any case. Raises Reject, which puts the message back on its
     queue, when this worker is ending. in_chord: the message is of a chord's header."""
-    desk = desk_of(app)
+    desk = app.desk
     if desk.drain.requested:
         raise Reject("this worker is ending", requeue=True)
     try:
@@ -183,7 +183,7 @@ def work(app: Celery, step_id: str, handler: Handler, *, in_chord: bool = False)
     return step_id
 
 
-def _run_held(desk: Desk, app: Celery, step: ClaimedStep, handler: Handler, *, in_chord: bool) -> None:
+def _run_held(desk: Desk, app: DeskApp, step: ClaimedStep, handler: Handler, *, in_chord: bool) -> None:
     # Not in the transaction of the claim: that is one statement, and an event would make it three.
     desk.recorder.record(Scope(step.run_id, step.id), [started_event(step)])
     with desk.telemetry.step(step) as ended:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from celery import Celery
 from pydantic import Field
 from sqlmodel import Session, col, select
 
@@ -28,10 +27,11 @@ from chordesk.models.states import RunKind, StepKind
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Analysis, Candidate, Decision, Report, Run, Step, Verdict, VerdictReport
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.research import announce, lost_reports, role_report, unscreened
@@ -119,13 +119,13 @@ def _reasoning(analysis: Analysis, figures: dict[str, Any]) -> str:
 REASON = "analysis"  # of each of its roles
 
 
-def open_analysis(app: Celery, symbols: Sequence[str], request: AnalysisRequest, depth: Depth | None = None) -> Run:
+def open_analysis(app: DeskApp, symbols: Sequence[str], request: AnalysisRequest, depth: Depth | None = None) -> Run:
     """Start an analysis of symbols that a person named. depth: None is that of the settings.
 
     Raises UsageError for a symbol that the market does not carry, and for a strategy in options on a market without
     chains.
     """
-    desk = desk_of(app)
+    desk = app.desk
     require_chains(desk.market, request)
     found = resolve_universe(",".join(symbols), desk.market)
     settings = with_values(desk.settings, {"depth": depth}) if depth is not None else desk.settings
@@ -307,7 +307,7 @@ class AnalyzeRequest(AnalysisRequest, Request):
     symbols: list[Symbol] = Field(min_length=1, max_length=500)
     depth: Depth | None = None
 
-    def open(self, app: Celery) -> Run:
+    def open(self, app: DeskApp) -> Run:
         request = AnalysisRequest(**self.model_dump(include=set(AnalysisRequest.model_fields)))
         return open_analysis(app, self.symbols, request, self.depth)
 

@@ -11,7 +11,6 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from celery import Celery
 from sqlmodel import Session, select
 
 from chordesk.models.errors import UsageError
@@ -19,12 +18,13 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import backtest_account, research_account
 from chordesk.models.states import RUN_FINAL, RunKind, StepKind
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.runs import backtest_rows
+from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.backtest_sessions import (
     Day,
@@ -56,7 +56,7 @@ OPEN_SESSIONS = 6
 
 
 def open_backtest(
-    app: Celery,
+    app: DeskApp,
     first: dt.date,
     last: dt.date,
     *,
@@ -70,7 +70,7 @@ def open_backtest(
     Raises UsageError for a market of real time, days outside its data or in the wrong order, and what the universe
     lacks.
     """
-    desk = desk_of(app)
+    desk = app.desk
     days = sessions_between(desk.market, first, last, every)
     settings = settings_of_walk(desk.settings, memory, rounds, universe)
     asked = {
@@ -87,13 +87,13 @@ def open_backtest(
     return _open(app, asked, days, settings, desk.market_for(days[0]))
 
 
-def resume_backtest(app: Celery, run_id: str) -> Run:
+def resume_backtest(app: DeskApp, run_id: str) -> Run:
     """Start a run that goes on with a backtest where it ended: on the same account, from the first session that has no
     row. A session that is missing stays so, for the account cannot go back to its day.
 
     Raises UsageError for another kind of run, one that still runs, and one with nothing left.
     """
-    desk = desk_of(app)
+    desk = app.desk
     with desk.store.read() as session:
         source = session.get_one(Run, run_id)
         if source.kind != RunKind.BACKTEST:
@@ -116,7 +116,7 @@ def _unfinished(session: Session, backtest_id: str) -> str | None:
 
 
 def _open(
-    app: Celery,
+    app: DeskApp,
     asked: Mapping[str, Any],
     days: Sequence[dt.date],
     settings: Settings,
@@ -124,7 +124,7 @@ def _open(
     origin: str | None = None,
 ) -> Run:
     """origin: the run that began the walk, where this one goes on with it."""
-    run = new_run(desk_of(app), RunKind.BACKTEST, {}, settings=settings, market=market, parent=origin)
+    run = new_run(app.desk, RunKind.BACKTEST, {}, settings=settings, market=market, parent=origin)
     backtest_id = origin or run.id
     run.account = backtest_account(backtest_id)
     run.params = {**asked, "days": [day.isoformat() for day in days], "backtest": backtest_id}

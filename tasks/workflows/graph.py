@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from celery import Celery
 from sqlmodel import Session, col, select
 
 from chordesk.agents.tradingagents.project import ROLE
@@ -14,11 +13,12 @@ from chordesk.models.database.store import insert_rows
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RUN_FINAL, RunKind, StepKind
 from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite, Run, Step
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.runs import graph_rows
+from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.turns import require_model
 from chordesk.tasks.worker.work import Ending
 from chordesk.tasks.workflows.graphs.factory import load_graph
@@ -29,13 +29,13 @@ def _chapter(step: Step) -> int:
     return int(step.payload["chapter"])
 
 
-def open_graphs(app: Celery, factory: str, inputs: Mapping[str, Any]) -> Run:
+def open_graphs(app: DeskApp, factory: str, inputs: Mapping[str, Any]) -> Run:
     """Start a run with one graph of a MODULE:FACTORY for each input, by name.
 
     Raises UsageError for a factory that is not listed in DESK_GRAPHS, does not import or returns no graph, and for an
     input that is no object.
     """
-    desk = desk_of(app)
+    desk = app.desk
     if not inputs:
         raise UsageError("there is no input", remedy="give one object for each graph")
     for name, given in inputs.items():
@@ -50,13 +50,13 @@ def open_graphs(app: Celery, factory: str, inputs: Mapping[str, Any]) -> Run:
     return open_run(app, run, write)
 
 
-def resume_graphs(app: Celery, of: str) -> Run:
+def resume_graphs(app: DeskApp, of: str) -> Run:
     """Start a run that goes on with the graphs of an earlier run which did not end well, each at its last checkpoint.
 
     of: the run's id. Raises UsageError for a run of another kind, one that still runs, and one whose graphs all ended
     well.
     """
-    desk = desk_of(app)
+    desk = app.desk
     with desk.store.read() as session:
         old = session.get_one(Run, of)
         factory = old.params.get("factory") if old.kind == RunKind.GRAPH else None

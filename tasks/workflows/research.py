@@ -10,7 +10,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
-from celery import Celery
 from pydantic import Field, StrictBool
 from sqlmodel import Session, col, select
 
@@ -38,13 +37,14 @@ from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Candidate, Report, Run, Step, Verdict, VerdictReport
 from chordesk.models.telemetry_events import ReportGrounded
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.engine.summary import GOES_ON
 from chordesk.tasks.reading.memory import symbol_memory
 from chordesk.tasks.reading.portfolio import PLANS, DueReason
+from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.turns import last_turn, left_out, retry_of, run_role, skipped, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.portfolio import (
@@ -63,18 +63,18 @@ from chordesk.tools.questions.asking import verdict_question
 from chordesk.tools.registry import ToolContext
 
 
-def open_research(app: Celery, symbols: Sequence[str]) -> Run:
+def open_research(app: DeskApp, symbols: Sequence[str]) -> Run:
     """Start research on symbols that a person named; it ends with their verdicts."""
-    found = resolve_universe(",".join(symbols), desk_of(app).market)
+    found = resolve_universe(",".join(symbols), app.desk.market)
     return _open(app, found, "manual", lambda run, symbol: all_roles(run, DueReason.MANUAL))
 
 
-def open_portfolio(app: Celery, *, force: bool = False) -> Run:
+def open_portfolio(app: DeskApp, *, force: bool = False) -> Run:
     """Start research on what the account holds: of each holding the roles that are due, or with `force` all of them.
 
     Raises UsageError when nothing is held.
     """
-    plans = {one.symbol: one for one in plan_portfolio(desk_of(app), force=force)}
+    plans = {one.symbol: one for one in plan_portfolio(app.desk, force=force)}
 
     def asked(run: Run, symbol: str) -> RequestedRoles:
         due, skipped = plans[symbol].due, plans[symbol].skipped
@@ -85,14 +85,14 @@ def open_portfolio(app: Celery, *, force: bool = False) -> Run:
 
 
 def _open(
-    app: Celery,
+    app: DeskApp,
     symbols: Iterable[str],
     origin: Literal["manual", "position"],
     asked: Callable[[Run, str], RequestedRoles],
     extra: Mapping[str, Any] = MappingProxyType({}),
 ) -> Run:
     """asked: returns the roles of a symbol. extra: parameters of the run besides those of all research."""
-    desk = desk_of(app)
+    desk = app.desk
     params = {"symbols": list(symbols), **researchers(desk.settings), "trade": False, **extra}
 
     def write(session: Session, run: Run, finish: str) -> list[NewStep]:
@@ -364,7 +364,7 @@ class ResearchRequest(Request):
     symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=500)
     force: StrictBool = False
 
-    def open(self, app: Celery) -> Run:
+    def open(self, app: DeskApp) -> Run:
         return open_research(app, self.symbols) if self.symbols else open_portfolio(app, force=self.force)
 
 

@@ -8,7 +8,6 @@ from functools import reduce
 from operator import or_
 from typing import Annotated, Any
 
-from celery import Celery
 from pydantic import Field, StringConstraints
 from sqlmodel import Session, select
 
@@ -19,12 +18,13 @@ from chordesk.models.settings.running_desk import in_run, snapshot
 from chordesk.models.states import RunState, StepKind
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, kinds, policy
 from chordesk.tasks.engine.kinds import StepSpec
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
 from chordesk.tasks.engine.summary import run_state, summarise, without_reports
+from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.trading import meet_past_sessions
 from chordesk.tasks.worker.turns import label_of
 from chordesk.tasks.worker.work import Done, Ending, send
@@ -48,7 +48,7 @@ class Request(Frozen):
     kind: str
     by: Person
 
-    def open(self, app: Celery) -> Run:
+    def open(self, app: DeskApp) -> Run:
         """Open the run with the settings of the app's desk, and return it as it begins."""
         raise NotImplementedError
 
@@ -89,13 +89,13 @@ def new_run(
     )
 
 
-def open_run(app: Celery, run: Run, write: Writer) -> Run:
+def open_run(app: DeskApp, run: Run, write: Writer) -> Run:
     """Write a run with its first steps in one transaction, send them and return the run.
 
     write: adds the workflow's own rows and returns the first steps; called with the session, the run and the id of its
     finish step, which is their parent. Raises UsageError for a role whose smallest prompt its model cannot hold.
     """
-    desk = desk_of(app)
+    desk = app.desk
     settings = in_run(desk.settings, run.settings, run.account)
     require_contexts(settings, kinds.turns_of(run.kind, run.params, settings))
     meet_past_sessions(desk, run.account)

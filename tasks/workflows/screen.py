@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from celery import Celery
 from pydantic import Field
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
@@ -27,11 +26,12 @@ from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account, Position
 from chordesk.models.tables.runs import Candidate, CandidateHit, Run, ScreenHit, Step
 from chordesk.models.text import NEW_YORK
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import lens_memory
+from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.turns import last_turn, left_out, retry_of, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.portfolio import SCREENED
@@ -47,7 +47,7 @@ NO_CANDIDATES = "no candidates; no decision was made"
 
 
 def open_screen(
-    app: Celery,
+    app: DeskApp,
     universe: str | None = None,
     lenses: Sequence[str] | None = None,
     max_candidates: int | None = None,
@@ -55,7 +55,7 @@ def open_screen(
     slot: str | None = None,
 ) -> Run | None:
     """Start a screen over a universe. None when this slot of the schedule has its run already."""
-    desk = desk_of(app)
+    desk = app.desk
     asked = {"universe": universe, "lenses": lenses, "max_candidates": max_candidates}
     settings = with_values(desk.settings, {name: value for name, value in asked.items() if value})
     params = screen_params(settings, resolve_universe(settings.universe, desk.market), lenses)
@@ -85,7 +85,7 @@ def session_slot(now: dt.datetime | None = None) -> str | None:
     return today.isoformat() if exchange_hours().is_session(today) else None
 
 
-def open_scheduled(app: Celery, schedule: str) -> str | None:
+def open_scheduled(app: DeskApp, schedule: str) -> str | None:
     """Open the run of today's slot of the schedule and return its id; None when the exchange is closed today or the
     slot has its run already."""
     slot = session_slot()
@@ -253,7 +253,7 @@ class ScreenRequest(Request):
     lenses: list[Lens] | None = Field(default=None, min_length=1, max_length=4)
     most: int | None = Field(default=None, ge=1, le=500)
 
-    def open(self, app: Celery) -> Run:
+    def open(self, app: DeskApp) -> Run:
         universe = ",".join(self.symbols) if self.symbols else None
         made = open_screen(app, universe, self.lenses, self.most)
         assert made is not None, "only a scheduled slot can be taken already"

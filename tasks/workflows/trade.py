@@ -7,7 +7,6 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import structlog
-from celery import Celery
 from pydantic import StringConstraints
 from sqlmodel import Session, col, select
 
@@ -19,12 +18,13 @@ from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import FencedOff, Postponed, UsageError
 from chordesk.models.states import RUN_FINAL, RunKind, RunState, StepKind
 from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Verdict, VerdictReport, research_run
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import trader_memory
+from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.trading import run_context, stand_aside
 from chordesk.tasks.worker.turns import last_turn, left_out, moment, retry_of, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
@@ -44,9 +44,9 @@ log = structlog.get_logger(__name__)
 CLOCK_SKEW = dt.timedelta(minutes=5)  # of two hosts
 
 
-def open_trade(app: Celery, source_run: str) -> Run:
+def open_trade(app: DeskApp, source_run: str) -> Run:
     """Start the trader on the verdicts of an earlier run."""
-    desk = desk_of(app)
+    desk = app.desk
     with desk.store.read() as session:
         source = session.get(Run, source_run)
         if source is None:
@@ -212,8 +212,8 @@ class TradeRequest(Request):
     kind: Literal["trade"]
     run: Annotated[str, StringConstraints(max_length=64, pattern=ID)]
 
-    def open(self, app: Celery) -> Run:
-        with desk_of(app).store.read() as session:
+    def open(self, app: DeskApp) -> Run:
+        with app.desk.store.read() as session:
             source = by_prefix(session, Run, self.run).id
         return open_trade(app, source)
 

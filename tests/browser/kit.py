@@ -22,7 +22,6 @@ from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Candidate, Run, Step
 from chordesk.models.tables.runtime import EventBatch, EventHead
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.web.page.sessions import new_code
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
@@ -134,7 +133,7 @@ def desk_page(*, recorded: bool = False) -> Iterator[DeskPage]:
     with processes(TRADER_LIVE="1", DESK_APPROVAL="manual", DESK_REPLAY_DATE="2010-08-12") as desk:
         desk.rulebook()
         desk.workers("research", "ops", "trade")
-        store = desk_of(desk.app).store
+        store = desk.app.desk.store
         screen = open_screen(desk.app, SYMBOLS, max_candidates=4)
         assert screen is not None
         wait_for(lambda: _state(store, screen.id) in RUN_FINAL, "the screen ends")
@@ -142,7 +141,7 @@ def desk_page(*, recorded: bool = False) -> Iterator[DeskPage]:
         service = Service(desk, store, url, token)
         _approve_one(service, screen.id)
         if recorded:
-            to_next_session(store, desk_of(desk.app).settings)
+            to_next_session(store, desk.app.desk.settings)
         found = DeskPage(service, screen.id, "", a_record(desk) if recorded else None)
         found.freeze()
         found.flying = open_research(desk.app, ["IBM", "KO"]).id

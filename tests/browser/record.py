@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.analyze import open_analysis
 from chordesk.tasks.workflows.backtest import open_backtest
 from chordesk.tasks.workflows.episode.opening import open_episode
@@ -48,5 +47,5 @@ def a_record(desk: Processes) -> Record:
 
 
 def _state(desk: Processes, run: Run) -> str:
-    with desk_of(desk.app).store.read() as session:
+    with desk.app.desk.store.read() as session:
         return str(session.get_one(Run, run.id).state)

@@ -19,7 +19,6 @@ from sqlmodel import select
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run, Sweep
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.research import open_research
 from deploy import credentials
 from tests.deploy.test_health import probe
@@ -117,11 +116,11 @@ def test_a_desk_works_over_tls_with_the_rights_of_its_user(secured: Processes, f
     run = open_research(desk.app, ["IBM"])
 
     def state() -> str:
-        with desk_of(desk.app).store.read() as session:
+        with desk.app.desk.store.read() as session:
             return session.get_one(Run, run.id).state
 
     def swept() -> bool:
-        with desk_of(desk.app).store.read() as session:
+        with desk.app.desk.store.read() as session:
             return session.exec(select(Sweep.last_at)).one() is not None
 
     wait_for(lambda: state() in RUN_FINAL, "the run ends")

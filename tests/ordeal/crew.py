@@ -31,7 +31,6 @@ from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Decision, Run, Step
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.screen import open_screen
 from chordesk.tools.brokers.protocol import build_broker
 from chordesk.tools.market.clock import LiveClock
@@ -96,7 +95,7 @@ class FaultDesk:
 
     @property
     def store(self) -> Store:
-        return desk_of(self.processes.app).store
+        return self.processes.app.desk.store
 
     @property
     def journal(self) -> Journal:
@@ -192,7 +191,7 @@ class FaultDesk:
 
     def open_run(self, symbols: int = 3) -> str:
         """A screen of names of its own, all of which become candidates."""
-        market = desk_of(self.processes.app).market
+        market = self.processes.app.desk.market
         names = [listing.symbol for listing in market.universe("sp500")]
         names = [symbol for symbol in names if no_current_price(market, symbol) is None]
         chosen = names[self._offset % (len(names) - symbols) :][:symbols]

@@ -20,7 +20,7 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RunState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.events.feed import Feed
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.worker import logs
@@ -83,7 +83,7 @@ def replay(readers: int, events: int, pace: float | None) -> Replay:
     """So many readers, and so many events of as many writer processes as WRITERS, each with a recorder as a worker has
     it. pace: events a second all together; as fast as they can when None."""
     with processes(forked=False) as desk:
-        store = desk_of(desk.app).store
+        store = desk.app.desk.store
         run = run_row()
         with store.session() as session:
             session.add(run)

@@ -33,7 +33,6 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, AttemptEnd
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Attempt, Run, Turn
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine.step_queries import demand
 from chordesk.tasks.services import signals
 from chordesk.tasks.worker import logs
@@ -359,7 +358,7 @@ class Rehearsal:
     @property
     def names(self) -> Iterator[str]:
         if self._names is None:
-            self._names = _round_and_round(priced(desk_of(self.desk.processes.app).market))
+            self._names = _round_and_round(priced(self.desk.processes.app.desk.market))
         return self._names
 
     def open_runs(self) -> list[str]:

@@ -19,7 +19,6 @@ from chordesk.agents.langchain.bridge import using
 from chordesk.agents.langchain.runtimes import Connection, own_bridge
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.graph import open_graphs
 from tests.ordeal.turns import ANSWER, TOOL
 from tests.stack import REPOSITORY, Processes, processes, wait_for
@@ -97,7 +96,7 @@ def _play(desk: Processes, graphs: int) -> float:
     """Return the seconds of a run of so many graphs."""
     inputs = {f"T{number}": input_of(f"T{number}") for number in range(1, graphs + 1)}
     run_id = open_graphs(desk.app, f"{MODULE}:{FACTORY}", inputs).id
-    store = desk_of(desk.app).store
+    store = desk.app.desk.store
 
     def ended() -> Run | None:
         with store.read() as session:

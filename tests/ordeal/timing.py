@@ -22,7 +22,6 @@ from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.errors import MarketError
 from chordesk.models.states import RUN_FINAL, RunState, StepKind
 from chordesk.models.tables.runs import Report, Run, Step, ToolCall, Turn, Verdict
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.reading.runs import progress
 from chordesk.tasks.workflows.analyze import open_analysis
 from chordesk.tasks.workflows.backtest import open_backtest
@@ -61,7 +60,7 @@ def screen_times(latency: float, candidates: int, *, speculate: bool = False) ->
         desk.workers("research", "ops", "trade")
         # One small run first: a desk that runs unattended has its app-servers up when a screen starts.
         warm = open_research(desk.app, ["IBM"])
-        store = desk_of(desk.app).store
+        store = desk.app.desk.store
         wait_for(lambda: has_ended(store, warm.id), "the warm-up run ends", 60)
         run = open_screen(desk.app, "sp500", max_candidates=candidates)
         assert run is not None
@@ -158,7 +157,7 @@ def _screen_seconds(latency: float, candidates: int, workers: Sequence[str]) -> 
         run = open_screen(desk.app, "sp500", max_candidates=candidates)
         assert run is not None
         _until_ended(desk, [run.id], 300)
-        with desk_of(desk.app).store.read() as session:
+        with desk.app.desk.store.read() as session:
             ended = session.get_one(Run, run.id)
         assert ended.finished_at is not None
         assert ended.state == RunState.DONE, ended.notes
@@ -167,13 +166,13 @@ def _screen_seconds(latency: float, candidates: int, workers: Sequence[str]) -> 
 
 def _warm(desk: Processes, symbols: int) -> None:
     """App-servers start with the first turn of a worker: give each of them some."""
-    names = priced(desk_of(desk.app).market)
+    names = priced(desk.app.desk.market)
     _until_ended(desk, [open_research(desk.app, names[-symbols:]).id], 120)
 
 
 def _until_ended(desk: Processes, run_ids: Sequence[str], seconds: float) -> None:
     def ended() -> bool:
-        with desk_of(desk.app).store.read() as session:
+        with desk.app.desk.store.read() as session:
             states = session.exec(select(Run.state).where(col(Run.id).in_(run_ids))).all()
         return all(state in RUN_FINAL for state in states)
 
@@ -210,8 +209,8 @@ def analysis_times(latency: float, symbols: int) -> AnalysisTimes:
     with processes(forked=False, **OPTIONS) as desk:
         desk.rulebook(latency)
         desk.workers("research", "ops", "trade")
-        store = desk_of(desk.app).store
-        names = _names(desk_of(desk.app).market, symbols)
+        store = desk.app.desk.store
+        names = _names(desk.app.desk.market, symbols)
         # One small run first: a desk that runs unattended has its app-servers up when an analysis starts.
         _analysed(desk, [SELECTED])
         before = CpuTime.spent(desk)
@@ -241,7 +240,7 @@ def _names(market: MarketData, count: int) -> list[str]:
 
 def _analysed(desk: Processes, names: list[str]) -> Run:
     run = open_analysis(desk.app, names, AnalysisRequest(research=False))
-    wait_for(lambda: has_ended(desk_of(desk.app).store, run.id), "the analysis ends", 180)
+    wait_for(lambda: has_ended(desk.app.desk.store, run.id), "the analysis ends", 180)
     return run
 
 
@@ -333,7 +332,7 @@ def _walk(sessions: int, workers: Sequence[str]) -> Walked:
         desk.workers(*workers)
         limit = max(LEAST_SECONDS, sessions * SECONDS_A_SESSION)
         _ended(desk, open_research(desk.app, ["IBM", "KO"]), limit)
-        days = [day for day in desk_of(desk.app).market.recorded() if day >= FIRST][:sessions]  # type: ignore[attr-defined]
+        days = [day for day in desk.app.desk.market.recorded() if day >= FIRST][:sessions]  # type: ignore[attr-defined]
         before = _cpu(desk)
         run = _ended(desk, open_backtest(desk.app, days[0], days[-1]), limit)
         after = _cpu(desk)
@@ -353,7 +352,7 @@ def _cpu(desk: Processes) -> dict[str, float]:
 
 
 def _ended(desk: Processes, run: Run, limit: float) -> Run:
-    store, until = desk_of(desk.app).store, time.monotonic() + limit
+    store, until = desk.app.desk.store, time.monotonic() + limit
     while True:
         with store.read() as session:
             row = session.get_one(Run, run.id)

@@ -25,7 +25,6 @@ from chordesk.agents.rulebook.cases import Call as Move
 from chordesk.agents.rulebook.cases import Case, Output, Payload, case_of, fill, schema_of
 from chordesk.agents.rulebook.policies import POLICIES
 from chordesk.models.tables.runs import Run, Verdict
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.screen import open_screen
 from tests.fakes.chat import Calls, FakeChat
 from tests.fakes.responses import Call, Text
@@ -238,7 +237,7 @@ def screen_tokens(candidates: int, *, together: bool) -> ScreenTokens:
     model = Recorded(together)
     with FakeChat(model, log=False) as served, processes(forked=False, DESK_RULEBOOK_URL=served.url) as desk:
         desk.workers("research", "ops", "trade")
-        store = desk_of(desk.app).store
+        store = desk.app.desk.store
         run = open_screen(desk.app, "sp500", max_candidates=candidates)
         assert run is not None
         wait_for(lambda: has_ended(store, run.id), "the screen ends", RUN_SECONDS)

@@ -20,7 +20,6 @@ from chordesk.models.states import STEP_FINAL, StepKind, StepState
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Candidate, Report, Run, Step
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.steps import NewStep
 from chordesk.tasks.worker.turns import label_of
@@ -142,7 +141,7 @@ def _bare(desk: Processes, role: str, turns: int, at_once: int, folder: Path) ->
 def queued(desk: Processes, role: str, turns: int, market: MarketData) -> Queued:
     """Measure that many report steps of one run on a market, each of a name of its own, from sending them to the last
     one's end."""
-    mine = desk_of(desk.app)
+    mine = desk.app.desk
     symbols = priced(market)
     assert turns <= len(symbols), f"at most {len(symbols)} turns a round: so many names have a price"
     run, finish = run_row(**label_of(mine) | {"market_now": market.clock.now()}, params={}), new_id()
@@ -177,7 +176,7 @@ def queued(desk: Processes, role: str, turns: int, market: MarketData) -> Queued
 
 
 def _until_final(desk: Processes, run: Run, turns: int) -> None:
-    store = desk_of(desk.app).store
+    store = desk.app.desk.store
     while True:
         with store.read() as session:
             done = session.exec(

@@ -17,7 +17,6 @@ from sqlmodel import Session, col, select
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Report, Run, Turn
-from chordesk.tasks.bootstrap import desk_of
 from tests.constants import constants
 from tests.real.server import MODEL, LlamaServer
 from tests.stack import REPOSITORY, Processes, processes, wait_for
@@ -85,7 +84,7 @@ class RealDesk:
         return time.monotonic() - began
 
     def _read(self, ask: Callable[[Session], T]) -> T:
-        with desk_of(self.processes.app).store.read() as session:
+        with self.processes.app.desk.store.read() as session:
             return ask(session)
 
 

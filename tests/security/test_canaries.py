@@ -27,7 +27,6 @@ from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Attempt, Run, Step
 from chordesk.models.tables.runtime import KeptThread
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
 from tests import zygote
@@ -76,7 +75,7 @@ class Watched:
 
     @property
     def store(self) -> Store:
-        return desk_of(self.desk.app).store
+        return self.desk.app.desk.store
 
     def ended(self, run: Run | None) -> Run:
         assert run is not None

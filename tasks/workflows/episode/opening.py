@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
-from celery import Celery
 from pydantic import Field, StringConstraints
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
@@ -21,9 +20,10 @@ from chordesk.models.states import RUN_FINAL, RunKind, StepKind
 from chordesk.models.tables.board import EpisodeQuestion, Question, VerdictQuestion
 from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Candidate, Run, Verdict
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.episode.signals import EpisodePlan, harvest_steps
 from chordesk.tasks.workflows.episode.tally import resolve
@@ -43,7 +43,7 @@ from chordesk.tools.venues.pairs import CONFIRMED, list_pairs
 
 
 def open_episode(
-    app: Celery,
+    app: DeskApp,
     symbols: Sequence[str] = (),
     questions: Sequence[str] = (),
     rounds: int | None = None,
@@ -59,7 +59,7 @@ def open_episode(
 
     Raises UsageError, NotFound.
     """
-    desk = desk_of(app)
+    desk = app.desk
     most = max(ROUNDS)
     held = most if rounds is None else rounds
     if held not in ROUNDS:
@@ -77,7 +77,7 @@ def open_episode(
         return None
 
 
-def open_scheduled(app: Celery, schedule: str) -> str | None:
+def open_scheduled(app: DeskApp, schedule: str) -> str | None:
     """Open the episode of today's slot and return its id; None when the exchange is closed today or the slot has its
     run already."""
     slot = session_slot()
@@ -329,7 +329,7 @@ class EpisodeRequest(Request):
     )
     rounds: int | None = Field(default=None, ge=1, le=2)
 
-    def open(self, app: Celery) -> Run:
+    def open(self, app: DeskApp) -> Run:
         made = open_episode(app, self.symbols, self.questions, self.rounds)
         assert made is not None, "only a scheduled slot can be taken already"
         return made

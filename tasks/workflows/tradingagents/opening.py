@@ -6,7 +6,6 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from celery import Celery
 from sqlmodel import Session
 
 from chordesk.agents.tradingagents.project import ANALYSTS, ROLE, require_playable, require_request
@@ -14,8 +13,9 @@ from chordesk.models.answers import Instrument
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.states import RunKind, StepKind
 from chordesk.models.tables.runs import Candidate, Run
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.steps import NewStep
+from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.runs import new_run, open_run
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.protocol import MarketData
@@ -25,7 +25,7 @@ DEPTH = 1
 
 
 def open_tradingagents(
-    app: Celery,
+    app: DeskApp,
     tickers: Sequence[str],
     analysts: Sequence[str] = ANALYSTS,
     depth: int = DEPTH,
@@ -36,7 +36,7 @@ def open_tradingagents(
     Raises UsageError for what cannot be asked, for a ticker that the market does not have on that day and where
     TradingAgents cannot be played; SettingError or MarketError for a market that cannot be had.
     """
-    desk = desk_of(app)
+    desk = app.desk
     require_request(analysts, depth)
     require_playable(desk.settings)
     market = market_on(desk, day)

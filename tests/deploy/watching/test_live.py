@@ -19,7 +19,6 @@ from chordesk.agents.role_models import RoleModel
 from chordesk.models.states import ApprovalState
 from chordesk.models.tables.orders import Approval
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine.limits import ModelAdmissions
 from chordesk.tasks.workflows.screen import open_screen
 from tests.constants import constants
@@ -90,7 +89,7 @@ def screen(watched: Watched) -> Run:
     """A screen that ended with an order that waits for a person."""
     run = open_screen(watched.desk.app, SYMBOLS, max_candidates=3)
     assert run is not None
-    store = desk_of(watched.desk.app).store
+    store = watched.desk.app.desk.store
 
     def waits() -> bool:
         with store.read() as session:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.tables.runs import RunDocumentCopy
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.reading.run_details import written_document
 from chordesk.tasks.reports.schema import RunDocument
 from chordesk.tasks.workflows.research import open_research
@@ -23,7 +22,7 @@ def test_the_report_of_a_run_is_there_soon_after_its_end(tmp_path: Path) -> None
         desk.rulebook()
         desk.workers("research", "ops", "trade", concurrency=4)
         run_id = open_research(desk.app, ["IBM", "KO"]).id
-        store = desk_of(desk.app).store
+        store = desk.app.desk.store
 
         def written() -> RunDocumentCopy | None:
             with store.read() as session:

@@ -12,7 +12,6 @@ from kombu import pools
 
 from chordesk.models.database.store import Store
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import create_app
 
 # Other tests may use the same server; nothing else uses this database of it.
@@ -32,6 +31,6 @@ def app(tmp_path: Path, store: Store, client: redis.Redis, redis_server: str) ->
     environ = {"DESK_HOME": str(tmp_path), "DESK_REDIS_URL": f"{redis_server}?db={DATABASE}"}
     made = create_app(load_settings(environ, tmp_path), "sweeper")
     yield made
-    desk_of(made).close()
+    made.desk.close()
     made.close()
     pools.reset()  # kombu keeps connections, and what they have declared, for the next app of the same URL

@@ -11,7 +11,6 @@ from celery import Celery
 from chordesk.models.database.store import Store
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Step, Sweep
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine import leases
 from chordesk.tasks.worker.maintenance import sweep_if_due
 from tests.tasks.engine import steps
@@ -104,8 +103,8 @@ def test_without_redis_the_sweep_still_closes_and_the_mark_is_kept(app: Celery, 
     mark = steps.sweep_row(store).redis_mark
     assert mark
     rested(store)
-    desk_of(app).redis_client.connection_pool.connection_kwargs["path"] = "/nowhere/redis.sock"
-    desk_of(app).redis_client.close()
-    desk_of(app).redis_client.connection_pool.disconnect()
+    app.desk.redis_client.connection_pool.connection_kwargs["path"] = "/nowhere/redis.sock"
+    app.desk.redis_client.close()
+    app.desk.redis_client.connection_pool.disconnect()
     assert sweep_if_due(app) == NOTHING
     assert steps.sweep_row(store).redis_mark == mark

@@ -16,7 +16,6 @@ from sqlmodel import select
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step, Sweep
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
 from tests import zygote
@@ -36,7 +35,7 @@ def desk() -> Iterator[Processes]:
 
 
 def row(desk: Processes) -> Sweep:
-    return sweep_row(desk_of(desk.app).store)
+    return sweep_row(desk.app.desk.store)
 
 
 def client_of(desk: Processes) -> redis.Redis:
@@ -49,7 +48,7 @@ def swept_after(desk: Processes, seconds: float = PATIENCE) -> None:
 
 
 def run_of(desk: Processes, run_id: str) -> Run:
-    with desk_of(desk.app).store.read() as session:
+    with desk.app.desk.store.read() as session:
         return session.get_one(Run, run_id)
 
 
@@ -64,7 +63,7 @@ def status(desk: Processes, code: int = 0) -> dict[str, Any]:
 
 
 def at_work(desk: Processes, run_id: str) -> bool:
-    with desk_of(desk.app).store.read() as session:
+    with desk.app.desk.store.read() as session:
         running = select(Step.id).where(Step.run_id == run_id, Step.state == StepState.RUNNING)
         return session.exec(running).first() is not None
 

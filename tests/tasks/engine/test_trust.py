@@ -12,7 +12,6 @@ from chordesk.models.database.store import Store
 from chordesk.models.states import StepState
 from chordesk.models.tables import runs as tables
 from chordesk.models.tables.runs import Step, Sweep
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine import graph, leases, step_queries
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.worker import maintenance
@@ -178,7 +177,7 @@ def test_a_worker_that_is_to_end_does_not_wait(app: Celery, store: Store, monkey
     step = held(store)
     change(store, Step, step.id, lease_until=ago(1), sent_at=ago(5))
     change(store, Sweep, 1, trusted_until=ago(1))
-    desk_of(app).drain.request()
+    app.desk.drain.request()
     assert sweep_if_due(app)["sent"] == 0
     assert get(store, step.id).sends == 1, "there was no second look"
 

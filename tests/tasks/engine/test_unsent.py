@@ -7,7 +7,6 @@ from pathlib import Path
 from chordesk.models.database.store import Store
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.runs import Step
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine.steps import ReadyStep
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.work import send
@@ -23,5 +22,5 @@ def test_without_redis_nothing_is_marked_as_sent(tmp_path: Path, store: Store) -
     send(app, [ReadyStep(step.id, step.kind, step.role, None, step.subject)])
     assert (get(store, step.id).sent_at, get(store, step.id).sends) == (None, 0)
     assert get(store, other.id).sent_at is not None
-    desk_of(app).close()
+    app.desk.close()
     app.close()

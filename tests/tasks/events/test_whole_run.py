@@ -20,7 +20,6 @@ from chordesk.models.events import DESK, Domain, Envelope, EventType, event
 from chordesk.models.states import StepKind
 from chordesk.models.tables.runs import Step, Turn
 from chordesk.models.tables.runtime import RuntimeConversation, RuntimeItem, RuntimeTurn
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.events.feed import Feed
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
@@ -56,7 +55,7 @@ def live(desk: Processes, run: str) -> list[Envelope]:
 
 
 def store_of(desk: Processes) -> Store:
-    return desk_of(desk.app).store
+    return desk.app.desk.store
 
 
 def desk_command(desk: Processes, *arguments: str) -> subprocess.CompletedProcess[str]:

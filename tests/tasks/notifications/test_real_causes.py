@@ -12,7 +12,6 @@ from chordesk.models.states import RUN_FINAL, OrderState
 from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.maintenance import sweep
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
@@ -52,7 +51,7 @@ def command(desk: Processes, *arguments: str) -> None:
 
 
 def state_of(desk: Processes, run: Run) -> str:
-    with desk_of(desk.app).store.read() as session:
+    with desk.app.desk.store.read() as session:
         return session.get_one(Run, run.id).state
 
 
@@ -71,12 +70,12 @@ def test_orders_wait_are_approved_and_filled(desk: Processes, far: FakeChannel) 
     waiting = arrived(far, "for a person until")
     assert "see: desk approvals" in waiting.text
     assert waiting.text.endswith("http://127.0.0.1:8123/#/approvals")
-    with desk_of(desk.app).store.read() as session:
+    with desk.app.desk.store.read() as session:
         pending = select(Order).where(Order.run_id == run.id, Order.state == OrderState.APPROVAL_PENDING)
         order = session.exec(pending).all()[0]
     assert f"an order on {order.symbol} for " in waiting.text
     command(desk, "approve", order.id)
-    made = desk_of(desk.app)
+    made = desk.app.desk
 
     def sent() -> bool:
         with made.store.read() as session:
@@ -104,7 +103,7 @@ def test_a_worker_that_is_killed_is_one_message(desk: Processes, far: FakeChanne
     run = open_research(desk.app, SYMBOLS.split(","))
 
     def held() -> bool:
-        with desk_of(desk.app).store.read() as session:
+        with desk.app.desk.store.read() as session:
             held = select(Step.owner).where(Step.run_id == run.id, Step.state == "running")
             return any(str(owner).startswith("slow@") for owner in session.exec(held))
 
@@ -117,7 +116,7 @@ def test_a_worker_that_is_killed_is_one_message(desk: Processes, far: FakeChanne
         return state_of(desk, run) in RUN_FINAL
 
     wait_for(ended, "another worker ends the run")
-    with desk_of(desk.app).store.read() as session:
+    with desk.app.desk.store.read() as session:
         lost = session.exec(select(Notice).where(Notice.kind == "worker_lost")).all()
     assert [one.subject.partition("@")[0] for one in lost] == ["slow"]
     assert arrived(far, "worker slow on ").title == "Desk: A worker was lost"

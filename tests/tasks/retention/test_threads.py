@@ -22,7 +22,7 @@ from chordesk.agents.runtime import ROLLOUT_DAYS, ThreadRecord
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Blob, KeptThread, Rollout
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import leases
 from chordesk.tasks.retention import files as retention
 from chordesk.tasks.retention.files import Collected
@@ -60,14 +60,14 @@ def app(
     make_database(settings.database)
     made = create_app(settings, "sweeper")
     yield made
-    desk_of(made).close()
+    made.desk.close()
     made.close()
     pools.reset()
 
 
 @pytest.fixture
 def desk(app: Celery) -> Desk:
-    return desk_of(app)
+    return app.desk
 
 
 def collect(desk: Desk, now: dt.datetime) -> Collected:

@@ -7,7 +7,6 @@ import pytest
 
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.research import open_research
 from tests.patience import PATIENCE
 from tests.stack import Processes, free_port, listens, processes, wait_for
@@ -40,7 +39,7 @@ def flower() -> object:
 
 
 def ended(desk: Processes, run_id: str) -> bool:
-    with desk_of(desk.app).store.read() as session:
+    with desk.app.desk.store.read() as session:
         return session.get_one(Run, run_id).state in RUN_FINAL
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import node_name
 from tests.fakes.otlp import Collector, Seen
 from tests.stack import Processes, free_port, processes, wait_for
@@ -33,7 +32,7 @@ class TelemetryDesk:
 
     @property
     def store(self) -> Store:
-        return desk_of(self.desk.app).store
+        return self.desk.app.desk.store
 
     @contextmanager
     def held_up(self, queue: str) -> Iterator[None]:

@@ -12,7 +12,6 @@ import pytest
 from sqlmodel import select
 
 from chordesk.models.tables.runs import Turn
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.research import run_report
@@ -37,13 +36,13 @@ def failing() -> Iterator[Silent]:
         try:
             yield Silent(app, model)
         finally:
-            desk_of(app).close()
+            app.desk.close()
             app.close()
 
 
 def lines(desk: Silent, step: str) -> list[dict[str, Any]]:
     """Return the telemetry of a step's run."""
-    path = desk_of(desk.app).settings.telemetry_file
+    path = desk.app.desk.settings.telemetry_file
     assert path is not None
     run_id = get(desk.store, step).run_id
     if not path.exists():
@@ -128,7 +127,7 @@ def test_a_killed_process_is_an_error_of_the_runtime_and_a_failed_turn(failing: 
     thread.start()
     try:
         wait_for(lambda: len(list(failing.model.calls())) > before, "the model is asked")
-        (busy,) = [one for one in desk_of(failing.app).runtime.status() if one.in_flight]
+        (busy,) = [one for one in failing.app.desk.runtime.status() if one.in_flight]
         psutil.Process(busy.pid).kill()
     finally:
         thread.join(PATIENCE)

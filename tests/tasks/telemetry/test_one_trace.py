@@ -12,7 +12,6 @@ from sqlmodel import col, select
 from chordesk.models.states import RunState, StepKind
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Attempt, Run, Step, ToolCall, Turn
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine.kinds import task_name
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
@@ -120,7 +119,7 @@ def loaded(desk: Processes, *roles: str) -> set[tuple[str, str]]:
         desk.spawn(role, sys.executable, "-m", module, str(path), "worker", role, "--name", role)
     desk.await_workers(*roles)
     run = open_research(desk.app, ["KO"])
-    store = desk_of(desk.app).store
+    store = desk.app.desk.store
     wait_for(lambda: get_run(store, run.id).state == RunState.DONE, "the run ends")
     lines = (line.split(" ") for line in path.read_text().splitlines())
     return {(library, asker.partition(".")[0]) for library, asker in lines if asker.partition(".")[0] != library}

@@ -12,7 +12,6 @@ from chordesk.models import event_log
 from chordesk.models.events import DESK, Envelope, EventType
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.research import open_research
 from tests import zygote
 from tests.stack import REPOSITORY, Processes, processes, wait_for
@@ -32,7 +31,7 @@ def desk() -> Iterator[Processes]:
 
 
 def _state(desk: Processes, run_id: str) -> str:
-    with desk_of(desk.app).store.read() as session:
+    with desk.app.desk.store.read() as session:
         return session.get_one(Run, run_id).state
 
 
@@ -80,7 +79,7 @@ def test_list_and_show_name_role_thread_and_messages(desk: Processes) -> None:
 
 
 def test_a_thread_of_one_conversation_is_shown_without_its_prompt(desk: Processes) -> None:
-    with desk_of(desk.app).store.read() as session:
+    with desk.app.desk.store.read() as session:
         from_run = session.connection().exec_driver_sql("select thread_id from turn where role = 'quick'").first()
     assert from_run is not None
     seen = result_of(desk, "show", from_run[0])
@@ -91,7 +90,7 @@ def test_a_thread_of_one_conversation_is_shown_without_its_prompt(desk: Processe
 
 def events_of(desk: Processes, type_: EventType) -> list[Envelope]:
     """Return the events of a type on the desk's own stream."""
-    with desk_of(desk.app).store.read() as session:
+    with desk.app.desk.store.read() as session:
         return [one for one in event_log.read(session, DESK, 0, 1000) if one.type == type_]
 
 

@@ -14,7 +14,6 @@ from kombu import pools
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import create_app
 
 # Other tests may use the same server; nothing else uses this database of it.
@@ -45,7 +44,7 @@ def make_app(tmp_path: Path, template_db: Path, address: str) -> Iterator[Callab
 
     yield make
     for app in made:
-        desk_of(app).close()
+        app.desk.close()
         app.close()
     pools.reset()  # kombu keeps connections, and what they have declared, for the next app of the same URL
 
@@ -57,4 +56,4 @@ def app(make_app: Callable[..., Celery]) -> Celery:
 
 @pytest.fixture
 def store(app: Celery) -> Store:
-    return desk_of(app).store
+    return app.desk.store

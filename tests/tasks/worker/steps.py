@@ -15,7 +15,6 @@ from celery import Celery
 from chordesk.models.database.store import Store
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.kinds import QUEUES
 from chordesk.tasks.engine.steps import NewStep
@@ -66,7 +65,7 @@ def logged(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def client_of(app: Celery) -> redis.Redis:
-    return redis.Redis.from_url(redis_url(desk_of(app).settings))
+    return redis.Redis.from_url(redis_url(app.desk.settings))
 
 
 def queued(app: Celery) -> dict[str, list[tuple[str, list[Any]]]]:

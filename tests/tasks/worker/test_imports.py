@@ -16,14 +16,13 @@ import asyncio, os, sys
 from pathlib import Path
 from chordesk.agents.roles import ROLES, default_roles
 from chordesk.models.settings.sources import load
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.toolsets import TurnTools
 
 app = create_app(load(dict(os.environ), Path.cwd()).settings, "imports")
 app.loader.import_default_modules()
-desk = desk_of(app)
+desk = app.desk
 desk.warm(turns=True)
 market = desk.market
 context = ToolContext(market, market.clock, None, desk.settings, "paper", None)

@@ -16,7 +16,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.states import StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Step
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
@@ -78,15 +78,15 @@ def test_a_step_longer_than_its_lease_stays_its_workers(app: Celery, store: Stor
         while time.monotonic() < end:
             assert claim(store, step) is None
             time.sleep(0.05)
-        assert desk_of(app).leases.count() == 1
+        assert app.desk.leases.count() == 1
         assert handler.ended is None
     assert (get(store, step).state, get(store, step).attempt) == (StepState.DONE, 1)
-    assert desk_of(app).leases.count() == 0
+    assert app.desk.leases.count() == 0
 
 
 def test_without_renewals_the_step_would_be_anothers(app: Celery, store: Store, step: str) -> None:
     with working(app, step):
-        desk_of(app).leases.close()
+        app.desk.leases.close()
         until(lambda: claim(store, step) is not None, "the lease runs out")
     assert get(store, step).owner == "another"
 
@@ -108,7 +108,7 @@ def test_a_later_attempt_of_the_same_worker_is_not_the_same_lease(app: Celery, s
 
 def test_work_past_the_step_s_deadline_is_ended(make_app: Callable[..., Celery]) -> None:
     app = make_app(lease_seconds=LEASE, step_deadline_seconds=3 * LEASE)
-    store, found = desk_of(app).store, NewStep(StepKind.REPORT, "", "IBM", "quick")
+    store, found = app.desk.store, NewStep(StepKind.REPORT, "", "IBM", "quick")
     opened(store, found)
     with working(app, found.id) as handler:
         time.sleep(2 * LEASE)

@@ -18,7 +18,7 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.policy import LOSSES
@@ -177,7 +177,7 @@ def sweepers(database: str, address: str, tmp_path: Path) -> Iterator[list[Celer
     apps = [create_app(settings, f"sweeper{number}") for number in range(4)]
     yield apps
     for app in apps:
-        desk_of(app).close()
+        app.desk.close()
         app.close()
 
 
@@ -199,7 +199,7 @@ def at_once(apps: list[Celery]) -> list[dict[str, int]]:
 
 
 def test_sweeps_at_once_do_no_harm(sweepers: list[Celery]) -> None:
-    app, store = sweepers[0], desk_of(sweepers[0]).store
+    app, store = sweepers[0], sweepers[0].desk.store
     worn = [report(f"W{number}") for number in range(24)]
     lost = [report(f"L{number}") for number in range(24)]
     others = [report(f"O{number}") for number in range(2)]
@@ -216,7 +216,7 @@ def test_sweeps_at_once_do_no_harm(sweepers: list[Celery]) -> None:
 
 def test_a_sweep_and_a_worker_at_once_take_a_step_off_its_join_once(sweepers: list[Celery]) -> None:
     """Each step's lease has just run out when its worker ends it after all."""
-    store = desk_of(sweepers[0]).store
+    store = sweepers[0].desk.store
     steps = [report(f"S{number}") for number in range(30)]
     _, finish = opened(store, *steps, report("last"), attempts=1)
     held = [claimed(store, step.id) for step in steps]
@@ -243,7 +243,7 @@ def test_a_sweep_and_a_worker_at_once_take_a_step_off_its_join_once(sweepers: li
 
 
 def test_runs_are_closed_once(sweepers: list[Celery]) -> None:
-    store = desk_of(sweepers[0]).store
+    store = sweepers[0].desk.store
     runs = [opened(store, report("IBM"), deadline_at=ago(1))[0] for _ in range(4)]
     assert sum(found["closed"] for found in at_once(sweepers)) == 4
     for run in runs:

@@ -21,7 +21,6 @@ from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Candidate, Report, Run, Step, ToolCall, Turn
 from chordesk.models.tables.runtime import KeptThread
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.steps import NewStep
 from chordesk.tasks.worker.app import create_app
@@ -49,14 +48,14 @@ class Silent:
 
     @property
     def store(self) -> Store:
-        return desk_of(self.app).store
+        return self.app.desk.store
 
     def in_flight(self) -> int:
-        return sum(one.in_flight for one in desk_of(self.app).runtime.status())
+        return sum(one.in_flight for one in self.app.desk.runtime.status())
 
     def opened(self, symbol: str, attempts: int) -> tuple[str, str]:
         """A quick report on a symbol; its step's and its join's ids."""
-        run, finish = run_row(**label_of(desk_of(self.app))), new_id()
+        run, finish = run_row(**label_of(self.app.desk)), new_id()
         candidate = Candidate(
             id=new_id(), run_id=run.id, symbol=symbol, instrument="equity", confidence="medium", origin="manual",
             rank=1, score=0.0,
@@ -89,10 +88,10 @@ def silent() -> Iterator[Silent]:
         settings = desk.settings.model_copy(update={"lease_seconds": 1.5, "step_deadline_seconds": DEADLINE})
         app = create_app(settings, "test")
         try:
-            _ = desk_of(app).runner
+            _ = app.desk.runner
             yield Silent(app, model)
         finally:
-            desk_of(app).close()
+            app.desk.close()
             app.close()
 
 
@@ -146,17 +145,17 @@ def test_a_step_runs_on_a_runtime_that_is_not_codex() -> None:
     with processes(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL="http://127.0.0.1:9/v1", **models) as desk:
         app = create_app(desk.settings, "test")
         try:
-            desk_of(app)._parts["runtime"] = runtime
-            _ = desk_of(app).runner
+            app.desk._parts["runtime"] = runtime
+            _ = app.desk.runner
             step, _join = Silent(app, FakeResponses()).opened("IBM", attempts=1)
             work(app, step, run_report)
-            with desk_of(app).store.read() as session:
+            with app.desk.store.read() as session:
                 report = session.exec(select(Report)).one()
-            assert get(desk_of(app).store, step).state == StepState.DONE
+            assert get(app.desk.store, step).state == StepState.DONE
             assert (report.verdict, report.summary, report.author) == ("CONFIRMED", "Steady.", "endpoint:other")
             assert [(one.spec.model, one.spec.effort) for one in runtime.prompts] == [("other", "low")]
         finally:
-            desk_of(app).close()
+            app.desk.close()
             app.close()
 
 
@@ -183,11 +182,11 @@ def screened(desk: Processes, universe: str = "IBM,GE", **environ: str) -> Run:
     try:
         run = open_screen(app, universe, ["technical", "fundamental"], max_candidates=2)
         assert run is not None
-        store = desk_of(app).store
+        store = app.desk.store
         wait_for(lambda: get_run(store, run.id).state in RUN_FINAL, "the run ends")
         return get_run(store, run.id)
     finally:
-        desk_of(app).close()
+        app.desk.close()
         app.close()
 
 
@@ -213,7 +212,7 @@ def test_runs_of_several_replay_days_are_done_at_once_by_one_worker(desk: Proces
     with ThreadPoolExecutor(len(days)) as pool:
         runs = list(pool.map(lambda day: screened(desk, SYMBOLS, DESK_REPLAY_DATE=day), days))
     assert max(run.created_at for run in runs) < min(run.finished_at for run in runs if run.finished_at)
-    store = desk_of(desk.app).store
+    store = desk.app.desk.store
     for day, run in zip(days, runs, strict=True):
         assert (run.state, str(run.market_now.date())) == (RunState.DONE, day)
         _saw_its_own_day_alone(store, run)
@@ -240,7 +239,7 @@ def _saw_its_own_day_alone(store: Store, run: Run) -> None:
 
 def test_a_run_on_a_market_that_the_worker_cannot_have_fails_with_the_reason(make_app: Callable[..., Celery]) -> None:
     app = make_app()
-    store: Store = desk_of(app).store
+    store: Store = app.desk.store
     for market, at, reason in (
         ("replay", MARKET_NOW.replace(year=2031), "DESK_REPLAY_DATE=2031-08-12 is outside the replay's data"),
         ("casino", MARKET_NOW, "there is no market 'casino'"),
@@ -254,7 +253,7 @@ def test_a_run_on_a_market_that_the_worker_cannot_have_fails_with_the_reason(mak
 
 
 def test_orders_are_filled_on_the_market_and_day_of_their_run(make_app: Callable[..., Celery]) -> None:
-    desk = desk_of(make_app())
+    desk = make_app().desk
     run, _ = opened(desk.store, market_now=MARKET_NOW.replace(day=10))
     market = desk.market_of(run.id)
     assert (market.clock.now(), desk.market.clock.now()) == (run.market_now, MARKET_NOW)

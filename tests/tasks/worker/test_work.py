@@ -20,7 +20,7 @@ from chordesk.models.events import Domain
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, Candidate, Step, ToolCall, Turn
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
@@ -62,7 +62,7 @@ def test_a_step_is_done_and_its_join_is_sent(app: Celery, store: Store) -> None:
     _, finish = opened(store, step)
     assert work(app, step.id, done) == step.id
     found = get(store, step.id)
-    assert (found.state, found.result) == (StepState.DONE, {"by": desk_of(app).owner})
+    assert (found.state, found.result) == (StepState.DONE, {"by": app.desk.owner})
     assert queued(app) == {"ops": [("desk.finish", [finish])]}
 
 
@@ -89,7 +89,7 @@ def test_a_picture_is_written_with_its_event_before_the_end_of_the_attempt(
         return RetryLater(0.0, "once more", rows) if again else Done({}, rows)
 
     work(app, step.id, handler)
-    desk_of(app).recorder.close()
+    app.desk.recorder.close()
     with store.read() as session:
         (picture,) = session.exec(select(Artifact)).all()
         events = event_log.read(session, run.id, 0, 100)
@@ -353,9 +353,9 @@ def test_the_last_step_closes_its_run_in_the_same_transaction(app: Celery, store
 def test_redis_down_does_not_undo_an_end(make_app: Callable[..., Celery], tmp_path: Path) -> None:
     away = make_app(redis_url=SecretStr(f"unix://{tmp_path}/nobody"))
     step = report()
-    _, finish = opened(desk_of(away).store, step)
+    _, finish = opened(away.desk.store, step)
     with capture_logs() as lines:
         work(away, step.id, done)
-    assert get(desk_of(away).store, step.id).state == StepState.DONE
-    assert get(desk_of(away).store, finish).state == StepState.READY
+    assert get(away.desk.store, step.id).state == StepState.DONE
+    assert get(away.desk.store, finish).state == StepState.READY
     assert [line["event"] for line in logged(lines)] == ["dispatch.failed"]

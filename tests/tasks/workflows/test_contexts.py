@@ -19,7 +19,6 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.reading.outlook import outlook
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.workflows.analyze import open_analysis
@@ -54,12 +53,12 @@ def opened(tmp_path: Path, redis_server: str) -> Iterator[Open]:
 
     yield made
     for app in apps:
-        desk_of(app).close()
+        app.desk.close()
         app.close()
 
 
 def settings_of(app: Celery) -> Settings:
-    return desk_of(app).settings
+    return app.desk.settings
 
 
 def facts(settings: Settings, context: int | None, url: str = AWAY) -> None:
@@ -69,7 +68,7 @@ def facts(settings: Settings, context: int | None, url: str = AWAY) -> None:
 
 
 def runs(app: Celery) -> list[Run]:
-    with desk_of(app).store.read() as session:
+    with app.desk.store.read() as session:
         return list(session.exec(select(Run)).all())
 
 
@@ -132,7 +131,7 @@ def test_what_the_server_says_now_goes_before_what_it_said_once(opened: Open) ->
 def test_a_server_that_is_away_refuses_nothing_and_the_outlook_says_so(opened: Open) -> None:
     app = opened(AWAY)
     run = open_research(app, ["IBM"])
-    with desk_of(app).store.read() as session:
+    with app.desk.store.read() as session:
         (found,) = outlook(session, settings_of(app), run).local
     assert (found.context, found.seconds, found.turns) == (None, None, 4)
 
@@ -144,7 +143,7 @@ def test_a_small_context_gets_smaller_shards_and_no_symbol_is_lost(opened: Open)
     assert run is not None
     expected = screen_params(settings_of(app), run.params["symbols"])["symbols"]
     step = type("Step", (), {"run_id": run.id, "parent_id": "finish"})()
-    ending = split_universe(desk_of(app), step, None)  # type: ignore[arg-type]
+    ending = split_universe(app.desk, step, None)  # type: ignore[arg-type]
     _, *shards = ending.children  # type: ignore[union-attr]
     assert [symbol for one in shards for symbol in one.payload["symbols"]] == expected
     assert max(len(one.payload["symbols"]) for one in shards) <= 12

@@ -25,7 +25,6 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
 from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.runs import Attempt, Decision, Report, Run, Step, Turn
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.cli.show.runs import run_report
 from chordesk.tasks.engine import policy
 from chordesk.tasks.engine.limits import parked_models
@@ -103,7 +102,7 @@ def budgeted(here: Processes, **environ: str) -> Iterator[Celery]:
     here.workers("research", environ=environ)
     yield app
     here.end("research")
-    desk_of(app).close()
+    app.desk.close()
     app.close()
 
 
@@ -113,7 +112,7 @@ def desk(model: FakeResponses, **environ: str) -> AbstractContextManager[Process
 
 def ended(here: Processes, run: Run, seconds: float = PATIENCE) -> Run:
     """The run when it has ended; the sweep is this test's own."""
-    store, until = desk_of(here.app).store, time.monotonic() + seconds
+    store, until = here.app.desk.store, time.monotonic() + seconds
     while True:
         sweep(here.app)
         with store.read() as session:
@@ -125,7 +124,7 @@ def ended(here: Processes, run: Run, seconds: float = PATIENCE) -> Run:
 
 
 def read(here: Processes, ask: Callable[[Session], Any]) -> Any:
-    with desk_of(here.app).store.read() as session:
+    with here.app.desk.store.read() as session:
         return ask(session)
 
 
@@ -341,14 +340,14 @@ def test_each_screen_begins_with_new_screeners_and_goes_on_with_the_rest(
     wanted = select(Turn.thread_id).where(Turn.run_id == runs[0].id, Turn.role == "screener_technical")
     first = read(trading, lambda s: s.exec(wanted).one())
     assert first != rows["screener_technical"][1]
-    desk = desk_of(trading.app)
+    desk = trading.app.desk
     past, missing = read(trading, lambda s: transcript_of(s, desk.vault, first))
     assert missing is None
     assert {one.status for one in past} == {"completed"}
 
 
 def test_a_used_up_day_skips_every_lens(model: FakeResponses, trading: Processes) -> None:
-    with desk_of(trading.app).store.session() as session:
+    with trading.app.desk.store.session() as session:
         spent = a_step(session, a_run(session, state=RunState.DONE), role="quick", state=StepState.DONE)
         a_report(session, spent, a_turn(session, spent, total_tokens=1000))
     with budgeted(trading, DESK_BUDGET_DAY_TOKENS="1000") as app:

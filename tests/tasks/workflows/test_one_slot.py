@@ -11,7 +11,6 @@ from sqlmodel import select
 from chordesk.agents.gateway.facts import known_facts
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.runs import Report, Run, Step, Turn
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine import policy
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tools.shortening import tokens_of
@@ -29,7 +28,7 @@ def test_turns_wait_for_the_slot_and_use_no_attempt_up() -> None:
     ):
         desk.workers("research", "ops")
         run = open_research(desk.app, ["IBM", "GE", "XOM"])
-        store, until = desk_of(desk.app).store, time.monotonic() + PATIENCE
+        store, until = desk.app.desk.store, time.monotonic() + PATIENCE
         while True:
             with store.read() as session:
                 row = session.get_one(Run, run.id)

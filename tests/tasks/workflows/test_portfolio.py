@@ -15,7 +15,6 @@ from chordesk.models.states import StepKind
 from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Report, Run, Step, Turn, Verdict, VerdictReport
 from chordesk.models.tables.runtime import RoleSchedule
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine.kinds import QUEUES, task_name
 from chordesk.tasks.reading.runs import view
 from chordesk.tasks.redis_clients import redis_url
@@ -34,7 +33,7 @@ TOMORROW = "due 2010-08-13 15:55 EDT"
 @pytest.fixture(autouse=True)
 def _account_without_reviews(floor: Floor) -> None:
     with floor.store.session() as session:
-        ensure_account(session, "paper", desk_of(floor.processes.app).settings.starting_cash)
+        ensure_account(session, "paper", floor.processes.app.desk.settings.starting_cash)
         session.execute(delete(RoleSchedule))
 
 

@@ -13,7 +13,6 @@ from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.states import StepKind, StepState
 from chordesk.models.tables.runs import Report, Step, Turn, Verdict, VerdictReport
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.research_roles import beside, ends_all, spare_turns
@@ -129,7 +128,7 @@ def analysing(floor: Floor) -> Iterator[Celery]:
     roles = ("quick", "risk", "chart", "options")
     app = create_app(floor.processes.settings.model_copy(update={"research_roles": roles}), "with-analysts")
     yield app
-    desk_of(app).close()
+    app.desk.close()
 
 
 def test_a_chart_that_rejects_beside_the_quick_report_ends_neither_it_nor_the_others(

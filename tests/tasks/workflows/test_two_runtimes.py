@@ -18,7 +18,6 @@ from chordesk.models.events import EventType
 from chordesk.models.states import RUN_FINAL, RunState, StepKind
 from chordesk.models.tables.runs import Report, Run, Step, ToolCall, Turn
 from chordesk.models.tables.runtime import RuntimeConversation, RuntimeItem, RuntimeTurn
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.maintenance import sweep
 from chordesk.tasks.workflows.screen import open_screen
@@ -41,7 +40,7 @@ def desk() -> Iterator[Processes]:
 
 @pytest.fixture
 def store(desk: Processes) -> Store:
-    return desk_of(desk.app).store
+    return desk.app.desk.store
 
 
 def screened(app: Celery) -> Run:
@@ -69,7 +68,7 @@ def test_a_screen_on_both_runtimes_ends_as_one_on_codex_alone(desk: Processes, s
     mixed = ended(store, screened(desk.app))
     app = create_app(desk.settings.model_copy(update={"role_models": ""}), "codex-alone")
     alone = ended(store, screened(app))
-    desk_of(app).close()
+    app.desk.close()
     assert (mixed.state, alone.state) == (RunState.DONE, RunState.DONE)
     assert answers(store, mixed) == answers(store, alone)
     assert mixed.summary["verdicts"] == alone.summary["verdicts"]
@@ -119,7 +118,7 @@ def test_a_killed_worker_loses_and_doubles_nothing_of_either_runtime() -> None:
     with processes(DESK_ROLE_MODELS=MODELS, DESK_LEASE_SECONDS="3") as desk:
         desk.rulebook(latency=1.0)
         desk.workers("research", "ops", "trade")
-        store = desk_of(desk.app).store
+        store = desk.app.desk.store
         run = screened(desk.app)
         wait_for(lambda: _in_flight(store, run) == {"codex", "litellm"}, "turns of both runtimes run", 120.0)
         desk.end("research", signal.SIGKILL)

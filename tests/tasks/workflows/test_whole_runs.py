@@ -17,7 +17,6 @@ from chordesk.models.states import RUN_FINAL, OrderState, RunState, StepKind, St
 from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.orders import Account, Fill, Order, Position
 from chordesk.models.tables.runs import Decision, Report, Run, Step, Turn, Verdict
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine.kinds import QUEUES, task_name
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
@@ -43,7 +42,7 @@ def desk() -> Iterator[Processes]:
 
 @pytest.fixture
 def store(desk: Processes) -> Store:
-    return desk_of(desk.app).store
+    return desk.app.desk.store
 
 
 def ended(store: Store, run: Run) -> Run:
@@ -134,7 +133,7 @@ class Copies:
         self.sent = 0
 
     def _loop(self) -> None:
-        store = desk_of(self._desk.app).store
+        store = self._desk.app.desk.store
         while not self._stop.wait(0.15):
             live = [step for step in steps_of(store, self.run) if step.state in (StepState.READY, StepState.RUNNING)]
             send_again(self._desk, live)

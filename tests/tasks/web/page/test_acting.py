@@ -15,7 +15,6 @@ from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Decision, Report, ScreenHit, ToolCall, Turn
 from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tasks import approvals
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tools.orders.sessions import to_next_session
 from tests.browser import kit
 from tests.browser.kit import DeskPage, short
@@ -137,7 +136,7 @@ def test_a_record_without_rows_names_the_command_that_makes_them(own_page: Page,
 
 
 def test_trading_is_halted_flattened_and_resumed(own_page: Page, own_desk: DeskPage) -> None:
-    to_next_session(own_desk.service.store, desk_of(own_desk.service.processes.app).settings)  # the orders are filled
+    to_next_session(own_desk.service.store, own_desk.service.processes.app.desk.settings)  # the orders are filled
     own_desk.open(own_page, "/account")
     heading = own_page.get_by_role("heading", level=1)
     expect(heading).to_contain_text("active")

@@ -12,7 +12,6 @@ from sqlmodel import col, select
 
 from chordesk.models.states import RUN_FINAL, AttemptEnd, RunState
 from chordesk.models.tables.runs import Attempt, Run, Step
-from chordesk.tasks.bootstrap import desk_of
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.web.kit import BY, messages, start
@@ -64,7 +63,7 @@ def in_flight(http: httpx.Client, run_id: str) -> tuple[str, str]:
 
 def unfinished(made: Desk, run_id: str) -> list[tuple[str, str | None]]:
     """The outcome and reason of each attempt of a run that ended otherwise than done."""
-    with desk_of(made.processes.app).store.read() as session:
+    with made.processes.app.desk.store.read() as session:
         rows = session.exec(
             select(Attempt).join(Step, col(Step.id) == col(Attempt.step_id)).where(Step.run_id == run_id)
         ).all()
@@ -145,7 +144,7 @@ def test_a_run_without_a_worker_ends_at_once_also_without_redis() -> None:
         made.processes.end("redis")
         assert http.post(f"/runs/{run_id}/stop", json=BY).json()["state"] == RunState.STOPPED
         assert "workers_not_notified" in made.processes.log("api")
-        with desk_of(made.processes.app).store.read() as session:
+        with made.processes.app.desk.store.read() as session:
             assert session.get_one(Run, run_id).notes == ["stopped on request"]
         for body in ({}, {"by": ""}, {"by": "ann", "seconds": 1}):
             assert problem(http.post(f"/runs/{run_id}/stop", json=body), 422) == "wrong_request"

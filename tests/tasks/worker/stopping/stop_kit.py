@@ -17,7 +17,6 @@ from sqlmodel import col, select
 
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepState
 from chordesk.models.tables.runs import Attempt, Run, Step
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.research import open_research
 from tests import zygote
 from tests.fakes.responses import FakeResponses, Receive, Seen, Send, answered
@@ -98,18 +97,18 @@ def research(made: Desk, *symbols: str) -> str:
 
 
 def run_of(made: Desk, run_id: str) -> Run:
-    with desk_of(made.processes.app).store.read() as session:
+    with made.processes.app.desk.store.read() as session:
         return session.get_one(Run, run_id)
 
 
 def steps(made: Desk, run_id: str) -> list[Step]:
-    with desk_of(made.processes.app).store.read() as session:
+    with made.processes.app.desk.store.read() as session:
         return list(session.exec(select(Step).where(Step.run_id == run_id)).all())
 
 
 def attempts(made: Desk, run_id: str) -> Counter[str]:
     """Attempts of a run by how they ended."""
-    with desk_of(made.processes.app).store.read() as session:
+    with made.processes.app.desk.store.read() as session:
         rows = session.exec(
             select(Attempt.outcome).join(Step, col(Step.id) == col(Attempt.step_id)).where(Step.run_id == run_id)
         )

@@ -17,7 +17,6 @@ from sqlmodel import func, select
 
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.runs import Report, Step, Verdict
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine import policy
 from chordesk.tasks.worker import messages, stopping
 from tests.patience import PATIENCE
@@ -50,7 +49,7 @@ def made(shared: Desk) -> Iterator[Desk]:
     """The shared desk; nothing of a test is left for the next one."""
     yield shared
     shared.model.let(0)
-    app, here = shared.processes.app, desk_of(shared.processes.app)
+    app, here = shared.processes.app, shared.processes.app.desk
     with here.store.read() as session:
         left = stopping.unfinished(session)
     stops = stopping.stop_runs(here.store, here.settings, left, lambda ids: messages.stop_on_workers(app, ids), 20)
@@ -76,7 +75,7 @@ def ended(made: Desk, name: str, seconds: float = PATIENCE) -> int:
 
 
 def counts(made: Desk, run_id: str) -> tuple[int, int]:
-    with desk_of(made.processes.app).store.read() as session:
+    with made.processes.app.desk.store.read() as session:
         found = (select(func.count()).select_from(table).where(table.run_id == run_id) for table in (Report, Verdict))
         reports, verdicts = (session.exec(statement).one() for statement in found)
         return reports, verdicts

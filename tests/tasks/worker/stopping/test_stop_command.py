@@ -11,7 +11,6 @@ from sqlmodel import select
 
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.runs import Run, Turn
-from chordesk.tasks.bootstrap import desk_of
 from tests.constants import constants
 from tests.patience import PATIENCE
 from tests.stack import wait_for
@@ -52,7 +51,7 @@ def test_a_stopped_run_ends_at_once_with_all_its_turns_on_record(made: Desk) -> 
     run = run_of(made, run_id)
     assert run.finished_at is not None
     assert run.notes == ["stopped on request"]
-    with desk_of(made.processes.app).store.read() as session:
+    with made.processes.app.desk.store.read() as session:
         turns = session.exec(select(Turn).where(Turn.run_id == run_id)).all()
     assert [(turn.status, turn.outcome) for turn in turns] == [("interrupted", "interrupted")] * len(SYMBOLS)
     assert all(turn.thread_id and turn.codex_turn_id for turn in turns)
@@ -98,7 +97,7 @@ def test_an_app_server_that_does_not_answer_is_killed(made: Desk) -> None:
 def test_a_stop_without_its_command_is_ended_by_the_sweep(made: Desk) -> None:
     run_id = research(made, "AAPL")
     wait_in_flight(made, run_id, count=1)
-    with desk_of(made.processes.app).store.session() as session:
+    with made.processes.app.desk.store.session() as session:
         session.get_one(Run, run_id).state = RunState.STOPPING
     wait_for(lambda: not held(made, run_id), "the worker finds the mark when it renews its lease")
     assert attempts(made, run_id) == {"stopped": 1}

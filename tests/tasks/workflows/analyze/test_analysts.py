@@ -13,7 +13,6 @@ from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.runs import Artifact, Report, Run, ToolCall, Turn, Verdict, VerdictReport
 from chordesk.models.tables.runtime import RuntimeConversation
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.research import open_research
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.steps import get_run
@@ -39,7 +38,7 @@ def desk() -> Iterator[Processes]:
 
 @pytest.fixture(scope="module")
 def run(desk: Processes) -> Run:
-    store = desk_of(desk.app).store
+    store = desk.app.desk.store
     opened = open_research(desk.app, [CHOSEN, REJECTED])
     wait_for(lambda: get_run(store, opened.id).state in RUN_FINAL, "the run ends", 120.0)
     ended = get_run(store, opened.id)
@@ -49,7 +48,7 @@ def run(desk: Processes) -> Run:
 
 @pytest.fixture
 def session(desk: Processes) -> Iterator[Session]:
-    store: Store = desk_of(desk.app).store
+    store: Store = desk.app.desk.store
     with store.read() as found:
         yield found
 

@@ -17,7 +17,6 @@ from chordesk.models.states import RUN_FINAL, OrderState
 from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.orders import Account, Fill, Order, Position
 from chordesk.models.tables.runs import Analysis, Run, Step, Verdict
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.analyze import open_analysis
 from chordesk.tools.ledger import ensure_account
 from tests import zygote
@@ -49,7 +48,7 @@ def desk() -> Iterator[Processes]:
 @pytest.fixture
 def store(desk: Processes) -> Iterator[Store]:
     """The database of the desk; the account holds nothing afterwards."""
-    found = desk_of(desk.app).store
+    found = desk.app.desk.store
     yield found
     with found.session() as session:
         for table in (Position, Fill):
@@ -260,7 +259,7 @@ def opened(desk: Processes, **changes: str) -> Run:
     desk.workers("trade")
     try:
         run = open_analysis(desk.app, [SELECTED], AnalysisRequest(research=False), "quick")
-        found = desk_of(desk.app).store
+        found = desk.app.desk.store
         wait_for(lambda: get_run(found, run.id).state in RUN_FINAL, "the run ends", 120.0)
         return run
     finally:

@@ -16,7 +16,6 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, RunState, StepKind
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Analysis, Decision, Report, Run, Step, Turn, Verdict
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.maintenance import sweep
 from chordesk.tasks.workflows.analyze import open_analysis
@@ -45,7 +44,7 @@ def ended(settings: Settings) -> tuple[Store, Run]:
         wait_for(lambda: get_run(store, run.id).state in RUN_FINAL, "the run ends", 120.0)
         return store, get_run(store, run.id)
     finally:
-        desk_of(app).close()
+        app.desk.close()
 
 
 @pytest.mark.long
@@ -87,7 +86,7 @@ def test_a_killed_worker_loses_and_doubles_nothing_of_an_analysis() -> None:
     with processes(**OPTIONS, DESK_LEASE_SECONDS="3") as desk:
         desk.rulebook(latency=0.5)
         desk.workers("research", "ops", "trade")
-        store = desk_of(desk.app).store
+        store = desk.app.desk.store
         run = open_analysis(desk.app, SYMBOLS, PUTS)
         wait_for(lambda: in_flight(store, run) >= 2, "turns are in flight", 120.0)
         for name in ("research", "ops"):

@@ -14,7 +14,6 @@ from sqlmodel import Session, select
 from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.episode.opening import open_episode
 from tests import zygote
 from tests.fakes.responses import FakeResponses, Policy, Reply, Text
@@ -117,11 +116,11 @@ def floor(model: Policy | None = None, **environ: str) -> Iterator[Floor]:
         with processes(**environ) as made:
             made.rulebook()
             made.workers("research", "ops", "trade")
-            yield Floor(made, desk_of(made.app).store)
+            yield Floor(made, made.app.desk.store)
         return
     with (
         FakeResponses(model, log=False) as served,
         processes(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=served.url, **environ) as made,
     ):
         made.workers("research", "ops", "trade")
-        yield Floor(made, desk_of(made.app).store)
+        yield Floor(made, made.app.desk.store)

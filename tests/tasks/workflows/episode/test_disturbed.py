@@ -15,7 +15,6 @@ from chordesk.agents.board.voices import VOICES
 from chordesk.models.states import RUN_FINAL, AttemptEnd, RunState
 from chordesk.models.tables.board import Episode, Forecast, Signal, SignalCitation
 from chordesk.models.tables.runs import Attempt, Step, Turn
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.maintenance import sweep
 from chordesk.tasks.workflows.episode.opening import open_episode
 from chordesk.tools.board.registry import HARVESTERS
@@ -108,7 +107,7 @@ def test_killed_workers_lose_and_double_nothing_of_an_episode() -> None:
     with processes(DESK_LEASE_SECONDS="3") as desk:
         desk.rulebook(latency=0.5)
         desk.workers("research", "ops")
-        made = Floor(desk, desk_of(desk.app).store)
+        made = Floor(desk, desk.app.desk.store)
         run = open_episode(desk.app, SYMBOLS)
         assert run is not None
         for number in (1, 2):
@@ -153,7 +152,7 @@ def test_a_stop_interrupts_each_voice_by_thread_and_turn_within_a_second() -> No
         assert (code, found[0]["state"], found[0]["interrupted"]) == (0, RunState.STOPPED, len(VOICES))
         assert found[0]["seconds"] < 1.0 + load_allowance()
         assert nothing_is_left(made, run_id)
-        with desk_of(made.processes.app).store.read() as session:
+        with made.processes.app.desk.store.read() as session:
             turns = session.exec(select(Turn).where(Turn.run_id == run_id)).all()
             forecasts = session.exec(select(Forecast).where(Forecast.run_id == run_id)).all()
         assert {(turn.status, turn.thread_id is not None) for turn in turns} == {("interrupted", True)}
@@ -174,7 +173,7 @@ def test_one_voice_is_stopped_by_name_and_the_others_go_on() -> None:
         made.model.let()
         wait_for(lambda: run_of(made, run_id).state in RUN_FINAL, "the episode ends", 120.0)
         assert run_of(made, run_id).state == RunState.DONE
-        floor_ = Floor(made.processes, desk_of(made.processes.app).store)
+        floor_ = Floor(made.processes, made.processes.app.desk.store)
         voices = {row["voice"]: row for row in floor_.json("board", run_id)["voices"]}
         assert voices["weaver"]["status"] == "interrupted"
         assert voices["weaver"]["reason"].startswith("interrupted by ")

@@ -13,7 +13,6 @@ from sqlmodel import col, select
 from chordesk.models.database.store import Store
 from chordesk.models.states import StepKind
 from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite, Run, Step, ToolCall, Turn
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.graph import open_graphs, play_chapter
@@ -33,7 +32,7 @@ class Graphs:
 
     @property
     def store(self) -> Store:
-        return desk_of(self.app).store
+        return self.app.desk.store
 
     def open(self, factory: str, *inputs: dict[str, Any]) -> str:
         return open_graphs(
@@ -87,5 +86,5 @@ def graphs(**environ: str) -> Iterator[Graphs]:
         try:
             yield Graphs(app, model)
         finally:
-            desk_of(app).close()
+            app.desk.close()
             app.close()

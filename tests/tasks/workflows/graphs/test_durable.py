@@ -14,7 +14,6 @@ from chordesk.models.errors import UsageError
 from chordesk.models.states import AttemptEnd, RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.cli.show.runs import graphs_report
 from chordesk.tasks.engine import graph, policy
 from chordesk.tasks.reading.runs import view
@@ -80,7 +79,7 @@ def drained(desk: Graphs, run_id: str) -> Step:
     thread.start()
     try:
         wait_for(lambda: len(list(desk.model.calls())) == 3, "the third call")
-        desk_of(desk.app).leases.end_all()
+        desk.app.desk.leases.end_all()
     finally:
         thread.join(PATIENCE)
     return get(desk.store, step.id)
@@ -161,7 +160,7 @@ def test_a_stop_ends_the_call_and_the_graph(desk: Graphs) -> None:
     thread.start()
     try:
         wait_for(lambda: len(list(desk.model.calls())) == 3, "the third call")
-        assert desk_of(desk.app).leases.end_runs([run_id]) == 1
+        assert desk.app.desk.leases.end_runs([run_id]) == 1
     finally:
         thread.join(PATIENCE)
     found = get(desk.store, step.id)

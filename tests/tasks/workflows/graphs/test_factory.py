@@ -11,7 +11,6 @@ from sqlmodel import select
 
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.workflows.graph import open_graphs
 from chordesk.tasks.workflows.graphs.factory import load_graph
@@ -73,8 +72,8 @@ def test_nothing_is_opened_for_what_cannot_be_played() -> None:
             ):
                 with pytest.raises(UsageError):
                     open_graphs(app, factory, inputs)
-            with desk_of(app).store.read() as session:
+            with app.desk.store.read() as session:
                 assert session.exec(select(Run)).all() == []
         finally:
-            desk_of(app).close()
+            app.desk.close()
             app.close()

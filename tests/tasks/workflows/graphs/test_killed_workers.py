@@ -11,7 +11,6 @@ from sqlmodel import select
 
 from chordesk.models.states import RUN_FINAL, StepKind
 from chordesk.models.tables.runs import GraphWrite, Run, Step
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.graph import open_graphs
 from tests.constants import constants
 from tests.fakes.obedient import obedient
@@ -26,7 +25,7 @@ SECONDS = 240.0
 
 
 def run_of(desk: Processes, run_id: str) -> Run:
-    with desk_of(desk.app).store.read() as session:
+    with desk.app.desk.store.read() as session:
         return session.get_one(Run, run_id)
 
 
@@ -45,11 +44,11 @@ def test_a_node_that_ended_beside_a_lost_one_is_not_run_again(tmp_path: Path) ->
         desk.workers("research-2", concurrency=2)
         wait_for(lambda: run_of(desk, run_id).state in RUN_FINAL, "the run ends", SECONDS)
         assert Counter(log.read_text().split()) == {"quick": 1, "slow": 2}
-        with desk_of(desk.app).store.read() as session:
+        with desk.app.desk.store.read() as session:
             step = session.exec(select(Step).where(Step.run_id == run_id, Step.kind == StepKind.GRAPH)).one()
         assert step.result["output"]["n"] == 111
 
 
 def _writes(desk: Processes, run_id: str) -> int:
-    with desk_of(desk.app).store.read() as session:
+    with desk.app.desk.store.read() as session:
         return len({row.task for row in session.exec(select(GraphWrite).where(GraphWrite.run_id == run_id)).all()})

@@ -9,7 +9,6 @@ import pytest
 import redis
 
 from chordesk.models.states import StepState
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine import policy
 from chordesk.tasks.events.deltas import CHANNEL
 from chordesk.tasks.redis_clients import redis_url
@@ -70,7 +69,7 @@ def test_nodes_that_are_only_async_are_played_and_go_on_where_they_were(
 
 def test_the_text_of_a_call_reaches_the_live_events_while_it_is_written() -> None:
     with graphs(DESK_EVENT_DELTAS="on") as desk:
-        client = redis.from_url(redis_url(desk_of(desk.app).settings))
+        client = redis.from_url(redis_url(desk.app.desk.settings))
         with client, client.pubsub(ignore_subscribe_messages=True) as channel:
             channel.subscribe(CHANNEL)
             run_id, texts = desk.open("asking", {"n": 1}), []

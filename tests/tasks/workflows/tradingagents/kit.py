@@ -12,7 +12,6 @@ from typing import Any
 from sqlmodel import select
 
 from chordesk.models.tables.runs import Report, Run, Step
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.graph import play_chapter
@@ -82,5 +81,5 @@ def tickers(folder: Path = TOY, **environ: str) -> Iterator[Tickers]:
         try:
             yield Tickers(app, model)
         finally:
-            desk_of(app).close()
+            app.desk.close()
             app.close()

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from chordesk.models.states import STEP_FINAL
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.reading.scores import scores
 from chordesk.tasks.workflows.tradingagents.chapter import outcome_of, past_of
 from chordesk.tools.questions.resolving import resolve_due
@@ -69,7 +68,7 @@ def test_a_signal_is_looked_at_again_when_its_outcome_is_known(desk: Tickers) ->
     second = play(desk, "IBM", LATE)
     text = decided(desk)
     assert "Past analyses of IBM (most recent first):" in text
-    market = desk_of(desk.app).market_for(LATE)
+    market = desk.app.desk.market_for(LATE)
     outcome = outcome_of(market, "IBM", EARLY)
     assert outcome is not None
     assert f"[2010-02-10 | IBM | Buy | {outcome.raw:+.1%} | {outcome.alpha:+.1%} | 5d]" in text
@@ -97,7 +96,7 @@ def test_nothing_of_a_later_day_is_remembered(desk: Tickers) -> None:
 
 
 def test_an_outcome_that_is_not_known_yet_has_none(desk: Tickers) -> None:
-    market = desk_of(desk.app).market_for(dt.date(2010, 2, 12))
+    market = desk.app.desk.market_for(dt.date(2010, 2, 12))
     assert outcome_of(market, "IBM", EARLY) is None
     assert outcome_of(market, "NOPE", dt.date(2010, 1, 5)) is None
 
@@ -147,7 +146,7 @@ def test_twenty_tickers_at_once_lose_no_signal(desk: Tickers, at_once: dt.date) 
 
 @pytest.mark.usefixtures("at_once")
 def test_the_role_is_scored_like_any_other(desk: Tickers) -> None:
-    app = desk_of(desk.app)
+    app = desk.app.desk
     report = resolve_due(desk.store, app.market_for(dt.date(2010, 8, 9)), "paper")
     assert report.resolved
     with desk.store.read() as session:

@@ -15,7 +15,6 @@ import pytest
 
 from chordesk.models.errors import UsageError
 from chordesk.models.states import StepState
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.graphs import chapters
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import Reply, Silence, Status
@@ -152,7 +151,7 @@ def test_a_drained_worker_gives_the_ticker_to_another(desk: Tickers) -> None:
     thread.start()
     try:
         wait_for(lambda: seen["calls"] == 5, "the fifth call")
-        desk_of(desk.app).leases.end_all()
+        desk.app.desk.leases.end_all()
     finally:
         thread.join(PATIENCE)
     assert str(get(desk.store, step.id).error).startswith("drained: ")

@@ -16,7 +16,6 @@ from sqlmodel import select
 
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Report, Run, Turn, Verdict
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.tradingagents.opening import open_tradingagents
 from tests.agents.tradingagents.conftest import TOY
 from tests.constants import constants
@@ -54,7 +53,7 @@ def on(model: FakeResponses, **environ: str) -> dict[str, str]:
 
 
 def ended(desk: Processes, run_id: str) -> Run:
-    with desk_of(desk.app).store.read() as session:
+    with desk.app.desk.store.read() as session:
         return session.get_one(Run, run_id)
 
 
@@ -68,7 +67,7 @@ def test_the_command_plays_tickers_and_a_killed_worker_costs_at_most_what_ran(mo
         wait_for(lambda: ended(desk, run_id).state in RUN_FINAL, "the run ends", SECONDS)
         run = ended(desk, run_id)
         assert (run.state, run.notes) == ("done", [])
-        with desk_of(desk.app).store.read() as session:
+        with desk.app.desk.store.read() as session:
             reports = session.exec(select(Report).where(Report.run_id == run_id)).all()
             turns = session.exec(select(Turn).where(Turn.run_id == run_id)).all()
         assert {row.symbol: row.status for row in reports} == dict.fromkeys(("IBM", "KO", "GE"), "completed")
@@ -128,7 +127,7 @@ def test_the_role_takes_part_in_verdicts_and_no_order_rests_on_it_alone(model: F
 
 
 def verdicts(desk: Processes, run_id: str) -> dict[str, Verdict]:
-    with desk_of(desk.app).store.read() as session:
+    with desk.app.desk.store.read() as session:
         return {row.symbol: row for row in session.exec(select(Verdict).where(Verdict.run_id == run_id)).all()}
 
 
@@ -143,5 +142,5 @@ def test_without_the_project_the_remedy_installs_it(model: FakeResponses, tmp_pa
             assert done.returncode == 2
             assert "TradingAgents is not installed" in done.stderr
             assert 'pip install "git+https://github.com/TauricResearch/TradingAgents@v0.3.0"' in done.stderr
-        with desk_of(desk.app).store.read() as session:
+        with desk.app.desk.store.read() as session:
             assert not session.exec(select(Run.id)).all()

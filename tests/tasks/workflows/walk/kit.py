@@ -14,7 +14,6 @@ from chordesk.models.settings.running_desk import research_account
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import BacktestSession, Run
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.reading.runs import backtest_rows
 from chordesk.tasks.workflows.backtest import open_backtest
 from tests.stack import Processes, wait_for
@@ -34,7 +33,7 @@ class WalkingDesk:
 
     @property
     def store(self) -> Store:
-        return desk_of(self.processes.app).store
+        return self.processes.app.desk.store
 
     def open(self, last: dt.date = LAST, **options: Any) -> Run:
         return open_backtest(self.processes.app, FIRST, last, **{"universe": UNIVERSE, **options})

@@ -25,7 +25,6 @@ from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.board import EpisodeQuestion, Forecast, Signal
 from chordesk.models.tables.orders import EquityMark, Fill, Order, OrderCheck, Position, Preview
 from chordesk.models.tables.runs import BacktestSession, Decision, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.work import work
@@ -118,7 +117,7 @@ def walked(home: Path, url: str, environ: Mapping[str, str], symbols: Sequence[s
     with redis.Redis.from_url(url) as client:
         client.flushdb()
     app = create_app(load_settings({**given, "DESK_REPLAY_DATE": str(VISITED[0])}, home), "walk")
-    desk = desk_of(app)
+    desk = app.desk
     try:
         run = open_backtest(app, VISITED[0], VISITED[-1], universe=",".join(symbols), memory="on", rounds=1)
         while ready := _ready(app):
@@ -137,7 +136,7 @@ def walked(home: Path, url: str, environ: Mapping[str, str], symbols: Sequence[s
 
 
 def _ready(app: Any) -> list[tuple[str, str]]:
-    with desk_of(app).store.read() as session:
+    with app.desk.store.read() as session:
         waiting = select(Step.id, Step.kind).where(Step.state == StepState.READY)
         return list(session.exec(waiting.order_by(col(Step.created_at), col(Step.id))).all())
 

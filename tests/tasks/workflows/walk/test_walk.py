@@ -15,7 +15,6 @@ from chordesk.models.states import RunKind, RunState
 from chordesk.models.tables.orders import Account, Fill, Order, Position
 from chordesk.models.tables.runs import Candidate, Run, Step
 from chordesk.models.tables.runtime import KeptThread
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine.steps import waiting_step
 from chordesk.tasks.reading.runs import view
 from chordesk.tasks.worker.messages import WorkerNotifier
@@ -79,7 +78,7 @@ def test_orders_fill_at_the_open_of_the_session_after_with_slippage(desk: Walkin
     for fill in fills:
         day = following[exchange_day(orders[fill.order_id].market_at)]
         assert fill.filled_at == exchange_hours().open_of(day)
-        market = desk_of(desk.processes.app).market_for(day)
+        market = desk.processes.app.desk.market_for(day)
         opened = float(market.bars(fill.symbol, 1).open[-1])
         assert fill.price == pytest.approx(opened * (1.0005 if fill.side == "buy" else 0.9995), rel=1e-3)
 
@@ -89,7 +88,7 @@ def test_the_curve_follows_from_the_fills_and_the_closes(desk: WalkingDesk, walk
     for row, point in zip(desk.rows(walked), walked.summary["backtest"]["curve"], strict=True):
         known = [fill for fill in fills if exchange_day(fill.filled_at) <= row.day]
         paid = sum(fill.quantity * fill.price * (1 if fill.side == "buy" else -1) for fill in known)
-        market, held = desk_of(desk.processes.app).market_for(row.day), Counter[str]()
+        market, held = desk.processes.app.desk.market_for(row.day), Counter[str]()
         for fill in known:
             held[fill.symbol] += int(fill.quantity) * (1 if fill.side == "buy" else -1)
         worth = sum(shares * market.quote(symbol).price for symbol, shares in held.items())

@@ -21,7 +21,6 @@ from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL, OrderState, StepState
 from chordesk.models.tables.orders import Order, Position
 from chordesk.models.tables.runs import Decision, Report, Run, Step, Verdict
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.work import work
@@ -82,7 +81,7 @@ class Floor:
 
     @property
     def store(self) -> Store:
-        return desk_of(self.app).store
+        return self.app.desk.store
 
     def screen(self, name: str, temper: Temper, seed: int, symbols: Sequence[str]) -> Screened:
         self.model.seed, self.model.temper = seed, temper
@@ -97,7 +96,7 @@ class Floor:
 
     def hold(self, symbols: Iterable[str]) -> None:
         with self.store.session() as session:
-            at = desk_of(self.app).market.clock.now()
+            at = self.app.desk.market.clock.now()
             for symbol in symbols:
                 session.add(Position(account="paper", symbol=symbol, quantity=10, average_cost=10.0, filled_at=at))
 
@@ -150,15 +149,15 @@ def floor() -> Iterator[Floor]:
         app = create_app(desk.settings, "weak")
         try:
             found = Floor(app, RandomModel(0))
-            desk_of(app)._parts["runtime"] = found.model
-            symbols = resolve_universe("sp500", desk_of(app).market)
+            app.desk._parts["runtime"] = found.model
+            symbols = resolve_universe("sp500", app.desk.market)
             for at, (name, temper) in enumerate({"honest": HONEST, **WEAK}.items()):
                 found.screen(name, temper, at, symbols[SYMBOLS * at : SYMBOLS * (at + 1)])
                 if temper is HONEST:
                     found.hold(order.symbol for order in found.screens[name].sent)
             yield found
         finally:
-            desk_of(app).close()
+            app.desk.close()
             app.close()
 
 

@@ -9,7 +9,6 @@ import typer
 from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.cli.show.runs import progress_line
 from chordesk.tasks.cli.start import connected
 from chordesk.tasks.reading.runs import progress, view
@@ -27,7 +26,7 @@ def toy(
     """Square numbers, add them up, and double the sum."""
     given = [[int(number) for number in numbers.split(",")] for numbers in lists]
     app = connected()
-    store, until = desk_of(app).store, time.monotonic() + SECONDS
+    store, until = app.desk.store, time.monotonic() + SECONDS
     run_ids = [open_toys(app, given).id] if family else [open_toy(app, numbers).id for numbers in given]
     found = []
     for run_id in run_ids:
@@ -37,7 +36,7 @@ def toy(
             shown = view(session, session.get_one(Run, run_id)).model_dump(mode="json")
             found.append({**shown, "line": progress_line(progress(session, run_id))})
     print(json.dumps(found))
-    desk_of(app).close()
+    app.desk.close()
 
 
 def _ended(store: Store, run_id: str) -> bool:

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from celery import Celery
 from sqlmodel import select
 
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.bootstrap import Desk, desk_of
+from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, named_step
+from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.runs import new_run, open_run
 
@@ -22,14 +22,14 @@ FAMILY = "toys"
 LARGEST = 9
 
 
-def open_toy(app: Celery, numbers: list[int]) -> Run:
-    run = new_run(desk_of(app), KIND, {"numbers": numbers})
+def open_toy(app: DeskApp, numbers: list[int]) -> Run:
+    run = new_run(app.desk, KIND, {"numbers": numbers})
     return open_run(app, run, lambda session, row, finish: [NewStep("toy_split", finish)])
 
 
-def open_toys(app: Celery, lists: list[list[int]]) -> Run:
+def open_toys(app: DeskApp, lists: list[list[int]]) -> Run:
     """Open a run that opens a toy run for each list of numbers and adds up what they came to."""
-    run = new_run(desk_of(app), FAMILY, {"lists": lists})
+    run = new_run(app.desk, FAMILY, {"lists": lists})
     return open_run(app, run, lambda session, row, finish: [NewStep("toys_open", finish)])
 
 
