@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import NamedTuple
 
-from packaging.requirements import Requirement
-
 from chordesk.models.errors import NotConfigured, UsageError
 
 
@@ -19,6 +17,8 @@ class Lack(NamedTuple):
 
 def lack_of(extra: str) -> Lack | None:
     """Return the first package of an extra that is missing or has another version than the desk needs."""
+    from packaging.requirements import Requirement  # what loads this module seldom asks
+
     try:
         wanted = [Requirement(text) for text in requires("chordesk") or ()]
     except PackageNotFoundError:  # the desk runs from a folder: nothing says what it needs

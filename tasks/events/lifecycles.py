@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from sqlalchemy import Insert, Table, or_
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, SQLModel, col, select, update
 
 from chordesk.agents.runtime import ConversationState, Lifecycle
@@ -19,7 +17,7 @@ from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.events import Envelope, EventType, LifecycleStatus, TurnLifecycle, event
 from chordesk.models.states import AttemptEnd
-from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.columns import dialect_insert, utcnow
 from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
 
@@ -50,7 +48,7 @@ def write(session: Session, rows: Mapping[Key, Row]) -> None:
     connection = session.connection()
     for name in _MODELS:
         if some := [row for key, row in sorted(rows.items(), key=lambda pair: pair[0]) if key[0] == name]:
-            connection.execute(_upsert(name, connection.dialect.name), some)
+            connection.execute(_upsert(session, name), some)
 
 
 def _conversation(state: ConversationState) -> Row:
@@ -71,10 +69,9 @@ def _conversation(state: ConversationState) -> Row:
     }
 
 
-@cache
-def _upsert(name: str, dialect: str) -> Insert:
-    table: Table = _MODELS[name].__table__  # type: ignore[attr-defined]
-    insert = (sqlite if dialect == "sqlite" else postgresql).insert(table)
+def _upsert(session: Session, name: str) -> Insert:
+    insert = dialect_insert(session, _MODELS[name])
+    table: Table = insert.table
     ended = "closed_at" if name == _CONVERSATION else "ended_at"
     statement: Insert = insert.on_conflict_do_update(
         index_elements=list(table.primary_key),
