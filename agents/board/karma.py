@@ -6,12 +6,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, pstdev
+from statistics import pstdev
 
 from chordesk.agents.board.board import Board
 from chordesk.agents.board.citations import NOTE, QUOTE, JudgedCitation, compare
 from chordesk.models.board import SKILL_OF_ALPHA, Conduct, VoicePosition, log_odds
 from chordesk.models.tables.board import Forecast
+from chordesk.tools.scoring.inference import Estimate, told_apart
 from chordesk.tools.scoring.statistics import alpha
 from chordesk.tools.scoring.voices import (
     BLIND,
@@ -226,7 +227,6 @@ def _dissent(held: Mapping[str, VoicePosition], whole: float) -> tuple[Dissent, 
     return tuple(found[:MOST_DISSENT])
 
 
-RESOLVED = 50  # questions over which the second round has to show a gain
 HALVED = 0.5
 
 
@@ -244,13 +244,13 @@ class Convergence:
 @dataclass(frozen=True, slots=True)
 class Herding:
     """Spread of log odds over voices, as a mean over questions, by round; None without a question that two voices
-    forecast in both. gain: mean fall of the Brier score from round 1 to 2 over the last resolved questions, so many.
-    alarm: None where the spread fell by half and fewer than RESOLVED questions show whether it helped."""
+    forecast in both. gain: fall of the pool's Brier score from round 1 to 2 over resolved questions, None before the
+    first. alarm: whether the spread fell by half and round 2 is worse; None where it fell and the gain cannot be told
+    from 0."""
 
     blind: float | None
     informed: float | None
-    gain: float | None
-    resolved: int
+    gain: Estimate | None
     alarm: bool | None
 
     @property
@@ -275,16 +275,12 @@ def convergence(positions: Iterable[VoicePosition]) -> list[Convergence]:
     return found
 
 
-def herding(positions: Iterable[VoicePosition], gains: Sequence[float]) -> Herding:
-    """Return the spread of both rounds. gains: fall of the Brier score from round 1 to 2 of resolved questions, oldest
-    first."""
-    recent = list(gains)[-RESOLVED:]
-    gain = fmean(recent) if recent else None
+def herding(positions: Iterable[VoicePosition], gain: Estimate | None) -> Herding:
+    """Return the spread of both rounds. gain: of `crowd`."""
     blind, informed = _spreads(list(positions))
     halved = blind is not None and informed is not None and blind > 0 and informed <= HALVED * blind
-    known = len(recent) >= RESOLVED
-    alarm = False if not halved else (gain is not None and gain <= 0) if known else None
-    return Herding(blind, informed, gain, len(recent), alarm)
+    told = told_apart({"gain": gain}).get("gain")
+    return Herding(blind, informed, gain, False if not halved else told[1] < 0 if told else None)
 
 
 def _nearest(voice: str, question: str, text: str, own: str, blind: dict[str, dict[str, str]]) -> Convergence | None:

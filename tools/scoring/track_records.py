@@ -23,7 +23,7 @@ from chordesk.tools.questions.asking import RELATIVE
 from chordesk.tools.questions.reading import known_column
 from chordesk.tools.scoring.inference import Estimate
 from chordesk.tools.scoring.statistics import CODE, ScoredForecast, alpha, mean_of
-from chordesk.tools.scoring.voices import BLIND, VoiceRecord, compute_shares, crowd, extinct, last_positions, plan_turns
+from chordesk.tools.scoring.voices import VoiceRecord, compute_shares, extinct, last_positions, plan_turns
 
 
 def voice_forecasts(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
@@ -70,12 +70,6 @@ def voice_records(forecasts: Iterable[ScoredForecast], voices: Iterable[str]) ->
         VoiceRecord(voice, mean_of(own[voice], lambda one: alpha(one.probability, one.baseline, one.outcome)))
         for voice in voices
     ]
-
-
-def better_round(session: Session, account: str, until: dt.datetime | None = None) -> int:
-    """Return round 2 where its mean forecast has shown the better record, else 1."""
-    found = crowd(voice_forecasts(session, account, until))
-    return found.better_round if found else BLIND
 
 
 # Probabilities of judgements that state none, such as a lens's hit or a BUY: from their own record up to that day.

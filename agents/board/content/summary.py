@@ -249,7 +249,17 @@ def _citations(judged: Sequence[JudgedCitation]) -> dict[str, int]:
 def _lint(tally: EpisodeTally) -> dict[str, Any]:
     made: dict[str, Any] = {"convergence": [asdict(one) for one in tally.convergence], "herding": None}
     if tally.herding is not None:
-        made["herding"] = {**asdict(tally.herding), "left": tally.herding.left}
+        held, gain = tally.herding, tally.herding.gain
+        made["herding"] = {
+            "blind": held.blind,
+            "informed": held.informed,
+            "left": held.left,
+            "alarm": held.alarm,
+            "resolved": gain.n if gain else 0,
+            "gain": gain.mean if gain else None,
+            "gain_low": gain.low if gain else None,
+            "gain_high": gain.high if gain else None,
+        }
     return made
 
 

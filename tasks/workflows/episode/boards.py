@@ -6,7 +6,6 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from sqlmodel import Session, col, func, select
 
 from chordesk.agents.board.board import Board, PastRecord, board_text, voice_memory
 from chordesk.agents.subjects import CitedFinding, SymbolForecast, VoiceSubject, voice_subject
-from chordesk.models.board import ROUNDS, VoiceForecast, VoicePosition
+from chordesk.models.board import VoiceForecast, VoicePosition
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import (
     Episode,
@@ -29,7 +28,7 @@ from chordesk.models.tables.runs import Run
 from chordesk.tasks.reading.boards import board_questions, board_signals, label_order
 from chordesk.tools.scoring.statistics import ScoredForecast, alpha, brier, mean_of
 from chordesk.tools.scoring.track_records import voice_forecasts
-from chordesk.tools.scoring.voices import BLIND, INFORMED, error_correlation, last_positions
+from chordesk.tools.scoring.voices import BLIND, error_correlation, last_positions
 
 
 def read_board(session: Session, run: Run, day: dt.date) -> Board:
@@ -140,19 +139,6 @@ def correlation_of(forecasts: Sequence[ScoredForecast]) -> float | None:
     if len(together) < _LEAST_TOGETHER:
         return None
     return error_correlation(np.array([[found[voice] for found in together] for voice in voices]))
-
-
-def revision_gains(forecasts: Sequence[ScoredForecast]) -> list[float]:
-    """Return the fall of the Brier score of the voices' mean from round 1 to round 2, of each resolved question of an
-    episode with both, oldest first."""
-    rounds: dict[tuple[str, str], dict[int, list[ScoredForecast]]] = defaultdict(lambda: defaultdict(list))
-    for one in sorted(forecasts, key=lambda one: one.at):
-        rounds[one.run, one.question][one.round].append(one)
-    return [_points(found[BLIND]) - _points(found[INFORMED]) for found in rounds.values() if len(found) == len(ROUNDS)]
-
-
-def _points(forecasts: Sequence[ScoredForecast]) -> float:
-    return brier(min(fmean(one.probability for one in forecasts), 1.0), forecasts[0].outcome)
 
 
 MOST_SIGNALS = 5  # of one symbol, for the trader

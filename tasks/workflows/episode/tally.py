@@ -46,7 +46,6 @@ from chordesk.tasks.workflows.episode.boards import (
     number_of,
     positions,
     read_board,
-    revision_gains,
 )
 from chordesk.tasks.workflows.episode.signals import FACTIONS, EpisodePlan
 from chordesk.tools.event_positions import settle_event_positions, stake_run
@@ -54,7 +53,8 @@ from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.questions.reading import known_at
 from chordesk.tools.questions.resolving import OnResolved, is_under_way, resolve_due
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.scoring.track_records import better_round, voice_forecasts, voice_records
+from chordesk.tools.scoring.track_records import voice_forecasts, voice_records
+from chordesk.tools.scoring.voices import BLIND, crowd
 from chordesk.tools.venues.factory import build_venues
 from chordesk.tools.venues.markets import EventVenue
 
@@ -191,7 +191,8 @@ def tally_of(session: Session, run: Run, plan: EpisodePlan, now: dt.datetime) ->
     ]
     past = voice_forecasts(session, run.account, now)
     rounds = max((one.round for one in held), default=0)
-    used = min(better_round(session, run.account, now), rounds) or None
+    both = crowd(past)
+    used = min(both.better_round if both else BLIND, rounds) or None
     taking_part = [*plan.voices, *(one.voice for one in held if one.voice not in plan.voices)]
     shares = {voice: one.share for voice, one in plan.voices.items()}
     records = {one.voice: one for one in voice_records(past, dict.fromkeys(taking_part))}
@@ -206,7 +207,7 @@ def tally_of(session: Session, run: Run, plan: EpisodePlan, now: dt.datetime) ->
         aggregates=tuple(aggregate(held, board, used, shares, FACTIONS, correlation_of(past)) if used else ()),
         used_round=used,
         convergence=tuple(convergence(held)),
-        herding=herding(held, revision_gains(past)) if rounds > 1 else None,
+        herding=herding(held, both.gain if both else None) if rounds > 1 else None,
         notes=_notes(steps),
     )
 

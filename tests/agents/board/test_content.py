@@ -36,7 +36,7 @@ def tally(*positions: VoicePosition, notes: dict[str, list[str]] | None = None) 
         aggregates=tuple(aggregate(positions, BOARD, 2, shares, VOICES)),
         used_round=2,
         convergence=tuple(convergence(positions)),
-        herding=herding(positions, []),
+        herding=herding(positions, None),
         notes=notes or {},
     )
 

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chordesk.agents.board.karma import (
-    RESOLVED,
     aggregate,
     board_consensus,
     convergence,
@@ -23,6 +22,7 @@ from chordesk.agents.board.karma import (
 )
 from chordesk.models.board import CitedSignal, SignalState, VoicePosition
 from chordesk.models.tables.board import Forecast
+from chordesk.tools.scoring.inference import TOO_FEW, Estimate, known_estimate
 from chordesk.tools.scoring.voices import pooled
 from tests.agents.board.kit import (
     AUDIT,
@@ -305,32 +305,31 @@ def rounds(blind: list[float], informed: list[float]) -> list[VoicePosition]:
 
 class TestHerding:
     def test_the_spread_is_that_of_log_odds(self) -> None:
-        found = herding(rounds([0.2, 0.8], [0.4, 0.6]), [])
+        found = herding(rounds([0.2, 0.8], [0.4, 0.6]), None)
         assert found.blind == pytest.approx(math.log(4))
         assert found.informed == pytest.approx(math.log(1.5))
         assert found.left == pytest.approx(math.log(1.5) / math.log(4))
 
     @pytest.mark.parametrize(
-        ("informed", "gains", "alarm"),
+        ("informed", "gain", "alarm"),
         [
-            ([0.45, 0.55], [0.0] * RESOLVED, True),
-            ([0.45, 0.55], [-0.1] * RESOLVED, True),
-            ([0.45, 0.55], [0.1] * RESOLVED, False),
-            ([0.45, 0.55], [0.1] * (RESOLVED - 1), None),
-            ([0.45, 0.55], [0.9] * 100 + [-0.1] * RESOLVED, True),
-            ([0.25, 0.75], [-0.1] * RESOLVED, False),
-            ([0.2, 0.8], [], False),
+            ([0.45, 0.55], known_estimate(-0.1, 0.01, 30, 99, 40, 40, 50), True),
+            ([0.45, 0.55], known_estimate(0.1, 0.01, 30, 99, 40, 40, 50), False),
+            ([0.45, 0.55], known_estimate(-0.1, 0.1, 30, 99, 40, 40, 50), None),
+            ([0.45, 0.55], Estimate(-0.1, 9, 9, 9, lack=TOO_FEW), None),
+            ([0.25, 0.75], known_estimate(-0.1, 0.01, 30, 99, 40, 40, 50), False),
+            ([0.2, 0.8], None, False),
         ],
     )
-    def test_an_alarm_needs_half_of_the_spread_gone_and_no_gain(
-        self, informed: list[float], gains: list[float], alarm: bool | None
+    def test_an_alarm_needs_half_of_the_spread_gone_and_a_loss_told_from_zero(
+        self, informed: list[float], gain: Estimate | None, alarm: bool | None
     ) -> None:
-        assert herding(rounds([0.2, 0.8], informed), gains).alarm is alarm
+        assert herding(rounds([0.2, 0.8], informed), gain).alarm is alarm
 
     def test_one_voice_or_one_round_has_no_spread(self) -> None:
-        assert herding(rounds([0.2], [0.4]), []).blind is None
-        assert herding(rounds([0.2, 0.8], []), []).left is None
+        assert herding(rounds([0.2], [0.4]), None).blind is None
+        assert herding(rounds([0.2, 0.8], []), None).left is None
 
     def test_voices_that_agree_from_the_start_do_not_herd(self) -> None:
-        found = herding(rounds([0.5, 0.5], [0.5, 0.5]), [-1.0] * RESOLVED)
+        found = herding(rounds([0.5, 0.5], [0.5, 0.5]), known_estimate(-1.0, 0.1, 30, 99, 40, 40, 50))
         assert (found.left, found.alarm) == (None, False)

@@ -17,7 +17,6 @@ from chordesk.models.tables.runs import Run, ScreenHit, Verdict
 from chordesk.tools.scoring.statistics import ScoredForecast
 from chordesk.tools.scoring.track_records import (
     VoicePlan,
-    better_round,
     lens_judgements,
     plan_voices,
     rates,
@@ -81,15 +80,6 @@ def test_a_record_is_alpha_of_the_last_positions(session: Session) -> None:
     assert ada.alpha.mean == pytest.approx((0.16 - 0.24) / 2)
     assert (ada.alpha.n, ada.alpha.dates) == (2, 2)
     assert newcomer.alpha is None
-
-
-def test_the_blind_round_leads_until_the_second_has_shown_the_better_record(session: Session) -> None:
-    for day in range(40):
-        run, question = a_run_on(session, 3 * day), a_question(session, f"q{day}", 1.0, 3 * day)
-        a_forecast(session, run, question, "ada", 0.6)
-        a_forecast(session, run, question, "ada", 0.8 + day / 1000, round=2)
-    assert better_round(session, "paper") == 2
-    assert better_round(session, "paper", on_day(60)) == 1, "too few had an outcome by then"
 
 
 def a_hit(session: Session, run: Run, lens: str, symbol: str, confidence: str = "high", model: str = RULES) -> None:
