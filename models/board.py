@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Literal, Protocol
 
@@ -85,6 +86,26 @@ class BoardQuestion(BaseModel):
     baseline_source: str
     closes_at: dt.datetime
     chosen: str = ""
+    event: str | None = None  # of the venue, of whose questions at most one comes true
+
+
+LEAST_WHOLE = 0.98  # of prices of exclusive questions: less than the rest is their spread
+
+
+def coherent(given: Mapping[str, float], questions: Iterable[BoardQuestion]) -> dict[str, float]:
+    """Return probabilities by label that are at most 1 over the questions of an event of which at most one comes true,
+    and 1 where the prices of these questions leave nothing to another outcome. What is not so is divided by its sum."""
+    events: dict[str, list[BoardQuestion]] = defaultdict(list)
+    for question in questions:
+        if question.event is not None and question.label in given:
+            events[question.event].append(question)
+    found = dict(given)
+    for group in events.values():
+        total = math.fsum(given[one.label] for one in group)
+        whole = math.fsum(one.baseline or 0.0 for one in group) >= LEAST_WHOLE
+        if len(group) > 1 and (total > 1 or (whole and total > 0)):
+            found |= {one.label: given[one.label] / total for one in group}
+    return found
 
 
 MAX_FINDINGS = 5  # of one tool on one board
@@ -187,7 +208,8 @@ class VoiceOutput(_Part):
 
 
 class VoicePosition(BaseModel):
-    """A voice's forecast of one round on one question, as the board keeps it. forecast_id: of its row."""
+    """A voice's forecast of one round on one question, as the board keeps it. forecast_id: of its row; stated: the
+    probability as the voice gave it, None where it is the same."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -195,6 +217,7 @@ class VoicePosition(BaseModel):
     round: int
     forecast: VoiceForecast
     forecast_id: str = ""
+    stated: float | None = None
 
 
 class Conduct(StrEnum):

@@ -148,7 +148,7 @@ BECAUSE_CHARS = 400
 
 def board_text(board: Board) -> str:
     signals = [line for one in board.signals for line in ("", *_signal(one, board.questions))]
-    questions = [line for one in board.questions for line in ("", *_question(one))]
+    questions = [line for one in board.questions for line in ("", *_question(one, board.questions))]
     return "\n".join(
         [
             RULE,
@@ -204,7 +204,7 @@ def _concerned(signal: Signal, questions: tuple[BoardQuestion, ...]) -> str:
     return ", ".join(found) if found else "none"
 
 
-def _question(one: BoardQuestion) -> list[str]:
+def _question(one: BoardQuestion, asked: Sequence[BoardQuestion]) -> list[str]:
     source = f" ({outside(one.baseline_source, REASON_CHARS)})" if one.baseline_source else ""
     baseline = "none, not forecast" if one.baseline is None else percent(one.baseline)
     found = [
@@ -215,6 +215,9 @@ def _question(one: BoardQuestion) -> list[str]:
     ]
     if one.subjects:
         found.append(f"  Subjects: {', '.join(_name(subject) for subject in one.subjects)}")
+    others = [_name(other.label) for other in asked if one.event and other.event == one.event and other is not one]
+    if others:
+        found.append(f"  Excludes: {', '.join(others)}; at most one of them comes true")
     if one.chosen:
         found.append(f"  Chosen: {quoted(one.chosen, REASON_CHARS)}")
     return found

@@ -440,7 +440,8 @@ def _refused(
         return f"the signal does not concern {question.label}"
     if not cited.claim.strip() or not _names(cited, signal, question, position.forecast.citations, board):
         return "the claim names nothing of the signal"
-    lacking = unsupported(cited.claim, signal, question, position.forecast.probability, _labels(board))
+    own = position.forecast.probability if position.stated is None else position.stated
+    lacking = unsupported(cited.claim, signal, question, own, _labels(board))
     if lacking:
         named = ", ".join(one_line(one, _FIGURE_CHARS) for one in lacking[:_MOST_NAMED])
         return f"not in the signal's data: {named}"

@@ -10,7 +10,7 @@ from statistics import pstdev
 
 from chordesk.agents.board.board import Board
 from chordesk.agents.board.citations import NOTE, QUOTE, JudgedCitation, compare
-from chordesk.models.board import SKILL_OF_ALPHA, Conduct, VoicePosition, log_odds
+from chordesk.models.board import SKILL_OF_ALPHA, Conduct, VoicePosition, coherent, log_odds
 from chordesk.models.tables.board import Forecast
 from chordesk.tools.scoring.inference import Estimate, told_apart
 from chordesk.tools.scoring.statistics import alpha
@@ -172,16 +172,25 @@ def aggregate(
 
     number: of the round. Round 1 has its own positions; round 2 has each voice's last, so a voice without a position in
     it still counts. shares: of compute, the weights; a voice without one weighs as the mean of the others. correlation:
-    of the voices' errors over resolved questions.
+    of the voices' errors over resolved questions. Pools of exclusive questions are made coherent.
     """
     by_question: dict[str, dict[str, VoicePosition]] = defaultdict(dict)
     for one in in_round(positions, number):
         by_question[one.forecast.question][one.voice] = one
+    pools = {label: pooled(_given(held), shares) for label, held in by_question.items()}
+    wholes = coherent(pools, board.questions)
     return [
-        _one(by_question[question.label], question.label, question.baseline, number, shares, factions, correlation)
+        _one(
+            *(by_question[question.label], question.label, question.baseline, wholes[question.label]),
+            *(number, factions, correlation),
+        )
         for question in board.questions
         if question.label in by_question
     ]
+
+
+def _given(held: Mapping[str, VoicePosition]) -> dict[str, float]:
+    return {voice: one.forecast.probability for voice, one in sorted(held.items())}
 
 
 def in_round(positions: Iterable[VoicePosition], number: int) -> list[VoicePosition]:
@@ -200,11 +209,10 @@ def board_consensus(aggregates: Iterable[QuestionAggregate]) -> BoardConsensus:
 
 
 def _one(
-    held: Mapping[str, VoicePosition], label: str, baseline: float | None, number: int, shares: Mapping[str, float],
+    held: Mapping[str, VoicePosition], label: str, baseline: float | None, whole: float, number: int,
     factions: Mapping[str, str], correlation: float | None,
 ) -> QuestionAggregate:  # fmt: skip
-    given = {voice: one.forecast.probability for voice, one in sorted(held.items())}
-    whole = pooled(given, shares)
+    given = _given(held)
     known = {voice: factions.get(voice, "") for voice in given}
     overall, within = agreements(given, known, baseline) if baseline is not None else (None, {})
     return QuestionAggregate(

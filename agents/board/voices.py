@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from chordesk.agents.board.board import Board, one_line
-from chordesk.models.board import CitedSignal, VoiceForecast, VoiceOutput
+from chordesk.models.board import CitedSignal, VoiceForecast, VoiceOutput, coherent
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
 from chordesk.models.text import inert
@@ -82,10 +82,12 @@ MOST_CITATIONS, MOST_CHAIN = 20, 10
 
 @dataclass(frozen=True, slots=True)
 class AcceptedOutput:
-    """Forecasts in their order, each question once, stakes at most 1 together; a note for each change."""
+    """Forecasts in their order, each question once, stakes at most 1 together, exclusive questions coherent; a note for
+    each change. stated: probabilities as the voice gave them, by question."""
 
     forecasts: tuple[VoiceForecast, ...]
     notes: tuple[str, ...] = ()
+    stated: Mapping[str, float] = field(default_factory=dict)
 
 
 def accept(output: VoiceOutput, board: Board) -> AcceptedOutput:
@@ -93,7 +95,7 @@ def accept(output: VoiceOutput, board: Board) -> AcceptedOutput:
 
     Left out: a question that is not on the board, one without a baseline, and each further forecast of a question (the
     first is the answer; a choice of the later or better one would let a voice hold two). Texts are cut at their bounds.
-    Stakes above 1 together are divided by their sum.
+    Stakes above 1 together are divided by their sum, probabilities of exclusive questions as `coherent` says.
     """
     notes: list[str] = []
     taken: dict[str, VoiceForecast] = {}
@@ -103,7 +105,13 @@ def accept(output: VoiceOutput, board: Board) -> AcceptedOutput:
             notes.append(f"{one_line(one.question, LABEL_CHARS) or 'a question without a label'}: {why}")
         else:
             taken[one.question] = _bounded(one, notes)
-    return AcceptedOutput(_normalised(list(taken.values()), notes), tuple(notes))
+    stated = {label: one.probability for label, one in taken.items()}
+    held = coherent(stated, board.questions)
+    changed = [label for label in stated if held[label] != stated[label]]
+    if changed:
+        notes.append(f"{', '.join(changed)}: exclude each other; their probabilities are divided by their sum")
+    whole = [one.model_copy(update={"probability": held[label]}) for label, one in taken.items()]
+    return AcceptedOutput(_normalised(whole, notes), tuple(notes), stated)
 
 
 def _refused(one: VoiceForecast, board: Board, taken: dict[str, VoiceForecast]) -> str | None:

@@ -56,8 +56,9 @@ class Signal(Identified, Dated, SignalFinding, table=True):
 
 
 class Forecast(Identified, Dated, table=True):
-    """A voice's forecast of one question in one round. baseline: of the question then; chain: labels of signals;
-    market_at: market time. author: label of the model."""
+    """A voice's forecast of one question in one round. stated: the probability as the voice gave it; probability: made
+    coherent with its others; baseline: of the question then; chain: labels of signals; market_at: market time. author:
+    label of the model."""
 
     __table_args__ = (UniqueConstraint("run_id", "voice", "round", "question_id"),)
 
@@ -69,6 +70,7 @@ class Forecast(Identified, Dated, table=True):
     voice: str = Field(index=True)
     round: int
     probability: float
+    stated: float
     stake: float
     because: str
     chain: list[str] = Field(default_factory=list, sa_type=JSON)
@@ -151,6 +153,7 @@ class Question(Identified, Dated, table=True):
     bars it is resolved from; empty for questions of venues and persons. baseline: probability of YES without the desk
     when it was opened or last refreshed, null where there is no price. outcome: 0 to 1, null while open and when void.
     evidence: the data that resolved it, with their source. note: why one whose deadline has passed is still open.
+    event: of the venue, of whose questions at most one comes true; null where it says nothing of that kind.
     """
 
     __table_args__ = (
@@ -172,6 +175,7 @@ class Question(Identified, Dated, table=True):
     baseline: float | None = None
     baseline_source: str = ""
     url: str | None = None
+    event: str | None = None
     state: str
     outcome: float | None = None
     evidence: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))

@@ -165,6 +165,7 @@ def board_questions(session: Session, run_id: str) -> tuple[BoardQuestion, ...]:
             baseline_source=asked.baseline_source,
             closes_at=question.closes_at,
             chosen=asked.chosen,
+            event=question.event,
         )
         for asked, question in rows
     ]

@@ -96,8 +96,9 @@ class VenueHandler(PromptHandler):
 
 class FarVenues(ThreadingHTTPServer):
     """manifold, polymarket, kalshi: rows by id, as the `..._row` functions make them; kalshi_old: those that are kept
-    under /historical. books: by token; prices: points (seconds, price) by token; bets: rows by Manifold's id; candles:
-    rows by ticker. predicted, paid: funding as Hyperliquid sends it, paid by coin. faults: by the path's start."""
+    under /historical; exclusive: Kalshi's events of which at most one market can come true. books: by token; prices:
+    points (seconds, price) by token; bets: rows by Manifold's id; candles: rows by ticker. predicted, paid: funding as
+    Hyperliquid sends it, paid by coin. faults: by the path's start."""
 
     daemon_threads = True
 
@@ -109,6 +110,7 @@ class FarVenues(ThreadingHTTPServer):
         self.polymarket: dict[str, dict[str, Any]] = {}
         self.kalshi: dict[str, dict[str, Any]] = {}
         self.kalshi_old: dict[str, dict[str, Any]] = {}
+        self.exclusive: set[str] = set()
         self.books: dict[str, dict[str, Any]] = {}
         self.prices: dict[str, list[tuple[int, float]]] = {}
         self.bets: dict[str, list[dict[str, Any]]] = {}
@@ -187,6 +189,11 @@ class FarVenues(ThreadingHTTPServer):
             first = int(query.get("cursor", "0"))
             last = first + min(int(query["limit"]), PAGE)
             return 200, {"markets": rows[first:last], "cursor": str(last) if last < len(rows) else ""}
+        if path.startswith("events/"):
+            event = path.removeprefix("events/")
+            rows = [row for row in self.kalshi.values() if row["event_ticker"] == event]
+            whole = {"event_ticker": event, "mutually_exclusive": event in self.exclusive}
+            return 200, {"event": whole, "markets": rows}
         if path.endswith("/candlesticks"):
             ticker = path.split("/")[-2]
             return 200, {"ticker": ticker, "candlesticks": self.candles.get(ticker, [])}

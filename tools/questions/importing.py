@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from sqlmodel import Session, col, select
@@ -56,8 +56,9 @@ def import_term(store: Store, venue: EventVenue, term: str, limit: int, by: str)
             good.append(market)
         else:
             left_out[why] += 1
+    exclusive = _exclusive(venue, good)
     with store.session() as session:
-        lines = import_markets(session, good, by)
+        lines = import_markets(session, good, by, exclusive)
     return ImportReport(venue=venue.name, questions=tuple(lines), left_out=dict(left_out), whole=found.whole)
 
 
@@ -65,22 +66,31 @@ def import_one(store: Store, venue: EventVenue, market_id: str, by: str) -> Impo
     """Import one market of a venue, or refresh its question. Raises UsageError for a market that is closed and no
     question yet, MarketError for an unknown one."""
     market = venue.market(market_id)
+    exclusive = _exclusive(venue, [market])
     with store.session() as session:
         if (why := _unfit(market)) is not None and _stored(session, market) is None:
             reason = f"{market.venue} has its market {market.id} {why}: no forecast of it could be scored"
             raise UsageError(reason, remedy="choose one that is open")
-        lines = import_markets(session, [market], by)
+        lines = import_markets(session, [market], by, exclusive)
     return ImportReport(venue=venue.name, questions=tuple(lines), left_out={})
 
 
-def import_markets(session: Session, markets: Iterable[VenueMarket], by: str) -> list[ImportedLine]:
+def _exclusive(venue: EventVenue, markets: Iterable[VenueMarket]) -> set[str]:
+    events = {one.event for one in markets if one.event is not None}
+    return {event for event in sorted(events) if venue.exclusive(event)}
+
+
+def import_markets(
+    session: Session, markets: Iterable[VenueMarket], by: str, exclusive: Collection[str] = ()
+) -> list[ImportedLine]:
     """Write the markets as questions, each once; those that are questions already get the venue's present price and
-    closing, or a note that it contradicts the outcome it gave."""
+    closing, or a note that it contradicts the outcome it gave. exclusive: events of which at most one market can come
+    true."""
     lines = []
     for market in markets:
         stored = _stored(session, market)
         came: Came = "new" if stored is None else refresh(stored, market)
-        stored = stored or ask_once(session, _row(market, by))
+        stored = stored or ask_once(session, _row(market, by, market.event if market.event in exclusive else None))
         session.add(stored)
         session.flush()
         lines.append(ImportedLine(came=came, question=stored))
@@ -133,7 +143,7 @@ def _unfit(market: VenueMarket) -> str | None:
     return "past its closing time" if market.closes_at <= market.as_of else None
 
 
-def _row(market: VenueMarket, by: str) -> Question:
+def _row(market: VenueMarket, by: str, event: str | None) -> Question:
     assert market.closes_at is not None, "one without a closing is left out"
     shown = one_line(market.question)
     rule = ByVenue.model_validate({"venue": market.venue, "id": market.id})
@@ -149,6 +159,7 @@ def _row(market: VenueMarket, by: str) -> Question:
         baseline=market.probability,
         baseline_source=_source(market),
         url=market.url,
+        event=event,
         author=by,
     )
 

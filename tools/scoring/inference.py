@@ -110,15 +110,15 @@ def estimate(observations: Iterable[Observation]) -> Estimate | None:
     # What reads scores of few values has no use for numpy.
     from chordesk.tools.scoring.long_run import variance_by_date, variance_by_name
 
-    cosines = _cosines(dates, spans)
     deviations = [row.weight * (row.value - mean) for row in rows]
-    variance = variance_by_date(places, deviations, by_date, cosines, overlap)
-    shared, names = variance_by_name([row.name for row in rows], places, deviations, overlap)
+    variance, cosines = variance_by_date(places, deviations, by_date, _cosines(dates, spans), overlap)
+    names = [row.name for row in rows]
+    shared, squared = variance_by_name(names, places, deviations, weights, overlap, variance)
     whole = variance + shared
     if whole <= (1e-9 * max(1.0, abs(mean)) * total) ** 2:
         return Estimate(mean, n, len(days), spans, lack=ALL_ALIKE)
     # Satterthwaite (1946): the degrees of a sum of two variances.
-    degrees = max(1, int(whole**2 / (variance**2 / cosines + (shared**2 / (names - 1) if shared else 0.0))))
+    degrees = max(1, int(whole**2 / (variance**2 / cosines + squared)))
     error, spread = math.sqrt(whole) / total, squares / total * n / (n - 1)
     effective = min(float(n), spread * (Z / (t_quantile(1 - LEVEL, degrees) * error)) ** 2)
     return known_estimate(mean, error, degrees, n, len(days), spans, effective)

@@ -3,20 +3,23 @@ sources."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 LEAST_NAMES = 5  # that can show what a name's values share
+LOW, STANDS_OUT = 3, 6.0  # the slowest cosines, and how many times the others they are where strength drifts
 
 
 def variance_by_date(
     places: Sequence[int], deviations: Sequence[float], weights: Sequence[float], cosines: int, overlap: int
-) -> float:
-    """Return the variance that dates show. places: date of each deviation, from 0; weights: sum of each date.
+) -> tuple[float, int]:
+    """Return the variance that dates show, and its degrees. places: date of each deviation, from 0; weights: sum of
+    each date.
 
     A squared coefficient is divided by its share of what independent dates of these weights would give, and by what
-    outcomes that overlap in full leave of it (Fejer's kernel).
+    outcomes that overlap in full leave of it (Fejer's kernel). The slowest ones stand for all where they stand out.
     """
     weighed, count = np.array(weights), len(weights)
     sums = np.bincount(places, weights=deviations, minlength=count)
@@ -26,27 +29,41 @@ def variance_by_date(
     share = (waves**2 @ weighed**2) / (weighed**2).sum()
     half = np.pi * number / (2 * count)
     left = (np.sin(overlap * half) / (overlap * np.sin(half))) ** 2
-    return float(np.mean((waves @ sums) ** 2 / (share * left)))
+    squares = (waves @ sums) ** 2 / (share * left)
+    drifts = cosines > LOW and squares[:LOW].mean() > STANDS_OUT * squares[LOW:].mean()
+    kept = squares[:LOW] if drifts else squares
+    return float(kept.mean()), len(kept)
 
 
 def variance_by_name(
-    names: Sequence[str], places: Sequence[int], deviations: Sequence[float], overlap: int
-) -> tuple[float, int]:
-    """Return what the values of one name add beyond their overlap, 0 where they add nothing, and the number of
-    names."""
-    known, who = np.unique(np.array(names), return_inverse=True)
-    place, count, dates = np.array(places), len(known), max(places) + 1
-    if count < LEAST_NAMES:
-        return 0.0, count
-    often = np.flatnonzero(np.bincount(np.unique(who * dates + place) // dates, minlength=count) > 1)
-    if not len(often):
-        return 0.0, count
-    row = np.full(count, -1)
+    names: Sequence[str],
+    places: Sequence[int],
+    deviations: Sequence[float],
+    weights: Sequence[float],
+    overlap: int,
+    by_date: float,
+) -> tuple[float, float]:
+    """Return what the values of one name add beyond their overlap, 0 where they add nothing, and its part of
+    Satterthwaite's sum. by_date: variance that dates show; deviations from the common mean lack a part of it."""
+    code = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    who, place, dates = np.array([code[name] for name in names]), np.array(places), max(places) + 1
+    often = np.flatnonzero(np.bincount(np.unique(who * dates + place) // dates, minlength=len(code)) > 1)
+    if len(often) < LEAST_NAMES:
+        return 0.0, 0.0
+    row = np.full(len(code), -1)
     row[often] = np.arange(len(often))
     kept = row[who] >= 0
     cell = row[who[kept]] * dates + place[kept]
-    sums = np.bincount(cell, weights=np.array(deviations)[kept], minlength=len(often) * dates)
-    table = sums.reshape(len(often), dates)
-    near = sum((2 if lag else 1) * float((table[:, lag:] * table[:, : dates - lag]).sum()) for lag in range(overlap))
-    far = float((table.sum(axis=1) ** 2).sum()) - near
-    return max(0.0, far) * count / (count - 1), count
+
+    def far(values: Sequence[float]) -> tuple[float, float]:
+        """Return the sum of products of one name's values, and that without those that overlap."""
+        sums = np.bincount(cell, weights=np.array(values)[kept], minlength=len(often) * dates)
+        table = sums.reshape(len(often), dates)
+        lags = (float((table[:, lag:] * table[:, : dates - lag]).sum()) for lag in range(overlap))
+        whole = float((table.sum(axis=1) ** 2).sum())
+        return whole, whole - sum((2 if lag else 1) * near for lag, near in enumerate(lags))
+
+    (whole, apart), (_, pairs) = far(deviations), far(weights)
+    lacking = pairs / math.fsum(weights) ** 2
+    shared = max(0.0, apart + by_date * lacking) / (1 - lacking)
+    return shared, shared * (whole + by_date * lacking) / (len(often) - 1)

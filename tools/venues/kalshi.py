@@ -64,7 +64,15 @@ class _One(Shape):
     market: _Market
 
 
-_PAGE_SHAPE, _ONE = TypeAdapter(_Page), TypeAdapter(_One)
+class _Event(Shape):
+    mutually_exclusive: bool
+
+
+class _OneEvent(Shape):
+    event: _Event
+
+
+_PAGE_SHAPE, _ONE, _EVENT = TypeAdapter(_Page), TypeAdapter(_One), TypeAdapter(_OneEvent)
 
 
 class Kalshi:
@@ -107,6 +115,9 @@ class Kalshi:
             raise MarketError(f"{TITLE}'s market {market_id} has other outcomes than yes and no: {row.market_type}")
         return _market(row, dt.datetime.now(dt.UTC))
 
+    def exclusive(self, event: str) -> bool:
+        return self._http.get(_EVENT, f"{_API}/events/{quote(event, safe='')}").event.mutually_exclusive
+
     def book(self, market: VenueMarket) -> EventBook | None:
         """Return the best level of each side, with its size where that is stated."""
         bids = _level(market.bid, market.bid_size)
@@ -136,6 +147,7 @@ def _market(row: _Market, now: dt.datetime) -> VenueMarket:
         bid_size=row.yes_bid_size_fp,
         ask_size=row.yes_ask_size_fp,
         fee=FEE,
+        event=row.event_ticker,
     )
 
 

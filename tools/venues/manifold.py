@@ -60,6 +60,10 @@ class Manifold:
             raise MarketError(f"{TITLE}'s market {market_id} has other outcomes than YES and NO: {row.outcomeType}")
         return _market(row, dt.datetime.now(dt.UTC))
 
+    def exclusive(self, event: str) -> bool:
+        """Return False: exclusive answers are one market there, which has other than two outcomes."""
+        return False
+
     def book(self, market: VenueMarket) -> EventBook | None:
         """Return None: its offers are those of the pool. People's limit orders would only add to them."""
         return None

@@ -49,7 +49,8 @@ class VenueMarket:
     price would be its outcome. bid, ask: best price of a YES share, 0 to 1; bid_size, ask_size: shares at it, where
     that is known. outcome: of a resolved market alone; void: stakes are given back. fee: null where the venue charges
     one and does not state it. play_money: its prices are in a currency that buys nothing. token: of YES, on a venue
-    that has its books by token; pool: where it has a pool in place of a book.
+    that has its books by token; pool: where it has a pool in place of a book; event: to which it belongs with others,
+    of which at most one may come true (`EventVenue.exclusive`).
     """
 
     venue: str
@@ -72,6 +73,7 @@ class VenueMarket:
     play_money: bool = False
     token: str | None = None
     pool: Pool | None = None
+    event: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,9 @@ class EventVenue(Protocol):
 
     def market(self, market_id: str) -> VenueMarket:
         """Return one market. Raises MarketError for one with other than two outcomes."""
+
+    def exclusive(self, event: str) -> bool:
+        """Return whether at most one market of an event can resolve to YES."""
 
     def book(self, market: VenueMarket) -> EventBook | None:
         """Return the offers that are public, None where the venue has a pool."""

@@ -61,6 +61,8 @@ class _Market(Shape):
     umaResolutionStatus: str | None = None
     feesEnabled: bool | None = None
     feeSchedule: _Fee | None = None
+    negRisk: bool | None = None
+    negRiskMarketID: str | None = None
 
     @property
     def two_sided(self) -> bool:
@@ -123,6 +125,10 @@ class Polymarket:
             raise MarketError(f"{TITLE}'s market {market_id} has other outcomes than Yes and No: {row.outcomes}")
         return _market(row, dt.datetime.now(dt.UTC))
 
+    def exclusive(self, event: str) -> bool:
+        """Return True: its negative-risk events alone are named, of which one outcome wins."""
+        return True
+
     def book(self, market: VenueMarket) -> EventBook | None:
         book = self._books.get(_BOOK, "/book", {"token_id": _token(market)})
         # The best level is the last of each list; sorted, it does not depend on that.
@@ -159,6 +165,7 @@ def _market(row: _Market, now: dt.datetime) -> VenueMarket:
         as_of=now,
         fee=_fee(row),
         token=row.clobTokenIds[0] if row.clobTokenIds else None,
+        event=(row.negRiskMarketID or None) if row.negRisk else None,
     )
 
 

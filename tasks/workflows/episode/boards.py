@@ -82,7 +82,7 @@ def _position(row: Forecast, label: str) -> VoicePosition:
             "chain": row.chain,
         }
     )
-    return VoicePosition(voice=row.voice, round=row.round, forecast=forecast, forecast_id=row.id)
+    return VoicePosition(voice=row.voice, round=row.round, forecast=forecast, forecast_id=row.id, stated=row.stated)
 
 
 _LAST = 40  # forecasts that are read for the last positions

@@ -129,7 +129,7 @@ def run_voice(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     answer = VoiceOutput.model_validate(value_of(turned)) if status is ReportStatus.COMPLETED else None
     given = accept(answer, board) if answer is not None else AcceptedOutput(())
     turn = last_turn(turned)
-    rows = [_row(step, run, one, board, turn, now) for one in given.forecasts] if turn is not None else []
+    rows = [_row(step, run, one, given, board, turn, now) for one in given.forecasts] if turn is not None else []
     result = {"status": status, "reason": reason, "forecasts": len(rows), "left_out": list(given.notes)}
     return Done(result, (*turned.rows, rows), error=reason if status is ReportStatus.FAILED else None)
 
@@ -144,7 +144,9 @@ def _stopped_meanwhile(desk: Desk, step: ClaimedStep) -> str | None:
         return stopped_by(session.get_one(Step, step.id).payload)
 
 
-def _row(step: ClaimedStep, run: Run, one: VoiceForecast, board: Board, turn: Turn, now: dt.datetime) -> Forecast:
+def _row(
+    step: ClaimedStep, run: Run, one: VoiceForecast, given: AcceptedOutput, board: Board, turn: Turn, now: dt.datetime
+) -> Forecast:
     question = board.questions_by_label[one.question]
     assert question.baseline is not None, "a question without one is left out"
     return Forecast(
@@ -157,6 +159,7 @@ def _row(step: ClaimedStep, run: Run, one: VoiceForecast, board: Board, turn: Tu
         voice=voice_of(step.role),
         round=round_of(step.subject),
         probability=one.probability,
+        stated=given.stated[one.question],
         stake=one.stake,
         because=one.because,
         chain=one.chain,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from chordesk.agents.board.board import MOST_CHARS, PastRecord, board_text, pairs, voice_memory
+from chordesk.agents.board.board import MOST_CHARS, Board, PastRecord, board_text, pairs, voice_memory
 from chordesk.agents.board.roles import has_live_signal
 from chordesk.agents.board.voices import (
     BECAUSE_CHARS,
@@ -269,3 +269,13 @@ def test_any_answer_leaves_each_question_once_and_stakes_within_one(given_stakes
     assert len(labels) == len(set(labels))
     assert set(labels) <= {"Q1", "Q2"}
     assert sum(one.stake for one in found) <= 1 + 1e-9
+
+
+def test_exclusive_forecasts_are_at_most_one_together_and_keep_what_was_said() -> None:
+    asked = tuple(question(label, event="E", baseline=each) for label, each in (("Q1", 0.6), ("Q2", 0.3), ("Q4", 0.4)))
+    board = Board(asked, (), 9, BOARD.day)
+    found = accept(output(forecast("Q1", probability=0.9), forecast("Q2", probability=0.6)), board)
+    assert [one.probability for one in found.forecasts] == pytest.approx([0.6, 0.4])
+    assert found.stated == {"Q1": 0.9, "Q2": 0.6}
+    assert found.notes == ("Q1, Q2: exclude each other; their probabilities are divided by their sum",)
+    assert "  Excludes: Q2, Q4; at most one of them comes true" in board_text(board)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chordesk.agents.board.board import Board
 from chordesk.agents.board.karma import (
     aggregate,
     board_consensus,
@@ -35,6 +36,7 @@ from tests.agents.board.kit import (
     judged,
     noted,
     position,
+    question,
 )
 from tests.agents.board.test_citations import DISAGREEMENT, LIGHT_EDIT, PADDING, PARAPHRASE, REORDERED, SYNONYMS
 from tests.examples import examples
@@ -241,6 +243,19 @@ def test_one_question_by_hand() -> None:
     consensus = board_consensus([found])
     assert consensus.overall == pytest.approx(-1 / 3)
     assert consensus.by_faction == {"ledger": None, "pattern": pytest.approx(1.0)}
+
+
+def test_what_is_published_of_exclusive_questions_is_one_together() -> None:
+    asked = tuple(question(label, event="E", baseline=each) for label, each in (("Q1", 0.5), ("Q2", 0.3), ("Q4", 0.2)))
+    held = [
+        position([], voice=voice, label=one.label, probability=probability)
+        for voice, given_chances in (("a", (0.7, 0.2, 0.1)), ("b", (0.1, 0.1, 0.8)))
+        for one, probability in zip(asked, given_chances, strict=True)
+    ]
+    found = aggregate(held, Board(asked, (), 9, BOARD.day), 1, EQUAL, FACTIONS)
+    assert sum(one.probability for one in found) == pytest.approx(1)
+    pools = [pooled({"a": a, "b": b}, EQUAL) for a, b in ((0.7, 0.1), (0.2, 0.1), (0.1, 0.8))]
+    assert [one.probability for one in found] == pytest.approx([one / sum(pools) for one in pools])
 
 
 def test_a_single_voice_without_a_record_has_no_agreement() -> None:

@@ -6,15 +6,17 @@ import datetime as dt
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from chordesk.models.board import MAX_FINDINGS, Harvest, concerns, implied
+from chordesk.models.board import LEAST_WHOLE, MAX_FINDINGS, BoardQuestion, Harvest, coherent, concerns, implied
 from chordesk.models.tables.board import SignalFinding
 
 
 def finding(**values: Any) -> SignalFinding:
-    given = {"headline": "IBM +3.0 %", "data": {}, "source": "replay", "as_of": dt.datetime(2010, 8, 12, tzinfo=dt.UTC)}
-    return SignalFinding(**{**given, **values})
+    usual = {"headline": "IBM +3.0 %", "data": {}, "source": "replay", "as_of": dt.datetime(2010, 8, 12, tzinfo=dt.UTC)}
+    return SignalFinding(**{**usual, **values})
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,38 @@ def test_a_direction_moves_a_question_s_own_odds_and_never_against_them() -> Non
     assert implied(up, 0.9) == pytest.approx(0.9167, abs=1e-4)
     assert implied(down, 0.9) == pytest.approx(0.8804, abs=1e-4)
     assert implied(finding(probability=0.3), 0.9) == 0.3
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.001, 1), st.floats(0.001, 1), st.sampled_from([None, "A", "B"])), max_size=8),
+)
+def test_exclusive_questions_are_one_together_where_their_prices_are(
+    rows: list[tuple[float, float, str | None]],
+) -> None:
+    closes = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
+    asked = [
+        BoardQuestion(
+            label=f"Q{at}",
+            id="",
+            text="",
+            subjects=(),
+            baseline=price,
+            baseline_source="",
+            closes_at=closes,
+            event=event,
+        )
+        for at, (_, price, event) in enumerate(rows)
+    ]
+    given_chances = {f"Q{at}": chance for at, (chance, _, _) in enumerate(rows)}
+    found = coherent(given_chances, asked)
+    for event in ("A", "B"):
+        group = [one for one in asked if one.event == event]
+        stated, total = (sum(each[one.label] for one in group) for each in (given_chances, found))
+        if len(group) > 1 and (stated > 1 or sum(one.baseline or 0 for one in group) >= LEAST_WHOLE):
+            assert total == pytest.approx(1)
+        else:
+            assert total == pytest.approx(stated)
+    assert all(found[one.label] == given_chances[one.label] for one in asked if one.event is None)
 
 
 def test_a_signal_concerns_a_question_by_subject_by_label_or_always() -> None:

@@ -49,6 +49,26 @@ def test_open_markets_on_a_term_become_questions(store: Store, far: FarVenues, v
     assert row.opens_at < row.closes_at
 
 
+def test_a_question_names_its_event_where_the_venue_says_that_one_outcome_wins(
+    store: Store, far: FarVenues, venue_settings: Settings
+) -> None:
+    far.kalshi = {name: kalshi_row(name, "Who wins?", event_ticker=name[0]) for name in ("A-1", "A-2", "B-1")}
+    far.exclusive = {"A"}
+    far.polymarket = {
+        "1": polymarket_row("1", "Who wins?", negRisk=True, negRiskMarketID="0xe"),
+        "2": polymarket_row("2", "Who wins?", negRisk=False, negRiskMarketID=""),
+    }
+    for venue in ("kalshi", "polymarket"):
+        import_term(store, build_venue(venue), "wins", 10, "Ann")
+    assert {name: row.event for name, row in stored(store).items()} == {
+        "A-1": "A",
+        "A-2": "A",
+        "B-1": None,
+        "1": "0xe",
+        "2": None,
+    }
+
+
 def test_a_market_without_a_price_is_a_question_without_a_baseline(
     store: Store, far: FarVenues, venue_settings: Settings
 ) -> None:

@@ -68,6 +68,7 @@ def a_forecast(
         "voice": voice,
         "round": 1,
         "probability": probability,
+        "stated": probability,
         "stake": 0.1,
         "because": "of it",
         "baseline": question.baseline,
