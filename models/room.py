@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 import psutil
 from sqlalchemy.engine import make_url
 
+from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 
 MIB = 2**20
@@ -66,6 +68,20 @@ def shortages(settings: Settings) -> list[Shortage]:
     """Return what is short on this machine for a process with these settings, the worst first."""
     found = [*_disks(settings), _memory(), _open_files()]
     return sorted((one for one in found if one is not None), key=lambda one: not one.out)
+
+
+def require_room(settings: Settings) -> None:
+    """Raise UsageError where the home cannot be written, or so little is left that no step would be taken."""
+    try:
+        settings.home.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=settings.home, prefix=".room-") as probe:
+            probe.write(b"x")
+            probe.flush()
+    except OSError as error:
+        remedy = "set DESK_HOME to a folder you may write"
+        raise UsageError(f"{settings.home} cannot be written: {error.strerror}", remedy=remedy) from None
+    if out := [str(one) for one in shortages(settings) if one.out]:
+        raise UsageError("; ".join(out), remedy=ROOM_REMEDY)
 
 
 def folders(settings: Settings) -> dict[str, Path]:

@@ -22,7 +22,9 @@ from chordesk.agents.role_models import (
     RULES_MODEL,
     RUNTIMES,
     RoleModel,
+    local_url,
     models_in_use,
+    models_of,
     require_keys,
     require_roles,
     runtimes_of,
@@ -434,6 +436,31 @@ def require_runtimes(settings: Settings) -> None:
         config = runtime_config(settings, "check", runtime)
         find_login(config)
         asyncio.run(prepare(config))
+
+
+def require_provider(settings: Settings) -> None:
+    """Check that the servers of the models in use answer, take their keys and have the models; no model is asked.
+    Raises ServerAway, KeyRefused, WrongApi, ModelMissing."""
+    from chordesk.agents.gateway.probe import look_at_endpoint, look_at_server
+
+    used, ca_file = models_in_use(settings), settings.codex_ca_file
+    key = settings.provider_key.get_secret_value() if settings.provider_key else None
+    if any(one.provider(settings) == "endpoint" for one in used):
+        asyncio.run(look_at_endpoint(str(settings.provider_url), key, ca_file))
+    for model in models_of(used, LOCAL):
+        try:
+            own = key if settings.provider == LOCAL else None
+            asyncio.run(look_at_server(str(local_url(settings)), own, model, ca_file))
+        except DeskError as error:
+            error.remedy = settings_of_server(settings, error.remedy)
+            raise
+
+
+def settings_of_server(settings: Settings, text: str) -> str:
+    """Return a remedy that names the settings of the local server, which are others beside another provider."""
+    if settings.provider == LOCAL:
+        return text
+    return text.replace("DESK_PROVIDER_URL", "DESK_LOCAL_URL").replace("DESK_MODEL", "DESK_ROLE_MODELS")
 
 
 def require_login(settings: Settings) -> None:

@@ -21,7 +21,6 @@ _OWN = (
     CheckEntry("features", features_found, 10),
     CheckEntry("python", machine.python, 5),
     CheckEntry("codex binary", machine.binary, 20),
-    CheckEntry("home", machine.home, 10),
     CheckEntry("room", machine.room, 10),
     CheckEntry("redis", check.redis_server, 10),
     CheckEntry("database", check.database, 30),

@@ -12,7 +12,7 @@ from contextlib import closing
 from chordesk.models.database.store import Store, current
 from chordesk.models.errors import BinaryMissing, NotConfigured
 from chordesk.models.extras import require_source
-from chordesk.models.room import ROOM_REMEDY, folders, shortages
+from chordesk.models.room import ROOM_REMEDY, folders, require_room, shortages
 from chordesk.models.settings import running_desk
 from chordesk.models.urls import page_hosts
 from chordesk.tasks.bootstrap import codex_binary
@@ -49,27 +49,12 @@ def binary(context: CheckContext) -> Check:
     return ok(f"codex {version}")
 
 
-def home(context: CheckContext) -> Check:
-    """Check that the data folder can be written."""
-    path = context.settings.home
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path, prefix=".doctor-") as probe:
-            probe.write(b"x")
-            probe.flush()
-    except OSError as error:
-        detail = f"{path} cannot be written: {error.strerror}"
-        return fail(detail, "set DESK_HOME to a folder you may write")
-    return ok(str(path))
-
-
 def room(context: CheckContext) -> Check:
-    """Check that there is room where the desk writes, and memory, and files to open."""
-    found = shortages(context.settings)
-    if not found:
-        return ok("for " + ", ".join(folders(context.settings)))
-    say = fail if any(one.out for one in found) else warn
-    return say("; ".join(map(str, found)), ROOM_REMEDY)
+    """Check that the home can be written, and that there is room where the desk writes, memory, and files to open."""
+    require_room(context.settings)
+    if found := shortages(context.settings):
+        return warn("; ".join(map(str, found)), ROOM_REMEDY)
+    return ok(f"home {context.settings.home}; for " + ", ".join(folders(context.settings)))
 
 
 def notifications(context: CheckContext) -> Check:

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from chordesk.agents.gateway.facts import SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
-from chordesk.agents.gateway.probe import ask_server, look_at_endpoint
+from chordesk.agents.gateway.probe import ask_server
 from chordesk.agents.pulse import RAISE
 from chordesk.agents.role_models import LOCAL, local_url, models_in_use, models_of, role_models
 from chordesk.agents.roles import ROLES
@@ -28,7 +28,7 @@ from chordesk.models.answers import Completed, Failed, Refused
 from chordesk.models.errors import BinaryMissing, DeskError, LoginMissing, ModelMissing, ServiceError
 from chordesk.models.settings import Settings
 from chordesk.models.urls import masked
-from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.bootstrap import Desk, require_provider, settings_of_server
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, fail, ok, warn
 from chordesk.tasks.services.plan import LOOPBACK, free_ports
 from chordesk.tools.market.universe import resolve_universe
@@ -56,8 +56,7 @@ def server(context: CheckContext) -> Check:
     """Check what the server of each local model can do, or that an endpoint's URL has a Responses API."""
     settings = context.settings
     models, url = models_of(models_in_use(settings), LOCAL), local_url(settings)
-    if settings.provider == "endpoint":
-        require_endpoint(settings)
+    require_provider(settings)
     if not models or url is None:
         detail = f"{masked(str(settings.provider_url))} has a Responses API" if settings.provider == "endpoint" else ""
         return ok(detail or "no role uses a model server")
@@ -65,12 +64,6 @@ def server(context: CheckContext) -> Check:
     weak = dict.fromkeys(text for facts in found for text in weaknesses(facts, settings))
     status = CheckStatus.WARN if weak else CheckStatus.OK
     return Check("server", status, "\n\n".join(map(table, found)), "; ".join(weak))
-
-
-def require_endpoint(settings: Settings) -> None:
-    """Raise WrongApi, KeyRefused or ServerAway for a URL without a Responses API."""
-    key = settings.provider_key.get_secret_value() if settings.provider_key else None
-    asyncio.run(look_at_endpoint(str(settings.provider_url), key, settings.codex_ca_file))
 
 
 def facts_now(context: CheckContext, model: str, seconds: float = ASK_SECONDS) -> ServerFacts:
@@ -94,13 +87,6 @@ def facts_now(context: CheckContext, model: str, seconds: float = ASK_SECONDS) -
             raise
         keep_facts(settings.home, facts)
         return facts
-
-
-def settings_of_server(settings: Settings, text: str) -> str:
-    """Return a remedy that names the settings of the local server, which are others beside another provider."""
-    if settings.provider == LOCAL:
-        return text
-    return text.replace("DESK_PROVIDER_URL", "DESK_LOCAL_URL").replace("DESK_MODEL", "DESK_ROLE_MODELS")
 
 
 def table(facts: ServerFacts) -> str:
@@ -281,8 +267,8 @@ def model(context: CheckContext) -> Check:
     asked = role_models(settings)[ROLE.key]
     if asked.runtime == LOCAL:
         facts_now(context, asked.model)
-    elif settings.provider == "endpoint":
-        require_endpoint(settings)
+    else:
+        require_provider(settings)
     began = time.monotonic()
     done = _turn(context, {}, "doctor")
     seconds = time.monotonic() - began

@@ -17,9 +17,10 @@ from chordesk.models.database import store
 from chordesk.models.database.blobs import FolderBlobs
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, ServiceError
+from chordesk.models.room import require_room
 from chordesk.models.settings import Settings, running_desk
 from chordesk.tasks import redis_clients
-from chordesk.tasks.bootstrap import require_runtimes
+from chordesk.tasks.bootstrap import require_provider, require_runtimes
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.reports.files import require_place
 from chordesk.tasks.services import signals, supervision
@@ -229,7 +230,9 @@ def desk_stack(plan: Plan, notify: Callable[[str], None]) -> Stack:
 def require_able(settings: Settings) -> None:
     """Raise the DeskError that every worker would fail with: SettingError for telemetry, the places of blobs and of
     reports, and the roles, SettingError or NotConfigured for market and broker, UsageError for the universe,
-    BinaryMissing, LoginMissing or CodexError for the model; and what features need."""
+    BinaryMissing, LoginMissing or CodexError for the model and its server, UsageError for a home without room; and what
+    features need."""
+    require_room(settings)
     Telemetry(settings, lambda: "up").check()
     if settings.blob_url is not None:
         FolderBlobs(settings.blob_url)
@@ -242,6 +245,7 @@ def require_able(settings: Settings) -> None:
         build_broker(settings, market, books)
     require_chains(settings, os.environ)
     require_runtimes(settings)
+    require_provider(settings)
     for _, checks in features.parts("preflight"):
         for check in checks:
             check(settings)

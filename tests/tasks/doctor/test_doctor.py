@@ -15,7 +15,7 @@ from chordesk.models.database import store
 from chordesk.models.errors import LoginMissing, ModelMissing, RedisDown
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.doctor import check, machine, trading
+from chordesk.tasks.doctor import check, trading
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, run_checks
 from chordesk.tasks.doctor.checklist import ALL
 from chordesk.tools.ledger import ensure_account
@@ -129,14 +129,6 @@ def test_a_binary_that_shows_other_tools_is_found_out(tmp_path: Path) -> None:
     found = one("tools", check_context(tmp_path, codex_binary=script))
     assert found.status is CheckStatus.FAIL
     assert "update_plan" in found.detail
-
-
-def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.touch()
-    found = machine.home(check_context(blocked / "home"))
-    assert found.status is CheckStatus.FAIL
-    assert "DESK_HOME" in found.remedy
 
 
 def test_a_database_of_another_revision_fails(tmp_path: Path) -> None:

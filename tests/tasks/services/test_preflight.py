@@ -9,9 +9,15 @@ from typing import Any
 
 import pytest
 
-from chordesk.models.errors import BinaryMissing, LoginMissing, SettingError, UsageError
+from chordesk.models import room
+from chordesk.models.errors import BinaryMissing, DeskError, LoginMissing, SettingError, UsageError
 from chordesk.models.settings import Settings
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.doctor.check import CheckContext, CheckStatus, run_checks
+from chordesk.tasks.doctor.checklist import ALL
 from chordesk.tasks.services.stack import require_able
+from tests.fakes.responses import FakeResponses
+from tests.fakes.responses import Status as Http
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk, environment
 
@@ -48,6 +54,34 @@ def test_a_universe_or_a_broker_that_cannot_be_used(tmp_path: Path, monkeypatch:
     monkeypatch.delenv("ALPACA_API_KEY", raising=False)
     with pytest.raises(SettingError, match="the Alpaca broker needs ALPACA_API_KEY"):
         require_able(settings(tmp_path, broker="alpaca-paper"))
+
+
+def both(name: str, made: Settings) -> str:
+    """Return what `desk up` ends with, of which the doctor says the same under this name."""
+    with pytest.raises(DeskError) as error:
+        require_able(made)
+    context = CheckContext(made, Desk(made, "preflight"))
+    (found,) = run_checks(context, [each for each in ALL if each.name == name])
+    assert (found.status, found.detail, found.remedy) == (CheckStatus.FAIL, error.value.args[0], error.value.remedy)
+    return f"{found.detail}; {found.remedy}"
+
+
+def test_a_home_that_cannot_be_written_or_has_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    assert "set DESK_HOME to a folder you may write" in both("room", settings(tmp_path / "file" / "home"))
+    monkeypatch.setattr(room, "SPACE", room.Bounds(2**62, 1.0, 2**62, 1.0))
+    assert "no room: space of home" in both("room", settings(tmp_path))
+
+
+def test_a_provider_that_does_not_answer_or_refuses_the_key(tmp_path: Path) -> None:
+    nobody = "http://127.0.0.1:1/v1"
+    far = {"provider": "endpoint", "provider_url": nobody, "model": "m"}
+    assert "set DESK_PROVIDER_URL" in both("server", settings(tmp_path, **far))
+    assert "set DESK_LOCAL_URL" in both("server", settings(tmp_path, local_url=nobody, role_models="quick=local:m"))
+    with FakeResponses() as fake:
+        fake.policy = lambda _request: Http(401, {"error": {"message": "bad key"}})
+        refused = {**far, "provider_url": fake.url, "provider_key": "wrong"}
+        assert "check DESK_PROVIDER_KEY" in both("server", settings(tmp_path, **refused))
 
 
 def test_a_binary_that_is_missing_or_does_not_run(tmp_path: Path) -> None:
