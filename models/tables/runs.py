@@ -345,7 +345,8 @@ class GraphCheckpoint(DeskTable, table=True):
     """The latest checkpoint of a graph, or of a graph within one of its nodes.
 
     thread: name of the graph in its run. place: LangGraph's checkpoint namespace, empty for the graph itself.
-    content: the checkpoint, as `form` says; metadata likewise. step_id and attempt: those that wrote it.
+    content: the checkpoint, as `form` says; metadata likewise. lists: of each channel whose value is a list, the
+    digests of its parts. step_id and attempt: those that wrote it.
     """
 
     run_id: str = Field(foreign_key="run.id", primary_key=True)
@@ -357,9 +358,22 @@ class GraphCheckpoint(DeskTable, table=True):
     content: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     about_form: str
     about: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    lists: dict[str, list[str]] = Field(default_factory=dict, sa_type=JSON)
     step_id: str = Field(foreign_key="step.id", index=True)
     attempt: int
     written_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+
+
+class GraphPart(DeskTable, table=True):
+    """One element of a list in a checkpoint, such as a message: stored once, however many checkpoints have it. digest:
+    of its form and content."""
+
+    run_id: str = Field(foreign_key="run.id", primary_key=True)
+    thread: str = Field(primary_key=True)
+    place: str = Field(primary_key=True)
+    digest: str = Field(primary_key=True)
+    form: str
+    content: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
 
 
 class GraphWrite(DeskTable, table=True):

@@ -61,7 +61,7 @@ def chosen(session: Session, table: Table, which: ColumnElement[bool]) -> Amount
 # Without those of events, which are counted one by one.
 _UNITS = {
     "turn": ("turn", "tool_call"), "tool call": ("tool_call",), "report": ("report",), "step": ("step", "attempt"),
-    "checkpoint": ("graph_checkpoint", "graph_write"),
+    "checkpoint": ("graph_checkpoint", "graph_part", "graph_write"),
 }  # fmt: skip
 
 

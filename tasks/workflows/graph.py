@@ -12,7 +12,7 @@ from chordesk.agents.tradingagents.project import ROLE
 from chordesk.models.database.store import insert_rows
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RUN_FINAL, RunKind, StepKind
-from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite, Run, Step
+from chordesk.models.tables.runs import GraphCheckpoint, GraphPart, GraphWrite, Run, Step
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
@@ -73,7 +73,7 @@ def resume_graphs(app: DeskApp, of: str) -> Run:
 
     def write(session: Session, row: Run, finish: str) -> list[NewStep]:
         session.flush()
-        for table in (GraphCheckpoint, GraphWrite):
+        for table in (GraphCheckpoint, GraphPart, GraphWrite):
             which = (table.run_id == old.id, col(table.thread).in_(names))
             kept = [one.model_dump() for one in session.exec(select(table).where(*which)).all()]
             insert_rows(session, [table(**values | {"run_id": row.id}) for values in kept])

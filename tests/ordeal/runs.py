@@ -28,7 +28,7 @@ from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, RUN_FINAL, OrderS
 from chordesk.models.tables.board import Episode, EpisodeQuestion, Forecast, Signal, SignalCitation
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite, Run, Step, ToolCall, Turn
+from chordesk.models.tables.runs import GraphCheckpoint, GraphPart, GraphWrite, Run, Step, ToolCall, Turn
 from chordesk.tasks.engine.kinds import task_name
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.episode.opening import open_episode
@@ -597,7 +597,7 @@ def graph_findings(desk: FaultDesk, run_id: str, names: Sequence[str], held: Seq
         for what, rows, once in _written(session, run_id, names):
             found.lost += [f"{what} {key}" for key in (once - rows)]
             found.doubled += [f"{what} {key}" for key in (rows - once)]
-        for table in (GraphCheckpoint, GraphWrite):
+        for table in (GraphCheckpoint, GraphPart, GraphWrite):
             if session.exec(select(table).where(table.run_id == run_id)).first() is not None:
                 found.wrong.append(f"{table.__name__} rows are left")
     graph_of = {step.id: step.payload["graph"] for step in steps}

@@ -316,6 +316,13 @@ def _tables() -> None:
         indexes=["account", "question_id"],
     )
     table(
+        "graph_part",
+        "run_id thread place digest",
+        text="run_id thread place digest form",
+        blob="content",
+        refs="run_id:run.id",
+    )
+    table(
         "graph_write",
         "run_id thread place task ordinal",
         text="run_id thread place task checkpoint_id path channel form",
@@ -396,6 +403,7 @@ def _tables() -> None:
         text_or_null="parent_id",
         time="written_at",
         integer="attempt",
+        json="lists",
         blob="content about",
         refs="run_id:run.id step_id:step.id",
         indexes=["step_id"],

@@ -2,13 +2,15 @@
 
 A checkpoint and the rows of the turns made since the one before are one transaction: what a node did is there with the
 state that followed from it, or neither is. What a node has written is stored by itself only while others run beside it:
-the next checkpoint has it.
+the next checkpoint has it. Elements of lists are parts of their own, each stored once: a loop's messages would else be
+written anew with each of its steps.
 """
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -29,11 +31,12 @@ from sqlmodel import Session, col, select
 from chordesk.models.database.store import Store, insert_rows, transact
 from chordesk.models.errors import GraphState, LeaseLost
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite
+from chordesk.models.tables.runs import GraphCheckpoint, GraphPart, GraphWrite
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.workflows.graphs.bridge import StepBridge
 
+_TABLES = (GraphWrite, GraphPart, GraphCheckpoint)
 _WITHIN = ":"  # in the place of a graph within a node: before the id of the node's task
 
 
@@ -82,10 +85,15 @@ class StepSaver(BaseCheckpointSaver[int]):
                 .where(*self._at(GraphWrite, place), GraphWrite.checkpoint_id == row.checkpoint_id)
                 .order_by(col(GraphWrite.path), col(GraphWrite.task), col(GraphWrite.ordinal))
             ).all()
+            parts = session.exec(select(GraphPart).where(*self._at(GraphPart, place))).all()
         load = self.serde.loads_typed
+        checkpoint: Checkpoint = load((row.form, row.content))
+        found = {part.digest: (part.form, part.content) for part in parts}
+        for channel, digests in row.lists.items():
+            checkpoint["channel_values"][channel] = [load(found[digest]) for digest in digests]
         return CheckpointTuple(
             config=self._config(place, row.checkpoint_id),
-            checkpoint=load((row.form, row.content)),
+            checkpoint=checkpoint,
             metadata=load((row.about_form, row.about)),
             parent_config=self._config(place, row.parent_id) if row.parent_id else None,
             pending_writes=[(one.task, one.channel, load((one.form, one.content))) for one in writes],
@@ -111,7 +119,12 @@ class StepSaver(BaseCheckpointSaver[int]):
         """Store a checkpoint. Raises LeaseLost for a step that is held no more, GraphState for a state that cannot be
         stored, and what ended the step's calls."""
         place, number = _place(config), metadata.get("step", 0)
-        form, content = self._dumped(checkpoint, f"the state after step {number}")
+        what = f"the state after step {number}"
+        values = checkpoint["channel_values"]
+        lists = {name: value for name, value in values.items() if type(value) is list}
+        parts, digests = self._parts(place, lists, what)
+        rest = {name: value for name, value in values.items() if name not in lists}
+        form, content = self._dumped({**checkpoint, "channel_values": rest}, what)
         about_form, about = self._dumped(get_checkpoint_metadata(config, metadata), "the metadata")
         row = GraphCheckpoint(
             run_id=self._step.run_id,
@@ -123,6 +136,7 @@ class StepSaver(BaseCheckpointSaver[int]):
             content=content,
             about_form=about_form,
             about=about,
+            lists=digests,
             step_id=self._step.id,
             attempt=self._step.attempt,
             written_at=utcnow(),
@@ -140,8 +154,9 @@ class StepSaver(BaseCheckpointSaver[int]):
                 self._delete(session, GraphWrite, GraphWrite.place == place, old)
             if has_within and metadata.get("source") == "loop":
                 # Of graphs within nodes that have ended with this step of the graph.
-                for table in (GraphWrite, GraphCheckpoint):
+                for table in _TABLES:
                     self._delete(session, table, col(table.place).contains(_WITHIN))
+            self._keep(session, place, parts)
             present = update(GraphCheckpoint).where(*self._at(GraphCheckpoint, place)).values(row.model_dump())
             if session.connection().execute(present).rowcount == 0:
                 insert_rows(session, [row])
@@ -213,8 +228,34 @@ class StepSaver(BaseCheckpointSaver[int]):
 
     def forget(self, session: Session) -> None:
         """Delete all that is kept of the graph, in the transaction that ends it."""
-        for table in (GraphWrite, GraphCheckpoint):
+        for table in _TABLES:
             self._delete(session, table)
+
+    def _parts(
+        self, place: str, lists: Mapping[str, Sequence[Any]], what: str
+    ) -> tuple[dict[str, GraphPart], dict[str, list[str]]]:
+        """Return the elements of lists by their digests, and the digests of each list. Raises GraphState."""
+        parts: dict[str, GraphPart] = {}
+        digests: dict[str, list[str]] = {}
+        for channel, elements in lists.items():
+            digests[channel] = []
+            for element in elements:
+                form, content = self._dumped(element, what)
+                digest = hashlib.blake2b(content, digest_size=16, person=form.encode()[:16]).hexdigest()
+                digests[channel].append(digest)
+                parts[digest] = GraphPart(
+                    run_id=self._step.run_id, thread=self._thread, place=place, digest=digest, form=form,
+                    content=content,
+                )  # fmt: skip
+        return parts, digests
+
+    def _keep(self, session: Session, place: str, parts: Mapping[str, GraphPart]) -> None:
+        """Store the parts that are new, and delete those that the checkpoint has no more."""
+        at = self._at(GraphPart, place)
+        present = set(session.exec(select(GraphPart.digest).where(*at)).all())
+        if gone := present - parts.keys():
+            self._delete(session, GraphPart, GraphPart.place == place, col(GraphPart.digest).in_(gone))
+        insert_rows(session, [part for digest, part in parts.items() if digest not in present])
 
     def _delete(self, session: Session, table: type[Any], *which: Any) -> None:
         own = (table.run_id == self._step.run_id, table.thread == self._thread)

@@ -18,7 +18,7 @@ from chordesk.models.errors import DeskError, GraphState, LeaseLost
 from chordesk.models.states import StepState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.orders import Account
-from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite, Step, ToolCall, Turn
+from chordesk.models.tables.runs import GraphCheckpoint, GraphPart, GraphWrite, Step, ToolCall, Turn
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.workflows.graphs.bridge import Record
@@ -119,6 +119,28 @@ def test_a_graph_goes_on_at_its_node_with_another_saver(store: Store, step: Clai
     assert len(checkpoints) == 1
     assert writes == []
     assert len(list(second.get_state_history(CONFIG))) == 1
+
+
+class Talk(TypedDict):
+    """A list that grows."""
+
+    said: Annotated[list[str], operator.add]
+
+
+def test_what_was_said_is_stored_once_and_read_in_its_order(store: Store, step: ClaimedStep) -> None:
+    made = StateGraph(Talk)
+    made.add_node("says", lambda state: {"said": [f"word {len(state['said'])}"]})
+    made.add_node("repeats", lambda state: {"said": state["said"][:1]})
+    made.add_node("fails", failing)
+    for one, other in ((START, "says"), ("says", "repeats"), ("repeats", "fails")):
+        made.add_edge(one, other)
+    first = made.compile(checkpointer=saver_of(store, step))
+    with pytest.raises(RuntimeError, match="not yet"):
+        first.invoke({"said": ["hello"]}, CONFIG, durability="sync")
+    with store.read() as session:
+        assert len(session.exec(select(GraphPart)).all()) == 2
+    again = made.compile(checkpointer=saver_of(store, step))
+    assert again.get_state(CONFIG).values["said"] == ["hello", "word 1", "hello"]
 
 
 def test_rows_of_turns_are_written_with_the_checkpoint_and_once(store: Store, step: ClaimedStep) -> None:
