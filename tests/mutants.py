@@ -173,13 +173,12 @@ class Hunt:
         sys.stdout.flush()
         if not (child := os.fork()):
             self._child(path, code, sorted(tests, key=lambda node: self.items[node][1]), int(seconds * 3) + 10)
-        until, ended, status = time.monotonic() + 60 + 10 * seconds, 0, 0
-        while not ended:
-            ended, status = os.waitpid(child, os.WNOHANG)
+        until = time.monotonic() + 600  # one that waits for ever; the limit of CPU ends one that works for ever
+        while (end := os.waitpid(child, os.WNOHANG)) == (0, 0):
             time.sleep(0.01)
             if time.monotonic() > until:
                 os.kill(child, signal.SIGKILL)
-        return "survived" if status == 0 else "killed" if os.WIFEXITED(status) else "killed by time"
+        return "survived" if end[1] == 0 else "killed" if os.WIFEXITED(end[1]) else "killed by time"
 
     def _child(self, path: str, code: CodeType, tests: list[str], seconds: int) -> None:
         """Give the module's functions their code of the mutant, run the tests until one fails, and end."""

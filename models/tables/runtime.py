@@ -52,31 +52,32 @@ class RuntimeConversation(Identified, table=True):
     closed_at: dt.datetime | None = Field(default=None, sa_type=Utc)
 
 
-class RuntimeTurn(DeskTable, table=True):
+class Reported(DeskTable):
+    """Base of tables of what a runtime reports of a run."""
+
+    run_id: str = Field(index=True)
+    status: str
+    started_at: dt.datetime = Field(sa_type=Utc)
+    ended_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+
+
+class RuntimeTurn(Reported, table=True):
     """A turn as the runtime reports it, also while it runs. The desk's own record of its outcome is `turn`. phase,
     tokens: of one that takes long, as it was last looked at."""
 
     thread_id: str = Field(primary_key=True)
     turn_id: str = Field(primary_key=True)
-    run_id: str = Field(index=True)
-    status: str
     phase: str | None = None
     tokens: int = 0
-    started_at: dt.datetime = Field(sa_type=Utc)
-    ended_at: dt.datetime | None = Field(default=None, sa_type=Utc)
 
 
-class RuntimeItem(DeskTable, table=True):
+class RuntimeItem(Reported, table=True):
     """An item of a turn as the runtime reports it."""
 
     turn_id: str = Field(primary_key=True)
     item_id: str = Field(primary_key=True)
     thread_id: str
-    run_id: str = Field(index=True)
     type: str
-    status: str
-    started_at: dt.datetime = Field(sa_type=Utc)
-    ended_at: dt.datetime | None = Field(default=None, sa_type=Utc)
 
 
 class RuntimeApproval(HumanRequest, table=True):

@@ -201,7 +201,7 @@ def claim(session: Session, step_id: str, owner: str, lease_seconds: float) -> C
     row = session.connection().execute(_CLAIM, values).one_or_none()
     if row is None:
         row = _take_over(session, values)
-    return ClaimedStep(*row) if row is not None else None
+    return ClaimedStep(**row._mapping) if row is not None else None
 
 
 def _take_over(session: Session, values: dict[str, Any]) -> Any:

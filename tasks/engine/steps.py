@@ -37,24 +37,6 @@ class NewStep:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimedStep:
-    """A step that this process holds."""
-
-    id: str
-    run_id: str
-    parent_id: str | None
-    kind: str
-    subject: str
-    role: str
-    attempt: int
-    max_attempts: int
-    owner: str
-    payload: dict[str, Any]
-    claimed_at: dt.datetime
-    error: str | None = None  # why the attempt before this one ended
-
-
-@dataclass(frozen=True, slots=True)
 class ReadyStep:
     """A step that may be sent now."""
 
@@ -64,6 +46,18 @@ class ReadyStep:
     parent_id: str | None
     subject: str = ""
     run_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedStep(ReadyStep):
+    """A step that this process holds."""
+
+    attempt: int
+    max_attempts: int
+    owner: str
+    payload: dict[str, Any]
+    claimed_at: dt.datetime
+    error: str | None = None  # why the attempt before this one ended
 
 
 # The identifying fields of a step: one that is held, its row, or these columns of it.

@@ -32,7 +32,7 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, kinds, policy, step_queries
 from chordesk.tasks.engine.kinds import StepSpec, task_name
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
-from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, ReadyStep, ready_of, started_event
+from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, ReadyStep, started_event
 from chordesk.tasks.retention import files
 from chordesk.tasks.worker.messages import DeskApp, cancel_on_workers
 
@@ -293,7 +293,7 @@ def _write(
             counts=ending.counts,
             sent=drained,
         )
-        ready = [ready_of(step)] if drained else []
+        ready = [step] if drained else []
     else:
         ready = graph.finish(
             session,

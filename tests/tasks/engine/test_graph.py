@@ -152,6 +152,7 @@ def test_the_delay_between_sends_doubles(store: Store) -> None:
     assert sweep(store) == []
     change(store, Step, step.id, sent_at=ago(step_queries.RESEND_SECONDS * 4 + 2))
     assert sweep(store) == [step.id]
+    assert get(store, step.id).sends == 4
 
 
 def test_the_sweep_takes_up_an_expired_lease_at_once_and_then_waits(store: Store) -> None:

@@ -83,7 +83,7 @@ def test_a_join_with_a_wrong_count_is_sent_once_its_children_are_final(store: St
     assert get(store, join).state == StepState.WAITING
     assert fired(store) == [join]
     found = get(store, join)
-    assert (found.state, found.pending) == (StepState.READY, 0)
+    assert (found.state, found.pending, found.sends) == (StepState.READY, 0, 1)
     assert fired(store) == []
 
 

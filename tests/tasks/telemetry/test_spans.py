@@ -32,7 +32,10 @@ def a_fill() -> Fill:
 
 
 def a_step(run_id: str) -> ClaimedStep:
-    return ClaimedStep("s", run_id, None, "submit", "", "", 1, 3, "me", {}, utcnow())
+    return ClaimedStep(
+        id="s", kind="submit", role="", parent_id=None, subject="", run_id=run_id, attempt=1, max_attempts=3,
+        owner="me", payload={}, claimed_at=utcnow(),
+    )  # fmt: skip
 
 
 def made(collector: Collector, *orders: Order, within: str | None = None) -> dict[str, Seen]:

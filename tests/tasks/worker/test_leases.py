@@ -117,7 +117,10 @@ def test_work_past_the_step_s_deadline_is_ended(make_app: Callable[..., Celery])
 
 
 def test_one_that_has_ended_is_cancelled_as_soon_as_it_can_be() -> None:
-    step = ClaimedStep("step", "run", None, "report", "IBM", "quick", 1, 3, "worker", {}, utcnow())
+    step = ClaimedStep(
+        id="step", kind="report", role="quick", parent_id=None, subject="IBM", run_id="run",
+        attempt=1, max_attempts=3, owner="worker", payload={}, claimed_at=utcnow(),
+    )  # fmt: skip
     held, cancelled = HeldStep(step, time.monotonic()), threading.Event()
     held.end("deadline")
     held.on_end(cancelled.set)
