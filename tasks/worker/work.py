@@ -293,7 +293,7 @@ def _write(
             counts=ending.counts,
             sent=drained,
         )
-        ready = [step] if drained else []
+        ready: list[ReadyStep] = [step] if drained else []
     else:
         ready = graph.finish(
             session,

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field
 from sqlmodel import Session, col, select
 
-from chordesk.agents.grounding.role_run import grounding_of
+from chordesk.agents.grounding.report import grounding_of
 from chordesk.agents.roles import roots
 from chordesk.agents.subjects import synthesis_subject
 from chordesk.agents.synthesis import AccountFacts, Synthesis, synthesise

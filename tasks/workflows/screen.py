@@ -35,8 +35,7 @@ from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.turns import last_turn, left_out, retry_of, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.portfolio import SCREENED
-from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
-from chordesk.tasks.workflows.research_roles import spare_turns
+from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, spare_turns, unscreened
 from chordesk.tasks.workflows.runs import Request, Symbol, new_run, open_run
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.prices import share_of

@@ -75,7 +75,6 @@ def test_a_health_check_loads_not_even_the_parser(tmp_path: Path) -> None:
     ours = {name for name in modules if name.startswith("chordesk.")}
     wanted = {
         "chordesk.tasks.cli.main",
-        "chordesk.tasks.cli.stdout",
         "chordesk.tasks.cli.ping",
         "chordesk.tasks.worker.sockets",
     }
