@@ -232,9 +232,7 @@ class StepSaver(BaseCheckpointSaver[int]):
         for table in _TABLES:
             self._delete(session, table)
 
-    def _parts(
-        self, place: str, lists: Mapping[str, Sequence[Any]], what: str
-    ) -> tuple[dict[str, GraphPart], Digests]:
+    def _parts(self, place: str, lists: Mapping[str, Sequence[Any]], what: str) -> tuple[dict[str, GraphPart], Digests]:
         """Return the elements of lists by their digests, and the digests of each list. Raises GraphState."""
         parts: dict[str, GraphPart] = {}
         digests: Digests = {}
