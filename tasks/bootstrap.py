@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import os
-import socket
 import threading
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -38,7 +36,7 @@ from chordesk.models.market import plain_name
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.engine.leases import Drain, LeaseKeeper, LoopThread
+from chordesk.tasks.engine.leases import Drain, LeaseKeeper, LoopThread, owner_of
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.telemetry.commits import Commits
 from chordesk.tasks.telemetry.emit import ProcessWatch, Telemetry
@@ -112,9 +110,7 @@ class Desk:
 
     @part
     def owner(self) -> str:
-        """Return the owner of this process's leases: unique per process and start, so that a restarted worker is
-        another owner."""
-        return f"{self.name}@{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        return owner_of(self.name)
 
     @part
     def store(self) -> Store:

@@ -13,21 +13,26 @@ import concurrent.futures
 import datetime as dt
 import os
 import signal
+import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
 import structlog
 from sqlalchemy import or_, update
 from sqlmodel import Session, SQLModel, col, select
 
 from chordesk.models.database.store import Store
+from chordesk.models.states import StepState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.runs import Sweep
+from chordesk.models.tables.runs import Step, Sweep
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.steps import ClaimedStep
 
@@ -38,6 +43,36 @@ ENDING_SECONDS = 12.0
 # After a renewal that failed the next one comes sooner, by so many parts of a lease: when the database is back, the
 # sweep is too, and gives holders half a lease.
 RETRY = 1 / 18
+
+
+def owner_of(name: str) -> str:
+    """Return the owner of this process's leases: unique per process and start, so that a restarted worker is another
+    owner. It says where the process can be looked for (`is_dead`)."""
+    return f"{name}@{socket.gethostname()}:{os.getpid()}:{_pid_namespace()}-{uuid.uuid4().hex[:8]}"
+
+
+def is_dead(owner: str) -> bool:
+    """Return whether an owner was a process of this machine, and of this container, that is there no more. False where
+    that cannot be told: another process may have its number by now."""
+    place, pid, rest = (*owner.rsplit(":", 2), "", "")[:3]
+    if (
+        not pid.isdigit()
+        or place.rpartition("@")[2] != socket.gethostname()
+        or rest.partition("-")[0] != _pid_namespace()
+    ):
+        return False
+    try:
+        return psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def _pid_namespace() -> str:
+    """Return what tells containers of one host apart; 0 where there are none."""
+    try:
+        return f"{Path('/proc/self/ns/pid').stat().st_ino:x}"
+    except OSError:
+        return "0"
 
 
 class EndReason(StrEnum):
@@ -401,6 +436,19 @@ def lease_trust(session: Session, interval_seconds: float, lease_seconds: float)
     session.add(row)
     trusted = row.trusted_from is None or row.trusted_from <= now
     return LeaseTrust(trusted, grace.total_seconds() if doubt else 0.0, put_back)
+
+
+def expire_dead(session: Session) -> int:
+    """End the leases of steps whose process is dead on this machine, and return their number: a worker that was killed
+    and started again, or another beside it, need not wait for them to run out."""
+    running = col(Step.state) == StepState.RUNNING
+    held = session.exec(select(Step.owner).where(running, col(Step.lease_until) > utcnow()).distinct()).all()
+    dead = [owner for owner in held if owner is not None and is_dead(owner)]
+    if not dead:
+        return 0
+    over = utcnow() - dt.timedelta(milliseconds=1)
+    ended = update(Step).where(running, col(Step.owner).in_(dead)).values(lease_until=over)
+    return session.connection().execute(ended).rowcount
 
 
 def release_sweep(

@@ -177,6 +177,7 @@ def _sweep(app: DeskApp) -> tuple[dict[str, int], LeaseTrust]:
     desk = app.desk
     with desk.store.session() as session:
         view = _lease_trust(desk, session)
+        dead = leases.expire_dead(session)
         worn_out = step_queries.fail_exhausted(session, trusted=view.trusted)
         freed = [*worn_out, *step_queries.fire_joins(session)]
         again = step_queries.resend(session, trusted=view.trusted)
@@ -187,6 +188,8 @@ def _sweep(app: DeskApp) -> tuple[dict[str, int], LeaseTrust]:
     closed += stopping.settle_all(desk.store, desk.settings, trusted=view.trusted)
     lifecycles.end_left_over_turns(desk.store, utcnow())
     found = {"sent": len(again), "freed": len(freed), "closed": closed}
+    if dead:
+        log.info("sweep.dead_owners", steps=dead)
     if any(found.values()):
         log.info("sweep", **found)
     return found, view

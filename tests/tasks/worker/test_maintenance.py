@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +22,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, step_queries
-from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.leases import HeldStep, owner_of
 from chordesk.tasks.engine.policy import LOSSES
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.app import create_app
@@ -53,6 +55,21 @@ def test_a_quiet_desk_is_left_alone(app: Celery, store: Store) -> None:
     run, _ = opened(store, step)
     assert sweep(app) == {"sent": 0, "freed": 0, "closed": 0}
     assert (queued(app), get_run(store, run.id).state) == ({}, RunState.RUNNING)
+
+
+def test_what_a_dead_process_of_this_machine_held_is_free_before_its_lease_runs_out(app: Celery, store: Store) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait(PATIENCE)
+    alive = owner_of("research")
+    dead = alive.replace(f":{os.getpid()}:", f":{gone.pid}:")
+    elsewhere = dead.replace("@", "@another-")
+    steps = [report(name) for name in ("IBM", "AAPL", "KO")]
+    opened(store, *steps)
+    for step, owner in zip(steps, (alive, dead, elsewhere), strict=True):
+        with store.session() as session:
+            assert graph.claim(session, step.id, owner, 60) is not None
+    assert sweep(app)["sent"] == 1
+    assert queued(app) == {"research": [("desk.report", [steps[1].id])]}
 
 
 def test_lost_messages_are_sent_again_once(app: Celery, store: Store) -> None:
