@@ -201,16 +201,17 @@ def _span(text: str, start: int) -> tuple[int, str]:
 
 def _parsed(text: str, start: int, end: int) -> _Object | None:
     piece = text[start:end]
-    if (value := _loaded(piece)) is not None:
+    if (value := loaded(piece)) is not None:
         return _Object(start, end, piece, value)
     without = _TRAILING_COMMA.sub(lambda found: found[1] or "", piece)
-    if (value := _loaded(without, strict=False)) is None:
+    if (value := loaded(without, strict=False)) is None:
         return None
     mended = "a trailing comma left out" if without != piece else "line ends in its texts escaped"
     return _Object(start, end, json.dumps(value, ensure_ascii=False), value, mended)
 
 
-def _loaded(text: str, *, strict: bool = True) -> dict[str, Any] | None:
+def loaded(text: str, *, strict: bool = True) -> dict[str, Any] | None:
+    """Return the JSON object that a text is; None where it is none."""
     try:
         value = json.loads(text, strict=strict)
     except (ValueError, RecursionError):

@@ -106,7 +106,7 @@ class Pulse:
     their tokens, where a gateway sees it. way: how the answer's schema and the tools were put to the server, of those
     that a gateway translates for. cut: the answer was cut off at its length. tools_first: an answer is of use only
     after a call of a tool. context: tokens of the last request's prompt, where a gateway counts several requests as
-    one call.
+    one call. unanswered: calls (name, arguments) that a gateway passed on to nobody.
     """
 
     def __init__(self, limits: TurnLimits) -> None:
@@ -118,6 +118,7 @@ class Pulse:
         self.way: str | None = None
         self.cut = self.tools_first = False
         self.context: int | None = None
+        self.unanswered: list[tuple[str, str]] = []
         self.since = self.touched = time.monotonic()
 
     def requested(self) -> None:

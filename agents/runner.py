@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import orjson
 from sqlmodel import SQLModel
 
-from chordesk.agents.answers import AnswerError, RecordedCall, judge, next_text, storable
+from chordesk.agents.answers import AnswerError, RecordedCall, judge, loaded, next_text, storable
 from chordesk.agents.prompting import Fit, Prompt, fitted, render
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import (
@@ -29,13 +29,14 @@ from chordesk.agents.role_models import (
     role_models,
     search_hosts,
 )
-from chordesk.agents.roles import role_approvals
+from chordesk.agents.roles import TOOLS, role_approvals
 from chordesk.agents.runtime import (
     THREAD_ANSWERS,
     ApprovalKind,
     Conversation,
     ConversationSpec,
     Opening,
+    RogueCall,
     Runtime,
     Scope,
     TurnResult,
@@ -45,14 +46,15 @@ from chordesk.models.analysis import Depth
 from chordesk.models.answers import Completed, Failed, Outcome, output_schema
 from chordesk.models.database.artifacts import digest_of
 from chordesk.models.errors import DeskError, Postponed, kind_of
+from chordesk.models.rogue_calls import RogueKind, plain_name
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, ToolCall, Turn
 from chordesk.models.urls import without_login
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec
+from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec, failed
 from chordesk.tools.shortening import LEFT_OUT, lines_of
-from chordesk.tools.toolsets import TurnTools
+from chordesk.tools.toolsets import KEPT_CHARS, TurnTools
 
 
 class Gate(Protocol):
@@ -303,6 +305,8 @@ class _Record:
     artifacts: list[Artifact] = field(default_factory=list)
 
     def answered(self, arguments: Mapping[str, Any], answer: ToolAnswer) -> None:
+        if answer.rogue is RogueKind.UNKNOWN and answer.tool in TOOLS:
+            answer = replace(answer, rogue=RogueKind.FOREIGN)
         self.answers.append(RecordedCall(arguments, answer, utcnow()))
 
     def turn(
@@ -324,18 +328,20 @@ class _Record:
         self.turns.append(row)
         seen = len(self.calls)
         searches = [recorded(search, self.web_search) for search in result.searches]
-        self.answers[seen:] = sorted([*self.answers[seen:], *searches], key=lambda call: call.at)
+        rogue = [rogue_call(call, {tool.name for tool in self.job.role.tools}) for call in result.rogue]
+        self.answers[seen:] = sorted([*self.answers[seen:], *searches, *rogue], key=lambda call: call.at)
         for ordinal, (arguments, answer, _at) in enumerate(self.answers[seen:], start=seen):
             self.calls.append(
                 ToolCall(
                     turn_id=row.id,
                     ordinal=ordinal,
-                    tool=storable(answer.tool),
-                    arguments=dict(arguments),
+                    tool=plain_name(answer.tool) if answer.rogue is not None else storable(answer.tool),
+                    arguments=storable(dict(arguments)),
                     output=answer.text()[:KEPT_OUTPUT_CHARS],
                     success=answer.success,
                     has_data=answer.success and answer.payload.get("available") is True,
                     seconds=round(answer.seconds, 6),
+                    rogue=answer.rogue,
                 )
             )
             if answer.image is not None:
@@ -416,6 +422,19 @@ def completed(outcome: Outcome, job: Assignment, calls: Sequence[RecordedCall]) 
         return Completed(value=storable(complete(outcome.value, job.brief, calls)))
     except AnswerError as error:
         return Failed(kind="invalid_output", retryable=False, message=str(error))
+
+
+def rogue_call(call: RogueCall, own: Collection[str]) -> RecordedCall:
+    """Return a call that the runtime answered, with its kind. own: names of the turn's tools."""
+    if call.tool in own:
+        kind, why = RogueKind.MALFORMED, "its arguments are no JSON object"
+    elif call.tool in TOOLS:
+        kind, why = RogueKind.FOREIGN, "this turn does not have the tool"
+    else:
+        kind, why = RogueKind.UNKNOWN, "there is no such tool"
+    given = loaded(call.arguments)
+    arguments = given if given is not None else {"text": call.arguments[:KEPT_CHARS]}
+    return RecordedCall(arguments, failed(call.tool, f"not called: {why}", rogue=kind), call.at)
 
 
 def rests_on_data(job: Assignment, calls: Sequence[RecordedCall]) -> bool:

@@ -98,6 +98,14 @@ class WebSearch(NamedTuple):
     results: tuple[str, ...] = ()
 
 
+class RogueCall(NamedTuple):
+    """A call that the runtime itself answered, as no tool of the turn has the name or no JSON is in the arguments."""
+
+    at: dt.datetime
+    tool: str
+    arguments: str
+
+
 @dataclass(frozen=True, slots=True)
 class TurnResult:
     """End of a turn.
@@ -106,7 +114,7 @@ class TurnResult:
     has the reason; failed with a refusal and no failure: the provider's safety system declined. context_tokens: input
     tokens of its last model call; None where the provider gave no figure. model: the one that answered last, where the
     runtime may choose another than the conversation's. cost_usd: as the runtime knows it, else None. searches: the
-    model's own of the web.
+    model's own of the web. rogue: calls that no toolset was asked for.
     """
 
     thread_id: str
@@ -122,6 +130,7 @@ class TurnResult:
     searches: tuple[WebSearch, ...] = ()
     way: str | None = None
     cut: bool = False
+    rogue: tuple[RogueCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

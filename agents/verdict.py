@@ -21,6 +21,7 @@ from chordesk.models.answers import (
     VerdictResult,
     is_grounded,
 )
+from chordesk.models.rogue_calls import ROGUE_CONFIDENCE
 
 MIN_COMPLETED = 2  # fewer reports of the desk's own roles than this decide nothing but a PASS
 LEAST_SOURCED = 2  # figures with a source of a report that a BUY rests on
@@ -73,6 +74,15 @@ def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> Ve
         completed=[report.role for report in completed],
         missing=missing,
     )
+
+
+def with_rogue(result: VerdictResult, why: str | None) -> VerdictResult:
+    """Return a verdict as it counts where a turn that it rests on made rogue calls. why: names them, None without."""
+    if why is None:
+        return result
+    head, _, rest = result.summary.partition("\n")
+    summary = f"{head}\nLow confidence: {why}." + (f"\n{rest}" if rest else "")
+    return result.model_copy(update={"confidence": ROGUE_CONFIDENCE, "summary": summary})
 
 
 def counted(stance: str | None, *, is_grounded: bool) -> str | None:
@@ -254,6 +264,11 @@ def note(grounding: Grounding) -> str:
     """Return the line on the figures of a decision that have no source, after its reasoning; empty without any."""
     why = lack(grounding)
     return f" ({why}.)" if why else ""
+
+
+def with_rogue_calls(actions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the actions of a turn that made rogue calls."""
+    return [{**action, "confidence": ROGUE_CONFIDENCE.value} for action in actions]
 
 
 def _supported(

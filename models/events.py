@@ -14,8 +14,9 @@ from pydantic import Field
 from sqlmodel import SQLModel
 
 from chordesk.models.answers import Frozen
+from chordesk.models.rogue_calls import acts
 from chordesk.models.tables.columns import new_id, utcnow
-from chordesk.models.tables.runs import Artifact, Run, Turn
+from chordesk.models.tables.runs import Artifact, Run, ToolCall, Turn
 
 if TYPE_CHECKING:
     from chordesk.models.tables.board import Episode
@@ -66,6 +67,7 @@ class EventType(StrEnum):
     ITEM_DELTA = "item.delta"  # live only: not stored, no sequence
     TOOL_STARTED = "tool.started"
     TOOL_COMPLETED = "tool.completed"
+    TOOL_ROGUE = "tool.rogue"  # payload.kind, acts: a model called what its turn does not have
     STATUS_STARTED = "status.started"
     STATUS_AGAIN = "status.again"
     STATUS_ENDED = "status.ended"
@@ -253,10 +255,34 @@ def completed(run: Run) -> Envelope:
 
 
 def stored(rows: Iterable[Iterable[SQLModel]]) -> list[Envelope]:
-    """Return an event for each artifact among rows that are about to be written, with the thread of its turn."""
+    """Return an event for each artifact and each rogue call among rows that are about to be written, with the thread of
+    its turn."""
     every = [row for group in rows for row in group]
     turns = {row.id: row for row in every if isinstance(row, Turn)}
-    return [_stored(row, turns.get(row.turn_id)) for row in every if isinstance(row, Artifact)]
+    rogue = [row for row in every if isinstance(row, ToolCall) and row.rogue is not None]
+    return [
+        *(_stored(row, turns.get(row.turn_id)) for row in every if isinstance(row, Artifact)),
+        *(called(row, turns[row.turn_id]) for row in rogue if row.turn_id in turns),
+    ]
+
+
+def called(row: ToolCall, turn: Turn) -> Envelope:
+    """Return the event of a rogue call, which is about to be written."""
+    return event(
+        EventType.TOOL_ROGUE,
+        turn.run_id,
+        turn.finished_at,
+        thread_id=turn.thread_id,
+        turn_id=turn.codex_turn_id,
+        call=row.id,
+        tool=short(row.tool),
+        kind=row.rogue,
+        acts=acts(row.tool),
+        arguments=short(orjson.dumps(row.arguments).decode()),
+        turn=turn.id,
+        role=turn.role,
+        subject=turn.subject,
+    )
 
 
 def written(row: Episode) -> Envelope:

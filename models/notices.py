@@ -30,6 +30,7 @@ _RUNS: Mapping[str, NoticeKind] = {
     RunState.PARTIAL: NoticeKind.RUN_PARTIAL,
     RunState.FAILED: NoticeKind.RUN_FAILED,
 }
+_SUBJECTS = {EventType.ORDER_TRADING: "account", EventType.TOOL_ROGUE: "tool"}
 _OF_STEPS = frozenset({EventType.STATUS_AGAIN, EventType.STATUS_ENDED})
 _NOTABLE = _OF_STEPS | {
     EventType.RUN_COMPLETED,
@@ -37,6 +38,7 @@ _NOTABLE = _OF_STEPS | {
     EventType.ORDER_FILL,
     EventType.ORDER_TRADING,
     EventType.APPROVAL_ASKED,
+    EventType.TOOL_ROGUE,
 }
 
 
@@ -71,9 +73,7 @@ def notice_of(one: Envelope) -> Notice | None:
     kind = _kind(one)
     if kind is None:
         return None
-    subject = facts.get("symbol") or (
-        facts.get("account") if one.type is EventType.ORDER_TRADING else facts.get("kind")
-    )
+    subject = facts.get("symbol") or facts.get(_SUBJECTS.get(one.type, "kind"))
     return Notice(
         key=one.event_id, kind=kind.value, subject=str(subject or ""), facts=dict(facts), run_id=one.run_id,
         occurred_at=one.occurred_at,
@@ -91,6 +91,8 @@ def _kind(one: Envelope) -> NoticeKind | None:
             return NoticeKind.FILL
         case EventType.ORDER_TRADING:
             return NoticeKind.RESUME if state == TradingState.ACTIVE else NoticeKind.HALT
+        case EventType.TOOL_ROGUE:
+            return NoticeKind.ROGUE_CALL if one.payload.get("acts") else None
         case EventType.APPROVAL_ASKED:
             waiting = one.payload.get("kind") == "order"
             return NoticeKind.ORDER_WAITING if waiting else NoticeKind.REQUEST_WAITING

@@ -26,6 +26,7 @@ class NoticeKind(StrEnum):
     RUN_FAILED = "run_failed"
     WORKER_LOST = "worker_lost"
     MODEL_PARKED = "model_parked"
+    ROGUE_CALL = "rogue_call"  # a model called a tool that would act, and that no turn has
     BUDGET_REACHED = "budget_reached"
 
 

@@ -126,12 +126,13 @@ class UsageMissing(OfTurn):
 
 
 class ToolInvocation(OfTurn):
-    """A tool call was answered."""
+    """A tool call was answered. rogue: why it is none of its turn's, as `models.rogue_calls.RogueKind`."""
 
     event: Literal["tool.invocation"] = "tool.invocation"
     name: str
     success: bool
     duration_ms: float
+    rogue: str | None = None
 
 
 class ReportGrounded(OfTurn):

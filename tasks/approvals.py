@@ -27,7 +27,9 @@ from chordesk.models.tables.columns import Row, new_id, utcnow
 from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Step
 from chordesk.models.tables.runtime import RuntimeApproval
+from chordesk.tools import rogue_calls
 from chordesk.tools.orders import approvals
+from chordesk.tools.rogue_calls import RogueRow
 
 Answers = Mapping[str, Sequence[str]]
 
@@ -162,11 +164,13 @@ def _event(type_: EventType, row: RuntimeApproval, **payload: Any) -> Envelope:
 
 
 class WaitingOrder(Frozen):
-    """An order that waits for a person; its approval has the notional and the hash of what was previewed."""
+    """An order that waits for a person; its approval has the notional and the hash of what was previewed. rogue: rogue
+    calls of what it rests on."""
 
     kind: Literal["order"] = "order"
     approval: Row[Approval]
     order: Row[Order]
+    rogue: list[RogueRow] = []
 
 
 class WaitingRequest(Frozen):
@@ -201,7 +205,10 @@ class AnswerResult(Frozen):
 
 def waiting(session: Session) -> list[WaitingOrder | WaitingRequest]:
     """Return orders first, then models' requests; the oldest first of each."""
-    orders = [WaitingOrder(approval=approval, order=order) for approval, order in approvals.pending(session)]
+    orders = [
+        WaitingOrder(approval=approval, order=order, rogue=rogue_calls.of_order(session, order))
+        for approval, order in approvals.pending(session)
+    ]
     return [*orders, *(WaitingRequest(approval=row, what=request_line(row)) for row in pending_requests(session))]
 
 

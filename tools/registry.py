@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Protocol
@@ -15,6 +15,7 @@ from chordesk.models.answers import upper
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
 from chordesk.models.market import Missing
+from chordesk.models.rogue_calls import RogueKind
 from chordesk.models.settings import Settings
 from chordesk.tools.market.protocol import MarketClock, MarketData
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
@@ -106,7 +107,8 @@ def _untitled(node: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """success is False when the call failed; has_data is True when a data tool gave at least one datum."""
+    """success is False when the call failed; has_data is True when a data tool gave at least one datum. rogue: why it
+    is no call of a tool of its turn, None of one that is."""
 
     tool: str
     success: bool
@@ -115,13 +117,16 @@ class ToolAnswer:
     has_data: bool
     seconds: float
     image: ToolImage | None = None
+    rogue: RogueKind | None = None
 
     def text(self) -> str:
         return orjson.dumps(self.payload).decode()
 
 
-def failed(tool: str, error: str, *, data: bool = False, seconds: float = 0.0) -> ToolAnswer:
-    return ToolAnswer(tool, False, {"error": error, "success": False}, data, False, seconds)
+def failed(
+    tool: str, error: str, *, data: bool = False, seconds: float = 0.0, rogue: RogueKind | None = None
+) -> ToolAnswer:
+    return ToolAnswer(tool, False, {"error": error, "success": False}, data, False, seconds, rogue=rogue)
 
 
 class Toolset(Protocol):
@@ -129,9 +134,9 @@ class Toolset(Protocol):
 
     def specs(self) -> Sequence[ToolSpec]: ...
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-        """Return the answer of a call. An error is an answer too, {"error": "...", "success": false}; only cancellation
-        is raised."""
+    async def call(self, name: str, arguments: Any) -> ToolAnswer:
+        """Return the answer of a call. arguments: as the model gave them, an object if it is a call. An error is an
+        answer too, {"error": "...", "success": false}; only cancellation is raised."""
 
 
 class Gaps:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from chordesk.models.database.artifacts import keep
 from chordesk.models.errors import DeskError
+from chordesk.models.rogue_calls import RogueKind
 from chordesk.tools.figures import load_talib
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, ToolSpec, failed
@@ -24,6 +25,7 @@ from chordesk.tools.shortening import CALL_TOKENS, IMAGE_TOKENS, Room, is_empty,
 MAX_OUTPUT_BYTES = 46 * 1024
 MAX_IMAGE_BYTES = 1024 * 1024
 TOOL_THREADS = 32
+KEPT_CHARS = 2_000  # of arguments that are none
 
 Sink = Callable[[Mapping[str, Any], ToolAnswer], None]
 
@@ -52,21 +54,31 @@ class TurnTools:
     def specs(self) -> Sequence[ToolSpec]:
         return tuple(self._specs.values())
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-        try:
-            answer = await asyncio.wait_for(self._fitted(name, arguments), self._seconds)
-        except TimeoutError:
-            text = f"{name} did not answer within {self._seconds:g} s: ask for fewer symbols, or ask again"
-            answer = failed(name, text, data=self._specs[name].data, seconds=self._seconds or 0.0)
+    async def call(self, name: str, arguments: Any) -> ToolAnswer:
+        given = arguments if isinstance(arguments, Mapping) else {"text": str(arguments)[:KEPT_CHARS]}
+        if name not in self._specs:
+            why = f"no tool named {name}; you have: {', '.join(self._specs)}"
+            answer = failed(name, why, rogue=RogueKind.UNKNOWN)
+        elif given is not arguments:
+            answer = failed(name, f"the arguments of {name} are not a JSON object", rogue=RogueKind.MALFORMED)
+        else:
+            answer = await self._in_time(name, given)
         if self._sink is not None:
             try:
-                self._sink(arguments, answer)
+                self._sink(given, answer)
             except Exception:
                 # An answer that is not recorded may not be used: the model gets an error in its place.
                 log.exception("tool.not_recorded", tool=name)
                 text = f"the answer of {name} could not be recorded"
                 return failed(name, text, data=answer.data, seconds=answer.seconds)
         return answer
+
+    async def _in_time(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+        try:
+            return await asyncio.wait_for(self._fitted(name, arguments), self._seconds)
+        except TimeoutError:
+            text = f"{name} did not answer within {self._seconds:g} s: ask for fewer symbols, or ask again"
+            return failed(name, text, data=self._specs[name].data, seconds=self._seconds or 0.0)
 
     async def _fitted(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         if self._room is None:
@@ -81,9 +93,7 @@ class TurnTools:
 
     async def _called(self, name: str, arguments: Mapping[str, Any], most: int | None) -> ToolAnswer:
         """most: tokens of the answer."""
-        if (spec := self._specs.get(name)) is None:
-            return failed(name, f"no tool named {name}; you have: {', '.join(self._specs)}")
-        began = time.perf_counter()
+        spec, began = self._specs[name], time.perf_counter()
         try:
             checked = spec.arguments.model_validate(arguments)
         except ValidationError as error:

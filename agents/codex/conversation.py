@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -14,7 +14,7 @@ from chordesk.agents.codex.events import ConversationListener
 from chordesk.agents.codex.launch import RuntimeConfig
 from chordesk.agents.codex.protocol import ApprovalRouter
 from chordesk.agents.codex.registry import Lease
-from chordesk.agents.codex.rollouts import kept_thread
+from chordesk.agents.codex.rollouts import kept_thread, made_calls, read
 from chordesk.agents.codex.servers import AppServer
 from chordesk.agents.codex.threads import OpenedThread, ThreadPlace, interrupt, resume, start_turn
 from chordesk.agents.codex.turns import (
@@ -69,6 +69,7 @@ class CodexConversation:
     ) -> None:
         self.thread_id = opened.thread_id
         self.reason = opened.reason
+        self._path = opened.path
         self.turns = 0
         self.last_turn_id: str | None = None
         self.running_turn_id: str | None = None
@@ -124,12 +125,27 @@ class CodexConversation:
                     self._gateway.unwatch(self.thread_id)
                 status, why = (result.status, result.failure) if result else ("interrupted", None)
                 self.listener.turn_ended(status, why)
+            if watch is not None:
+                await self._read_calls(watch, result.turn_id)
+                result = replace(result, rogue=watch.rogue)
             self.last_failure = result.failure
             if result.status == "completed":
                 self.last_turn_id = result.turn_id
             if self._recorder is not None:
                 await self._recorder.after_turn(result)
             return result
+
+    async def _read_calls(self, watch: TurnWatch, turn_id: str) -> None:
+        """Note the calls of a kept thread's turn: a thread that is resumed passes on no items of the provider."""
+        if self._path is None or not turn_id:
+            return
+        try:
+            rollout = await asyncio.to_thread(read, self._server.home, self._path)
+        except OSError as error:
+            log.warning("rollout.unread", thread=self.thread_id, error=str(error))
+            return
+        for item, at in made_calls(rollout or b"", turn_id):
+            watch.made(item, at)
 
     def interrupt(self) -> None:
         """End the running turn, and any later one of this conversation, as interrupted."""

@@ -190,6 +190,25 @@ def transcript(rollout: bytes) -> list[TranscriptTurn]:
     return [TranscriptTurn(**turn) for turn in turns.values()]
 
 
+def made_calls(rollout: bytes, turn_id: str) -> list[tuple[Mapping[str, Any], dt.datetime]]:
+    """Return the provider's items with tool calls of one turn, each with its time."""
+    found: list[tuple[Mapping[str, Any], dt.datetime]] = []
+    current = None
+    for line in rollout.splitlines():
+        if b"task_started" not in line and b"_call" not in line:
+            continue
+        try:
+            row = orjson.loads(line)
+            payload = row["payload"]
+            if payload.get("type") == "task_started":
+                current = payload.get("turn_id")
+            elif row["type"] == "response_item" and current == turn_id:
+                found.append((payload, dt.datetime.fromisoformat(row["timestamp"])))
+        except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):
+            continue
+    return found
+
+
 def _lines(rollout: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for line in rollout.splitlines():
         try:

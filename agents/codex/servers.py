@@ -277,8 +277,6 @@ class AppServer:
 
 async def _call_tool(watch: TurnWatch, name: str, arguments: Any) -> Params:
     """Return a tool's answer. Any error becomes one, so that the turn continues; the toolset times the call out."""
-    if not isinstance(arguments, dict):
-        return _tool_answer(failed(name, f"the arguments of {name} are not a JSON object"))
     try:
         return _tool_answer(await watch.tools.call(name, arguments))
     except Exception as error:

@@ -64,7 +64,8 @@ async def start(server: AppServer, spec: ConversationSpec, reason: str) -> Opene
         {"type": "function", "name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
         for tool in spec.tools.specs()
     ]
-    kind: dict[str, Any] = {"historyMode": "legacy"} if spec.keep else {"ephemeral": True}
+    raw = {"experimentalRawEvents": True}  # a kept thread has the provider's items in its rollout
+    kind: dict[str, Any] = {"historyMode": "legacy"} if spec.keep else {"ephemeral": True, **raw}
     if not needs_environment(spec.approvals):
         kind["environments"] = []
     params = {**_common(server, spec), "dynamicTools": tools, **kind}

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import math
 import re
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
+import orjson
 import structlog
 
 from chordesk.agents.codex.protocol import ApprovalRouter
+from chordesk.agents.completions import is_object
 from chordesk.agents.gateway.wire import failure_in
 from chordesk.agents.pulse import Pulse, declines, failure, masked_message, reset_in
-from chordesk.agents.runtime import WebSearch
+from chordesk.agents.runtime import RogueCall, WebSearch
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.errors import DeskError, ProcessDied, RpcTimeout, ThreadInUse, kind_of
 from chordesk.models.tables.columns import utcnow
@@ -131,6 +134,12 @@ _USAGE_FIELDS = {
 
 
 SEARCH_ITEM = "webSearch"
+# An item as the provider sent it. The app-server answers a call of a tool that its thread does not have, and one whose
+# arguments it cannot parse, without a word to anyone (measured, 0.163): the item is all there is of it. It is passed on
+# for threads that were started with `experimentalRawEvents`; those that are kept have it in their rollouts.
+RAW_ITEM = "rawResponseItem/completed"
+_NO_TOOL_CALLS = frozenset({"web_search_call", "image_generation_call"})  # the provider's own
+MOST_ROGUE_CALLS = 100  # of a turn, on record
 MOST_TOOL_CALLS = 64  # of one turn: the longest of an honest model had 16, and each further one sends all before it
 _REASONING = frozenset(
     {"item/reasoning/textDelta", "item/reasoning/summaryTextDelta", "item/reasoning/summaryPartAdded"}
@@ -156,6 +165,7 @@ class TurnWatch:
     on_limited: called when that starts, with the seconds that the provider named, if it did. until: loop time at which
     the turn is ended. calls: the calls that the app-server waits for, each with a limit of its own. pulse: the turn's
     life signs; with `gated` the gateway reports those of the provider. deltas: pieces of the answer are recorded.
+    rogue: calls that the app-server answered by itself.
     """
 
     def __init__(
@@ -189,6 +199,9 @@ class TurnWatch:
         self.calls: set[asyncio.Future[Any]] = set()
         self.searches: list[WebSearch] = []
         self.tool_calls = 0
+        self._own = frozenset(spec.name for spec in tools.specs())
+        self._handled: set[str] = set()
+        self._made: dict[str, RogueCall] = {}
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Take one notification of the turn's thread; those of an earlier turn are ignored."""
@@ -208,8 +221,28 @@ class TurnWatch:
                 self._sign(method, params)
             if method in LIFE_SIGNS and not self._deltas:
                 return
+            if method == RAW_ITEM:
+                self.made(params["item"], utcnow())
+                return
             self._progress(method, params)
             self._record(method, params)
+
+    def made(self, item: Mapping[str, Any], at: dt.datetime) -> None:
+        """Note a call among the provider's items. One that the app-server passes on is no rogue, whatever it has."""
+        kind, id_ = str(item.get("type")), str(item.get("call_id") or item.get("id"))
+        if not kind.endswith("_call") or kind in _NO_TOOL_CALLS or len(self._made) >= MOST_ROGUE_CALLS:
+            return
+        name = ".".join(filter(None, (item.get("namespace"), item.get("name") or kind)))
+        given = item.get("arguments") or item.get("input") or item.get("action") or ""
+        arguments = given if isinstance(given, str) else orjson.dumps(given).decode()
+        if name not in self._own or not is_object(arguments):
+            self._made[id_] = RogueCall(at, name, arguments)
+            self.tool_calls += 1
+
+    @property
+    def rogue(self) -> tuple[RogueCall, ...]:
+        unanswered = (RogueCall(utcnow(), *call) for call in self.pulse.unanswered if call[0] not in self._own)
+        return (*(call for id_, call in self._made.items() if id_ not in self._handled), *unanswered)
 
     def spent(self, *, completed: bool) -> Usage:
         """Return the tokens of the turn: unknown if fewer model calls were counted than there were at the least. An
@@ -223,6 +256,7 @@ class TurnWatch:
     async def call_tool(self, params: Mapping[str, Any], call: Coroutine[Any, Any, Answer], late: Answer) -> Answer:
         """Answer a tool call. late: the answer when the turn ends first, as it does after too many calls."""
         self.tool_calls += 1
+        self._handled.add(str(params.get("callId")))
         if self.endless:
             call.close()
             return await self._answer(_never(), late)
@@ -231,6 +265,7 @@ class TurnWatch:
 
     async def decide(self, method: str, params: Mapping[str, Any], late: Answer | None) -> Answer | None:
         """Answer an approval request, which may take a person's time. late: the answer when the turn ends first."""
+        self._handled.add(str(params.get("itemId")))
         item = self._items.get(str(params.get("itemId")))
         left = self.until - self._loop.time()
         return await self._answer(self._router.route(method, params, item, left), late)
@@ -299,6 +334,7 @@ class TurnWatch:
             self.limited_at = None
         if method == "item/started":
             self._items[params["item"]["id"]] = params["item"]
+            self._handled.add(str(params["item"]["id"]))
         elif method == "item/completed":
             self._items.pop(params["item"]["id"], None)
             self._item(params["item"])

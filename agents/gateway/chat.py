@@ -106,8 +106,8 @@ class AnswerEvents:
             assert self._item is not None
             parts.append(self._done(message(text, self._item["id"])))
         for call in calls:
-            ids = {"id": _id("fc"), "call_id": call.id}
-            parts.append(self._done({"type": "function_call", **ids, "name": call.name, "arguments": call.arguments}))
+            made = {"id": _id("fc"), "call_id": call.id, "name": call.name, "arguments": call.arguments or "{}"}
+            parts.append(self._done({"type": "function_call", **made}))
         return b"".join((*parts, completed(usage, self._number)))
 
     def _close_reasoning(self) -> bytes:
@@ -301,6 +301,7 @@ class Call:
         if text != reply.text:
             self._pulse.way = f"{self._pulse.way}; the answer was taken out of a text"
         if self._pulse.cut and reply.calls and not is_json(reply.calls[-1].arguments):
+            self._pulse.unanswered += [(call.name, call.arguments) for call in reply.calls]
             why = self._pulse.length().message
             if self._repeats.found is not None:
                 why = f"the model wrote the same again and again: {wire.shown(self._repeats.found)!r}"
@@ -316,6 +317,7 @@ class Call:
     def _without_calls(self, reply: Reply) -> Reply:
         """Return the text of a reply whose model may call no tool any more. Raises Problem where it has none: each
         further call would be paid for, and the model goes on with them for ever."""
+        self._pulse.unanswered += [(call.name, call.arguments) for call in reply.calls]
         if reply.text.strip():
             return Reply(reply.text)
         names = ", ".join(dict.fromkeys(call.name for call in reply.calls))

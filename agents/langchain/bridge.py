@@ -141,11 +141,12 @@ PLAIN = {
 
 class InvalidReply(ValueError):
     """Text of a model that is not the answer asked for, said so that the model can repair it. begun: the beginning of
-    an answer that was cut off, which the model may go on with."""
+    an answer that was cut off, which the model may go on with. tool: the name of one that it called, and does not
+    have."""
 
-    def __init__(self, reason: str, begun: str | None = None) -> None:
+    def __init__(self, reason: str, begun: str | None = None, tool: str | None = None) -> None:
         super().__init__(reason)
-        self.begun = begun
+        self.begun, self.tool = begun, tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,7 @@ class ReplyFormat:
     def _call(self, given: Any) -> ToolCall:
         name = given.get("name") if isinstance(given, dict) else None
         if not isinstance(name, str) or name not in self.tools:
-            raise InvalidReply(f"there is no tool {name!r}; there are {', '.join(self.tools)}")
+            raise InvalidReply(f"there is no tool {name!r}; there are {', '.join(self.tools)}", tool=str(name))
         arguments = given.get("arguments")
         if not isinstance(arguments, dict):
             raise InvalidReply(f"the arguments of {name} are no object")

@@ -356,6 +356,10 @@ class TurnLoop:
     async def _answers(self, calls: Sequence[ModelCall], must: bool) -> dict[str, ToolAnswer | bytes]:
         """Return the answers to the calls of one message; tools run beside each other. must: it had to answer."""
         if must or all(call.name == ANSWER for call in calls):
+            own = {spec.name for spec in self.spec.tools.specs()}
+            for call in calls:
+                if call.name != ANSWER and (call.name not in own or not isinstance(_arguments(call), dict)):
+                    await self._call(call)  # it goes on record, and runs nothing
             return {call.id: b'{"success":true}' if call.name == ANSWER else _BESIDE for call in calls}
         early = {call.id: _EARLY for call in calls if call.name == ANSWER}
         tools = [call for call in calls if call.name != ANSWER]
@@ -373,16 +377,18 @@ class TurnLoop:
 
     async def _answer(self, call: ModelCall) -> ToolAnswer:
         try:
-            arguments = orjson.loads(call.arguments or "{}")
-        except orjson.JSONDecodeError as error:
-            return failed(call.name, f"the arguments of {call.name} are no JSON: {error}")
-        if not isinstance(arguments, dict):
-            return failed(call.name, f"the arguments of {call.name} are not a JSON object")
-        try:
-            return await self.spec.tools.call(call.name, arguments)
+            return await self.spec.tools.call(call.name, _arguments(call))
         except Exception as error:
             log.exception("tool.raised", tool=call.name)
             return failed(call.name, f"{call.name} failed: {error}")
+
+
+def _arguments(call: ModelCall) -> Any:
+    """Return the arguments of a call; those that are no JSON as their text."""
+    try:
+        return orjson.loads(call.arguments or "{}")
+    except orjson.JSONDecodeError:
+        return call.arguments
 
 
 def _by(way: str) -> str:

@@ -157,7 +157,8 @@ class Turn(Identified, table=True):
 
 
 class ToolCall(Identified, table=True):
-    """One tool call of a turn, with its arguments and its answer (cut at a bound)."""
+    """One tool call of a turn, with its arguments and its answer (cut at a bound). rogue: of a call that no tool
+    answered, why, as `models.rogue_calls.RogueKind`."""
 
     turn_id: str = Field(foreign_key="turn.id", index=True)
     ordinal: int
@@ -167,6 +168,7 @@ class ToolCall(Identified, table=True):
     success: bool
     has_data: bool
     seconds: float
+    rogue: str | None = None
 
 
 class Artifact(Identified, table=True):

@@ -101,6 +101,8 @@ Id = Annotated[str, typer.Argument(help="Id of the order, of its approval or of 
 def listing(as_json: Json = False) -> None:
     """List what waits for a person: orders, models' requests."""
     from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
+    from chordesk.tasks.cli.show.orders import SHORT_ORDER
+    from chordesk.tools.rogue_calls import note
 
     with opened()[1].read() as session:
         rows = waiting(session)
@@ -112,6 +114,9 @@ def listing(as_json: Json = False) -> None:
         print_line("nothing waits for approval")
     if orders:
         console().print(table(COLUMNS, [_row(row) for row in orders]))
+    for one in orders:
+        if told := note(one.rogue):
+            print_line(f"{one.order.id[:SHORT_ORDER]} rests on {told}")
     for row in rows:
         if isinstance(row, WaitingRequest):
             print_line(request_text(row))

@@ -74,6 +74,7 @@ _TITLES: Mapping[str, tuple[str, str]] = {
     NoticeKind.RUN_FAILED: ("A run has failed", "runs have failed"),
     NoticeKind.WORKER_LOST: ("A worker was lost", "workers were lost"),
     NoticeKind.MODEL_PARKED: ("A model is parked", "times a model was parked"),
+    NoticeKind.ROGUE_CALL: ("A model called a tool that acts", "calls of tools that act, by models"),
     NoticeKind.BUDGET_REACHED: ("A budget is used up", "budgets are used up"),
 }
 
@@ -190,6 +191,12 @@ def _model_parked(notice: Notice, _: Wording) -> str:
     return f"no turn starts on {quoted(notice.subject, 60)} for {seconds:.0f} s: its provider limits the rate"
 
 
+def _rogue_call(notice: Notice, _: Wording) -> str:
+    facts = notice.facts
+    who = f"{quoted(facts.get('role'), 40)} on {quoted(facts.get('subject'), 40)}, run {_short(notice.run_id)}"
+    return f"{who}, called {quoted(facts.get('tool'), 60)}: nothing was done, and its orders wait for a person"
+
+
 def _budget_reached(notice: Notice, _: Wording) -> str:
     facts = notice.facts
     of = f"run {_short(notice.run_id)}" if facts.get("scope") == "run" else "the UTC day"
@@ -210,6 +217,7 @@ _SENTENCES: Mapping[NoticeKind, Callable[[Notice, Wording], str]] = {
     NoticeKind.RUN_FAILED: _run,
     NoticeKind.WORKER_LOST: _worker_lost,
     NoticeKind.MODEL_PARKED: _model_parked,
+    NoticeKind.ROGUE_CALL: _rogue_call,
     NoticeKind.BUDGET_REACHED: _budget_reached,
 }
 

@@ -35,6 +35,8 @@ from chordesk.models.tables.runs import (
     VerdictReport,
     research_run,
 )
+from chordesk.tools import rogue_calls
+from chordesk.tools.rogue_calls import RogueRow
 
 NodeKind = Literal[
     "hit", "candidate", "report", "signal", "forecast", "verdict", "analysis", "decision", "order", "preview",
@@ -110,6 +112,7 @@ class _Chain:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._rogue: dict[str, list[RogueRow]] = {}
         self.nodes: dict[str, Node] = {}
         self.edges: dict[tuple[str, str], None] = {}
 
@@ -118,6 +121,8 @@ class _Chain:
         facts: dict[str, Any], turn: Turn | None = None,
     ) -> str:  # fmt: skip
         if turn is not None:
+            if found := self._rogue_of(turn):
+                facts = {**facts, "rogue": [one.model_dump(include={"tool", "kind", "acts"}) for one in found]}
             made_by = {"turn_id": turn.id, **turn.model_dump(include={"codex_turn_id", "thread_id", "thread_reason"})}
             node = Node(id=id_, kind=kind, label=label, at=turn.finished_at, facts=facts, **made_by)
         else:
@@ -125,6 +130,12 @@ class _Chain:
         self.nodes.setdefault(id_, node)
         self.edges.update(dict.fromkeys((cause, id_) for cause in causes))
         return id_
+
+    def _rogue_of(self, turn: Turn) -> list[RogueRow]:
+        """Return the rogue calls of the step that a turn belongs to."""
+        if turn.run_id not in self._rogue:
+            self._rogue[turn.run_id] = rogue_calls.of_run(self._session, turn.run_id)
+        return [one for one in self._rogue[turn.run_id] if one.step_id == turn.step_id]
 
     def research(self, run_id: str, symbol: str) -> tuple[Candidate | None, Verdict | None]:
         wanted = select(Candidate).where(Candidate.run_id == run_id, Candidate.symbol == symbol)

@@ -14,7 +14,9 @@ from chordesk.models.tables.orders import Approval, Fill, Order, Preview
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.reading.chain import Chain, chain, protecting
 from chordesk.tasks.reading.run_list import on_day
+from chordesk.tools import rogue_calls
 from chordesk.tools.orders.audit import AuditEntry
+from chordesk.tools.rogue_calls import RogueRow
 
 
 class OrderParts(Frozen):
@@ -28,9 +30,11 @@ class OrderParts(Frozen):
 
 
 class OrderDetail(OrderParts):
-    """The same, with the chain that leads to it. log: its lines in the audit log, if they were requested."""
+    """The same, with the chain that leads to it. rogue: rogue calls of what it rests on; log: its lines in the audit
+    log, if they were requested."""
 
     chain: Chain
+    rogue: list[RogueRow]
     log: list[AuditEntry] | None = None
 
 
@@ -81,5 +85,5 @@ def order_parts(session: Session, order: Order) -> OrderParts:
 
 
 def order_detail(session: Session, order: Order) -> OrderDetail:
-    parts = order_parts(session, order)
-    return OrderDetail(**dict(parts), chain=chain(session, session.get_one(Run, order.run_id), order.symbol, order.id))
+    found = chain(session, session.get_one(Run, order.run_id), order.symbol, order.id)
+    return OrderDetail(**dict(order_parts(session, order)), chain=found, rogue=rogue_calls.of_order(session, order))

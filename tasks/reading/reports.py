@@ -26,6 +26,8 @@ from chordesk.models.tables.runs import (
     VerdictReport,
 )
 from chordesk.tasks.reading.candidates import rule_of
+from chordesk.tools import rogue_calls
+from chordesk.tools.rogue_calls import RogueRow
 from chordesk.tools.scoring.verdict_calibration import odds_of_run
 
 
@@ -53,7 +55,8 @@ class ReportDetail(Frozen):
 
 class VerdictDetail(Frozen):
     """A verdict. rule: which rule gave its rating; probability: that its symbol beats the median, null until
-    `desk calibrate` has found it; reports: those it rests on; orders: ids of those that rest on it, of any run."""
+    `desk calibrate` has found it; reports: those it rests on; rogue: rogue calls of these and of its hits; orders: ids
+    of those that rest on it, of any run."""
 
     verdict: Row[Verdict]
     candidate: Row[Candidate]
@@ -63,6 +66,7 @@ class VerdictDetail(Frozen):
     analysis_id: str | None
     reports: list[Row[Report]]
     orders: list[str]
+    rogue: list[RogueRow]
 
 
 def list_reports(
@@ -125,6 +129,7 @@ def verdict_detail(session: Session, verdict_id: str) -> VerdictDetail:
         analysis_id=analysis.id if analysis is not None else None,
         reports=list(reports),
         orders=list(orders),
+        rogue=rogue_calls.of_verdict(session, row),
     )
 
 

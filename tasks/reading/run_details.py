@@ -20,6 +20,8 @@ from chordesk.tasks.engine.budgets import Cost, cost_of
 from chordesk.tasks.reading.boards import VoiceRow, voice_rows
 from chordesk.tasks.reading.reports import GroundedReport, grounded_reports
 from chordesk.tasks.reading.runs import Progress, RunView, progress, view
+from chordesk.tools import rogue_calls
+from chordesk.tools.rogue_calls import RogueRow
 
 
 class ArtifactRow(Frozen):
@@ -68,8 +70,8 @@ def written_document(session: Session, run_id: str) -> RunDocumentCopy | None:
 
 class RunDetail(RunView):
     """The view of a run, its progress and cost so far, its steps with each attempt, their conversations and pictures,
-    where the figures of its reports came from, each voice in each round with its conversation, and where its own report
-    was written, null where it is written nowhere."""
+    where the figures of its reports came from, each voice in each round with its conversation, its rogue calls, and
+    where its own report was written, null where it is written nowhere."""
 
     progress: Progress
     cost: Cost
@@ -78,6 +80,7 @@ class RunDetail(RunView):
     artifacts: list[ArtifactRow]
     grounded: list[GroundedReport]
     voices: list[VoiceRow]
+    rogue: list[RogueRow]
     document: Row[RunDocumentCopy] | None
 
 
@@ -93,6 +96,7 @@ def detail(session: Session, settings: Settings, run: Run) -> RunDetail:
         artifacts=artifacts(session, run.id),
         grounded=grounded_reports(session, run),
         voices=voice_rows(session, run.id),
+        rogue=rogue_calls.of_run(session, run.id),
         document=written_document(session, run.id),
     )
 

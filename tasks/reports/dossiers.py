@@ -10,6 +10,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.answers import ReportStatus
 from chordesk.models.errors import DeskError
+from chordesk.models.rogue_calls import ROGUE_CONFIDENCE
 from chordesk.models.states import STEP_FINAL, StepState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Report, Run
@@ -73,7 +74,10 @@ def gaps_of(artifact: RoleArtifact) -> Iterator[MissingItem]:
         named = f": {', '.join(artifact.unsupported)}" if artifact.unsupported else ""
         reason = f"{lack} of {one.grounding['figures']} figures have no source{named}"
         yield MissingItem(what="sources", reason=reason, symbol=one.symbol, role=one.role)
-    failed = [use.tool for use in artifact.tools if not use.success]
+    if rogue := [f"{use.tool} ({use.rogue})" for use in artifact.tools if use.rogue is not None]:
+        reason = f"rogue calls, for which it counts with {ROGUE_CONFIDENCE} confidence at most: {', '.join(rogue)}"
+        yield MissingItem(what="trust", reason=reason, symbol=one.symbol, role=one.role)
+    failed = [use.tool for use in artifact.tools if not use.success and use.rogue is None]
     if failed:
         reason = f"calls that failed: {', '.join(failed)}"
         yield MissingItem(what="data", reason=reason, symbol=one.symbol, role=one.role)

@@ -120,12 +120,13 @@ class PriceChart(Frozen):
 
 
 class ToolUse(Frozen):
-    """One tool call. has_data: its answer was more than a gap."""
+    """One tool call. has_data: its answer was more than a gap; rogue: why no tool of its turn answered it."""
 
     tool: str
     success: bool
     has_data: bool
     seconds: float
+    rogue: str | None = None
 
 
 class RoleArtifact(Frozen):

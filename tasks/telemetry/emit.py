@@ -197,7 +197,12 @@ class Telemetry:
         for call, at in calls:
             self.emit(
                 ToolInvocation(
-                    **about, at=at, name=call.tool, success=call.success, duration_ms=round(call.seconds * 1000, 3)
+                    **about,
+                    at=at,
+                    name=call.tool,
+                    success=call.success,
+                    duration_ms=round(call.seconds * 1000, 3),
+                    rogue=call.rogue,
                 )
             )
         seconds = (turn.finished_at - turn.started_at).total_seconds()

@@ -24,6 +24,7 @@ from prometheus_client.registry import Collector
 from chordesk.agents.roles import TOOLS
 from chordesk.models.answers import Usage
 from chordesk.models.errors import SettingError
+from chordesk.models.rogue_calls import acts
 from chordesk.models.tables.runs import Turn
 from chordesk.models.telemetry_events import Canonical, CodexErrorEvent, ReportGrounded, ToolInvocation
 from chordesk.tasks.telemetry.health import Collect, ProcessHealth
@@ -63,6 +64,8 @@ class Metrics:
         self._tokens = counter("desk_tokens", "Tokens as the provider counted them.", ("role", "direction"))
         self._uncounted = counter("desk_usage_missing", "Turns without a usable figure.", ("role", "direction"))
         self._tools = counter("desk_tool_invocations", "Tool calls that were answered.", ("name", "success"))
+        rogue = "Tool calls that no tool of their turn answered."
+        self._rogue = counter("desk_rogue_calls", rogue, ("role", "kind", "acts"))
         self._tool_seconds = seconds("desk_tool_seconds", "Length of tool calls.", ("name",), buckets=_TOOL)
         self._errors = counter("desk_codex_errors", "Failures of the provider or the runtime.", ("kind",))
         self._figures = counter("desk_figures", "Figures in the texts of reports.", ("role", "supported"))
@@ -90,6 +93,8 @@ class Metrics:
                 name = event.name if event.name in TOOLS else "unknown"
                 self._tools.labels(name, str(event.success).lower()).inc()
                 self._tool_seconds.labels(name).observe(event.duration_ms / 1000)
+                if event.rogue is not None:
+                    self._rogue.labels(event.role, event.rogue, str(acts(event.name)).lower()).inc()
             case CodexErrorEvent():
                 self._errors.labels(event.kind).inc()
             case ReportGrounded():

@@ -90,6 +90,7 @@ def moment(market: str, at: dt.datetime) -> str:
     return f"{market} at {utc(at)}"
 
 
+MOST_NOTE = 300
 PARK_ANSWER_SECONDS = 10.0
 PARKED_NOTICE_SECONDS = 600  # a model that is parked again within this is no news
 
@@ -259,6 +260,12 @@ def _no_data_reason(run: RoleRun) -> str:
     if without:
         return "no data from " + ", ".join(without)
     return f"nothing to judge by in the answers of {', '.join(dict.fromkeys(call.tool for call in run.calls))}"
+
+
+def rogue_note(run: RoleRun) -> str | None:
+    """Return in one line what the model called that no tool of its turn answered; None where there is none."""
+    named = dict.fromkeys(f"{call.tool} ({call.rogue})" for call in run.calls if call.rogue is not None)
+    return f"rogue calls: {', '.join(named)}"[:MOST_NOTE] if named else None
 
 
 def value_of(run: RoleRun) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from chordesk.agents.grounding.report import grounding_of
 from chordesk.agents.roles import roots
 from chordesk.agents.subjects import synthesis_subject
 from chordesk.agents.synthesis import AccountFacts, Synthesis, synthesise
+from chordesk.agents.verdict import with_rogue
 from chordesk.models.analysis import WRITES, AnalysisRequest, Depth, break_even_texts
 from chordesk.models.answers import ActionKind, Confidence, Instrument, TraderAction
 from chordesk.models.contracts import MODELLED, SHARES_PER_CONTRACT
@@ -36,6 +37,7 @@ from chordesk.tasks.worker.turns import last_turn, retry_of, run_role, status_of
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.research import announce, lost_reports, role_report, unscreened
 from chordesk.tasks.workflows.runs import Request, Symbol, new_run, open_run
+from chordesk.tools import rogue_calls
 from chordesk.tools.holdings import free_shares, written_contracts
 from chordesk.tools.market.protocol import ChainSource, MarketData
 from chordesk.tools.market.universe import resolve_universe
@@ -209,6 +211,9 @@ def synthesise_reports(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     reports = sorted(rows, key=lambda row: request.roles.index(row.role))
     given = [*map(role_report, reports), *lost_reports(steps, {row.role for row in reports})]
     found = synthesise(request, given, {row.role: row.answer for row in reports if row.answer is not None}, account)
+    with desk.store.read() as session:
+        rogue = rogue_calls.of_candidate(session, step.payload["candidate_id"], [row.id for row in reports])
+    found = found.model_copy(update={"verdict": with_rogue(found.verdict, rogue_calls.note(rogue))})
     verdict, analysis = _rows(step, request, found)
     links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]
     described = found.recommendation == "select" and run.params["depth"] != "quick"

@@ -30,9 +30,10 @@ from chordesk.agents.roles import (
 from chordesk.agents.runner import RoleRun
 from chordesk.agents.subjects import AnalystSubject, ResearchSubject, analyst_subject, validator_subject
 from chordesk.agents.tradingagents.project import require_playable
-from chordesk.agents.verdict import counted, reduce_reports
+from chordesk.agents.verdict import counted, reduce_reports, with_rogue
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.answers import Grounding, Instrument, ReportStatus, RoleReport, Skipped, Stance, is_grounded
+from chordesk.models.rogue_calls import ROGUE_CONFIDENCE
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
 from chordesk.models.tables.columns import new_id
@@ -48,7 +49,16 @@ from chordesk.tasks.engine.summary import GOES_ON
 from chordesk.tasks.reading.memory import symbol_memory
 from chordesk.tasks.reading.portfolio import PLANS, DueReason
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.worker.turns import last_turn, left_out, retry_of, run_role, skipped, status_of, value_of
+from chordesk.tasks.worker.turns import (
+    last_turn,
+    left_out,
+    retry_of,
+    rogue_note,
+    run_role,
+    skipped,
+    status_of,
+    value_of,
+)
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.portfolio import (
     LOOKED,
@@ -58,6 +68,7 @@ from chordesk.tasks.workflows.portfolio import (
 )
 from chordesk.tasks.workflows.runs import Request, Symbol, new_run, open_run
 from chordesk.tasks.workflows.tradingagents.opening import ticker_step
+from chordesk.tools import rogue_calls
 from chordesk.tools.holdings import holdings, holds
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.universe import resolve_universe
@@ -239,13 +250,15 @@ def _run(desk: Desk, step: ClaimedStep, held: HeldStep, context: ToolContext) ->
 def _report(
     desk: Desk, step: ClaimedStep, run: RoleRun, context: ToolContext, grounding: Grounding | None
 ) -> Report | None:
-    """Return the row of a role's report, its confidence capped by its grounding; None without a turn."""
+    """Return the row of a role's report, its confidence capped by its grounding and by rogue calls; None without
+    a turn."""
     turn = last_turn(run)
     if turn is None:
         return None
     status, reason = status_of(run)
     value = value_of(run)
     used = value if status is ReportStatus.COMPLETED else {}
+    rogue = rogue_note(run)
     stance = counted(used.get("verdict"), is_grounded=grounding is None or grounding.is_grounded)
     return Report(
         run_id=step.run_id,
@@ -256,13 +269,13 @@ def _report(
         role=step.role,
         status=status,
         verdict=stance,
-        confidence=capped(used.get("confidence"), grounding),
+        confidence=ROGUE_CONFIDENCE if used and rogue else capped(used.get("confidence"), grounding),
         summary=value.get("summary", ""),
         key_risks=used.get("key_risks", []),
         answer=value or None,
         answer_schema=ROLES[step.role].answer.__name__ if value else None,
         grounding=grounding.model_dump(mode="json") if grounding is not None else None,
-        reason=reason or _doubt(used, stance, grounding),
+        reason=reason or "; ".join(filter(None, (rogue, _doubt(used, stance, grounding)))) or None,
         author=turn.model,
         market_at=context.clock.now(),
     )
@@ -315,6 +328,9 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     reports = sorted((*found, *earlier), key=lambda row: known.index(row.role) if row.role in known else len(known))
     given = [role_report(row, now if row in earlier else None) for row in reports]
     reduced = reduce_reports(given + lost_reports(steps, {row.role for row in reports}), required)
+    with desk.store.read() as session:
+        rogue = rogue_calls.of_candidate(session, step.payload["candidate_id"], [row.id for row in reports])
+    reduced = with_rogue(reduced, rogue_calls.note(rogue))
     verdict = Verdict(
         id=new_id(),
         run_id=step.run_id,

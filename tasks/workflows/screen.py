@@ -32,7 +32,7 @@ from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import lens_memory
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.worker.turns import last_turn, left_out, retry_of, run_role, status_of, value_of
+from chordesk.tasks.worker.turns import last_turn, left_out, retry_of, rogue_note, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.portfolio import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, spare_turns, unscreened
@@ -160,6 +160,10 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         output = ScreenOutput.model_validate(value_of(run))
         kept, notes = accept(output, lens, symbols, options_allowed=settings.options_allowed)
         hits = [_hit(step, turn.id, lens, item) for item in kept]
+        if (rogue := rogue_note(run)) is not None:
+            notes = [*notes, rogue]
+            for hit in hits:
+                hit.confidence = ScreenConfidence.SPECULATIVE
     result = {"status": status, "reason": reason, "hits": len(hits), "notes": notes, **left_out(run)}
     error = reason if status is ReportStatus.FAILED else None
     return Done(result, (*run.rows, hits), error=error)

@@ -11,7 +11,7 @@ from pydantic import StringConstraints
 from sqlmodel import Session, col, select
 
 from chordesk.agents.subjects import JudgedSymbol, trader_subject
-from chordesk.agents.verdict import cap_confidence, ground_decision, note, supported_actions
+from chordesk.agents.verdict import cap_confidence, ground_decision, note, supported_actions, with_rogue_calls
 from chordesk.models.analysis import WRITES
 from chordesk.models.answers import Refused, Skipped, Stance
 from chordesk.models.database.lookup import by_prefix
@@ -26,7 +26,16 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import trader_memory
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.trading import run_context, stand_aside
-from chordesk.tasks.worker.turns import last_turn, left_out, moment, retry_of, run_role, status_of, value_of
+from chordesk.tasks.worker.turns import (
+    last_turn,
+    left_out,
+    moment,
+    retry_of,
+    rogue_note,
+    run_role,
+    status_of,
+    value_of,
+)
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.episode.boards import trader_board
 from chordesk.tasks.workflows.research import role_report
@@ -126,6 +135,8 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         names = {underlying_of(row["symbol"]) for row in portfolio["positions"]}
         actions = supported_actions(actions, ratings, against, names, found)
         reasoning += note(found)
+    if (rogue := rogue_note(turned)) is not None:
+        actions, reasoning = with_rogue_calls(actions), f"{reasoning} ({rogue}.)"
     decision = Decision(
         run_id=run.id,
         step_id=step.id,

@@ -320,15 +320,21 @@ def test_an_answer_on_sources_that_have_nothing_is_no_data(ask: Ask) -> None:
     assert done.turns[0].kept
 
 
-def test_a_tool_of_another_role_and_one_that_is_none_get_a_clear_failure(ask: Ask, model: FakeResponses) -> None:
-    done = ask(Call("orders_submit", '{"symbol":"IBM"}'), Call("portfolio_get"), reply(GOOD))
-    assert isinstance(done.outcome, Completed)
-    assert not done.has_data
-    outputs = [item["output"] for item in model.calls()[-1].body["input"] if item["type"] == "function_call_output"]
-    assert len(outputs) == 2
-    for name, output in zip(("orders_submit", "portfolio_get"), outputs, strict=True):
-        assert name in output
-    assert not any(call.success for call in done.calls)
+@pytest.mark.parametrize("role", ["quick", "risk"])
+def test_calls_of_tools_that_a_turn_does_not_have_fail_on_record(ask: Ask, role: str) -> None:
+    """The app-server answers them without a word; also in a kept thread, and when that goes on."""
+    rogue = [Call("orders_submit", '{"symbol":"IBM"}'), Call("portfolio_get"), Call("signals_get", "{no"), SIGNALS]
+    for _ in range(2):
+        done = ask(*rogue, reply(GOOD), role=role)
+        assert isinstance(done.outcome, Completed)
+        assert done.has_data
+        assert [(call.tool, call.rogue) for call in done.calls] == [
+            ("orders_submit", "unknown"), ("portfolio_get", "foreign"), ("signals_get", "malformed"),
+            ("signals_get", None),
+        ]  # fmt: skip
+        assert [call.arguments for call in done.calls[:3]] == [{"symbol": "IBM"}, {}, {"text": "{no"}]
+        assert [call.success for call in done.calls] == [False, False, False, True]
+    assert done.turns[0].thread_reason == ("resumed" if role == "risk" else "initial")
 
 
 def test_wrong_arguments_come_back_to_the_model_and_are_on_record(ask: Ask) -> None:

@@ -40,7 +40,7 @@ _EMPTY = ("A strong company in a strong market.", "It is a buy.", "The outlook i
 class Temper:
     """Shares of chances. agrees: takes the first of a schema's choices, as small models do. figures: a text has
     figures; copies: it has a tool's; honest: it has no other. calls: it calls a tool, and another; strays: on a symbol
-    that it was not asked about."""
+    that it was not asked about; rogue: it calls a tool that its turn does not have."""
 
     agrees: float = 0.0
     figures: float = 0.7
@@ -48,6 +48,7 @@ class Temper:
     honest: float = 0.0
     calls: float = 0.7
     strays: float = 0.2
+    rogue: float = 0.0
 
 
 class RandomModel:
@@ -62,6 +63,7 @@ class RandomModel:
         trades: Callable[[random.Random, Mapping[str, Any]], list[dict[str, Any]]] | None = None,
     ) -> None:
         self.seed, self.temper, self.trades = seed, temper, trades
+        self.rogue: list[tuple[str, str]] = []  # role and subject of turns with such a call
 
     async def start(self) -> None:
         return None
@@ -109,6 +111,9 @@ class _Conversation:
             tool = lot.choice(specs)
             given = await spec.tools.call(tool.name, made.arguments(tool))
             made.seen.append(json.loads(given.text()))
+        if random.Random(f"rogue {model.seed} {spec.role} {spec.scope.subject}").random() < model.temper.rogue:
+            model.rogue.append((spec.role, spec.scope.subject))
+            await spec.tools.call("orders_submit", {"symbol": spec.scope.subject})
         value = made.of(output_schema, "")
         if spec.role == "trader" and model.trades is not None:
             value["actions"] = model.trades(lot, subject)

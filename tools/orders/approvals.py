@@ -32,9 +32,13 @@ def needs_person(settings: Settings, real_money: bool, notional: float) -> bool:
     return exact(notional) > exact(float(policy.partition(":")[2]))
 
 
-def request_approval(session: Session, settings: Settings, order: Order, preview: Preview) -> Approval:
-    """Let a previewed order wait for a person, for as long as its preview is valid."""
-    advance(session, order, OrderState.APPROVAL_PENDING)
+def request_approval(
+    session: Session, settings: Settings, order: Order, preview: Preview, because: str | None = None
+) -> Approval:
+    """Let a previewed order wait for a person, for as long as its preview is valid. because: what the policy alone does
+    not say."""
+    message = "; ".join(filter(None, (order.message, because and f"waits for a person: {because}"))) or None
+    advance(session, order, OrderState.APPROVAL_PENDING, message=message)
     approval = Approval(
         order_id=order.id,
         payload_hash=preview.payload_hash,
@@ -46,6 +50,7 @@ def request_approval(session: Session, settings: Settings, order: Order, preview
     session.flush()
     booking.approval_asked(session, order, approval)
     facts: dict[str, object] = {"payload_hash": approval.payload_hash, "notional": approval.notional}
+    facts |= {"because": because} if because else {}
     facts |= {"order": order.id, "approval": approval.id, "expires_at": approval.expires_at.isoformat()}
     audit.record(session, settings, "approval_asked", **facts)
     return approval

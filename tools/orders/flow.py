@@ -15,6 +15,7 @@ from chordesk.models.settings.running_desk import PAPER, is_backtest
 from chordesk.models.states import ORDER_FINAL, OrderState
 from chordesk.models.tables.orders import Account, Order, Preview
 from chordesk.models.tables.runs import Decision
+from chordesk.tools import rogue_calls
 from chordesk.tools.brokers.paper import PaperBroker
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, plain
@@ -245,8 +246,9 @@ def _approve(context: SubmissionContext, order_id: str) -> None:
         if order.state != OrderState.PREVIEWED:
             return
         found = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).one()
-        if waits_for_person(settings, context.broker.real_money, found):
-            approvals.request_approval(session, settings, order, found)
+        rogue = rogue_calls.note(rogue_calls.of_order(session, order))
+        if rogue is not None or waits_for_person(settings, context.broker.real_money, found):
+            approvals.request_approval(session, settings, order, found, rogue)
             return
         advance(session, order, OrderState.APPROVED)
         facts = {"payload_hash": found.payload_hash, "policy": settings.approval or approvals.AUTO}

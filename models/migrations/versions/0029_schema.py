@@ -503,6 +503,7 @@ def _tables() -> None:
         "tool_call",
         "id",
         text="id turn_id tool output",
+        text_or_null="rogue",
         json="arguments",
         real="seconds",
         integer="ordinal",

@@ -21,6 +21,7 @@ from chordesk.tasks.cli.output import Indented, paragraph, state, table
 from chordesk.tasks.cli.show.amounts import legs_text, tokens, units_text
 from chordesk.tasks.cli.show.results import citation_lines
 from chordesk.tasks.cli.show.runs import SHORT_ID
+from chordesk.tools import rogue_calls
 from chordesk.tools.decimals import money, plain
 from chordesk.tools.orders.stops import preview_text
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from chordesk.tasks.reading.chain import Chain, Node
     from chordesk.tasks.reading.orders import OrderDetail
     from chordesk.tools.orders.audit import AuditEntry
+    from chordesk.tools.rogue_calls import RogueRow
 
 SHORT_ORDER = 8
 # With every lens and every role, each of the two reports stays under 24 lines.
@@ -88,7 +90,14 @@ def order_report(found: OrderDetail, log_lines: int, home: Path | None = None) -
     """Return an order as it stands: size, state, checks, preview, approval, fills, and what it rests on. home: the data
     folder of this shell, in which removed pictures are noted."""
     order = found.order
-    lines = [_headline(order), *_terms(order), *_denial(order), *_preview(found.preview), *_approval(found.approval)]
+    lines = [
+        _headline(order),
+        *_terms(order),
+        *_rogue(found.rogue),
+        *_denial(order),
+        *_preview(found.preview),
+        *_approval(found.approval),
+    ]
     lines += [
         *_sent(order),
         *_fills(found.fills, order.legs),
@@ -111,6 +120,11 @@ def _terms(order: Order) -> Iterable[Text]:
         yield Text(f"protects the position of order {order.protects[:SHORT_ORDER]}")
     if order.message:
         yield Text(f"note: {paragraph(order.message, _LONGEST)}")
+
+
+def _rogue(rows: Sequence[RogueRow]) -> Iterable[Text]:
+    if (told := rogue_calls.note(rows)) is not None:
+        yield Text(paragraph(told, _LONGEST), style="red")
 
 
 def terms_text(order: Order) -> str:
@@ -204,6 +218,9 @@ def _ground(found: Chain, home: Path | None) -> Iterable[Text]:
 def _line(node: Node) -> str:
     """Return a node in one line, with the text of its author."""
     more = node.facts.get("summary") or node.facts.get("because")
+    if rogue := node.facts.get("rogue"):
+        named = ", ".join(f"{one['tool']} ({one['kind']})" for one in rogue)
+        more = f"rogue calls: {named}" + (f"; {more}" if more else "")
     return f"{node.kind} {paragraph(f'{node.label}: {more}' if more else node.label, _LONGEST)}"
 
 

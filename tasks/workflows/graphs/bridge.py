@@ -31,12 +31,15 @@ from chordesk.agents.langchain.bridge import (
     spec_of,
 )
 from chordesk.agents.role_models import APP_SERVERS, RoleModel, default_model, limits_of, models_in_use
-from chordesk.agents.runner import KEPT_OUTPUT_CHARS, KEPT_TEXT_CHARS, RoleRun
-from chordesk.agents.runtime import Conversation, Scope, TurnResult
+from chordesk.agents.runner import KEPT_OUTPUT_CHARS, KEPT_TEXT_CHARS, RoleRun, rogue_call
+from chordesk.agents.runtime import Conversation, RogueCall, Scope, TurnResult
 from chordesk.agents.tradingagents.data import EMPTY
+from chordesk.models import event_log
 from chordesk.models.answers import Completed, Failed, Interrupted, Outcome, Refused
 from chordesk.models.database.store import insert_rows
 from chordesk.models.errors import BudgetUsed, DeskError, Postponed
+from chordesk.models.events import stored
+from chordesk.models.rogue_calls import RogueKind, plain_name
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import ToolCall, Turn
 from chordesk.tasks.bootstrap import Desk
@@ -83,26 +86,29 @@ class Record:
 
     def called(
         self, tool: str, arguments: Mapping[str, Any], output: str, *, success: bool, began: dt.datetime,
-        ended: dt.datetime, call_id: str = "",
-    ) -> None:  # fmt: skip
-        """Add a tool's call; a tool that the graph called before any turn belongs to none, and has no row."""
+        ended: dt.datetime, call_id: str = "", rogue: RogueKind | None = None,
+    ) -> ToolCall | None:  # fmt: skip
+        """Add a tool's call and return its row; a tool that the graph called before any turn belongs to none, and has
+        no row."""
         with self._lock:
             turn_id = self._asked.get(call_id, self.last)
             if turn_id is None:
-                return
+                return None
             ordinal = self._counts.get(turn_id, 0)
             self._counts[turn_id] = ordinal + 1
             row = ToolCall(
                 turn_id=turn_id,
                 ordinal=ordinal,
-                tool=storable(tool),
+                tool=plain_name(tool) if rogue is not None else storable(tool),
                 arguments=storable(orjson.loads(orjson.dumps(dict(arguments), default=str, option=_LENIENT))),
                 output=storable(output)[:KEPT_OUTPUT_CHARS],
                 success=success,
                 has_data=success and bool(output.strip()) and not output.startswith(EMPTY),
                 seconds=round((ended - began).total_seconds(), 6),
+                rogue=rogue,
             )
             self.calls.append(row)
+            return row
 
     @contextmanager
     def written(self) -> Iterator[Callable[[Session], bool]]:
@@ -129,6 +135,7 @@ def _insert(session: Session, turns: Sequence[Turn], calls: Sequence[ToolCall], 
             return False  # the commit was made, its answer was lost
     insert_rows(session, turns)
     insert_rows(session, calls)
+    event_log.append(session, stored((turns, calls)))
     return True
 
 
@@ -250,7 +257,7 @@ class StepBridge:
         self, call: ChatCall, model: RoleModel, node: str, conversation: Conversation, result: TurnResult,
         started: dt.datetime, begun: str | None,
     ) -> Turn:  # fmt: skip
-        outcome = _judged(call, result, begun)
+        outcome, strange = _judged(call, result, begun)
         step, settings = self._step, self._settings
         turn = self.record.turn(
             lambda ordinal: Turn(
@@ -276,7 +283,16 @@ class StepBridge:
                 **result.usage.model_dump(),
             )
         )
-        self.runs.append(RoleRun(outcome, [turn], model=model))
+        made = [*(one for one in result.rogue if one.tool not in call.format.tools), *strange]
+        recorded = [rogue_call(one, ()) for one in made]
+        rows = [
+            self.record.called(
+                one.answer.tool, one.arguments, one.answer.text(), success=False, began=one.at, ended=one.at,
+                rogue=one.answer.rogue,
+            )
+            for one in recorded
+        ]  # fmt: skip
+        self.runs.append(RoleRun(outcome, [turn], [row for row in rows if row], recorded=recorded, model=model))
         return turn
 
 
@@ -310,18 +326,20 @@ class _Recorded:
         self._inner.interrupt()
 
 
-def _judged(call: ChatCall, result: TurnResult, begun: str | None) -> Outcome:
-    """Return the outcome of a turn. begun: the beginning of its answer, where the turn before was cut off."""
+def _judged(call: ChatCall, result: TurnResult, begun: str | None) -> tuple[Outcome, Sequence[RogueCall]]:
+    """Return the outcome of a turn, and a call of a tool that the graph does not have. begun: the beginning of its
+    answer, where the turn before was cut off."""
     if result.refusal is not None:
-        return Refused(text=storable(result.refusal))
+        return Refused(text=storable(result.refusal)), ()
     if result.status == "interrupted":
-        return Interrupted()
+        return Interrupted(), ()
     if result.failure is not None:
-        return Failed(**storable(result.failure.model_dump()))
+        return Failed(**storable(result.failure.model_dump())), ()
     try:
         call.format.read(result.text, begun)
     except InvalidReply as error:
         if begun is not None or result.cut or error.begun is not None:
-            return cut_off(result, begun, str(error))
-        return Failed(kind="invalid_output", retryable=False, message=storable(str(error)))
-    return Completed(value={})
+            return cut_off(result, begun, str(error)), ()
+        strange = [RogueCall(utcnow(), error.tool, result.text)] if error.tool is not None else []
+        return Failed(kind="invalid_output", retryable=False, message=storable(str(error))), strange
+    return Completed(value={}), ()

@@ -50,6 +50,7 @@ class Kit:
     def __init__(self, **functions: Function) -> None:
         self.functions = functions or {"quotes_get": echo}
         self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.rogue: list[tuple[str, Any]] = []
 
     def specs(self) -> Sequence[ToolSpec]:
         return [
@@ -57,10 +58,11 @@ class Kit:
             for name in self.functions
         ]
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+    async def call(self, name: str, arguments: Any) -> ToolAnswer:
+        if name not in self.functions or not isinstance(arguments, Mapping):
+            self.rogue.append((name, arguments))
+            return failed(name, f"no call of a tool: {name}")
         self.calls.append((name, dict(arguments)))
-        if name not in self.functions:
-            return failed(name, f"no tool {name}")
         try:
             payload = await asyncio.wait_for(self.functions[name](arguments), self.seconds)
         except TimeoutError:

@@ -102,8 +102,9 @@ async def test_tool_trouble_is_an_answer_and_the_turn_goes_on(model: FakeRespons
     assert "failed to parse function arguments" in outputs[1]
     assert json.loads(outputs[2]) == {"error": "raising failed: the feed is broken", "success": False}
     assert json.loads(outputs[3]) == {"error": "hanging did not answer", "success": False}
-    assert json.loads(outputs[4]) == {"error": "the arguments of raising are not a JSON object", "success": False}
     assert [name for name, _ in kit.calls] == ["raising", "hanging"]
+    assert kit.rogue == [("raising", [1])]
+    assert [(one.tool, one.arguments) for one in result.rogue] == [("orders_submit", "{}"), ("raising", '{"symbols":')]
 
 
 OVERLOADED = {"error": {"code": "server_is_overloaded", "message": "busy"}}

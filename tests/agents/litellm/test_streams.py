@@ -44,13 +44,13 @@ def result_of(reply: ChatReply, model: FakeChat, name: str, **changes: Any) -> T
     return found[0]
 
 
-def local_turn(server: LocalServer, *replies: local_server.Reply, kit: Kit | None = None) -> TurnResult:
+def local_turn(server: LocalServer, *replies: local_server.Reply, kit: Kit | None = None, **changes: Any) -> TurnResult:
     found: list[TurnResult] = []
     server.script(*replies)
 
     async def work() -> None:
         async with running() as runtime:
-            found.append(await one_turn(runtime, spec(kit, LOCAL)))
+            found.append(await one_turn(runtime, spec(kit, LOCAL, **changes)))
 
     run(work())
     return found[0]
@@ -184,11 +184,19 @@ def test_tool_calls_are_told_apart_whatever_their_ids(server: LocalServer) -> No
         assert len(set(ids)) == 2
 
 
-def test_broken_arguments_are_the_tools_answer(server: LocalServer) -> None:
-    kit = Kit()
-    assert local_turn(server, Says(calls=(local_server.Call("quotes_get", '{"symbols":'),)), Says(WHOLE), kit=kit).text
+def test_what_is_no_call_of_a_tool_reaches_the_toolset_which_has_it_on_record(server: LocalServer) -> None:
+    """Also where the model had to answer and no tool is called any more."""
+    kit, foreign = Kit(), local_server.Call("orders_submit", "[1]")
+    broken = local_server.Call("quotes_get", '{"symbols":')
+    assert local_turn(server, Says(calls=(broken, foreign)), Says(WHOLE), kit=kit).text
     assert kit.calls == []
-    assert "no JSON" in outputs(server.chats()[-1].body)[0]
+    assert kit.rogue == [("quotes_get", '{"symbols":'), ("orders_submit", [1])]
+    assert "no call" in outputs(server.chats()[-1].body)[0]
+    own = local_server.Call("quotes_get", '{"symbols":["A"]}')
+    server.policy = lambda _body: Says(calls=(own, foreign))
+    local_turn(server, kit=kit, model_calls=1)
+    assert kit.calls == []
+    assert kit.rogue[-1] == ("orders_submit", [1])
 
 
 def test_of_two_answers_the_first_counts(server: LocalServer) -> None:

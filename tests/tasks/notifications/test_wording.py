@@ -75,6 +75,11 @@ CASES: dict[NoticeKind, tuple[dict[str, Any], str, str]] = {
         "no turn starts on gpt-5.5 for 12 s: its provider limits the rate",
         "/fleet",
     ),
+    NoticeKind.ROGUE_CALL: (
+        {"role": "risk", "subject": "IBM", "tool": "orders_submit", "kind": "unknown", "acts": True},
+        "risk on IBM, run 01a208f22ccf13f0, called orders submit: nothing was done, and its orders wait for a person",
+        f"/runs/{RUN}",
+    ),
     NoticeKind.BUDGET_REACHED: (
         {"scope": "run", "used": 3_000_100, "limit": 3_000_000},
         "run 01a208f22ccf13f0 has used 3,000,100 of 3,000,000 tokens; turns are skipped",

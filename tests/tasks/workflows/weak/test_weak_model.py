@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -17,14 +17,17 @@ import pytest
 from celery import Celery
 from sqlmodel import select
 
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL, OrderState, StepState
+from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.orders import Order, Position
 from chordesk.models.tables.runs import Decision, Report, Run, Step, Verdict
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.screen import open_screen
+from chordesk.tools import rogue_calls
 from chordesk.tools.market.universe import resolve_universe
 from tests.fakes.random_model import RandomModel, Temper, symbols_of
 from tests.stack import processes
@@ -49,6 +52,7 @@ WEAK = {
     "copying a few": Temper(agrees=0.95, figures=1.0, copies=0.6, calls=0.9, strays=0.0),
 }
 HONEST = Temper(agrees=1.0, figures=1.0, copies=1.0, honest=1.0, calls=0.9, strays=0.0)
+ROGUE = replace(HONEST, rogue=0.1)
 
 
 @dataclass(slots=True)
@@ -85,10 +89,9 @@ class Floor:
 
     def screen(self, name: str, temper: Temper, seed: int, symbols: Sequence[str]) -> Screened:
         self.model.seed, self.model.temper = seed, temper
-        self.model.trades = partial(trades, kinds=("open",)) if temper is HONEST else trades
-        run = open_screen(
-            self.app, ",".join(symbols), max_candidates=HONEST_CANDIDATES if temper is HONEST else CANDIDATES
-        )
+        honest = temper in (HONEST, ROGUE)
+        self.model.trades = partial(trades, kinds=("open",)) if honest else trades
+        run = open_screen(self.app, ",".join(symbols), max_candidates=HONEST_CANDIDATES if honest else CANDIDATES)
         assert run is not None
         self._work(run.id)
         self.screens[name] = self._left(run.id)
@@ -144,13 +147,15 @@ def trades(
 
 @pytest.fixture(scope="module")
 def floor() -> Iterator[Floor]:
-    """Five screens, the first by a model that quotes its tools and buys: the account holds such shares after it."""
+    """Six screens, the first two by a model that quotes its tools and buys, and in the first one calls foreign tools in
+    10 % of its turns: the account holds shares of the second after it."""
     with processes(True, **ENVIRON) as desk:
         app = create_app(desk.settings, "weak")
         try:
             found = Floor(app, RandomModel(0))
             app.desk._parts["runtime"] = found.model
             symbols = resolve_universe("sp500", app.desk.market)
+            found.screen("rogue", ROGUE, 0, symbols[-SYMBOLS:])
             for at, (name, temper) in enumerate({"honest": HONEST, **WEAK}.items()):
                 found.screen(name, temper, at, symbols[SYMBOLS * at : SYMBOLS * (at + 1)])
                 if temper is HONEST:
@@ -243,3 +248,29 @@ def test_an_action_that_was_held_back_says_why(floor: Floor) -> None:
     assert any("was asked for; a verdict of CAUTION supports none" in one["reasoning"] for one in actions)
     assert any("close was asked for; no report with figures speaks against it" in one["reasoning"] for one in actions)
     assert not any("\n" in one["reasoning"] for one in actions)
+
+
+def test_each_rogue_call_is_on_record_and_the_orders_that_rest_on_it_wait_for_a_person(floor: Floor) -> None:
+    screened = floor.screens["rogue"]
+    run_id = screened.run.id
+    with floor.store.read() as session:
+        rows = rogue_calls.of_run(session, run_id)
+        events = [one for one in event_log.read(session, run_id, 0, 100_000) if one.type == "tool.rogue"]
+        notices = session.exec(select(Notice).where(Notice.kind == "rogue_call", Notice.run_id == run_id)).all()
+        resting = {one.id: rogue_calls.of_order(session, one) for one in screened.orders}
+    made = sorted(floor.model.rogue)
+    assert len(made) >= 5
+    assert sorted((one.role, one.subject) for one in rows) == made
+    assert sorted(str(one.payload["call"]) for one in events) == sorted(one.id for one in rows)
+    assert len(notices) == len(made)
+    for report in screened.reports:
+        if (report.role, report.symbol) in made and report.status == "completed":
+            assert report.confidence == "low"
+            assert str(report.reason).startswith("rogue calls: orders_submit (unknown)")
+            verdict = screened.verdicts[report.symbol]
+            assert verdict.confidence == "low"
+            assert f"{report.role} called orders_submit" in verdict.summary
+    held = [one for one in screened.sent if resting[one.id]]
+    assert {one.state for one in held} == {OrderState.APPROVAL_PENDING}
+    assert all("waits for a person: rogue calls" in str(one.message) for one in held)
+    assert not any(one.state == OrderState.APPROVAL_PENDING for one in screened.sent if not resting[one.id])

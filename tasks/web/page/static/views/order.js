@@ -44,6 +44,8 @@ function Whole({ detail, path, part, live, item, again }) {
       ${plain(order.denial_code)}</code>: ${textOf(order.denial_reason)}. Measured <strong class="num">
       ${textOf(order.measured || 'nothing')}</strong>, limit <strong class="num">
       ${textOf(order.limit_text || 'none')}</strong></p>`}
+    ${detail.rogue.length > 0 && html`<p class="notice bad" role="status">
+      <${Badge} tone="bad">rogue calls<//> ${rogueText(detail.rogue)}. What rests on them waits for a person.</p>`}
     ${result && html`<p role="status" class="notice">
       <${Badge} tone=${result.state === 'approved' ? 'good' : 'warn'}>${result.state}<//> ${result.state !== 'approved'
       ? 'the answer is on record' : result.notified ? 'it is checked once more and then sent'
@@ -97,6 +99,9 @@ const REPORTS = [
   ['Tokens', (row) => compact(row.tokens), 'num wide', 'tokens'],
 ];
 const Reports = ({ rows }) => html`<${Table} label="Reports" columns=${REPORTS} rows=${rows} empty="It rests on no report" />`;
+
+/** Which tools models called that their turns do not have. */
+const rogueText = (rows) => [...new Set(rows.map((row) => `${row.role} called ${row.tool} (${row.kind})`))].map((line) => plain(line)).join(', ');
 
 const HITS = [
   ['Lens', 'lens'],
