@@ -31,6 +31,8 @@ from tests.suite import dialects, starts
 from tests.suite.order import UnitScheduling, long_first
 
 MEMORY_BYTES = 2 * 2**30
+# jsonschema would build 38 grammars for formats that no schema here has: 2 s of each process of a run.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 # Where the environment forbids it, each of some hundred processes would compile the whole desk anew.
 sys.dont_write_bytecode = False

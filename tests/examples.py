@@ -1,10 +1,10 @@
-"""Number of examples of a property: the fast tests draw fewer of them, the deep ones more."""
+"""Number of examples of a property: the fast tests draw few of them, the deep ones many."""
 
 from __future__ import annotations
 
 from hypothesis import settings
 
-BOUNDS = {"fast": (0, 20), "deep": (200, 100_000)}  # the least and the most examples of a property
+BOUNDS = {"fast": (0, 20), "whole": (0, 100), "deep": (200, 100_000)}  # the least and the most examples of a property
 # How long an example takes is the machine's doing.
 settings.register_profile("whole", deadline=None)
 settings.load_profile("whole")
@@ -18,5 +18,5 @@ def begin(profile: str) -> None:
 
 def examples(count: int) -> int:
     """Return the number of examples for a property that has so many in a whole run."""
-    least, most = BOUNDS.get(str(settings.get_current_profile_name()), (count, count))
+    least, most = BOUNDS[str(settings.get_current_profile_name())]
     return min(max(count, least), most)

@@ -193,11 +193,12 @@ def logged_in(browser: Browser, desk: DeskPage, **options: object) -> Iterator[P
         context.close()
 
 
-def violations(page: Page) -> list[str]:
-    """Return what axe finds wrong with the view: its rule, and the elements."""
+def violations(page: Page, rule: str | None = None) -> list[str]:
+    """Return what axe finds wrong with the view, by all rules or one: the rule, and the elements."""
     if not page.evaluate("typeof window.axe === 'object'"):
         page.evaluate(AXE.read_text(encoding="utf-8") + ";0")
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then(answer => answer.violations)")
+    options = {"resultTypes": ["violations"], **({"runOnly": [rule]} if rule else {})}
+    found = page.evaluate("options => axe.run(document, options).then(answer => answer.violations)", options)
     return [f"{one['id']}: {', '.join(node['html'][:120] for node in one['nodes'][:3])}" for one in found]
 
 

@@ -67,23 +67,9 @@ def test_the_image_is_of_two_stages_on_a_base_by_digest_and_does_not_run_as_root
     assert {"title", "version", "revision", "licenses", "base.name"} <= names
 
 
-def test_the_image_gets_its_version_and_revision() -> None:
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        version = tomllib.load(file)["project"]["version"]
-    planned = make("--dry-run", "image", "REVISION=abc123", "BASE=one@sha256:2").stdout
-    for part in (f"--tag chordesk:{version}", f"VERSION={version}", "REVISION=abc123", "--build-arg BASE=one@sha256:2"):
-        assert part in planned
-
-
 @pytest.mark.parametrize("name", [".secrets", "dist", ".git", ".env", ".venv"])
 def test_secrets_and_made_files_are_not_in_the_image(name: str) -> None:
     assert name in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-
-
-def test_help_is_the_default_and_lists_the_targets() -> None:
-    shown = make().stdout
-    for target in ("demo", "test", "check", "bench", "faults", "fleet", "up"):
-        assert re.search(rf"^ +make {target} ", shown, flags=re.MULTILINE), shown
 
 
 @pytest.mark.parametrize("name", SETS)

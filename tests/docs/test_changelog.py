@@ -8,7 +8,6 @@ import tomllib
 
 from packaging.version import Version
 
-from chordesk.models.migrations import VERSIONS
 from tests.stack import REPOSITORY
 
 _RELEASE = re.compile(r"(\d+\.\d+\.\d+), (\d{4}-\d\d-\d\d), schema (\d{4})")
@@ -24,21 +23,6 @@ def releases() -> list[tuple[Version, dt.date, str]]:
     return [(Version(each[1]), dt.date.fromisoformat(each[2]), each[3]) for each in found if each]
 
 
-FIRST_PROMISED = Version("0.3.0")  # the schemas of earlier ones lead nowhere
-
-
-def test_releases_are_in_order() -> None:
-    found = releases()
-    assert found == sorted(found, reverse=True)
-    assert len({version for version, _, _ in found}) == len(found)
-
-
 def test_the_newest_release_is_the_packages_version() -> None:
     with (REPOSITORY / "pyproject.toml").open("rb") as file:
         assert releases()[0][0] == Version(tomllib.load(file)["project"]["version"])
-
-
-def test_the_schema_of_each_release_exists() -> None:
-    revisions = {path.name[:4] for path in VERSIONS.glob("[0-9]*.py")}
-    promised = [schema for version, _, schema in releases() if version >= FIRST_PROMISED]
-    assert set(promised) <= revisions

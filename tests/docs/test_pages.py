@@ -20,7 +20,6 @@ from tests.stack import REPOSITORY
 DOCS = REPOSITORY / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 ALL = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *PAGES]
-README_LENGTH = 900
 # What a reader makes by following docs/contributing.md.
 EXAMPLES = {
     "tools/model_tools/price_range.py",
@@ -109,11 +108,3 @@ def test_every_class_of_the_glossary_exists() -> None:
     files = [file for room in ROOMS for file in (REPOSITORY / room).rglob("*.py")]
     defined = {name for file in files for name in _CLASS.findall(file.read_text(encoding="utf-8"))}
     assert set(re.findall(r"`([A-Z]\w+)`", text)) <= defined
-
-
-def test_the_readme_is_short_and_names_the_two_commands() -> None:
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    assert len(text.split()) <= README_LENGTH
-    assert text.count("](docs/picture.svg)") == 1
-    assert "\nmake demo " in text
-    assert "\nmake test " in text

@@ -28,10 +28,11 @@ ASKED = {
 ADDED = {"A tool": "range_get", "A role": "liquidity", "A workflow": "checkup", "A market": "echo"}
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     left_out = shutil.ignore_patterns(".*", "__pycache__", "*.sqlite")
-    return shutil.copytree(REPOSITORY, tmp_path / "desk", symlinks=True, ignore=left_out)
+    folder = tmp_path_factory.mktemp("recipes") / "desk"
+    return shutil.copytree(REPOSITORY, folder, symlinks=True, ignore=left_out)
 
 
 def applied(copy: Path, text: str) -> set[str]:
@@ -64,25 +65,43 @@ def _replace(path: Path, lines: str) -> None:
     path.write_text(whole.replace("\n".join(old), "\n".join(new)), encoding="utf-8")
 
 
-def run(copy: Path, *command: str) -> str:
-    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=PATIENCE)
+def run(copy: Path, *command: str, seconds: float = PATIENCE) -> str:
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=seconds)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_a_recipe_works_as_it_is_printed(recipe: str, copy: Path) -> None:
+@pytest.mark.timeout(1500)
+def test_the_recipes_work_as_they_are_printed(copy: Path) -> None:
+    """One after the other on one copy; then the checks that they name, the tests of all in one run."""
     sections = re.split(r"^## ", (copy / "docs" / "contributing.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    (text,) = [section for section in sections if section.startswith(f"{recipe}\n")]
-    touched = applied(copy, text)
-    assert len([path for path in touched if not path.startswith("tests/")]) == RECIPES[recipe]
-    assert ADDED[recipe] in run(copy, sys.executable, "-c", ASKED[recipe])
-    if recipe == "A workflow":
-        assert "Ask the risk role" in run(copy, sys.executable, "-m", "chordesk.tasks.cli.main", "checkup", "--help")
+    tests: dict[str, None] = {}
+    for recipe, files in RECIPES.items():
+        (text,) = [section for section in sections if section.startswith(f"{recipe}\n")]
+        touched = applied(copy, text)
+        assert len([path for path in touched if not path.startswith("tests/")]) == files, recipe
+        assert ADDED[recipe] in run(copy, sys.executable, "-c", ASKED[recipe])
+        commands = _COMMAND.findall(text.replace("\\\n", " "))
+        assert any("pytest" in command for command in commands), recipe
+        for command in (each.split() for each in commands):
+            if "pytest" in command:
+                tests |= dict.fromkeys(word for word in command if word.startswith("tests/"))
+            else:
+                run(copy, sys.executable, *command)
+    assert "Ask the risk role" in run(copy, sys.executable, "-m", "chordesk.tasks.cli.main", "checkup", "--help")
     run(copy, str(Path(sys.executable).parent / "lint-imports"))
-    commands = _COMMAND.findall(text.replace("\\\n", " "))
-    assert any("pytest" in command for command in commands)
-    for command in commands:
-        fast = ("--fast", "-p", "no:cacheprovider") if "pytest" in command else ()
-        run(copy, sys.executable, *command.split(), *fast)
+    run(
+        copy,
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "2",
+        "--fast",
+        "-p",
+        "no:cacheprovider",
+        *tests,
+        seconds=4 * PATIENCE,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -54,19 +55,27 @@ def python(found: Processes, *arguments: str, **environ: str) -> subprocess.Comp
     )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def found() -> Iterator[Processes]:
+    with processes(forked=False) as made:
+        yield made
+
+
+def test_a_screen_runs_without_any_feature(found: Processes) -> None:
+    found.rulebook()
+    found.environ["DESK_FEATURES_OFF"] = ",".join(OFF)
+    found.workers("all")
+    screen = desk(found, "screen", "--universe", "IBM,MMM", "--lens", "technical", "--json")
+    assert screen.returncode == 0, screen.stderr
+    assert json.loads(screen.stdout)["state"] == "done"
+
+
 @pytest.mark.parametrize("name", OFF)
-def test_the_desk_works_without_a_feature(name: str) -> None:
+def test_the_desk_works_without_a_feature(name: str, found: Processes) -> None:
     command, path, naming = OFF[name]
-    with processes(forked=False) as found:
-        found.rulebook()
-        found.workers("all", environ={"DESK_FEATURES_OFF": name})  # in its environment, not in this process
-        found.environ["DESK_FEATURES_OFF"] = name
-        screen = desk(found, "screen", "--universe", "IBM,MMM", "--lens", "technical", "--json")
-        assert screen.returncode == 0, screen.stderr
-        assert json.loads(screen.stdout)["state"] == "done"
-        looked = python(found, "-c", LOOK, json.dumps(naming))
-        assert looked.returncode == 0, looked.stderr
-        seen = json.loads(looked.stdout.splitlines()[-1])
+    looked = python(found, "-c", LOOK, json.dumps(naming), DESK_FEATURES_OFF=name)
+    assert looked.returncode == 0, looked.stderr
+    seen = json.loads(looked.stdout.splitlines()[-1])
     checks = {row["name"]: row for row in json.loads(seen["doctor"][1])["checks"]}
     assert (seen["doctor"][0], checks["features"]["status"]) == (0, "ok")
     assert f"{name} (off)" in checks["features"]["detail"]
@@ -79,8 +88,7 @@ def test_the_desk_works_without_a_feature(name: str) -> None:
         assert f"take {name} out of DESK_FEATURES_OFF" in seen["named"]
 
 
-def test_a_name_that_is_no_feature_is_refused() -> None:
-    with processes(forked=False) as found:
-        refused = desk(found, "screen", DESK_FEATURES_OFF="bored")
-        assert (refused.returncode, "DESK_FEATURES_OFF has 'bored'" in refused.stderr) == (2, True)
-        assert "choose among board, graphs" in refused.stderr
+def test_a_name_that_is_no_feature_is_refused(found: Processes) -> None:
+    refused = desk(found, "screen", DESK_FEATURES_OFF="bored")
+    assert (refused.returncode, "DESK_FEATURES_OFF has 'bored'" in refused.stderr) == (2, True)
+    assert "choose among board, graphs" in refused.stderr

@@ -348,6 +348,3 @@ def test_a_claim_of_nothing_is_void(claim: str) -> None:
 def test_letters_that_only_look_alike_are_the_same() -> None:
     alike = str.maketrans("aeopcxyAX", "\u0430\u0435\u03bf\u0440\u0441\u0445\u0443\u0391\u0425")
     assert decision_on(FINDINGS[2], FINDINGS[2].headline.translate(alike)).quoted
-
-
-HARD = ["1-2-3-4-5-" * 60, "1% 2% 3 points 4 of 5 " * 25, "9" * 600, "- " * 300, "(" * 600, "$1,000,000.00 " * 40]

@@ -164,9 +164,6 @@ def test_order_and_duplicates_change_nothing(draw: random.Random, labels: list[s
     assert reasons(position(shuffled)) == reasons(position([cite(label) for label in sorted(set(labels))]))
 
 
-CLAIMS = st.sampled_from([FUNDING, HEAT, AUDIT, TEMPORAL, SYNONYMS, PARAPHRASE, "", "nonsense", "a trend of 9%"])
-
-
 class TestResolution:
     @pytest.mark.parametrize(
         ("probability", "outcome", "earned"), [(0.7, 1.0, 16.0), (0.7, 0.0, -24.0), (0.5, 1.0, 0.0), (1.0, 1.0, 25.0)]

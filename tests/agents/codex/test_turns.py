@@ -27,8 +27,6 @@ from tests.fakes.responses import (
     tool_then_final,
 )
 
-QUIET = 3.0  # seconds of silence after which a turn is given up: what an app-server needs on a busy machine
-
 
 async def test_a_turn_answers_with_its_usage_and_carries_its_metadata(model: FakeResponses, codex: Codex) -> None:
     started: list[str] = []

@@ -17,9 +17,9 @@ from tests.fakes.responses import FakeResponses, Silence, Text
 Worker = Callable[[str], OneWorker]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return database_in(tmp_path) if request.param == "sqlite" else str(request.getfixturevalue("postgres_url"))
+    return str(request.getfixturevalue("postgres_url")) if hasattr(request, "param") else database_in(tmp_path)
 
 
 @pytest.fixture
@@ -28,6 +28,8 @@ def worker(model: FakeResponses, tmp_path: Path, registry: str, database: str) -
     return lambda name: OneWorker(name, str(tmp_path / name), model.url, registry, database)
 
 
+@pytest.mark.postgres
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
 def test_two_worker_processes_take_turns_in_one_thread(
     model: FakeResponses, registry: str, database: str, worker: Worker
 ) -> None:

@@ -16,11 +16,11 @@ import httpx
 import pytest
 
 from chordesk.agents.rulebook.policies import POLICIES
-from chordesk.agents.rulebook.server import build_server, create_app
+from chordesk.agents.rulebook.server import build_server
 from chordesk.models.answers import ValidatorOutput, output_schema
 from chordesk.models.errors import SettingError
 from tests.agents.rulebook.market import CALM, Desk
-from tests.agents.rulebook.turns import Live, ask, converse, events, offered, user
+from tests.agents.rulebook.turns import ask, converse, events, offered, user
 from tests.patience import PATIENCE
 from tests.stack import free_port
 
@@ -44,10 +44,6 @@ def test_a_tool_call_is_a_stream_of_three_events(http: httpx.Client) -> None:
     assert json.loads(call["arguments"]) == {"symbols": ["AA"]}
     assert done[1]["response"]["output"] == [call]
     assert created[1]["response"]["id"] == done[1]["response"]["id"]
-
-
-def test_models(http: httpx.Client) -> None:
-    assert [model["id"] for model in http.get("/models").json()["data"]] == ["rulebook"]
 
 
 @pytest.mark.parametrize(
@@ -139,14 +135,6 @@ def test_output_that_is_no_json_is_reported_as_failed(http: httpx.Client, role: 
         assert "failed" in answer["summary"]
 
 
-def test_latency_is_waited_before_each_response_and_in_parallel() -> None:
-    with Live(latency_seconds=0.3) as live, httpx.Client(base_url=live.url, timeout=PATIENCE) as client:
-        began = time.monotonic()
-        assert client.post("/responses", json=body()).status_code == 200
-        assert time.monotonic() - began >= 0.3
-        assert client.get("/models").status_code == 200
-
-
 def test_sigterm_ends_a_serving_process() -> None:
     """As a process of its own, as the desk runs it."""
     port = free_port()
@@ -180,9 +168,3 @@ def test_only_loopback_is_served() -> None:
         with pytest.raises(SettingError, match="loopback"):
             build_server(host)
     assert build_server("::1").config.host == "::1"
-
-
-@pytest.mark.parametrize("latency", [-1.0, 601.0, float("nan")])
-def test_latency_has_bounds(latency: float) -> None:
-    with pytest.raises(SettingError, match="0 to 600"):
-        create_app(latency)

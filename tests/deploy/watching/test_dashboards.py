@@ -53,19 +53,6 @@ def test_grafana_s_schema_reads_title_queries_and_units(dashboard: Dashboard) ->
         assert panel.targets
 
 
-def test_panels_have_their_own_place_and_number(dashboard: Dashboard) -> None:
-    taken: set[tuple[int, int]] = set()
-    for panel in panels(dashboard):
-        at = panel.grid_pos
-        assert at is not None
-        cells = {(x, y) for x in range(at.x, at.x + at.w) for y in range(at.y, at.y + at.h)}
-        assert not cells & taken, panel.title
-        assert at.x + at.w <= 24
-        taken |= cells
-    numbers = [panel.id_val for panel in panels(dashboard)]
-    assert len(set(numbers)) == len(numbers)
-
-
 def test_every_metric_of_a_query_is_one_of_the_reference() -> None:
     page = (REPOSITORY / "docs" / "reference" / "telemetry.md").read_text(encoding="utf-8")
     for query in queries():

@@ -12,14 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
-import redis.asyncio
 from sqlmodel import select
 
-from chordesk.agents.role_models import RoleModel
 from chordesk.models.states import ApprovalState
 from chordesk.models.tables.orders import Approval
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.engine.limits import ModelAdmissions
 from chordesk.tasks.workflows.screen import open_screen
 from tests.constants import constants
 from tests.deploy.watching.prometheus import Prometheus, alerts, metrics_in, queries, scraping
@@ -115,13 +112,3 @@ def test_every_query_runs_and_every_metric_in_one_exists(watched: Watched, scree
 def test_a_desk_at_work_sets_off_no_alert(watched: Watched, screen: Run) -> None:
     wait_for(lambda: watched.prometheus.query(f"sum(desk_ready) == {len(ROLES)}") != [], "all processes are ready")
     watched.rests(*alerts())
-
-
-async def _park(watched: Watched) -> None:
-    """Park a model as a worker does on its provider's limit."""
-    client = redis.asyncio.from_url(watched.desk.environ["DESK_REDIS_URL"])
-    try:
-        gate = ModelAdmissions(client, watched.desk.settings).of(RoleModel("codex", "gpt-5.5"))
-        assert await gate.park(300.0, "a test") is not None
-    finally:
-        await client.aclose()

@@ -12,8 +12,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import text
-from sqlalchemy.exc import IntegrityError
-from sqlmodel import SQLModel, select
+from sqlmodel import SQLModel
 
 import tests.agents.codex.threads.test_rollouts as vault_cases
 import tests.tasks.engine.test_graph as graph_cases
@@ -22,12 +21,11 @@ from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import Store, current, require_current
 from chordesk.models.errors import DatabaseDown
 from chordesk.models.states import RUN_FINAL, RunState
-from chordesk.models.tables.orders import Account, Order
-from chordesk.models.tables.runs import Run, Turn
+from chordesk.models.tables.runs import Run
 from chordesk.tasks.reading.chain import chain as read_chain
 from chordesk.tasks.reading.runs import progress, view
 from chordesk.tasks.workflows.research import open_research
-from tests.builders import MARKET_NOW, a_report, a_run, a_step, a_turn
+from tests.builders import MARKET_NOW, a_run
 from tests.models.database.writers import cash_after
 from tests.postgres import Server
 from tests.stack import processes, wait_for
@@ -74,11 +72,6 @@ def test_migrations_and_tables_agree(store: Store) -> None:
         assert compare_metadata(MigrationContext.configure(connection), SQLModel.metadata) == []
 
 
-def test_it_is_not_sqlite(store: Store) -> None:
-    with store.read() as session:
-        assert "PostgreSQL" in str(session.execute(text("select version()")).scalar_one())
-
-
 def test_json_and_times_come_back_as_they_were(store: Store) -> None:
     params = {"symbols": ["BRK.B", "é"], "nested": {"none": None, "figure": 0.1, "nul": "a\x00b"}, "on": True}
     new_york = dt.timezone(dt.timedelta(hours=-4))
@@ -92,41 +85,6 @@ def test_json_and_times_come_back_as_they_were(store: Store) -> None:
     with store.read() as session:
         raw = session.execute(text("select market_now from run")).scalar_one()
     assert raw == MARKET_NOW.replace(tzinfo=None)
-
-
-def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
-    with pytest.raises(RuntimeError), store.session() as session:
-        session.add(Account(name="paper", cash=1.0))
-        session.flush()
-        raise RuntimeError
-    with store.read() as session:
-        assert session.exec(select(Account)).all() == []
-
-
-def test_a_referenced_row_cannot_be_deleted(store: Store) -> None:
-    with store.session() as session:
-        step = a_step(session, a_run(session))
-        turn_id = a_turn(session, step).id
-        a_report(session, step, session.get_one(Turn, turn_id))
-    with pytest.raises(IntegrityError), store.session() as session:
-        session.delete(session.get_one(Turn, turn_id))
-    with pytest.raises(IntegrityError), store.session() as session:
-        other = a_step(session, a_run(session))
-        a_report(session, other, None, "MSFT")
-
-
-def test_a_step_is_unique_in_its_run(store: Store) -> None:
-    with store.session() as session:
-        run_id = a_step(session, a_run(session), subject="AAPL", role="quick").run_id
-    with pytest.raises(IntegrityError, match="uq_step"), store.session() as session:
-        a_step(session, session.get_one(Run, run_id), subject="AAPL", role="quick")
-
-
-def test_an_order_that_is_not_denied_needs_a_verdict(store: Store) -> None:
-    with store.session() as session:
-        chain = a_chain(session)
-    with pytest.raises(IntegrityError), store.session() as session:
-        session.get_one(Order, chain.order_id).verdict_id = None
 
 
 def test_a_locked_row_makes_writers_wait_and_loses_nothing(store: Store) -> None:

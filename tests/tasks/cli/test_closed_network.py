@@ -231,20 +231,6 @@ def test_no_command_reaches_a_broker_that_is_not_paper(
     assert_all_on_paper(desk, sent=bool(switches))
 
 
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_the_demo_with_fills_reaches_none_either(closed: Closed, tmp_path: Path) -> None:
-    desk = walker(closed, tmp_path / "home", **SWITCHED_ON)
-    demo = tmp_path / "demo"
-    done = desk("demo", "--live", "--home", str(demo), seconds=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert any("worker trade" in line for line in closed.lines("began")), "its children are watched too"
-    assert closed.lines("reached") == []
-    assert closed.lines("import") == []
-    desk.environ["DESK_HOME"] = str(demo)
-    assert_all_on_paper(desk, sent=True)
-
-
 def assert_all_on_paper(desk: Walker, sent: bool) -> None:
     """Every order, fill and account is paper's, and there are some. Those of a backtest are on accounts of its own."""
     with contextlib.closing(desk.store) as store, store.read() as session:

@@ -8,14 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from chordesk.models import event_log
-from chordesk.models.database.store import Store
-from tests.constants import constants
 from tests.databases import make_database
 from tests.fakes.channel import FakeChannel
-from tests.stack import Processes, processes, wait_for
 from tests.tasks.cli.running import desk
-from tests.tasks.notifications.conftest import ended, halted
 
 
 @pytest.fixture
@@ -72,47 +67,3 @@ def test_no_url_is_shown_by_desk_config(home: Path) -> None:
     done = desk(home, "config", DESK_NOTIFY_CHANNELS="phone=ntfy://hunter2", COLUMNS="200")
     assert "notify_channels" in done.stdout
     assert "hunter2" not in done.stdout
-
-
-@pytest.fixture
-def floor(far: FakeChannel) -> Iterator[Processes]:
-    given = {"DESK_NOTIFY_CHANNELS": far.variable("phone"), **constants(WINDOW_SECONDS=0)}
-    with processes(**given) as here:
-        yield here
-
-
-def test_the_process_that_sends_is_killed_and_another_takes_over(floor: Processes, far: FakeChannel) -> None:
-    """Killed between the far side's taking a message and its record: that one comes twice, all others once."""
-    killed: list[str] = []
-
-    def kill(one: object) -> None:
-        if not killed:
-            killed.append(str(one))
-            floor.end("first", 9)
-
-    floor.desk("first", "notify", "run")
-    wait_for(lambda: "notify.sends" in floor.log("first"), "the first one sends")
-    floor.desk("second", "notify", "run")
-    wait_for(lambda: "notify.waits" in floor.log("second"), "the second one waits")
-    far.on_message = kill
-    store = Store(floor.settings.database)
-    with store.session() as session:
-        event_log.append(session, [halted()])
-    wait_for(lambda: bool(killed), "the first one is killed")
-    with store.session() as session:
-        event_log.append(session, [ended()])
-    store.close()
-    far.until(3, "phone")
-    shown = desk(floor.home, "notify", "list", "--json")
-    wait_for(
-        lambda: {one["state"] for one in json.loads(desk(floor.home, "notify", "list", "--json").stdout)} == {"sent"},
-        "both are recorded",
-    )
-    assert shown.returncode == 0
-    titles = sorted(one.title for one in far.got)
-    assert titles == ["Desk: A run has ended", *["Desk: Trading is halted or limited"] * 2]
-    listed = desk(floor.home, "notify", "channels")
-    assert "a process sends" in listed.stdout
-    assert "phone" in listed.stdout
-    floor.end("second")
-    assert "no process sends" in desk(floor.home, "notify", "channels").stdout

@@ -31,7 +31,6 @@ from chordesk.models.tables.runtime import EventHead, RoleSchedule, RuntimeConve
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 from tests.tasks.views.chain import a_preview, an_order
 
-AGE = dt.timedelta(days=365)
 Key = tuple[str, tuple[Any, ...]]
 
 

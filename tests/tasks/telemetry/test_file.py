@@ -10,7 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from chordesk.models.errors import SettingError
 from chordesk.models.telemetry_events import ToolInvocation
@@ -70,19 +69,6 @@ def test_a_full_disk_costs_lines_and_one_warning(tmp_path: Path) -> None:
     assert done.stdout.count("telemetry.not_written") == 1, "one warning, not one a line"
     assert "xxx" not in done.stdout + done.stderr, "what is lost is not printed"
     assert path.stat().st_size == 10_000
-
-
-def test_a_file_that_cannot_be_opened_is_written_once_it_can_be(tmp_path: Path) -> None:
-    path = tmp_path / "telemetry.jsonl"
-    file = EventFile(path)
-    path.mkdir()
-    with capture_logs() as logged:
-        for number in range(3):
-            append(file, number)
-        path.rmdir()
-        append(file, 3)
-    assert [row["event"] for row in logged] == ["telemetry.not_written"]
-    assert runs(path) == ["3"]
 
 
 def test_a_file_that_cannot_be_is_refused_before_work_begins(tmp_path: Path) -> None:

@@ -69,12 +69,6 @@ def test_a_scrape_that_fails_is_logged(tmp_path: Path, capfd: pytest.CaptureFixt
     desk.close()
 
 
-def test_a_client_that_sends_nothing_holds_up_no_probe(tmp_path: Path) -> None:
-    with served(tmp_path) as (_, port), socket.create_connection(("127.0.0.1", port)) as idle:
-        assert health(port, "/health/live")[0] == 200
-        assert idle.recv(1) == b"", "it is let go"
-
-
 @pytest.mark.parametrize("host", ["127.0.0.1", "192.0.2.1", "no-such-host.invalid"])
 def test_an_address_that_cannot_be_had_is_an_error_that_names_it(tmp_path: Path, host: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

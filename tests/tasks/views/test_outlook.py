@@ -18,7 +18,6 @@ from chordesk.tasks.cli.show import amounts
 from chordesk.tasks.engine.kinds import turns_of
 from chordesk.tasks.reading.outlook import (
     ASSUMED_WRITTEN,
-    LocalTime,
     TurnTokens,
     assumed_tokens,
     local_times,
@@ -186,10 +185,3 @@ def test_a_screen_counts_its_holdings(session: Session, settings: Settings) -> N
     session.add(Position(account=run.account, symbol="IBM", quantity=1.0, average_cost=1.0, filled_at=run.created_at))
     session.flush()
     assert outlook(session, settings, run).local[0].turns == before + 4
-
-
-def test_an_outlook_is_json(session: Session, settings: Settings) -> None:
-    known(settings)
-    run = a_run(session, kind="research", params={"symbols": ["IBM"], "roles": ["quick"]})
-    shown = outlook(session, settings, run).model_dump(mode="json")
-    assert LocalTime.model_validate(shown["local"][0]).model == LABEL

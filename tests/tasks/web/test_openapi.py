@@ -27,7 +27,7 @@ from tests.tasks.web.kit import Service, service
 from tests.tools.questions.rows import person_question
 
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
-EXAMPLES, SEED = 10, 20102
+EXAMPLES, SEED = 5, 20102
 # What the service is for; a route that goes or comes belongs in this list.
 OPERATIONS = {
     "GET /",

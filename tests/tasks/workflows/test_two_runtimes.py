@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -15,11 +13,10 @@ from sqlmodel import col, select
 from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.events import EventType
-from chordesk.models.states import RUN_FINAL, RunState, StepKind
-from chordesk.models.tables.runs import Report, Run, Step, ToolCall, Turn
+from chordesk.models.states import RUN_FINAL, RunState
+from chordesk.models.tables.runs import Report, Run, ToolCall, Turn
 from chordesk.models.tables.runtime import RuntimeConversation, RuntimeItem, RuntimeTurn
 from chordesk.tasks.worker.app import create_app
-from chordesk.tasks.worker.maintenance import sweep
 from chordesk.tasks.workflows.screen import open_screen
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.steps import get_run
@@ -110,35 +107,3 @@ def test_a_screen_on_both_runtimes_leaves_the_same_kinds_of_rows_and_events(desk
     assert seen["codex"] >= always
     started = Counter(one.turn_id for one in events if one.type is EventType.TURN_STARTED)
     assert started == Counter(one.codex_turn_id for one in turns.values())
-
-
-def test_a_killed_worker_loses_and_doubles_nothing_of_either_runtime() -> None:
-    """SIGKILL while turns of both runtimes are in flight: another worker does them again, and each report is there
-    once."""
-    with processes(DESK_ROLE_MODELS=MODELS, DESK_LEASE_SECONDS="3") as desk:
-        desk.rulebook(latency=1.0)
-        desk.workers("research", "ops", "trade")
-        store = desk.app.desk.store
-        run = screened(desk.app)
-        wait_for(lambda: _in_flight(store, run) == {"codex", "litellm"}, "turns of both runtimes run", 120.0)
-        desk.end("research", signal.SIGKILL)
-        desk.workers("research")
-        until = time.monotonic() + 240.0
-        while get_run(store, run.id).state not in RUN_FINAL:
-            assert time.monotonic() < until, f"the run did not end: {desk.log('research')[-3000:]}"
-            sweep(desk.app)
-            time.sleep(0.5)
-        assert get_run(store, run.id).state == RunState.DONE
-        reports = Counter((one.role, one.symbol) for one in rows(store, Report, run))
-        assert len(reports) == 4 * CANDIDATES
-        assert set(reports.values()) == {1}
-        again = [one for one in rows(store, Step, run) if one.attempt > 1]
-        assert again
-        assert {one.kind for one in again} <= {StepKind.SCREEN_SHARD, StepKind.REPORT}
-        kept = [one for one in rows(store, Turn, run) if one.status == "completed"]
-        assert len({(one.step_id, one.attempt) for one in kept}) == len(kept)
-
-
-def _in_flight(store: Store, run: Run) -> set[str]:
-    """The runtimes with a turn that runs now."""
-    return {one.runtime_kind for one in rows(store, RuntimeConversation, run) if one.active_turn_id is not None}

@@ -7,10 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-import psutil
 import pytest
 import redis
-from sqlmodel import Session, col, select
+from sqlmodel import select
 
 from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL, OrderState, RunState, StepKind, StepState
@@ -176,18 +175,3 @@ def _work_was_done_once(store: Store, run: Run) -> None:
         states = session.exec(select(Order.state).where(Order.run_id == run.id)).all()
         assert OrderState.SUBMITTED in states
         assert not session.exec(select(Position)).all(), "the next open has not come"
-
-
-def _portfolio_is_what_was_filled(session: Session, orders: list[Order]) -> None:
-    fills = session.exec(select(Fill).where(col(Fill.order_id).in_([order.id for order in orders]))).all()
-    assert {fill.side for fill in fills} == {"buy"}
-    assert Counter(fill.order_id for fill in fills) == {order.id: 1 for order in orders}
-    bought = {fill.symbol: fill.quantity for fill in fills}
-    assert {row.symbol: row.quantity for row in session.exec(select(Position)).all()} == bought
-    spent = sum(fill.quantity * fill.price + fill.commission for fill in fills)
-    assert session.get_one(Account, "paper").cash == pytest.approx(100_000.0 - spent)
-
-
-def app_servers(process: psutil.Process) -> set[int]:
-    found = process.children(recursive=True)
-    return {one.pid for one in found if "codex" in one.name() and "app-server" in one.cmdline()}

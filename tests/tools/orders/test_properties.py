@@ -54,7 +54,7 @@ _homes = itertools.count()
 
 @pytest.mark.long
 @rules(
-    max_examples=examples(40),
+    max_examples=examples(15),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -126,7 +126,7 @@ def _check_books(desk: Desk, cash_before: float, decision: str) -> None:
 EXTREME = st.floats(1e-300, 1e300, allow_nan=False, allow_infinity=False)
 
 
-@rules(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@rules(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(amount=EXTREME, limit=st.one_of(st.none(), EXTREME), by=st.sampled_from(["quantity", "notional"]))
 @example(amount=1.0, limit=1e24, by="quantity")  # more digits than the usual context of decimal rounds
 def test_absurd_figures_are_denied_and_break_nothing(

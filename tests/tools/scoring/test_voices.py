@@ -126,9 +126,6 @@ def test_rounds_are_at_least_one() -> None:
         plan_turns({"a": 1.0}, ["a"], 0)
 
 
-crowds = st.lists(st.floats(0, 1), min_size=1, max_size=12)
-
-
 def test_five_of_six_is_half_of_what_is_left() -> None:
     found = agreement([0.6, 0.7, 0.8, 0.55, 0.9, 0.4], 0.5)
     assert found is not None

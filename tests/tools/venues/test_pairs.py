@@ -176,7 +176,6 @@ def test_no_pair_is_likely_beyond_its_limits(texts: list[str], closes: list[int]
 
 
 POLYMARKET = FeeTerms(0.04)
-cents = st.integers(1, 99).map(lambda price: price / 100)
 sizes = st.integers(1, 500).map(float)
 
 

@@ -14,7 +14,6 @@ from chordesk.agents.codex.launch import (
     ALLOCATOR,
     LEAN,
     LOOPBACK_PEM,
-    STRIP,
     RuntimeConfig,
     link_login,
     login_digest,
@@ -126,14 +125,6 @@ def _hosted(tmp_path: Path, provider: str, ca_file: Path | None = None) -> Runti
     (tmp_path / "auth.json").write_text("{}")
     url = "http://127.0.0.1:8000/v1" if provider == "rulebook" else "https://api.example.com/v1"
     return config(url, tmp_path, provider=provider, ca_file=ca_file, login_home=tmp_path)
-
-
-async def test_every_strip_flag_is_on_the_command_line(tmp_path: Path) -> None:
-    launch = await prepare(config(NOWHERE, tmp_path))
-    line = launch.argv(tmp_path)
-    given = {line[at + 1].split("=", 1)[0] for at, argument in enumerate(line) if argument == "-c"}
-    assert set(STRIP) <= given
-    assert line[-1] == "--strict-config"
 
 
 async def test_the_codex_login_is_linked_and_used(model: FakeResponses, tmp_path: Path, registry: str) -> None:

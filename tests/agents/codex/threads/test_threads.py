@@ -17,7 +17,7 @@ from chordesk.agents.codex.registry import ThreadRegistry
 from chordesk.agents.gateway.facts import ServerFacts
 from chordesk.agents.runtime import ThreadRecord
 from chordesk.models.errors import RedisDown
-from tests.agents.codex.kit import FINAL, Codex, Kit, config, deadline, one_turn, running, spec, turn, until
+from tests.agents.codex.kit import FINAL, Codex, Kit, deadline, one_turn, running, spec, turn, until
 from tests.fakes.responses import Call, Failing, FakeResponses, Silence, Text
 from tests.patience import PATIENCE
 
@@ -349,7 +349,3 @@ async def test_redis_down_is_reported(model: FakeResponses, tmp_path: Path) -> N
         with pytest.raises(RedisDown, match="desk up"):
             await one_turn(runtime, spec(keep=True))
         assert (await one_turn(runtime, spec())).status == "completed", "ephemeral turns need no registry"
-
-
-def test_the_settings_reach_the_registry() -> None:
-    assert config("http://127.0.0.1:9/v1", Path("/x")).max_thread_turns == 40

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import re
 import signal
+import subprocess
 from decimal import Decimal
 from pathlib import Path
 
@@ -26,9 +27,9 @@ from chordesk.models.tables.runs import Candidate, Run, ToolCall, Verdict
 from chordesk.tasks.services import demo
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.pricing import Terms, price
-from tests import zygote
 from tests.patience import PATIENCE
 from tests.stack import wait_for
+from tests.tasks.cli.closed import make_closed
 from tests.tasks.cli.running import desk, environment
 from tests.tools.conftest import read_raw
 
@@ -113,16 +114,36 @@ def test_a_day_or_a_universe_that_cannot_be_shown_starts_nothing(
 
 
 @pytest.mark.long
-def test_another_day_another_universe_other_holes(tmp_path: Path) -> None:
+def test_another_day_fills_at_other_prices_and_stays_up_with_its_page_until_ctrl_c(tmp_path: Path) -> None:
     """AAPL and COST have no bar of this day: no BUY on them. Fills are at the next session's open, each with its
-    stop."""
+    stop. With the network closed and a broker's keys about, nothing but paper is reached."""
     (tmp_path / "names.txt").write_text("\n".join(["# names", *HOLED, *WHOLE]), encoding="utf-8")
     chosen = {"DESK_REPLAY_DATE": DAY, "DESK_UNIVERSE": "names.txt", "DESK_PROTECT": "stop:8%", "TRADER_LIVE": "1"}
-    home = tmp_path / "demo"
-    done = desk(tmp_path, "demo", "--home", str(home), "--live", seconds=2 * PATIENCE, **chosen)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"replay of {DAY}" in done.stdout
-    assert "not taken over: DESK_HOME, TRADER_LIVE\n" in done.stdout
+    keys = {"ALPACA_API_KEY": "poison-key", "ALPACA_SECRET_KEY": "poison-secret"}
+    home, log, closed = tmp_path / "demo", tmp_path / "log", make_closed(tmp_path)
+    command = [closed.python, "-P", "-m", "chordesk.tasks.cli.main", "demo", "--home", home, "--live", "--page"]
+    with log.open("wb") as out:
+        environ = environment(tmp_path, **chosen, **keys)
+        process = subprocess.Popen(command, env=environ, cwd=tmp_path, stdout=out, stderr=out)
+    try:
+        wait_for(lambda: process.poll() is not None or "the page: " in log.read_text(), "the link", 3 * PATIENCE)
+        link = re.search(r"the page: (http://127\.0\.0\.1:\d+)/#\S{43}\n", log.read_text())
+        assert link, log.read_text()
+        _, _, rest = log.read_text().partition("What happened, and the evidence")
+        assert "turns on" in rest.partition("the page: ")[0], "the evidence is there before it waits"
+        assert httpx.get(link[1], headers={"Accept": "text/html"}).status_code == 200
+        assert running_desk.is_up(home)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE)
+    shown = log.read_text()
+    assert shown.count("What happened, and the evidence") == 1
+    assert "none left running" in shown
+    assert not running_desk.is_up(home)
+    assert f"replay of {DAY}" in shown
+    assert "not taken over: DESK_HOME, TRADER_LIVE\n" in shown
+    assert any("worker trade" in line for line in closed.lines("began")), "its children are watched too"
+    assert closed.lines("reached") == closed.lines("import") == []
     store = Store(f"sqlite:///{home / 'desk.db'}")
     with store.read() as session:
         run = session.exec(select(Run).where(Run.kind == RunKind.SCREEN)).one()
@@ -133,6 +154,7 @@ def test_another_day_another_universe_other_holes(tmp_path: Path) -> None:
         orders = session.exec(select(Order).where(Order.contract.is_(None))).all()  # type: ignore[union-attr]
         fills = session.exec(select(Fill).where(Fill.order_id.in_([order.id for order in orders]))).all()  # type: ignore[attr-defined]
     store.close()
+    assert {row.account for row in (*orders, *fills)} == {"paper"}
     assert sorted(run.params["symbols"]) == sorted([*HOLED, *WHOLE])
     assert len(rated) > 1
     assert not rated & set(HOLED)
@@ -203,25 +225,3 @@ def test_the_demo_runs_the_whole_desk_and_leaves_nothing(tmp_path: Path) -> None
     assert "none left running" in output
     left = [each for each in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(each.info["cmdline"] or [])]
     assert left == []
-
-
-@pytest.mark.long
-def test_the_demos_desk_stays_up_with_its_page_until_ctrl_c(tmp_path: Path) -> None:
-    home, log = tmp_path / "demo", tmp_path / "log"
-    environ = environment(tmp_path, DESK_UNIVERSE="AAPL,IBM,KO,MMM,XOM,JPM,GE,WMT")
-    with log.open("wb") as out:
-        process = zygote.start(("demo", "--home", str(home), "--page"), environ, tmp_path, out.fileno())
-    try:
-        wait_for(lambda: process.poll() is not None or "the page: " in log.read_text(), "the link", 2 * PATIENCE)
-        link = re.search(r"the page: (http://127\.0\.0\.1:\d+)/#\S{43}\n", log.read_text())
-        assert link, log.read_text()
-        _, _, rest = log.read_text().partition("What happened, and the evidence")
-        assert "turns on" in rest.partition("the page: ")[0], "the evidence is there before it waits"
-        assert httpx.get(link[1], headers={"Accept": "text/html"}).status_code == 200
-        assert running_desk.is_up(home)
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(PATIENCE)
-    assert log.read_text().count("What happened, and the evidence") == 1
-    assert "none left running" in log.read_text()
-    assert not running_desk.is_up(home)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import random
 import socket
 from collections.abc import AsyncIterator, Iterator
 
@@ -137,46 +136,6 @@ def test_events_outside_any_run_have_a_stream_too(running: Service, client: http
 
 
 READERS, EVENTS = 60, 600
-
-
-def test_readers_that_come_and_go_all_end_with_every_event(running: Service) -> None:
-    with running.store.session() as session:
-        run_id = a_run(session).id
-
-    async def reader(client: httpx.AsyncClient, chance: random.Random) -> list[int]:
-        """Read with random disconnects, and go on from the last event; done when the stream reports its end."""
-        seen: list[int] = []
-        while True:
-            headers = {"Last-Event-ID": str(seen[-1])} if seen else {}
-            async with client.stream("GET", f"/runs/{run_id}/events", headers=headers) as response:
-                if response.status_code == 204:
-                    return seen
-                assert response.status_code == 200
-                stay = chance.randint(1, EVENTS // 2)
-                async for line in response.aiter_lines():
-                    if line.startswith("id: "):
-                        seen.append(int(line.removeprefix("id: ")))
-                        stay -= 1
-                    if not stay:
-                        break
-
-    async def writer() -> None:
-        for _ in range(EVENTS // 20):
-            await asyncio.to_thread(running.add_events, run_id, 20)
-            await asyncio.sleep(0.01)
-        await asyncio.to_thread(running.end_run, run_id)
-
-    async def everything() -> list[list[int]]:
-        headers = {"Authorization": f"Bearer {running.token}"}
-        limits = httpx.Limits(max_connections=None)
-        async with httpx.AsyncClient(base_url=running.url, headers=headers, timeout=PATIENCE, limits=limits) as client:
-            reading = [reader(client, random.Random(place)) for place in range(READERS)]
-            *found, _ = await asyncio.gather(*reading, writer())
-            return found
-
-    found = asyncio.run(everything())
-    assert len(found) == READERS
-    assert all(seen == list(range(1, EVENTS + 2)) for seen in found)
 
 
 def test_readers_that_left_leave_nothing_behind(running: Service, client: httpx.Client, run: str) -> None:

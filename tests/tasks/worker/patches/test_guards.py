@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from celery import Celery
-from kombu.transport.redis import Channel
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from chordesk.tasks.worker import celery_fixes
@@ -28,12 +27,6 @@ def test_a_channel_without_its_connection_is_reported(channel: Any) -> None:
             channel._connparams()
     finally:
         channel.connection.client = kept
-
-
-def test_the_guard_is_laid_once(app: Celery) -> None:
-    before = Channel._connparams
-    celery_fixes.guard_lost_connection()
-    assert Channel._connparams == before
 
 
 def test_held_messages_are_refreshed_and_settled_ones_are_not(app: Celery, channel: Any) -> None:

@@ -6,14 +6,12 @@ One whole worker serves `ops`; `screen` lacks KeepUnacked, `trade` the guard, `r
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -113,13 +111,6 @@ class Events:
 KINDS = ["task-received", "task-started", "task-succeeded"]
 
 
-def test_a_task_s_events_arrive_within_a_second(tiny: Tiny) -> None:
-    with Events(tiny) as events:
-        tiny.send("ops", "seen")
-        until(lambda: sorted(events.kinds("tiny-ops")) == KINDS, "its events arrive", 1.5)
-    assert max(late for _, host, late in events.seen if host == "tiny-ops") < 1.0
-
-
 def published(tiny: Tiny, queue: str, tasks: int) -> int:
     """Count the messages with task events that a worker publishes for that many tasks."""
     with tiny.client() as client, client.pubsub(ignore_subscribe_messages=True) as channel:
@@ -163,25 +154,6 @@ def test_a_message_is_acknowledged_when_its_task_has_ended_and_few_are_taken(tin
         assert (client.hlen("unacked"), client.llen("ops")) == (2, 3)
         until(lambda: tiny.ended("late-4"), "all end", 10)
         until(lambda: (client.hlen("unacked"), client.llen("ops")) == (0, 0), "all are acknowledged", 2)
-
-
-class Trap:
-    """Unpickled, it makes a folder."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
-        return os.mkdir, (str(self._path),)
-
-
-def test_a_pickle_message_is_refused_and_the_worker_goes_on(tiny: Tiny) -> None:
-    path = tiny.desk.home / "sprung"
-    tiny.app.send_task(NAME, args=(Trap(path), 0.0), queue="ops", serializer="pickle")
-    tiny.send("ops", "after the pickle")
-    until(lambda: tiny.ended("after the pickle"), "the next message is worked on")
-    assert "Refusing to deserialize" in tiny.desk.log("ops")
-    assert not path.exists()
 
 
 def test_a_task_longer_than_the_visibility_time_out_is_delivered_once(tiny: Tiny) -> None:

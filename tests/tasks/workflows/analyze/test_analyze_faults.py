@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import signal
-import time
-from collections import Counter
 from typing import Any
 
 import pytest
-from sqlmodel import col, select
+from sqlmodel import select
 
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
-from chordesk.models.states import RUN_FINAL, RunState, StepKind
+from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Analysis, Decision, Report, Run, Step, Turn, Verdict
+from chordesk.models.tables.runs import Analysis, Decision, Run
 from chordesk.tasks.worker.app import create_app
-from chordesk.tasks.worker.maintenance import sweep
 from chordesk.tasks.workflows.analyze import open_analysis
 from tests.agents.litellm.kit import environment
 from tests.fakes.chat import FakeChat
 from tests.fakes.responses import Refusal, Status
 from tests.stack import processes, wait_for
 from tests.tasks.worker.steps import get_run
-from tests.tasks.workflows.analyze.test_analyze import OPTIONS, SELECTED, SYMBOLS
+from tests.tasks.workflows.analyze.test_analyze import OPTIONS, SELECTED
 
 PUTS = AnalysisRequest(research=False)
 MODEL = "litellm:openai/gpt-5.5"
@@ -79,43 +75,3 @@ def test_an_analysis_goes_as_far_as_its_turns_do() -> None:
         assert analysis.reasons[0].startswith("options: skipped (budget: the run has used ")
         assert rows(store, Decision, run) == []
         store.close()
-
-
-def test_a_killed_worker_loses_and_doubles_nothing_of_an_analysis() -> None:
-    """SIGKILL while the chart analysts of several symbols are in flight: another worker goes on."""
-    with processes(**OPTIONS, DESK_LEASE_SECONDS="3") as desk:
-        desk.rulebook(latency=0.5)
-        desk.workers("research", "ops", "trade")
-        store = desk.app.desk.store
-        run = open_analysis(desk.app, SYMBOLS, PUTS)
-        wait_for(lambda: in_flight(store, run) >= 2, "turns are in flight", 120.0)
-        for name in ("research", "ops"):
-            desk.end(name, signal.SIGKILL)
-        desk.workers("research", "ops")
-        until = time.monotonic() + 240.0
-        while get_run(store, run.id).state not in RUN_FINAL:
-            assert time.monotonic() < until, f"the run did not end: {desk.log('research')[-3000:]}"
-            sweep(desk.app)
-            time.sleep(0.5)
-        assert get_run(store, run.id).state == RunState.DONE
-        with store.read() as session:
-            tables = {
-                table: list(session.exec(select(table).where(table.run_id == run.id)).all())
-                for table in (Report, Verdict, Analysis, Decision, Order, Turn)
-            }
-        assert Counter((one.symbol, one.role) for one in tables[Report]) == Counter(
-            {("HPQ", "chart"): 1, ("CAT", "chart"): 1, ("CAT", "options"): 1, ("HAL", "chart"): 1,
-             ("HAL", "options"): 1, ("MSFT", "chart"): 1}
-        )  # fmt: skip
-        assert {one.symbol: one.recommendation for one in tables[Analysis]} == {
-            "HPQ": "reject", "CAT": "reject", "HAL": "select", "MSFT": "incomplete",
-        }  # fmt: skip
-        assert len(tables[Verdict]) == 4
-        assert [len(tables[table]) for table in (Decision, Order)] == [1, 1]
-        assert next(one for one in tables[Analysis] if one.symbol == "HAL").headline is not None
-
-
-def in_flight(store: Store, run: Run) -> int:
-    with store.read() as session:
-        running = (Step.run_id == run.id, Step.kind == StepKind.REPORT, Step.state == "running")
-        return len(session.exec(select(Step.id).where(*running, col(Step.role) == "chart")).all())

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import signal
-import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from sqlmodel import select
 
 from chordesk.agents.board.voices import VOICES
 from chordesk.models.states import RUN_FINAL, AttemptEnd, RunState
 from chordesk.models.tables.board import Episode, Forecast, Signal, SignalCitation
-from chordesk.models.tables.runs import Attempt, Step, Turn
-from chordesk.tasks.worker.maintenance import sweep
+from chordesk.models.tables.runs import Attempt, Turn
 from chordesk.tasks.workflows.episode.opening import open_episode
 from chordesk.tools.board.registry import HARVESTERS
 from tests.constants import constants
 from tests.fakes.responses import Refusal, Text
-from tests.stack import processes, wait_for
+from tests.stack import wait_for
 from tests.tasks.worker.stopping.stop_kit import Desk as Waiting
 from tests.tasks.worker.stopping.stop_kit import desk as waiting_desk
 from tests.tasks.worker.stopping.stop_kit import nothing_is_left, run_of, stop, wait_in_flight
@@ -99,42 +95,6 @@ def test_tools_that_fail_leave_tombstones_and_never_end_the_episode() -> None:
         assert (made.rows(Turn, run.id) == []) == silent
         assert any(note.startswith("no tool has a live signal") for note in run.notes) == silent
         assert made.rows(Episode, run.id)[0].used_round is None or not silent
-
-
-@pytest.mark.long
-def test_killed_workers_lose_and_double_nothing_of_an_episode() -> None:
-    """SIGKILL while voices are in flight: other workers go on, and each voice holds one position."""
-    with processes(DESK_LEASE_SECONDS="3") as desk:
-        desk.rulebook(latency=0.5)
-        desk.workers("research", "ops")
-        made = Floor(desk, desk.app.desk.store)
-        run = open_episode(desk.app, SYMBOLS)
-        assert run is not None
-        for number in (1, 2):
-            wait_for(lambda number=number: in_flight(made, run.id, number) >= 2, "voices are in flight", 240.0)
-            for name in ("research", "ops"):
-                desk.end(name, signal.SIGKILL)
-            desk.workers("research", "ops")
-            until = time.monotonic() + 240.0
-            while not (made.run(run.id).state in RUN_FINAL or (number == 1 and in_flight(made, run.id, 2) >= 2)):
-                assert time.monotonic() < until, f"the episode did not go on: {desk.log('research')[-3000:]}"
-                sweep(desk.app)
-                time.sleep(0.2)
-        assert made.run(run.id).state == RunState.DONE
-        forecasts = made.rows(Forecast, run.id)
-        assert set(Counter((row.voice, row.round, row.question_id) for row in forecasts).values()) == {1}
-        assert {(row.voice, row.round) for row in forecasts} == {(voice, n) for voice in VOICES for n in (1, 2)}
-        assert Counter(row.tool for row in made.rows(Signal, run.id)).keys() == set(HARVESTERS)
-        labels = [row.label for row in made.rows(Signal, run.id)]
-        assert len(set(labels)) == len(labels)
-        (episode,) = made.rows(Episode, run.id)
-        assert {row["voice"] for row in episode.summary["leaderboard"]} == set(VOICES)
-
-
-def in_flight(made: Floor, run_id: str, number: int) -> int:
-    with made.store.read() as session:
-        running = (Step.run_id == run_id, Step.kind == "voice", Step.state == "running")
-        return len(session.exec(select(Step.id).where(*running, Step.subject == f"round-{number}")).all())
 
 
 def begun(made: Waiting) -> str:

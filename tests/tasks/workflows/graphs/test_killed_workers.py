@@ -19,7 +19,6 @@ from tests.stack import Processes, processes, wait_for
 from tests.tasks.workflows.graphs.kit import MODULE
 
 pytestmark = pytest.mark.process
-TICKERS = ("AAPL", "MMM", "KO", "XOM")
 SHORT = {"DESK_GRAPHS": MODULE, "DESK_LEASE_SECONDS": "3", **constants(SWEEP_SECONDS=1)}
 SECONDS = 240.0
 
