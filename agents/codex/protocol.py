@@ -15,7 +15,7 @@ import orjson
 import structlog
 
 from chordesk.agents.runtime import NOT_APPROVED, ApprovalDecision, ApprovalKind, ApprovalRequest, Asker, Scope
-from chordesk.models.errors import BinaryMissing, CodexError, ProcessDied, RpcError, RpcTimeout
+from chordesk.models.errors import BinaryMissing, ProcessDied, RpcError, RpcTimeout
 
 log = structlog.get_logger(__name__)
 
@@ -23,7 +23,8 @@ Params = dict[str, Any]
 OnNotification = Callable[[str, Params], None]
 OnRequest = Callable[[str, Params], Awaitable[Params | None]]
 
-LINE_LIMIT = 64 * 1024 * 1024  # bytes of one message; rollouts of long threads come back whole
+LINE_LIMIT = 16 * 1024 * 1024  # bytes of one message, such as a tool's answer with a picture
+HEAD_BYTES = 4096  # of a longer one: its id and its method come first
 CHUNK = 256 * 1024
 OVERLOADED = -32001
 METHOD_NOT_FOUND = -32601
@@ -32,6 +33,8 @@ STDERR_LINES = 40
 KILL_SECONDS = 5.0
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_ENVELOPE = re.compile(rb'"(?:params|result|error)"\s*:')
+_ID, _METHOD = re.compile(rb'"id"\s*:\s*(-?\d+|"[^"]*")'), re.compile(rb'"method"\s*:\s*"([^"]*)"')
 _NO_REASON = re.compile(r"^(\S+\s+)?(WARN|INFO|DEBUG|TRACE)\b|^note: ")
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\S+\s+")
 _LONGEST_CAUSE = 300
@@ -179,23 +182,36 @@ class Client:
 
     async def _read(self, process: Process, output: asyncio.StreamReader) -> None:
         parts: list[bytes] = []
-        held = 0
-        try:
-            while chunk := await output.read(CHUNK):
-                *lines, rest = chunk.split(b"\n")
-                if lines:
-                    lines[0] = b"".join((*parts, lines[0]))
-                    parts, held = [], 0
-                for line in lines:
-                    self._message(line)
-                parts.append(rest)
-                held += len(rest)
-                if held > LINE_LIMIT:
-                    raise CodexError(f"the app-server sent a line of more than {LINE_LIMIT} bytes")
-        except CodexError as error:
-            log.error("app_server.broke", error=str(error))
-            await self.kill()
+        held, skips = 0, False
+        while chunk := await output.read(CHUNK):
+            *lines, rest = chunk.split(b"\n")
+            if lines:
+                lines[0] = b"" if skips else b"".join((*parts, lines[0]))
+                parts, held, skips = [], 0, False
+            for line in lines:
+                self._message(line)
+            if skips:
+                continue
+            parts.append(rest)
+            held += len(rest)
+            if held > LINE_LIMIT:
+                self._pass_over(b"".join(parts)[:HEAD_BYTES])
+                parts, skips = [], True
         await self._wait_exit(process)
+
+    def _pass_over(self, head: bytes) -> None:
+        """Fail what a message of more than LINE_LIMIT belongs to; other turns of the process go on."""
+        envelope = _ENVELOPE.split(head, 1)[0]
+        number, method = _ID.search(envelope), _METHOD.search(envelope)
+        name = method[1].decode(errors="replace") if method is not None else None
+        log.error("app_server.line_too_long", method=name, limit=LINE_LIMIT)
+        if number is None:
+            return
+        error = {"code": INTERNAL_ERROR, "message": f"a message of more than {LINE_LIMIT:,} bytes"}
+        if name is not None:
+            self._write({"id": orjson.loads(number[1]), "error": error})
+        else:
+            self._message(orjson.dumps({"id": orjson.loads(number[1]), "error": error}))
 
     async def _wait_exit(self, process: Process) -> None:
         """Output has ended: give the process a moment to report its exit code, then fail every waiter."""

@@ -46,6 +46,18 @@ def noisy(message: dict[str, Any], _count: int) -> None:
     send({"id": message["id"], "result": {"long": "x" * 3_000_000}})
 
 
+def huge(message: dict[str, Any], count: int) -> None:
+    """Answers, asks and notifies with a line of 64 MB, once each; then as told."""
+    text = "x" * (64 << 20)
+    if count == 1:
+        send({"id": message["id"], "result": {"long": text}})
+    elif count == 2:
+        send({"method": "item/completed", "params": {"long": text}})
+        send({"id": "ask", "method": "item/tool/call", "params": {"long": text}})
+        reply = json.loads(sys.stdin.readline())
+        send({"id": message["id"], "result": {"reply": reply}})
+
+
 def crashing(_message: dict[str, Any], _count: int) -> None:
     """Floods stderr and ends."""
     for number in range(20_000):
@@ -61,7 +73,7 @@ def stubborn(_message: dict[str, Any], _count: int) -> None:
 
 
 def main() -> None:
-    mode = {each.__name__: each for each in (silent, overloaded, asks, noisy, crashing, stubborn)}[sys.argv[1]]
+    mode = {each.__name__: each for each in (silent, overloaded, asks, noisy, huge, crashing, stubborn)}[sys.argv[1]]
     counts: dict[str, int] = {}
     for line in sys.stdin:
         message = json.loads(line)

@@ -15,7 +15,7 @@ import pytest
 
 from chordesk.agents.codex.protocol import ApprovalRouter, Client, declined, last_error
 from chordesk.agents.runtime import ApprovalDecision, ApprovalKind, ApprovalRequest, ConversationSpec, Scope
-from chordesk.models.errors import BinaryMissing, ProcessDied, RpcTimeout
+from chordesk.models.errors import BinaryMissing, ProcessDied, RpcError, RpcTimeout
 from tests.agents.codex.kit import FINAL, Codex, ignore, one_turn, spec, until
 from tests.fakes.responses import Call, FakeResponses, Text
 from tests.golden.stage import Collected
@@ -94,6 +94,17 @@ async def test_noise_is_passed_over() -> None:
     answer = await made.client.request("thread/list", {})
     assert len(answer["long"]) == 3_000_000
     assert made.notified == ["never/heard/of"]
+    await made.client.close(1)
+
+
+async def test_a_line_of_64_mb_harms_its_own_conversation_alone() -> None:
+    made = await started("huge", seconds=PATIENCE)
+    with pytest.raises(RpcError, match="more than 16,777,216 bytes"):
+        await made.client.request("thread/resume", {})
+    answer = await made.client.request("thread/resume", {})
+    assert "more than 16,777,216 bytes" in answer["reply"]["error"]["message"]
+    assert answer["reply"]["id"] == "ask"
+    assert (made.notified, made.deaths) == ([], [])
     await made.client.close(1)
 
 
