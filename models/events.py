@@ -48,6 +48,7 @@ class EventType(StrEnum):
     domain: Domain
 
     RUN_STARTED = "run.started"
+    RUN_ADOPTED = "run.adopted"  # payload.model, by: it goes on with another model
     RUN_STOPPING = "run.stopping"
     RUN_COMPLETED = "run.completed"  # payload.state: how
     THREAD_STARTED = "thread.started"
@@ -241,6 +242,10 @@ _NOTES, _LONGEST = 5, 500
 def started(run: Run) -> Envelope:
     facts = {"account": run.account, "market": run.market, "market_now": run.market_now.isoformat()}
     return event(EventType.RUN_STARTED, run.id, kind=run.kind, model=run.model, parent=run.parent_run_id, **facts)
+
+
+def adopted(run: Run, by: str) -> Envelope:
+    return event(EventType.RUN_ADOPTED, run.id, kind=run.kind, model=run.model, by=by)
 
 
 def stopping(run: Run) -> Envelope:

@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ import structlog
 
 from chordesk.agents.role_models import (
     APP_SERVERS,
+    DEFAULT_RUNTIME,
     LOCAL,
     RULES_MODEL,
     RUNTIMES,
@@ -31,11 +33,12 @@ from chordesk.agents.runtime import Runtime, ThreadRecords, ThreadRuntime
 from chordesk.models import features
 from chordesk.models.database.blobs import blob_store
 from chordesk.models.database.store import Store
-from chordesk.models.errors import DeskError, UsageError
+from chordesk.models.errors import DeskError, LoginMissing, UsageError
 from chordesk.models.market import plain_name
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
 from chordesk.models.tables.runs import Run
+from chordesk.tasks import run_models
 from chordesk.tasks.engine.leases import Drain, LeaseKeeper, LoopThread, owner_of
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.telemetry.commits import Commits
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
     from chordesk.tasks.events.deltas import DeltaPublisher
     from chordesk.tasks.events.recorder import Recorder
 
+K = TypeVar("K")
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
 START_SECONDS = 60.0
@@ -66,10 +70,29 @@ LIBRARY_SECONDS = 300.0  # it takes five of a processor of its own, and all work
 RUNTIME_PARTS = {"codex": "runtime", LOCAL: "local_runtime", "rules": "rules"} | {
     name: f"runtime {name}" for name in sorted(RUNTIMES.keys() - APP_SERVERS)
 }
+# What a desk has of its own that is beside another one, and only has other models.
+OF_MODELS = frozenset({"runner", "admission", "model_server", *RUNTIME_PARTS.values()})
 REDIS_SECONDS = 3.0
 # A market view is small, but what tools compute on it is kept with it.
 MARKETS_KEPT = 64
 RUNS_KEPT = 1024
+SETTINGS_SECONDS = 3.0
+
+
+class Recent(Generic[K, T]):
+    """Answers to a question, by its key, each asked again after so many seconds."""
+
+    def __init__(self, ask: Callable[[K], T], seconds: float) -> None:
+        self._ask, self._seconds = ask, seconds
+        self._kept: dict[K, tuple[float, T]] = {}
+
+    def __call__(self, key: K) -> T:
+        now, found = time.monotonic(), self._kept.get(key)
+        if found is None or found[0] < now:
+            if len(self._kept) >= RUNS_KEPT:
+                self._kept.clear()
+            found = self._kept[key] = (now + self._seconds, self._ask(key))
+        return found[1]
 
 
 class part(Generic[T]):
@@ -79,27 +102,38 @@ class part(Generic[T]):
         self._make, self.__doc__ = make, make.__doc__
 
     def __get__(self, desk: Desk, _: type[Desk]) -> T:
-        return desk._part(self._make.__name__, lambda: self._make(desk))
+        name = self._make.__name__
+        holder = desk if desk._main is None or name in OF_MODELS else desk._main
+        return holder._part(name, lambda: self._make(holder))
 
 
 class Desk:
     """The parts of a desk that one process uses. Each is made on first use.
 
-    records: what its runtime does is stored as events; not for a check, which belongs to no run.
+    records: what its runtime does is stored as events; not for a check, which belongs to no run. main: the desk of this
+    process, beside which this one only has other models; all else is the main desk's.
     """
 
-    def __init__(self, settings: Settings, name: str = "desk", *, records: bool = True) -> None:
+    def __init__(
+        self, settings: Settings, name: str = "desk", *, records: bool = True, main: Desk | None = None
+    ) -> None:
         require_roles(settings)
         self._records = records
         self.settings = settings
         self.name = name
-        self.drain = Drain(settings.drain_seconds)
-        self.watch = ProcessWatch(name, lambda: self.telemetry, self._dropped)
+        self._main = main
+        self._beside: dict[str, Desk] = {}
+        self._parts: dict[str, Any] = {}
+        self._lock = threading.RLock()
+        self.drain: Drain = main.drain if main is not None else Drain(settings.drain_seconds)
+        self.watch: ProcessWatch = (
+            main.watch if main is not None else ProcessWatch(name, lambda: self.telemetry, self._dropped)
+        )
+        self.order_pass_due = threading.Event()  # an order pass was requested and has not begun
+        if main is not None:
+            return
         self.watch.health.stops_by(lambda: self.drain.requested)
         self.watch.health.live_by(lambda: loop.why_stuck() if (loop := self.made("loop")) is not None else None)
-        self.order_pass_due = threading.Event()  # an order pass was requested and has not begun
-        self._lock = threading.RLock()
-        self._parts: dict[str, Any] = {}
 
     def _part(self, key: str, make: Callable[[], T]) -> T:
         with self._lock:
@@ -167,18 +201,39 @@ class Desk:
         """Return the settings with which this process does a step of a run: its own, with those that the run keeps in
         their place. A run of a version that kept none has this process's.
 
-        A run's settings never change: the database is asked once a run.
+        They change where a person adopts the run: the database is asked again after a moment.
         """
-        return self._run_settings(run_id)
+        return self._run_settings(run_id)[0]
 
     @part
-    def _run_settings(self) -> Callable[[str], Settings]:
-        def read(run_id: str) -> Settings:
+    def _run_settings(self) -> Callable[[str], tuple[Settings, Run]]:
+        def read(run_id: str) -> tuple[Settings, Run]:
             with self.store.read() as session:
                 run = session.get_one(Run, run_id)
-            return in_run(self.settings, run.settings, run.account)
+            return in_run(self.settings, run.settings, run.account), run
 
-        return lru_cache(RUNS_KEPT)(read)
+        return Recent(read, SETTINGS_SECONDS)
+
+    def serving(self, run_id: str) -> Desk:
+        """Return the desk with the models of a run: this one, or one beside it that has the run's own. Raises
+        DeskError with the models, as a noun, that this process cannot have."""
+        theirs, run = self._run_settings(run_id)
+        kept = run.settings
+        if kept is None and (run.provider, run.model) != (self.settings.provider, self.settings.model_label):
+            raise UsageError(run.model)
+        run_models.require_means(self.settings, theirs, kept or {}, run.model, os.environ)
+        if run_models.covers(self.settings, theirs):
+            return self
+        try:
+            require_login(theirs)
+        except LoginMissing as error:
+            raise UsageError(f"{run.model}: {error.args[0]}") from None
+        key = run_models.digest(theirs)
+        with self._lock:
+            if key not in self._beside:
+                log.info("models.beside", run=run_id, model=run.model)
+                self._beside[key] = Desk(theirs, f"{self.name}-{key}", records=self._records, main=self)
+            return self._beside[key]
 
     def backtest_market(self, account: str) -> MarketData | None:
         """Return the market of a backtest's account on the last session that it was marked at; None before one, and
@@ -262,6 +317,8 @@ class Desk:
         return {name: self._runtime(name) for name in RUNTIME_PARTS if name in used}
 
     def _runtime(self, name: str) -> Runtime:
+        if name == DEFAULT_RUNTIME and self._main is not None and self.settings.provider == RULES_MODEL:
+            return self.rules  # a run of the rulebook, on a desk that does not serve it
         if name not in RUNTIMES or name in APP_SERVERS:
             runtime: Runtime = getattr(self, RUNTIME_PARTS[name])
             return runtime
@@ -275,8 +332,9 @@ class Desk:
         return runtime
 
     def made_runtimes(self) -> list[Runtime]:
-        """Return the runtimes that were started already; starts none."""
-        return [one for name in RUNTIME_PARTS.values() if (one := self.made(name)) is not None]
+        """Return the runtimes that were started already, with those of desks beside this one; starts none."""
+        desks = (self, *self._beside.values())
+        return [one for desk in desks for name in RUNTIME_PARTS.values() if (one := desk.made(name)) is not None]
 
     @part
     def admission(self) -> ModelAdmissions:
@@ -403,11 +461,13 @@ class Desk:
         """Stop what was started here; app-servers first, for they are processes."""
         with self._lock:
             parts, self._parts = self._parts, {}
-        runtimes = [parts[name].close(grace_seconds) for name in RUNTIME_PARTS.values() if name in parts]
+            every = [parts, *(desk._parts for desk in self._beside.values())]
+        runtimes = [one[name].close(grace_seconds) for one in every for name in RUNTIME_PARTS.values() if name in one]
         if runtimes:
             parts["loop"].submit(_all(runtimes)).result(timeout=grace_seconds + 10)
-        if "admission" in parts and "loop" in parts:
-            parts["loop"].submit(parts["admission"].close()).result(timeout=grace_seconds)
+        for one in every:
+            if "admission" in one and "loop" in parts:
+                parts["loop"].submit(one["admission"].close()).result(timeout=grace_seconds)
         if isinstance(parts.get("broker"), Streaming):
             parts["broker"].close()
         # Each before the part that it writes its last to.

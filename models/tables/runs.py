@@ -21,7 +21,8 @@ def _tokens() -> Any:
 class Run(Identified, table=True):
     """One execution of a workflow.
 
-    settings: those of the desk that it was opened with, without secrets; null in runs of versions before 0009.
+    settings: those of the desk that it was opened with, or adopted by, without secrets; null in runs of versions before
+    0009.
     """
 
     __table_args__ = (UniqueConstraint("schedule", "slot"),)

@@ -107,6 +107,28 @@ def _report(home: Path, run: RunDetail) -> RenderableType:
     return Group(*first, *(part for part in parts if part is not None))
 
 
+@runs_commands.command("adopt")
+def adopt_run(
+    run: Annotated[str, typer.Argument(help="A run's id or the beginning of it.")],
+    model: Annotated[str, typer.Option(help="The model: rulebook, codex:NAME, endpoint:NAME or local:NAME.")],
+    as_json: Json = False,
+) -> None:
+    """Let a run go on with another model, of this desk.
+
+    For a run that waits for a worker with its model. The audit log has who did it.
+    """
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.worker.adopting import adopt, with_model
+
+    settings, store = opened()
+    with store.session() as session:
+        row = by_prefix(session, Run, run)
+        lines = adopt(session, with_model(settings, model), row.id, whoami())
+        found = {"run_id": row.id, "model": row.model, "runs": len(lines)}
+    emit(found, lambda _: "\n".join(lines), as_json=as_json)
+
+
 WENT_WRONG = frozenset({RunState.FAILED, RunState.STOPPED})
 
 

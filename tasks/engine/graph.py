@@ -365,6 +365,17 @@ def give_back(
     record_attempt(session, step, now, outcome, error)
 
 
+def put_off(session: Session, step: ClaimedStep, delay_seconds: float, reason: str) -> None:
+    """Give back a step that this process cannot do, as if it had not been claimed; the sweep sends it again. An event
+    says so once for each reason."""
+    begun = {} if step.attempt > 1 else {"started_at": None}
+    due_at = utcnow() + dt.timedelta(seconds=delay_seconds)
+    free = {"state": StepState.READY, "owner": None, "lease_until": None, "sent_at": None, "claimed_at": None}
+    _fenced(session, step, **free, **begun, due_at=due_at, attempt=step.attempt - 1, error=reason)
+    if reason != step.error:
+        event_log.append(session, [again_event(step, AttemptEnd.AGAIN, reason)])
+
+
 def _goes_on(session: Session, run_id: str) -> bool:
     return session.scalar(select(col(Run.state)).where(col(Run.id) == run_id)) == RunState.RUNNING
 

@@ -27,9 +27,10 @@ class StepSpec:
 
     handler: does one step, as `tasks.worker.work.Handler`. released: called with the desk after a step was let go.
     opens: opens a run for a slot of the schedule, for a task that beat sends; given the schedule's name, it returns the
-    run's id or None. daily: the settings with its times of day. mode: in telemetry. title: of its line in a run's
-    progress, which has none without it. turn: its handler runs a role's turn. spine: a run of which every such step
-    failed has failed. join: waits for its children and takes no turn, so the sweep sends it again sooner.
+    run's id or None. lacks: called with the desk and a step that is to begin; returns what of its feature this process
+    lacks, for which the step then waits. daily: the settings with its times of day. mode: in telemetry. title: of its
+    line in a run's progress, which has none without it. turn: its handler runs a role's turn. spine: a run of which
+    every such step failed has failed. join: waits for its children and takes no turn: the sweep sends it again sooner.
     fan_out: how several under one parent that become ready together are sent: one by one (None), as a Celery group with
     failures that the parent sums up in its notes, or as a flat chord with the parent as its body, of kind `body`.
     """
@@ -41,6 +42,7 @@ class StepSpec:
     title: str = ""
     released: Callable[..., None] | None = None
     opens: Callable[[Celery, str], str | None] | None = None
+    lacks: Callable[..., str | None] | None = None
     daily: tuple[str, ...] = ()
     turn: bool = False
     spine: bool = False

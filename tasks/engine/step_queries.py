@@ -37,7 +37,8 @@ def resend(session: Session, limit: int = 500, *, trusted: bool = True) -> list[
     late = session.scalars(
         select(Step)
         .join(Run, col(Run.id) == col(Step.run_id))
-        .where(unheld, col(Run.state) == RunState.RUNNING, _not_sent(now))
+        # A kind of another version, or of a feature that is not here, is sent by a worker that knows it.
+        .where(unheld, col(Run.state) == RunState.RUNNING, _not_sent(now), col(Step.kind).in_(kinds_of(lambda _: True)))
         .order_by(col(Step.created_at))
         .limit(limit)
         .with_for_update(skip_locked=True, of=Step)  # another sweep's are sent by it
@@ -76,6 +77,15 @@ def mark_unsent(session: Session, steps: Iterable[str] | None = None) -> int:
         .values(sent_at=None, sends=0)
     )
     return done.rowcount
+
+
+def wake(session: Session, waiting_for: str, run_id: str | None = None) -> int:
+    """Make the steps due that were given back because they wait for something that begins so, of one run or of all;
+    return how many."""
+    which = [col(Step.state) == StepState.READY, col(Step.error).contains(f"{waiting_for}", autoescape=True)]
+    which += [col(Step.run_id) == run_id] if run_id is not None else []
+    woken = update(Step).where(*which).values(due_at=utcnow(), sent_at=None)
+    return session.connection().execute(woken).rowcount
 
 
 def fire_joins(session: Session) -> list[ReadyStep]:

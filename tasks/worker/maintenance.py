@@ -23,7 +23,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.tasks import approvals
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import graph, leases, step_queries
+from chordesk.tasks.engine import graph, leases, policy, step_queries
 from chordesk.tasks.engine.leases import LeaseTrust
 from chordesk.tasks.engine.steps import ReadyStep
 from chordesk.tasks.engine.summary import run_state, summarise
@@ -56,6 +56,7 @@ class Sweeper:
         self._looked = time.monotonic()
 
     def start(self) -> None:
+        """Begin, and wake the steps that wait for another worker: this may be the one."""
         self._desk.watch.health.live_by(self.why_stuck)
         threading.Thread(target=self._loop, name="sweeper", daemon=True).start()
 
@@ -70,10 +71,14 @@ class Sweeper:
         return self._desk.settings.lease_seconds + leases.SWEEP_SECONDS
 
     def _loop(self) -> None:
-        away = False
+        away, woken = False, False
         while not self._desk.drain.requested:
             self._looked = time.monotonic()
             try:
+                if not woken:
+                    with self._desk.store.session() as session:
+                        step_queries.wake(session, policy.A_WORKER)
+                    woken = True
                 if (seconds := self._due_in()) <= 0:
                     sweep_if_due(self._app)
                     seconds = self._due_in()

@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 from chordesk.models.errors import RedisDown
 from chordesk.models.settings import Settings
 from chordesk.tasks.engine.kinds import QUEUES, QueueName
-from chordesk.tasks.redis_clients import client, redis_url, wait_ready, wrong_url
+from chordesk.tasks.redis_clients import SILENT_SECONDS, SOCKET_LIMITS, client, redis_url, wait_ready, wrong_url
 from chordesk.tasks.worker import celery_fixes
 
 if TYPE_CHECKING:
@@ -68,7 +68,13 @@ def sender_app(settings: Settings, kind: type[Celery] = Celery, **options: Any) 
                 "visibility_timeout": VISIBILITY_SECONDS,
                 "unacked_restore_interval": 2,
                 "unacked_restore_throttle": 1,
+                # A consumer whose connection is silent is found after the poll of a second and twice this.
+                "health_check_interval": SILENT_SECONDS,
+                **SOCKET_LIMITS,
             },
+            "redis_socket_timeout": SILENT_SECONDS,
+            "redis_socket_connect_timeout": SILENT_SECONDS,
+            "redis_socket_keepalive": True,
             # Results are not read, so a send should not wait long for the server that keeps them.
             "result_backend_transport_options": {
                 "retry_policy": {"max_retries": 4, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5}

@@ -1,29 +1,26 @@
-"""A step's turn: runs a role on the worker's loop, cancelled when the step's lease or time is gone; only on a worker
-that has the model and market of the run's label."""
+"""A step's turn: runs a role on the worker's loop, cancelled when the step's lease or time is gone."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import datetime as dt
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from sqlmodel import Session
 
-from chordesk.agents.role_models import APP_SERVERS, RULES, RoleModel, keeps, models_in_use, role_models, voice_tiers
+from chordesk.agents.role_models import APP_SERVERS, RoleModel, keeps, role_models
 from chordesk.agents.roles import ROLES
 from chordesk.agents.runner import Assignment, InterruptSignal, RoleRun
 from chordesk.models import notices
 from chordesk.models.analysis import Depth
 from chordesk.models.answers import Completed, Failed, Interrupted, Refused, ReportStatus, Skipped
-from chordesk.models.errors import LeaseLost, UsageError
+from chordesk.models.errors import LeaseLost
 from chordesk.models.events import DESK
 from chordesk.models.notifications import NoticeKind
-from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.notifications import Notice
-from chordesk.models.tables.runs import Run, Turn
+from chordesk.models.tables.runs import Turn
 from chordesk.models.text import utc
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets, policy
@@ -34,10 +31,7 @@ from chordesk.tasks.worker.work import RetryLater, attempts_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.shortening import LEFT_OUT
 
-# The label of a run: its provider, model, market and market time. A worker that has another model, or cannot have
-# the run's market, refuses its steps, so the label stays true.
-
-REMEDY = "open runs with the workers' own DESK_PROVIDER and DESK_MODEL"
+# The label of a run: its provider, model, market and market time.
 
 
 def label_of(desk: Desk, market: MarketData | None = None) -> dict[str, Any]:
@@ -50,39 +44,6 @@ def label_of(desk: Desk, market: MarketData | None = None) -> dict[str, Any]:
         "market": market.name,
         "market_now": market.clock.now(),
     }
-
-
-@lru_cache(maxsize=256)
-def require_model(desk: Desk, run_id: str) -> None:
-    """Raise UsageError when this process has another model than the run's label names, or cannot have its market.
-    Neither ever changes, so the database is asked once a run."""
-    with desk.store.read() as session:
-        run = session.get_one(Run, run_id)
-    here = desk.settings
-    if (run.provider, run.model) != (here.provider, here.model_label):
-        raise UsageError(f"run {run.id} has the model {run.model}; this worker has {here.model_label}", remedy=REMEDY)
-    _require_models(desk, run)
-    desk.market_of(run_id)
-
-
-def _require_models(desk: Desk, run: Run) -> None:
-    """Raise UsageError when a role of the run has a model that this process does not serve, or the run was opened for
-    another endpoint."""
-    theirs = desk.settings_of(run.id)
-    wanted, here = role_models(theirs), role_models(desk.settings)
-    served = {(one.runtime, one.model) for one in (*models_in_use(desk.settings), RULES)}
-    for role, one in wanted.items():
-        if (one.runtime, one.model) not in served:
-            had = here[role].model
-            raise UsageError(f"in run {run.id} {role} has the model {one.model}; this worker has {had}", remedy=REMEDY)
-    for one in voice_tiers(theirs):
-        if (one.runtime, one.model) not in served:
-            raise UsageError(f"run {run.id} has voices on {one.model}; this worker does not", remedy=REMEDY)
-    kept = run.settings or {}
-    for name in ("provider_url", "local_url"):
-        url = snapshot(desk.settings)[name]
-        if kept.get(name, url) != url:
-            raise UsageError(f"run {run.id} is for {kept[name]}; this worker has {url}", remedy=REMEDY)
 
 
 def moment(market: str, at: dt.datetime) -> str:
@@ -113,10 +74,9 @@ def run_role(
 
     memory: reads what the prompt repeats from earlier runs. model and depth: in place of the role's and the settings'.
     Raises LeaseLost when another worker has the step,
-    UsageError when this worker differs from the run's label, StepEnded when the turn was interrupted and has ended,
+    UsageError for models that this worker cannot have, StepEnded when the turn was interrupted and has ended,
     Postponed when it may not start yet.
     """
-    require_model(desk, step.run_id)
     with desk.store.read() as session:
         spent = budgets.used_up(session, desk.settings_of(step.run_id), step.run_id) if budgeted else None
         remembered = memory(session) if memory is not None and spent is None else None
@@ -135,7 +95,7 @@ def run_role(
 def _outcome(desk: Desk, step: ClaimedStep, held: HeldStep, job: Assignment) -> RoleRun:
     """Run an assignment on the loop for as long as the step is held; return its run, or a failure at the deadline."""
     halt = InterruptSignal()
-    future = desk.loop.submit(desk.runner.run(job, halt))
+    future = desk.loop.submit(desk.serving(job.run_id).runner.run(job, halt))
 
     def end() -> None:
         # A halted turn is waited for until it has ended; one that is past its time, or another's, is left to itself.
@@ -184,7 +144,7 @@ def retry_of(desk: Desk, step: ClaimedStep, run: RoleRun) -> RetryLater | None:
 def _park(desk: Desk, run: RoleRun, outcome: Failed) -> float:
     turn = run.turns[-1]
     model = run.model or role_models(desk.settings_of(turn.run_id))[turn.role]
-    return park(desk, model, outcome.reset_seconds, outcome.message)
+    return park(desk.serving(turn.run_id), model, outcome.reset_seconds, outcome.message)
 
 
 def park(desk: Desk, model: RoleModel, reset_seconds: float | None, why: str) -> float:

@@ -34,6 +34,7 @@ from chordesk.tasks.engine.kinds import StepSpec, task_name
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, ReadyStep, started_event
 from chordesk.tasks.retention import files
+from chordesk.tasks.worker import serving
 from chordesk.tasks.worker.messages import DeskApp, cancel_on_workers
 
 # Sends ready steps as Celery messages: a group, a flat chord or single ones, as their kinds declare.
@@ -104,6 +105,7 @@ log = structlog.get_logger(__name__)
 
 # A step that could not be claimed is sent again by the sweep.
 CLAIM_SECONDS = 15.0
+UNSERVED_SECONDS = 8.0  # until a step that this worker cannot do may meet another; one that starts wakes it at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,9 @@ def work(app: DeskApp, step_id: str, handler: Handler, *, in_chord: bool = False
         if step is None:
             return step_id
         with structlog.contextvars.bound_contextvars(run=step.run_id, step=step_id, kind=step.kind, role=step.role):
+            if (why := serving.lack(desk, step)) is not None:
+                _put_off(desk, step, policy.waiting(step.error, why))
+                return step_id
             _run_held(desk, app, step, handler, in_chord=in_chord)
     except LeaseLost as error:
         log.warning("step.lease_lost", step=step_id, error=str(error))
@@ -181,6 +186,13 @@ def work(app: DeskApp, step_id: str, handler: Handler, *, in_chord: bool = False
         # The lease runs out by itself and the sweep takes the step up again.
         log.exception("step.broke", step=step_id)
     return step_id
+
+
+def _put_off(desk: Desk, step: ClaimedStep, reason: str) -> None:
+    seconds = policy.jittered(UNSERVED_SECONDS)
+    transact(desk.store, lambda one: graph.put_off(one, step, seconds, reason), CLAIM_SECONDS)
+    if reason != step.error:
+        log.info("step.put_off", reason=reason)
 
 
 def _run_held(desk: Desk, app: DeskApp, step: ClaimedStep, handler: Handler, *, in_chord: bool) -> None:

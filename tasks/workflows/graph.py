@@ -19,9 +19,8 @@ from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.runs import graph_rows
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.worker.turns import require_model
 from chordesk.tasks.worker.work import Ending
-from chordesk.tasks.workflows.graphs.factory import load_graph
+from chordesk.tasks.workflows.graphs.factory import load_graph, require_allowed
 from chordesk.tasks.workflows.runs import new_run, open_run
 
 
@@ -88,7 +87,6 @@ def _first(finish: str, name: str) -> NewStep:
 
 def play_chapter(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Run the graph's nodes until it ends, or its chapter does. Raises LeaseLost, StepEnded, UsageError."""
-    require_model(desk, step.run_id)
     if step.role == ROLE:
         from chordesk.tasks.workflows.tradingagents.chapter import TickerChapter
 
@@ -96,6 +94,19 @@ def play_chapter(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     from chordesk.tasks.workflows.graphs.chapters import Chapter  # LangGraph: no other step needs it
 
     return Chapter(desk, step, held).play()
+
+
+def graph_lack(desk: Desk, step: ClaimedStep) -> str | None:
+    """Return the graph of a step if this process may not load it. One of TradingAgents is the feature's own."""
+    if step.role == ROLE:
+        return None
+    with desk.store.read() as session:
+        factory = session.get_one(Run, step.run_id).params["factory"]
+    try:
+        require_allowed(factory, desk.settings.graphs)
+    except UsageError as error:
+        return f"the graph {factory}: {error.args[0]}"
+    return None
 
 
 def graph_figures(session: Session, run: Run) -> dict[str, Any]:
@@ -109,7 +120,18 @@ WORKFLOWS = (
     Workflow(
         RunKind.GRAPH,
         "research",
-        (StepSpec(StepKind.GRAPH, "research", play_chapter, "research", "chapters", turn=True, spine=True),),
+        (
+            StepSpec(
+                StepKind.GRAPH,
+                "research",
+                play_chapter,
+                "research",
+                "chapters",
+                lacks=graph_lack,
+                turn=True,
+                spine=True,
+            ),
+        ),
         figures=graph_figures,
     ),
 )

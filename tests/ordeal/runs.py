@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 
 import psutil
 import redis
+from kombu.exceptions import OperationalError
 from sqlalchemy.engine import make_url
 from sqlmodel import Session, col, select
 
@@ -30,6 +32,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import GraphCheckpoint, GraphPart, GraphWrite, Run, Step, ToolCall, Turn
 from chordesk.tasks.engine.kinds import task_name
+from chordesk.tasks.reading.waits import waits
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.episode.opening import open_episode
 from chordesk.tasks.workflows.graph import open_graphs
@@ -38,6 +41,7 @@ from tests.fakes.responses import Cut, Malformed, Reply, Silence, Status, Text, 
 from tests.ordeal.check import Expected, Findings, check
 from tests.ordeal.crew import GRAPHS, WORKERS, FaultDesk, Held, Result, until
 from tests.ordeal.model import FAULT, Asked, Fault, no_fault
+from tests.ordeal.proxy import SilentProxy
 from tests.stack import REPOSITORY
 from tests.toy.graphs import ANALYSTS, NODES, TURNS
 
@@ -156,6 +160,106 @@ def desk_suspended(desk: FaultDesk, chance: random.Random, result: Result) -> No
     for process in frozen:
         process.resume()
     ends_well(desk, result, run_id)
+
+
+GOES_ON_SECONDS = 30.0
+
+
+def redis_without_its_file(desk: FaultDesk, chance: random.Random, result: Result) -> None:
+    """kill -9, and a start without the append-only file: it comes back empty."""
+    run_id = desk.open_run()
+    _in_flight(desk, run_id, chance)
+    desk.kill("redis", back=False)
+    shutil.rmtree(desk.processes.home / "redis")
+    time.sleep(chance.uniform(0.2, 3.0))
+    desk.processes.redis()
+    _goes_on(desk, result)
+    ends_well(desk, result, run_id)
+
+
+def redis_stopped(desk: FaultDesk, chance: random.Random, result: Result) -> None:
+    """SIGSTOP for 20 s: connections are open, new ones too, and nothing answers."""
+    run_id = desk.open_run()
+    _in_flight(desk, run_id, chance)
+    frozen = desk.freeze("redis")
+    time.sleep(20.0)
+    for process in frozen:
+        process.resume()
+    _goes_on(desk, result)
+    ends_well(desk, result, run_id)
+
+
+def redis_vanished(desk: FaultDesk, chance: random.Random, result: Result) -> None:
+    """Every connection goes silent and stays open, as when the server's machine is gone; new ones reach the next."""
+    direct = desk.processes.environ["DESK_REDIS_URL"]
+    proxy = SilentProxy(direct.removeprefix("unix://"))
+    try:
+        desk.processes.environ["DESK_REDIS_URL"] = proxy.url
+        _restart(desk)
+        run_id = desk.open_run()
+        _in_flight(desk, run_id, chance)
+        result.notes.append(f"{proxy.vanish()} sockets were open")
+        _goes_on(desk, result)
+        ends_well(desk, result, run_id)
+    finally:
+        desk.processes.environ["DESK_REDIS_URL"] = direct
+        _restart(desk)
+        proxy.close()
+
+
+def _goes_on(desk: FaultDesk, result: Result) -> None:
+    """A run that is opened now has a step taken up in time, and ends."""
+    began = time.monotonic()
+    run_id = _opened(desk, began + GOES_ON_SECONDS)
+    while not any(step.started_at for step in desk.steps(run_id)):
+        if time.monotonic() > began + GOES_ON_SECONDS:
+            result.findings.wrong.append(f"nothing goes on within {GOES_ON_SECONDS:g} s")
+            break
+        time.sleep(0.1)
+    result.took(time.monotonic() - began)
+    ends_well(desk, result, run_id)
+
+
+def _opened(desk: FaultDesk, until: float) -> str:
+    """A run of a client that has lost its own connections, too."""
+    while True:
+        try:
+            return desk.open_run()
+        except (OperationalError, redis.RedisError, OSError):
+            if time.monotonic() > until:
+                raise
+
+
+def _restart(desk: FaultDesk) -> None:
+    for name in desk.crew:
+        desk.stop(name)
+    desk.start_all()
+
+
+def provider_switched(desk: FaultDesk, chance: random.Random, result: Result) -> None:
+    """The desk is started with the rulebook in the middle of a run of the endpoint, and with the endpoint again in the
+    middle of one of the rulebook: the one waits and says for which worker, the other goes on."""
+    environ = desk.processes.environ
+    endpoint = {name: environ[name] for name in ("DESK_PROVIDER", "DESK_PROVIDER_URL")}
+    first = desk.open_run()
+    _in_flight(desk, first, chance)
+    for name in endpoint:
+        del environ[name]
+    desk.processes.rulebook(latency=desk.pace.latency)
+    _restart(desk)
+    until(lambda: f"endpoint:{desk.run(first).settings['model']}; start one or" in _waits(desk, first), "it says so")  # type: ignore[index]
+    second = desk.open_run()
+    until(lambda: any(step.kind == "report" for step in desk.steps(second)), "the rulebook's run is in its middle")
+    environ |= endpoint
+    desk.stop("rulebook")
+    del environ["DESK_RULEBOOK_URL"]
+    _restart(desk)
+    ends_well(desk, result, first, second)
+
+
+def _waits(desk: FaultDesk, run_id: str) -> str:
+    with desk.store.read() as session:
+        return "\n".join(str(one) for one in waits(session, session.get_one(Run, run_id)))
 
 
 def _in_flight(desk: FaultDesk, run_id: str, chance: random.Random) -> dict[str, int]:

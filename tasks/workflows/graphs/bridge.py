@@ -150,8 +150,9 @@ class StepBridge:
     def __init__(self, desk: Desk, step: ClaimedStep, thread: str, record: Record) -> None:
         self._desk, self._step, self._thread = desk, step, thread
         self._settings = desk.settings_of(step.run_id)
-        self._served = {one.model: one for one in models_in_use(desk.settings) if one.runtime in APP_SERVERS}
-        self._served.setdefault(desk.settings.model, default_model(desk.settings))  # by its name, whatever serves it
+        self._models = has = desk.serving(step.run_id)
+        self._served = {one.model: one for one in models_in_use(has.settings) if one.runtime in APP_SERVERS}
+        self._served.setdefault(has.settings.model, default_model(has.settings))  # by its name, whatever serves it
         self._calls: dict[asyncio.Task[Any], Conversation | None] = {}
         self.record = record
         self.ended: DeskError | None = None
@@ -159,7 +160,7 @@ class StepBridge:
         self._asked = 0
         self.runs: list[RoleRun] = []
         # The first use of a runtime waits for the loop.
-        _ = desk.admission, [desk.runtime_of(one.runtime) for one in self._served.values()]
+        _ = has.admission, [has.runtime_of(one.runtime) for one in self._served.values()]
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         return self._desk.loop.submit(work)
@@ -213,7 +214,7 @@ class StepBridge:
         if (why := await asyncio.to_thread(self._used_up)) is not None:
             raise BudgetUsed(why)
         model, node = self._model_of(call), storable(call.node) or ROLE
-        gate = self._desk.admission.of(model)
+        gate = self._models.admission.of(model)
         await gate.check()
         limits = limits_of(self._settings, node, model)
         seconds = min(call.seconds, limits.turn_seconds)
@@ -225,7 +226,7 @@ class StepBridge:
             limits=limits,
         )  # fmt: skip
         metadata = {"run_id": step.run_id, "step_id": step.id, "attempt": str(step.attempt), "role": node}
-        opening = self._desk.runtime_of(model.runtime).conversation(spec, until + seconds)
+        opening = self._models.runtime_of(model.runtime).conversation(spec, until + seconds)
         async with opening as conversation, gate.turn(f"{step.id}:{self._asked}", until):
             self._calls[task] = conversation
             self.require_going()

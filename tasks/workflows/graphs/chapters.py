@@ -242,7 +242,7 @@ class Chapter:
             why = cause.args[0]
             return Done({"status": "skipped", "reason": why, **self._place}, rows, error=why)
         if isinstance(cause, RateLimited) and (model := self._bridge.model) is not None:
-            seconds = park(self._desk, model, cause.reset_seconds, str(cause.args[0]))
+            seconds = park(self._desk.serving(self._step.run_id), model, cause.reset_seconds, str(cause.args[0]))
             return self._again(cause.kind, str(cause), seconds)
         return self._again(*_kind_of(cause), 0.0)
 

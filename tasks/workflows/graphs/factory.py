@@ -32,7 +32,14 @@ def load_graph(text: str, listed: Sequence[str]) -> Pregel[Any, Any, Any, Any]:
 
     Raises UsageError.
     """
+    require_allowed(text, listed)
     module, factory = names_of(text)
+    return _compiled(text, _made(text, getattr(_imported(module), factory, None)))
+
+
+def require_allowed(text: str, listed: Sequence[str]) -> None:
+    """Raise UsageError for a graph whose module this process may not load, or whose library it has not."""
+    module, _ = names_of(text)
     if module not in (*listed, EXAMPLE):
         known = f"it lists {', '.join(listed)}" if listed else "it lists none"
         raise UsageError(
@@ -40,7 +47,6 @@ def load_graph(text: str, listed: Sequence[str]) -> Pregel[Any, Any, Any, Any]:
             remedy=f"add {module} to DESK_GRAPHS where the desk is started; its code runs in the workers",
         )
     require_extra("langchain", "a graph")
-    return _compiled(text, _made(text, getattr(_imported(module), factory, None)))
 
 
 def _imported(module: str) -> Any:

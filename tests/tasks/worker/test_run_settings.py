@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from celery import Celery
@@ -11,11 +12,17 @@ from sqlmodel import col, select
 from chordesk.models.errors import UsageError
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.states import StepKind
-from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.worker.turns import require_model
-from chordesk.tasks.worker.work import work
+from chordesk.models.tables.runs import Attempt, Run, Step
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine import step_queries
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.reading.waits import waits
+from chordesk.tasks.worker.adopting import adopt, with_model
+from chordesk.tasks.worker.work import Done, work
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen, split_universe
+from chordesk.tools.orders.audit_reading import check_logs
 from tests.tasks.worker.steps import change, get_run
 
 MakeApp = Callable[..., Celery]
@@ -60,12 +67,105 @@ def test_a_run_of_an_older_version_goes_on_with_the_workers_settings(make_app: M
     worker = make_app(shard_size=100)
     assert shards_of(worker, run) == 1
     assert worker.desk.settings_of(run.id) == worker.desk.settings
-    require_model(worker.desk, run.id)
+    assert worker.desk.serving(run.id) is worker.desk
 
 
-def test_a_worker_that_does_not_serve_a_roles_model_refuses_with_both(make_app: MakeApp) -> None:
-    run = open_research(make_app(role_models="quick=codex:big"), ["IBM"])
-    worker = make_app().desk
-    with pytest.raises(UsageError, match=rf"in run {run.id} quick has the model big; this worker has rulebook"):
-        require_model(worker, run.id)
-    require_model(make_app(role_models="risk=codex:big").desk, run.id)  # it serves the model, for another role
+def run_model(app: Celery) -> str:
+    return app.desk.settings.model_label
+
+
+def waiting_step(app: Celery, run: Run) -> Step:
+    """The run's first report, after the app's process was given its message."""
+    with app.desk.store.read() as session:
+        step = session.exec(select(Step.id).where(Step.run_id == run.id, Step.kind == StepKind.REPORT)).one()
+    work(app, step, done)
+    with app.desk.store.read() as session:
+        return session.get_one(Step, step)
+
+
+def done(_desk: Desk, _step: ClaimedStep, _held: HeldStep) -> Done:
+    return Done()
+
+
+URL = "http://127.0.0.1:9/v1"
+ENDPOINT = {"provider": "endpoint", "provider_url": URL}
+
+
+def test_a_step_waits_for_a_worker_with_its_runs_model_and_loses_nothing(make_app: MakeApp) -> None:
+    run = open_research(make_app(**ENDPOINT), ["IBM"])
+    other = make_app()
+    step = waiting_step(other, run)
+    assert (step.state, step.attempt, step.started_at, step.owner) == ("ready", 0, None, None)
+    assert step.error == (
+        f"waiting: a worker with endpoint:gpt-5.5; start one or `desk runs adopt {run.id[:16]} --model ...`"
+    )
+    waiting_step(other, run)  # not due
+    with other.desk.store.session() as session:
+        (found,) = waits(session, get_run(other.desk.store, run.id))
+        assert str(found).startswith("waits for a worker with endpoint:gpt-5.5; start one or `desk runs adopt")
+        assert step_queries.wake(session, "a worker with ") == 1, "a worker starts"
+        assert session.exec(select(Attempt)).all() == [], "no attempt was made"
+    assert waiting_step(make_app(**ENDPOINT), run).state == "done"
+
+
+def test_a_run_that_is_adopted_goes_on_with_the_other_model(make_app: MakeApp) -> None:
+    run = open_research(make_app(**ENDPOINT), ["IBM"])
+    app = make_app()
+    waiting_step(app, run)
+    store, settings = app.desk.store, app.desk.settings
+    with store.session() as session:
+        (line,) = adopt(session, with_model(settings, "rulebook"), run.id, "ann")
+    assert "ann had run" in line
+    adopted = get_run(store, run.id)
+    assert (adopted.provider, adopted.model) == ("rulebook", settings.model_label)
+    assert adopted.notes == [line]
+    (chain,) = check_logs(store, settings)
+    facts = [one.facts for one in chain.reading.entries if one.kind == "run_adopted"]
+    assert [(one["was"], one["model"], one["by"]) for one in facts] == [("endpoint:gpt-5.5", run_model(app), "ann")]
+    assert waiting_step(make_app(), run).state == "done"
+    for text, what in (("gpt-5.5", "no provider"), ("codex", "no model"), ("endpoint:a", "no address")):
+        with pytest.raises(UsageError, match=what):
+            with_model(settings, text)
+
+
+@pytest.mark.parametrize(
+    ("opened", "worker", "lack"),
+    [
+        ({"role_models": "quick=codex:big"}, {}, None),  # the same provider has it
+        (ENDPOINT, {**ENDPOINT, "model": "other"}, None),
+        (ENDPOINT, {"provider_url": URL}, None),  # it has its address, and no key is needed on loopback
+        (ENDPOINT, {**ENDPOINT, "provider_url": "http://127.0.0.1:8/v1"}, f"endpoint:gpt-5.5 at {URL}"),
+        ({}, ENDPOINT, None),  # the rulebook is in every worker
+        (
+            {"provider": "endpoint", "provider_url": "https://model.example/v1", "provider_key": "sk"},
+            {"provider_url": "https://model.example/v1"},
+            "endpoint:gpt-5.5 and its key (DESK_PROVIDER_KEY)",
+        ),
+        (
+            {"provider": "endpoint", "provider_url": "https://model.example/v1", "provider_key": "sk"},
+            {"provider_url": "https://model.example/v1", "provider_key": "sk"},
+            None,
+        ),
+    ],
+)
+def test_which_models_a_worker_can_have(
+    make_app: MakeApp, opened: dict[str, Any], worker: dict[str, Any], lack: str | None
+) -> None:
+    run, desk = open_research(make_app(**opened), ["IBM"]), make_app(**worker).desk
+    if lack is not None:
+        with pytest.raises(UsageError) as caught:
+            desk.serving(run.id)
+        assert caught.value.args[0] == lack
+        return
+    served = desk.serving(run.id)
+    assert served.settings.provider == get_run(desk.store, run.id).provider
+    assert served.store is desk.store
+
+
+def test_a_market_that_the_worker_cannot_have_is_waited_for(make_app: MakeApp) -> None:
+    app = make_app()
+    run = open_research(app, ["IBM"])
+    change(app.desk.store, Run, run.id, market="nowhere")
+    error = waiting_step(app, run).error
+    assert error is not None
+    assert error.startswith("waiting: a worker with the market nowhere: ")

@@ -196,16 +196,6 @@ def test_a_run_of_the_workers_own_label_is_done(desk: Processes) -> None:
     assert (run.market, run.market_now, run.summary["model"]) == ("replay", MARKET_NOW, RULES)
 
 
-def test_a_run_of_another_model_fails_plainly(desk: Processes) -> None:
-    endpoint = {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": "http://127.0.0.1:1/v1", "DESK_MODEL": "big"}
-    run = screened(desk, **endpoint)
-    assert run.state == RunState.FAILED
-    note = run.notes[0]
-    assert f"has the model endpoint:big; this worker has {RULES}" in note
-    assert "open runs with the workers' own DESK_PROVIDER" in note
-    assert (run.summary["turns"], run.summary["hits"]) == (0, 0)
-
-
 def test_runs_of_several_replay_days_are_done_at_once_by_one_worker(desk: Processes) -> None:
     """Each on its own day, of which alone its tools know."""
     days = ("2010-08-12", "2010-03-01", "2010-06-15")
