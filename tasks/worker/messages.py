@@ -74,7 +74,7 @@ def sender_app(settings: Settings, kind: type[Celery] = Celery, **options: Any) 
             },
             "redis_socket_timeout": SILENT_SECONDS,
             "redis_socket_connect_timeout": SILENT_SECONDS,
-            "redis_socket_keepalive": True,
+            "redis_socket_keepalive": not broker.startswith("redis+socket"),  # a unix socket has none
             # Results are not read, so a send should not wait long for the server that keeps them.
             "result_backend_transport_options": {
                 "retry_policy": {"max_retries": 4, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5}

@@ -55,7 +55,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("Redis flushed", runs.redis_flushed, times=3, short=True),
     Scenario("Redis empty", runs.redis_without_its_file, times=2),
     Scenario("Redis stopped for 20 s", runs.redis_stopped, times=2),
-    Scenario("Redis vanished, sockets open", runs.redis_vanished, times=2),
+    Scenario("Redis vanished", runs.redis_vanished, times=2),
     Scenario("provider switched twice", runs.provider_switched, times=2),
     Scenario("worker and Redis killed", runs.worker_and_redis_killed, times=2),
     Scenario("rolling restart", runs.rolling_restart, times=2),

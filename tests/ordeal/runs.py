@@ -249,7 +249,7 @@ def provider_switched(desk: FaultDesk, chance: random.Random, result: Result) ->
     _restart(desk)
     until(lambda: f"endpoint:{desk.run(first).settings['model']}; start one or" in _waits(desk, first), "it says so")  # type: ignore[index]
     second = desk.open_run()
-    until(lambda: any(step.kind == "report" for step in desk.steps(second)), "the rulebook's run is in its middle")
+    until(lambda: any(step.kind == "report" for step in desk.steps(second)), "the rulebook's run is in its middle", 90.0)
     environ |= endpoint
     desk.stop("rulebook")
     del environ["DESK_RULEBOOK_URL"]
