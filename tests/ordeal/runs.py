@@ -36,6 +36,7 @@ from chordesk.tasks.reading.waits import waits
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.episode.opening import open_episode
 from chordesk.tasks.workflows.graph import open_graphs
+from chordesk.tasks.workflows.research import open_research
 from chordesk.tools.board.registry import HARVESTERS
 from tests.fakes.responses import Cut, Malformed, Reply, Silence, Status, Text, answered
 from tests.ordeal.check import Expected, Findings, check
@@ -248,13 +249,15 @@ def provider_switched(desk: FaultDesk, chance: random.Random, result: Result) ->
     desk.processes.rulebook(latency=desk.pace.latency)
     _restart(desk)
     until(lambda: f"endpoint:{desk.run(first).settings['model']}; start one or" in _waits(desk, first), "it says so")  # type: ignore[index]
-    second = desk.open_run()
-    until(lambda: any(step.kind == "report" for step in desk.steps(second)), "the rulebook's run is in its middle", 90.0)
+    second = open_research(desk.processes.app, ["IBM", "GE", "XOM"]).id
+    until(lambda: any(step.started_at for step in desk.steps(second)), "the rulebook's run has begun", 90.0)
     environ |= endpoint
     desk.stop("rulebook")
     del environ["DESK_RULEBOOK_URL"]
     _restart(desk)
-    ends_well(desk, result, first, second)
+    ends_well(desk, result, first)
+    desk.await_end(second)
+    result.findings.add(check(desk, [second], Expected(whole=False)))
 
 
 def _waits(desk: FaultDesk, run_id: str) -> str:
