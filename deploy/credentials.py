@@ -33,9 +33,12 @@ BROUGHT = (
     "anthropic_api_key", "anthropic_auth_token", "openai_api_key", "gemini_api_key", "google_api_key",
     "mistral_api_key", "deepseek_api_key", "groq_api_key", "openrouter_api_key", "xai_api_key",
 )  # fmt: skip
-# What workers, schedule and Flower use of Redis, and nothing that changes the server. Anyone may ask whether it lives.
+# What workers, schedule and Flower use of Redis, and nothing that changes the server; `probe` may ask whether it lives.
+# Nobody can be the default user, but it may do everything: Redis 7.0 reads the transactions of its own append-only file
+# as that user, and drops those that it may not do.
 ACL = (
-    "user default on nopass resetkeys resetchannels -@all +ping\n"
+    "user default off resetpass allkeys allchannels +@all\n"
+    "user probe on nopass resetkeys resetchannels -@all +ping\n"
     "user {user} on #{digest} ~* &* +@all -@admin -@dangerous +info\n"
 )
 
@@ -58,7 +61,9 @@ def make(folder: Path, hosts: Sequence[str] = ("redis",)) -> list[str]:
 def _passwords(folder: Path, redis: str) -> None:
     password = _kept(folder, "redis_password", lambda: secrets.token_urlsafe(32))
     digest = hashlib.sha256(password.encode()).hexdigest()
-    _kept(folder, "redis_users", lambda: ACL.format(user=USER, digest=digest))
+    users = ACL.format(user=USER, digest=digest)
+    if _kept(folder, "redis_users", lambda: users) != users.strip():
+        _write(folder / "redis_users", users.encode())  # of an older set: it follows from the password alone
     trust = f"ssl_cert_reqs=required&ssl_check_hostname=true&ssl_ca_certs={MOUNTED}/authority"
     _kept(folder, "redis_url", lambda: f"rediss://{USER}:{password}@{redis}:6379/0?{trust}")
     password = _kept(folder, "postgres_password", lambda: secrets.token_urlsafe(32))

@@ -49,8 +49,12 @@ PROVIDERS = (
     "XAI_API_KEY",
 )
 KEYS: Mapping[str, tuple[str, ...]] = {"research": (*DATA, *PROVIDERS), "trade": (*ORDERS, *DATA)}
-# What the desk and its schedule use of Redis, and not what changes the server.
-ACL = "user default off\nuser desk on >{password} ~* &* +@all -@admin -@dangerous +info +keys +flushdb\n"
+# What the desk and its schedule use of Redis, and not what changes the server. Nobody can be the default user, but it
+# may do everything: Redis 7.0 reads the transactions of its own append-only file as that user.
+ACL = (
+    "user default off resetpass allkeys allchannels +@all\n"
+    "user desk on >{password} ~* &* +@all -@admin -@dangerous +info +keys +flushdb\n"
+)
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:

@@ -7,6 +7,8 @@ import ssl
 import stat
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -21,9 +23,12 @@ from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run, Sweep
 from chordesk.tasks.workflows.research import open_research
 from deploy import credentials
+from tests.conftest import valkey_binary
 from tests.deploy.test_health import probe
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, free_port, listens, processes, wait_for
+
+SERVERS = ("redis-server", "valkey-server")
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +153,10 @@ def test_its_user_cannot_change_the_server_and_others_cannot_enter(secured: Proc
             with pytest.raises(redis.exceptions.NoPermissionError):
                 client.execute_command(*command)
     address, _, query = url.partition("@")[2].partition("?")
-    with redis.Redis.from_url(f"rediss://{address}?{query}") as client:
+    nobody = redis.Redis.from_url(f"rediss://{address}?{query}")
+    with nobody, pytest.raises(redis.exceptions.AuthenticationError):
+        nobody.ping()
+    with redis.Redis.from_url(f"rediss://probe:any@{address}?{query}") as client:
         assert client.ping()  # the health check of the container
         with pytest.raises(redis.exceptions.NoPermissionError):
             client.get("x")
@@ -163,6 +171,38 @@ def test_the_health_check_of_compose_answers_without_a_login(secured: Processes,
     with (REPOSITORY / "compose.yaml").open(encoding="utf-8") as file:
         test = yaml.safe_load(file)["services"]["redis"]["healthcheck"]["test"]
     port = (secured.home / "url").read_text(encoding="utf-8").partition("localhost:")[2].partition("/")[0]
-    given = [each.replace("/run/secrets", str(folder)) for each in test[2:]]
-    done = subprocess.run([client, "-p", port, *given], capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.stdout.strip() == "PONG", done.stderr
+    text = test[1].replace("valkey-cli", f"{client} -p {port}").replace("/run/secrets", str(folder))
+    assert subprocess.run(text, shell=True, timeout=PATIENCE, check=False).returncode == 0
+    assert subprocess.run(text.replace("probe", "nobody"), shell=True, timeout=PATIENCE, check=False).returncode != 0
+
+
+def pings(client: redis.Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.exceptions.ConnectionError:
+        return False
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("server", sorted({valkey_binary(), *filter(None, map(shutil.which, SERVERS))}))
+def test_a_transaction_is_there_after_a_kill(server: str, folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "redis.sock"
+    options = ["--port", "0", "--unixsocket", str(place), "--dir", str(tmp_path), "--save", "", "--appendonly", "yes"]
+    options += ["--appendfsync", "always", "--aclfile", str(folder / "redis_users")]
+    password = (folder / "redis_password").read_text(encoding="utf-8").strip()
+
+    @contextmanager
+    def killed_after() -> Iterator[redis.Redis]:
+        running = subprocess.Popen([server, *options], stdout=subprocess.DEVNULL)
+        try:
+            with redis.Redis(unix_socket_path=str(place), username=credentials.USER, password=password) as client:
+                wait_for(partial(pings, client), "Redis answers")
+                yield client
+        finally:
+            running.kill()
+            running.wait(PATIENCE)
+
+    with killed_after() as client, client.pipeline(transaction=True) as both:
+        both.set("kept", "yes").zadd("schedule", {"screen": 1.0}).execute()
+    with killed_after() as client:
+        assert (client.get("kept"), client.zscore("schedule", "screen")) == (b"yes", 1.0)
