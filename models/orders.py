@@ -214,18 +214,27 @@ class AccountFill(Frozen):
     fill: BrokerFill
 
 
-class Settlement(Frozen):
-    """One leg of an option event (assignment, exercise, expiry), or the end of a name that is traded no more: a change
-    of a position without an order, at a price per share.
+SettlementKind = Literal[
+    "assigned", "exercised", "expired", "delivered", "delisted", "dividend", "split", "fraction", "converted"
+]
+PAID_FOR = ("dividend", "fraction")  # cash alone: the position stays
 
-    quantity is signed. A contract goes at price 0; the shares that it delivers come or go at its strike.
+
+class Settlement(Frozen):
+    """One leg of an option event (assignment, exercise, expiry), of a split or a dividend, or the end of a name that is
+    traded no more: a change of a position without an order, at a price per share.
+
+    quantity is signed. A contract goes at price 0; the shares that it delivers come or go at its strike. Of a dividend,
+    and of a fraction that a split leaves, it is what is paid for, and the position stays. ratio: shares after a split
+    for one before.
     """
 
     id: str
-    kind: Literal["assigned", "exercised", "expired", "delivered", "delisted"]
+    kind: SettlementKind
     symbol: str
     quantity: Amount
     price: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    ratio: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     at: dt.datetime
 
 

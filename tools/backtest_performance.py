@@ -18,7 +18,7 @@ from chordesk.models.contracts import multiplier_of
 from chordesk.models.tables.orders import Fill
 from chordesk.tools.backtests import CloseTable, drawdown
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.market.protocol import Floats
+from chordesk.tools.market.protocol import Action, Floats
 from chordesk.tools.scoring.inference import LEAST_VALUES, TOO_FEW, Estimate, Observation, estimate, told_apart
 
 SESSIONS_A_YEAR = 252
@@ -319,38 +319,49 @@ class Lot:
     sold: bool
 
 
-def lots_of(fills: Iterable[Fill], closes: CloseTable) -> list[Lot]:
-    """Return the lots of shares, first bought first sold, with commissions; options and what was sold short are left
-    out, and what is held at the end counts at its last close."""
+Bought = deque[tuple[int, float, float, float]]  # row of closes, shares, cost and later dividends of each
+
+
+def lots_of(fills: Iterable[Fill], closes: CloseTable, actions: Mapping[str, Sequence[Action]]) -> list[Lot]:
+    """Return the lots of shares, first bought first sold, with commissions and dividends; options and what was sold
+    short are left out, and what is held at the end counts at its last close. actions: by symbol; the closes are
+    adjusted for them."""
     row_of = {day: at for at, day in enumerate(closes.days)}
-    held: dict[str, deque[tuple[int, float, float]]] = defaultdict(deque)
+    held: dict[str, Bought] = defaultdict(deque)
     lots: list[Lot] = []
     for fill in sorted(fills, key=lambda one: (one.filled_at, one.created_at, one.id)):
         at = row_of.get(exchange_day(fill.filled_at))
         if at is None or multiplier_of(fill.symbol) != 1 or fill.quantity <= 0:
             continue
-        fee = fill.commission / fill.quantity
+        fee, since = fill.commission / fill.quantity, exchange_day(fill.filled_at)
+        later = [action for action in actions.get(fill.symbol, ()) if action.day > since]
+        split = math.prod(action.split for action in later)
+        quantity = fill.quantity * split  # in shares of the last day
+        # What is paid to a share after this day: a lot gets what lies between its two ends.
+        paid = sum(action.dividend / math.prod(one.split for one in later[at:]) for at, action in enumerate(later))
         if fill.side == "buy":
-            held[fill.symbol].append((at, fill.quantity, fill.price + fee))
+            held[fill.symbol].append((at, quantity, (fill.price + fee) / split, paid))
             continue
-        lots += _sold(held[fill.symbol], fill.symbol, at, fill.quantity, fill.price - fee)
+        lots += _sold(held[fill.symbol], fill.symbol, at, quantity, (fill.price - fee) / split - paid)
     last, carried = len(closes.days) - 1, closes.carried()
     place = {symbol: at for at, symbol in enumerate(closes.symbols)}
     for symbol, queue in held.items():
         close = float(carried[last, place[symbol]]) if symbol in place else math.nan
         if math.isfinite(close):
-            lots += [Lot(symbol, at, last, n * price, n * (close - price), False) for at, n, price in queue]
+            lots += [
+                Lot(symbol, at, last, n * price, n * (close + paid - price), False) for at, n, price, paid in queue
+            ]
     return lots
 
 
-def _sold(queue: deque[tuple[int, float, float]], symbol: str, at: int, quantity: float, price: float) -> Iterable[Lot]:
+def _sold(queue: Bought, symbol: str, at: int, quantity: float, price: float) -> Iterable[Lot]:
     while queue and quantity > 1e-9:
-        bought, count, paid = queue.popleft()
+        bought, count, cost, paid = queue.popleft()
         taken = min(count, quantity)
         quantity -= taken
         if count > taken:
-            queue.appendleft((bought, count - taken, paid))
-        yield Lot(symbol, bought, at, taken * paid, taken * (price - paid), True)
+            queue.appendleft((bought, count - taken, cost, paid))
+        yield Lot(symbol, bought, at, taken * cost, taken * (price + paid - cost), True)
 
 
 def random_entry(lots: Sequence[Lot], closes: CloseTable, slippage: float) -> RandomEntry | None:

@@ -14,6 +14,7 @@ from chordesk.models.contracts import multiplier_of
 from chordesk.models.errors import MarketError, UsageError
 from chordesk.models.tables.orders import Fill
 from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.prices import splits_since
 from chordesk.tools.market.protocol import Floats, MarketData, RecordedSessions
 from chordesk.tools.scoring.inference import Estimate, Observation, estimate, share_bounds, told_apart
 
@@ -65,7 +66,8 @@ def closes_of(market: MarketData, symbols: Sequence[str], days: Sequence[dt.date
 
 
 def volumes_of(market: MarketData, fills: Iterable[Fill]) -> dict[tuple[str, dt.date], float]:
-    """Return the volume of each share on each day on which it filled, as far as the market has it."""
+    """Return the volume of each share on each day on which it filled, in shares of that day, as far as the market has
+    it."""
     days: dict[str, set[dt.date]] = defaultdict(set)
     for fill in fills:
         if multiplier_of(fill.symbol) == 1:
@@ -78,7 +80,7 @@ def volumes_of(market: MarketData, fills: Iterable[Fill]) -> dict[tuple[str, dt.
             continue
         for day, volume in zip(bars.dates, bars.volume.tolist(), strict=True):
             if (at := dt.date.fromordinal(day.toordinal())) in wanted:
-                found[symbol, at] = volume
+                found[symbol, at] = volume / splits_since(market, symbol, at)
     return found
 
 

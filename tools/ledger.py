@@ -13,7 +13,7 @@ from sqlmodel import Session, col, select
 from chordesk.models.contracts import multiplier_of
 from chordesk.models.errors import MarketError, OrderError
 from chordesk.models.market import Quote
-from chordesk.models.orders import AccountView, BrokerFill, HeldPosition
+from chordesk.models.orders import PAID_FOR, AccountView, BrokerFill, HeldPosition, Settlement
 from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Position
 from chordesk.tools.decimals import exact
 
@@ -62,6 +62,17 @@ class Books:
         else:
             self.held.pop(symbol, None)
 
+    def settle(self, kind: str, symbol: str, quantity: Decimal, price: Decimal) -> None:
+        """Book a leg without an order. The cost of a split position stays as a whole."""
+        if kind in PAID_FOR:
+            self.cash += quantity * price
+        elif kind != "split":
+            self.move(symbol, quantity, price)
+        elif symbol in self.held:
+            before, average = self.held.pop(symbol)
+            if after := before + quantity:
+                self.held[symbol] = (after, exact(float(average * before / after)))
+
 
 def books_of(session: Session, account: str, opening_cash: float, at: dt.datetime | None = None) -> Books:
     """Return opening cash with the account's fills and settlements booked, those up to a market time where it is
@@ -78,7 +89,7 @@ def books_of(session: Session, account: str, opening_cash: float, at: dt.datetim
             sign = 1 if row.side == "buy" else -1
             books.move(row.symbol, sign * exact(row.quantity), exact(row.price), exact(row.commission))
         else:
-            books.move(row.symbol, exact(row.quantity), exact(row.price))
+            books.settle(row.kind, row.symbol, exact(row.quantity), exact(row.price))
     return books
 
 
@@ -165,6 +176,26 @@ def move(
         row.quantity = float(after)
         row.filled_at = at
         session.add(row)
+    session.flush()
+
+
+def book_settlement(session: Session, account: str, leg: Settlement) -> None:
+    """Book a leg without an order, as Books.settle does."""
+    quantity, price = exact(leg.quantity), exact(leg.price)
+    if leg.kind in PAID_FOR:
+        head = _account(session, account, lock=True)
+        head.cash = float(exact(head.cash) + quantity * price)
+        session.add(head)
+    elif leg.kind != "split":
+        move(session, account, leg.symbol, quantity, price, leg.at)
+    elif (row := session.get(Position, (account, leg.symbol), with_for_update=True)) is not None:
+        before = exact(row.quantity)
+        if after := before + quantity:
+            row.average_cost = float(exact(row.average_cost) * before / after)
+            row.quantity = float(after)
+            session.add(row)
+        else:
+            session.delete(row)
     session.flush()
 
 

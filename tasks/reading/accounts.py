@@ -14,7 +14,7 @@ from chordesk.models.answers import Frozen
 from chordesk.models.contracts import multiplier_of
 from chordesk.models.errors import MarketError, NotFound
 from chordesk.models.market import Quote
-from chordesk.models.orders import HeldPosition
+from chordesk.models.orders import PAID_FOR, HeldPosition, SettlementKind
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import TradingState
@@ -329,10 +329,10 @@ def _reconciled(row: Reconciliation | None) -> ReconciledState | None:
 
 
 class LedgerRow(Frozen):
-    """One movement: a fill with its run, a leg of an option event, or the end of a name. at: market time; quantity:
-    signed; cash: what it added to the account's cash, negative when it was paid, commission included."""
+    """One movement: a fill with its run, or a settlement. at: market time; quantity: signed; cash: what it added to the
+    account's cash, negative when it was paid, commission included."""
 
-    kind: Literal["fill", "assigned", "exercised", "expired", "delivered", "delisted"]
+    kind: Literal["fill"] | SettlementKind
     at: dt.datetime
     quantity: float
     cash: float
@@ -367,7 +367,7 @@ def _filled(fill: Fill, run_id: str) -> LedgerRow:
 
 
 def _settled(row: BookedSettlement) -> LedgerRow:
-    cash = _cash(row.symbol, row.quantity, row.price, 0.0)
+    cash = _cash(row.symbol, -row.quantity if row.kind in PAID_FOR else row.quantity, row.price, 0.0)
     return LedgerRow.of(row, at=row.settled_at, cash=cash, row=row, run_id=None)
 
 

@@ -65,8 +65,8 @@ from chordesk.tools.backtests import (
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import ensure_account, value, worth_of
 from chordesk.tools.market.clock import ReplayClock, exchange_day
-from chordesk.tools.market.prices import Quotes, previous_session, share_of
-from chordesk.tools.market.protocol import ClosedSet, MarketData, RecordedSessions
+from chordesk.tools.market.prices import Quotes, actions_of, previous_session, share_of
+from chordesk.tools.market.protocol import Action, ClosedSet, MarketData, RecordedSessions
 from chordesk.tools.orders.accounts import equity_levels
 from chordesk.tools.risk import underlying_of
 from chordesk.tools.scoring.statistics import ScoredForecast, score
@@ -405,10 +405,18 @@ def _performance(
     others = [np.diff(values) / np.array(values[:-1]) for values in trials]
     return performance(
         course,
-        random_entry(lots_of(fills, whole), whole, slippage),
+        random_entry(lots_of(fills, whole, _actions(market, fills)), whole, slippage),
         capacities_of(fills, volumes_of(market, fills), capital, walk.settings.paper_volume_share),
         [one for one in others if len(one) == len(course.desk)],
     )
+
+
+def _actions(market: MarketData, fills: Sequence[Fill]) -> dict[str, Sequence[Action]]:
+    """Return what happened to each share that was traded, from its first fill on."""
+    first: dict[str, dt.date] = {}
+    for fill in sorted(fills, key=lambda one: one.filled_at):
+        first.setdefault(fill.symbol, exchange_day(fill.filled_at))
+    return {symbol: actions_of(market, symbol, since) for symbol, since in first.items()}
 
 
 def _summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:

@@ -42,7 +42,8 @@ class YahooHandler(PromptHandler):
 
 
 class FarYahoo(ThreadingHTTPServer):
-    """charts: rows (date, open, high, low, close, volume) by symbol. modules: what quoteSummary has beside the infos,
+    """charts: rows (date, open, high, low, close, volume) by symbol; adjusted, events: their adjusted closes, and their
+    splits and dividends as Yahoo lists them. modules: what quoteSummary has beside the infos,
     by symbol and module. quotes: fields of the quote by symbol. reports: rows (date as on the page, estimate, actual)
     of the earnings calendar by symbol. intraday: rows as of charts with their starts in place of dates, by symbol and
     Yahoo's interval. trouble: (status, text) by the path's start."""
@@ -51,6 +52,8 @@ class FarYahoo(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), YahooHandler)
         self.asked: list[str] = []
         self.charts: dict[str, list[tuple[dt.date, float, float, float, float, int | None]]] = {}
+        self.adjusted: dict[str, list[float]] = {}
+        self.events: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
         self.intraday: dict[tuple[str, str], list[tuple[dt.datetime, float, float, float, float, int | None]]] = {}
         self.infos: dict[str, dict[str, Any]] = {}
         self.modules: dict[str, dict[str, dict[str, Any]]] = {}
@@ -134,8 +137,7 @@ class FarYahoo(ThreadingHTTPServer):
         stamps = [int(dt.datetime.combine(row[0], dt.time(9, 30), NEW_YORK_OFFSET).timestamp()) for row in rows]
         return self._table(symbol, stamps, rows, {})
 
-    @staticmethod
-    def _table(symbol: str, stamps: list[int], rows: Any, more: dict[str, Any]) -> tuple[int, str]:
+    def _table(self, symbol: str, stamps: list[int], rows: Any, more: dict[str, Any]) -> tuple[int, str]:
         names = ("open", "high", "low", "close", "volume")
         columns = {name: [row[at] for row in rows] for at, name in enumerate(names, start=1)}
         meta = {
@@ -151,8 +153,8 @@ class FarYahoo(ThreadingHTTPServer):
         }
         indicators: dict[str, Any] = {"quote": [columns]}
         if not more:  # an intraday chart has no adjusted closes
-            indicators["adjclose"] = [{"adjclose": columns["close"]}]
-        result = {"meta": meta, "timestamp": stamps, "indicators": indicators}
+            indicators["adjclose"] = [{"adjclose": self.adjusted.get(symbol, columns["close"])}]
+        result = {"meta": meta, "timestamp": stamps, "indicators": indicators, "events": self.events.get(symbol, {})}
         return 200, json.dumps({"chart": {"result": [result], "error": None}})
 
 

@@ -29,6 +29,7 @@ from chordesk.tools.backtest_performance import (
     random_entry,
 )
 from chordesk.tools.backtests import CloseTable
+from chordesk.tools.market.protocol import Action
 from chordesk.tools.scoring.inference import LEAST_VALUES
 
 LUCKY = RandomEntry(9, 100.0, 0.0, -50.0, 50.0, 0.999)
@@ -195,11 +196,20 @@ def test_lots_are_first_bought_first_sold_with_their_fees() -> None:
         a_fill(5, "S2", 9, "sell", 5, 120),
         a_fill(6, "S1100821P00022500", 2, "buy", 1, 2),
     ]
-    first, second, rest = lots_of(fills, table)
+    first, second, rest = lots_of(fills, table, {})
     assert first == Lot("S1", 0, 9, pytest.approx(1001), pytest.approx(10 * (119.8 - 100.1)), True)
     assert second == Lot("S1", 5, 9, 550, pytest.approx(5 * (119.8 - 110)), True)
     last = float(table.table[-1, 1])
     assert rest == Lot("S1", 5, 59, 550, pytest.approx(5 * (last - 110)), False)
+
+
+def test_a_lot_is_in_shares_of_the_last_day_and_has_its_dividends() -> None:
+    table, fills = closes(), [a_fill(1, "S1", 0, "buy", 10, 100), a_fill(2, "S1", 9, "sell", 10, 55)]
+    actions = [Action(table.days[3], 1.0, 2.0, 1.02), Action(table.days[5], 2.0, 0.0, 2.0)]
+    first, rest = lots_of(fills, table, {"S1": actions})
+    assert first == Lot("S1", 0, 9, pytest.approx(500), pytest.approx(10 * (55 + 1 - 50)), True)
+    last = float(table.table[-1, 1])
+    assert rest == Lot("S1", 0, 59, pytest.approx(500), pytest.approx(10 * (last + 1 - 50)), False)
 
 
 def test_random_entries_hold_as_long_and_pay_as_much() -> None:

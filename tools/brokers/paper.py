@@ -4,12 +4,12 @@ volume."""
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.contracts import OptionContract, legs_of, multiplier_of, parse_contract
+from chordesk.models.contracts import legs_of
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
 from chordesk.models.orders import (
@@ -26,18 +26,19 @@ from chordesk.models.orders import (
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import PAPER
 from chordesk.models.states import OrderState
-from chordesk.models.tables.orders import Fill, Order, Preview
+from chordesk.models.tables.orders import BookedSettlement, Fill, Order, Preview
 from chordesk.models.text import NEW_YORK, new_york
 from chordesk.tools.brokers.paper_matching import Offer, PaperPrices, match_legs, started
+from chordesk.tools.brokers.paper_settlements import changes, settlements, split_id
 from chordesk.tools.decimals import exact, money, plain
-from chordesk.tools.ledger import Books, books_of
+from chordesk.tools.ledger import books_of
 from chordesk.tools.market.clock import exchange_day, exchange_hours
-from chordesk.tools.market.prices import quote_of, vanished
+from chordesk.tools.market.prices import actions_of, quote_of
 from chordesk.tools.market.protocol import FillSource, MarketData, RecordedSessions
-from chordesk.tools.risk import cover_of, free_cash, held_in, opening_part, unit_exposure
+from chordesk.tools.risk import cover_of, free_cash, held_in, opening_part, underlying_of, unit_exposure
 
 _RESTING = (OrderState.SUBMITTED.value, OrderState.PARTIALLY_FILLED.value)
-_SESSIONS_BACK = 30
+_ACTIONS_BACK = 30  # days
 
 
 def fills_of(session: Session, order_id: str) -> list[BrokerFill]:
@@ -84,69 +85,6 @@ def _account_fill(fill: Fill, order: Order) -> AccountFill:
     return AccountFill.model_validate({**ids, "symbol": fill.symbol, "side": fill.side, "fill": booked})
 
 
-def settlements(books: Books, market: MarketData, delisted_pays: float = 1.0) -> list[Settlement]:
-    """Return the settlements of contracts past their expiry, and of shares that are traded no more at that fraction of
-    their last close. A contract without a known close of its underlying waits.
-
-    A written put that ends in the money is assigned: its shares are bought at the strike. A bought contract that ends
-    in the money is closed at what it is worth, as brokers that sell out before the exercise do.
-    """
-    found: list[Settlement] = []
-    for symbol, (held, _) in sorted(books.held.items()):
-        contract = parse_contract(symbol)
-        if contract is None:
-            found += _delisted(symbol, held, market, exact(delisted_pays))
-            continue
-        if market.clock.now().date() <= contract.expiry:
-            continue
-        close = _close_at(contract, market)
-        if close is not None:
-            found += _ended(contract, held, *close)
-    return found
-
-
-def _delisted(symbol: str, held: Decimal, market: MarketData, pays: Decimal) -> list[Settlement]:
-    if (gone := vanished(market, symbol)) is None:
-        return []
-    last, close = gone
-    amounts = {"quantity": float(-held), "price": float(exact(close) * pays), "at": market.clock.now()}
-    return [Settlement.model_validate({"id": f"{symbol}/{last}", "kind": "delisted", "symbol": symbol, **amounts})]
-
-
-def _close_at(contract: OptionContract, market: MarketData) -> tuple[Decimal, dt.datetime] | None:
-    """Return the underlying's close on the expiry's session, if the bars at hand have it: the session of that day, or
-    the last one before a day without."""
-    try:
-        bars = market.bars(contract.underlying, _SESSIONS_BACK)
-        session = exchange_hours().last_closed(dt.datetime.combine(contract.expiry, dt.time.max, NEW_YORK))
-    except MarketError:
-        return None
-    closes = dict(zip(bars.dates, bars.close, strict=True))
-    if session not in closes:
-        return None
-    at = dt.datetime.combine(contract.expiry, dt.time(16), market.clock.now().tzinfo)
-    return exact(float(closes[session])), at
-
-
-def _ended(contract: OptionContract, held: Decimal, close: Decimal, at: dt.datetime) -> list[Settlement]:
-    worth = close - contract.strike if contract.kind == "call" else contract.strike - close
-
-    def leg(kind: str, symbol: str, quantity: Decimal, price: Decimal) -> Settlement:
-        amounts = {"quantity": float(quantity), "price": float(price)}
-        names = {"id": f"{contract.symbol}/{symbol}", "kind": kind, "symbol": symbol}
-        return Settlement.model_validate({**names, **amounts, "at": at})
-
-    if worth <= 0:
-        return [leg("expired", contract.symbol, -held, Decimal(0))]
-    if held > 0:
-        return [leg("exercised", contract.symbol, -held, worth)]
-    shares = -held * exact(multiplier_of(contract.symbol)) * (1 if contract.kind == "put" else -1)
-    return [
-        leg("assigned", contract.symbol, -held, Decimal(0)),
-        leg("delivered", contract.underlying, shares, contract.strike),
-    ]
-
-
 def build(settings: Settings, market: MarketData, store: Store, environ: Mapping[str, str]) -> PaperBroker:
     """Return the paper broker. Raises SettingError when the market prices no fills."""
     return PaperBroker(store, market, settings)
@@ -159,8 +97,8 @@ class PaperBroker:
     Prices and times in force are those of `PaperPrices`. An order fills up to a share of a session's volume (whole
     where the market has no volume); the rest stays open until its time is over. What cash does not cover at the fill
     price is rejected, as a cash account would; a put is written against its strike in full, a call against
-    100 shares. An order with legs fills as a whole or not at all. Of corporate actions there is one: a name that is
-    traded no more ends.
+    100 shares. An order with legs fills as a whole or not at all. Splits and dividends are booked before the open of
+    their day, as far as the market knows them; a name that is traded no more ends.
     """
 
     real_money = False
@@ -197,6 +135,8 @@ class PaperBroker:
         left = exact(ticket.whole) - _total(booked)
         if left <= 0:
             return _answer(ticket, "filled", None, booked)
+        if (due := self._restated_later(ticket)) is not None:
+            return _answer(ticket, "partially_filled" if booked else "submitted", due, booked)
         over = self._over(ticket)
         if over is not None:
             return _answer(ticket, "expired", over, booked)
@@ -214,9 +154,11 @@ class PaperBroker:
             books = books_of(session, self.name, self._settings.starting_cash)
             fills = recent_fills(session, self.name, today)
             open_orders = resting(session, self.name)
-        ended = settlements(books, self._market, self._settings.delisted_pays)
-        for leg in ended:
-            books.move(leg.symbol, exact(leg.quantity), exact(leg.price))
+            changes = self._changes(session, {*books.held, *(order.symbol for order in open_orders)})
+        for leg in changes:
+            books.settle(leg.kind, leg.symbol, exact(leg.quantity), exact(leg.price))
+        for leg in (ended := settlements(books, self._market, self._settings.delisted_pays)):
+            books.settle(leg.kind, leg.symbol, exact(leg.quantity), exact(leg.price))
         return BrokerState(
             account=self.name,
             cash=float(books.cash),
@@ -227,12 +169,40 @@ class PaperBroker:
             ],
             open_orders=open_orders,
             fills=fills,
-            settlements=ended,
+            settlements=[*changes, *ended],
         )
+
+    def _changes(self, session: Session, symbols: Iterable[str]) -> list[Settlement]:
+        """Return what splits and dividends of the last days do to positions in these symbols and to orders for them, as
+        far as it is not booked."""
+        since = self._market.clock.session() - dt.timedelta(days=_ACTIONS_BACK)
+        found: list[Settlement] = []
+        for symbol in sorted(symbols):
+            for action in actions_of(self._market, underlying_of(symbol), since):
+                opened = exchange_hours().open_of(action.day)
+                books = books_of(session, self.name, self._settings.starting_cash, opened - dt.timedelta(seconds=1))
+                held, cost = books.held.get(symbol, (Decimal(0), Decimal(0)))
+                found += changes(symbol, held, cost, action, self._market)
+        return [leg for leg in found if session.get(BookedSettlement, (self.name, leg.id)) is None]
 
     def _booked(self, ticket: OrderTicket) -> list[BrokerFill]:
         with self._store.read() as session:
             return fills_of(session, str(ticket.order_id))
+
+    def _restated_later(self, ticket: OrderTicket) -> str | None:
+        """Return why an order waits whose terms are of shares before a split that is not booked yet."""
+        if ticket.contract or ticket.legs:
+            return None
+        days = [
+            action.day
+            for action in actions_of(self._market, ticket.symbol, exchange_day(ticket.placed_at))
+            if action.split != 1
+        ]
+        for day in days:
+            with self._store.read() as session:
+                if session.get(BookedSettlement, (self.name, split_id(ticket.symbol, day))) is None:
+                    return f"{ticket.symbol} was split on {day}: the books have yet to follow"
+        return None
 
     def _over(self, ticket: OrderTicket) -> str | None:
         """Return why an order of one day can fill no more, None while its day lasts."""

@@ -18,7 +18,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.text import new_york
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.market.clock import exchange_day, exchange_hours
-from chordesk.tools.market.prices import met_by, quote_of
+from chordesk.tools.market.prices import met_by, quote_of, traded_bars
 from chordesk.tools.market.protocol import FillSource, MarketData
 from chordesk.tools.risk import cover_of, free_cash, held_in, net_price, with_slippage
 
@@ -222,7 +222,7 @@ class PaperPrices:
         """Return the sessions that did not open before `since` and whose bars the market knows, the earliest first."""
         now, hours = self._market.clock.now(), exchange_hours()
         try:
-            bars = self._market.bars(symbol, (now - since).days + 2)
+            bars = traded_bars(self._market, symbol, (now - since).days + 2)
         except MarketError:
             return []
         found = []

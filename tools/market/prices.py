@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import bisect
 import datetime as dt
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from chordesk.models.contracts import OptionChain, parse_contract, root_of
@@ -13,7 +14,17 @@ from chordesk.models.errors import DeskError, MarketError, NotConfigured
 from chordesk.models.market import Quote, plain_name
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import exchange_day, exchange_hours
-from chordesk.tools.market.protocol import Bars, ChainSource, Floats, Incomplete, Intraday, MarketData, OptionSource
+from chordesk.tools.market.protocol import (
+    Action,
+    ActionSource,
+    Bars,
+    ChainSource,
+    Floats,
+    Incomplete,
+    Intraday,
+    MarketData,
+    OptionSource,
+)
 
 # A close-to-close move of a 2:1 split or of a reverse one; where prices are not adjusted, it may be no move at all.
 _SPLIT_LIKE = (-0.45, 0.80)
@@ -71,6 +82,37 @@ def _spread(bars: Bars, sessions: Sequence[dt.date]) -> Bars:
 
     figures = (bars.open, bars.high, bars.low, bars.close, bars.volume)
     return Bars(bars.symbol, days, bars.adjusted, *map(spread, figures))
+
+
+def adjusted_for(bars: Bars, actions: Sequence[Action], *, dividends: bool) -> Bars:
+    """Return bars as traded with those before each action brought to the level after it: by splits, and by dividends
+    where asked for."""
+    places = [(bisect.bisect_left(bars.dates, action.day), action) for action in actions]
+    places = [(place, action) for place, action in places if place]
+    if not places:
+        return replace(bars, adjusted=bars.adjusted or dividends)
+    prices, volume = {name: getattr(bars, name).copy() for name in ("open", "high", "low", "close")}, bars.volume.copy()
+    for place, action in places:
+        for values in prices.values():
+            values[:place] /= action.growth if dividends else action.split
+        volume[:place] *= action.split
+    return replace(bars, adjusted=bars.adjusted or dividends, volume=volume, **prices)
+
+
+def actions_of(market: MarketData, symbol: str, since: dt.date) -> Sequence[Action]:
+    """Return what happened to a symbol's shares after a day and up to now; none where the market does not know."""
+    return market.actions(symbol, since) if isinstance(market, ActionSource) else ()
+
+
+def splits_since(market: MarketData, symbol: str, day: dt.date) -> float:
+    """Return how many shares of today one share of that day has become."""
+    return math.prod(action.split for action in actions_of(market, symbol, day))
+
+
+def traded_bars(market: MarketData, symbol: str, sessions: int) -> Bars:
+    """Return daily bars at which orders are filled: as traded, in shares of today. Where the market does not know
+    splits and dividends they are its bars."""
+    return market.traded(symbol, sessions) if isinstance(market, ActionSource) else market.bars(symbol, sessions)
 
 
 def moves_like_splits(close: Floats) -> list[int]:

@@ -31,7 +31,8 @@ class Bars:
     """Bars of one symbol in ascending order; every array is read-only and as long as `dates`. None is later than the
     clock's now.
 
-    adjusted: whether prices before a split or a dividend were brought to the level after it.
+    adjusted: whether prices before a split or a dividend were brought to the level after it. In a market that knows its
+    corporate actions these are the ones up to the clock's session, so that the last bar is as it was traded.
     """
 
     symbol: str
@@ -57,6 +58,17 @@ class Bars:
         rows = slice(len(self) - count, None)
         figures = (self.open, self.high, self.low, self.close, self.volume)
         return Bars(self.symbol, self.dates[rows], self.adjusted, *(values[rows] for values in figures))
+
+
+class Action(NamedTuple):
+    """What a company did to its shares before the open of a day. split: shares that one became, 1 without a split;
+    dividend: cash for each share that was held the evening before; growth: the factor by which earlier prices are
+    divided to compare with later ones."""
+
+    day: dt.date
+    split: float
+    dividend: float
+    growth: float
 
 
 class Intraday(NamedTuple):
@@ -130,6 +142,18 @@ class FillSource(Protocol):
     def fill_price(self, symbol: str) -> Quote | None:
         """Return the last quote of today, at which an order placed now is filled; None when there is none. Raises
         MarketError when the symbol does not trade today."""
+
+
+@runtime_checkable
+class ActionSource(Protocol):
+    """Market that keeps prices as they were traded, and the splits and dividends between them."""
+
+    def traded(self, symbol: str, sessions: int) -> Bars:
+        """Return daily bars as they were traded, in shares of today: divided by later splits, and by no dividend."""
+
+    def actions(self, symbol: str, since: dt.date) -> Sequence[Action]:
+        """Return what happened to a symbol's shares on days after `since` and up to now, in ascending order. An unknown
+        symbol has none."""
 
 
 @runtime_checkable

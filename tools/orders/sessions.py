@@ -17,7 +17,7 @@ from chordesk.models.tables.orders import Account, Order, Position
 from chordesk.tools.brokers.paper import PaperBroker
 from chordesk.tools.ledger import value
 from chordesk.tools.market.clock import ReplayClock, exchange_day, exchange_hours
-from chordesk.tools.market.prices import vanished
+from chordesk.tools.market.prices import actions_of, vanished
 from chordesk.tools.market.protocol import RecordedSessions
 from chordesk.tools.orders.accounts import FencingLease, account_market, equity_levels, last_mark_day
 from chordesk.tools.orders.booking import open_orders
@@ -25,6 +25,7 @@ from chordesk.tools.orders.protection import keep_protected
 from chordesk.tools.orders.reconciliation import settle
 from chordesk.tools.orders.snapshots import symbols_of, take_snapshot
 from chordesk.tools.orders.submitting import SubmissionContext, cancel_disallowed, poll
+from chordesk.tools.risk import underlying_of
 
 
 def meet_sessions(context: SubmissionContext) -> None:
@@ -43,7 +44,9 @@ def meet_sessions(context: SubmissionContext) -> None:
         cancel_disallowed(context)
     for day in days:
         at_open, at_end = (market.on(ReplayClock(day, at_open=begins)) for begins in (True, False))
-        _meet(replace(context, market=at_open, broker=broker.on(at_end, at_open=True)))
+        opening = replace(context, market=at_open, broker=broker.on(at_end, at_open=True))
+        _follow_actions(opening)
+        _meet(opening)
         closing = replace(context, market=at_end, broker=broker.on(at_end))
         _meet(closing)
         _settle(closing)
@@ -94,6 +97,16 @@ def _meet(context: SubmissionContext) -> None:
     for order in orders:
         poll(context, snapshot, order.id)
     keep_protected(context, snapshot)
+
+
+def _follow_actions(context: SubmissionContext) -> None:
+    """Book splits and dividends of the day before its open."""
+    market, account = context.market, context.broker.name
+    with context.store.read() as session:
+        symbols = symbols_of(session, list(_sent(session, account)), account)
+    evening = exchange_day(market.clock.now()) - dt.timedelta(days=1)
+    if any(actions_of(market, underlying_of(symbol), evening) for symbol in symbols):
+        settle(context.store, context.settings, context.broker.state())
 
 
 def _settle(context: SubmissionContext) -> None:

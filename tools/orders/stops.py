@@ -18,6 +18,7 @@ from chordesk.models.states import ORDER_WORKING
 from chordesk.models.tables.orders import Fill, Order, Position
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.prices import traded_bars
 from chordesk.tools.market.protocol import MarketData
 
 CENT, TICK = Decimal("0.01"), Decimal("0.0001")
@@ -78,7 +79,7 @@ def trailed(market: MarketData, order: Order) -> Decimal:
     started, share = exact(order.stop_price or 0), exact(order.trail_percent or 0) / 100
     hours = exchange_hours()
     try:
-        bars = market.bars(order.symbol, (market.clock.now() - order.market_at).days + 2)
+        bars = traded_bars(market, order.symbol, (market.clock.now() - order.market_at).days + 2)
     except MarketError:
         return started
     high, low = np.fmax(bars.high, bars.close), np.fmin(bars.low, bars.close)  # a market may have closes alone

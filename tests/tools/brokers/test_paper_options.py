@@ -16,7 +16,8 @@ from chordesk.models.contracts import ChainRow
 from chordesk.models.errors import MarketError
 from chordesk.models.market import Quote
 from chordesk.models.tables.orders import Order, Preview
-from chordesk.tools.brokers.paper import Books, settlements
+from chordesk.tools.brokers.paper_settlements import settlements
+from chordesk.tools.ledger import Books
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, ReplayMarket
 from chordesk.tools.orders.reconciliation import reconcile

@@ -13,12 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlmodel import select
 
+from chordesk.models.orders import PAID_FOR
 from chordesk.models.tables.orders import BookedSettlement, EquityMark, Fill
 from chordesk.tasks.reading.accounts import account_detail, equity_curve, held_symbols
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import value
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
 from chordesk.tools.market.prices import STALE_DAYS, Quotes
+from chordesk.tools.market.protocol import Action
 from chordesk.tools.market.replay.market import Columns, ReplayData, ReplayMarket
 from chordesk.tools.model_tools.portfolio import portfolio_get
 from chordesk.tools.orders.snapshots import take_snapshot
@@ -34,7 +36,7 @@ Plan = list[tuple[int, int, int] | None]
 
 @st.composite
 def markets(draw: st.DrawFn) -> ReplayData:
-    """Prices that go anywhere, with holes; a name may end early."""
+    """Prices that go anywhere, with holes, splits and dividends; a name may end early."""
     seed, hole = draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from([0.0, 0.2, 0.6]))
     chance = np.random.default_rng(seed)
     rows: list[tuple[int, float, float, float, float, float]] = []
@@ -48,7 +50,16 @@ def markets(draw: st.DrawFn) -> ReplayData:
             rows.append((day.toordinal(), opens, max(opens, close) + 1, min(opens, close) - 1, close, 1e6))
         start.append(len(rows))
     day, *figures = (np.array(column) for column in zip(*rows, strict=True))
-    return ReplayData(Columns(np.array(SYMBOLS), np.array(start), day.astype(np.int32), *figures), {})
+    columns = Columns(np.array(SYMBOLS), np.array(start), day.astype(np.int32), *figures)
+    acted = {}
+    for symbol, first, end in zip(SYMBOLS, start, start[1:], strict=False):
+        places = sorted(chance.choice(range(first + 1, end), min(2, end - first - 1), replace=False).tolist())
+        pairs = [chance.choice([(2.0, 0.0), (0.1, 0.0), (1.5, 0.0), (1.0, 0.37), (3.0, 0.5)]) for _ in places]
+        acted[symbol] = [
+            Action(dt.date.fromordinal(int(columns.day[at])), float(split), float(paid), float(split))
+            for at, (split, paid) in zip(places, pairs, strict=True)
+        ]
+    return ReplayData(columns, {}, actions=acted)
 
 
 @settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck))
@@ -109,8 +120,9 @@ def _by_hand(fills: Sequence[Fill], ended: Sequence[BookedSettlement], market: R
         cash -= signed * exact(fill.price) + exact(fill.commission)
         held[fill.symbol] += signed
     for row in ended:
-        cash -= exact(row.quantity) * exact(row.price)
-        held[row.symbol] += exact(row.quantity)
+        paid_for = row.kind in PAID_FOR
+        cash += exact(row.quantity) * exact(row.price) * (1 if paid_for else -1)
+        held[row.symbol] += 0 if paid_for else exact(row.quantity)
     for symbol, shares in held.items():
         bars = market.bars(symbol, 1)
         if shares:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Container, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -26,7 +27,7 @@ from chordesk.tools.market.files.tables import (
     symbol_of,
 )
 from chordesk.tools.market.prices import moves_like_splits
-from chordesk.tools.market.protocol import Floats
+from chordesk.tools.market.protocol import Action, Floats
 
 PRICES = ("open", "high", "low", "close")
 
@@ -156,12 +157,9 @@ def priced(
 ) -> tuple[Rows, npt.NDArray[np.bool_]]:
     """Return (the rows with the prices that are asked for, whether each is adjusted). columns: of each file.
 
-    raw         open to close as written
-    adjusted    open to close times adjusted close / close; as written in a file without adjusted closes, which then
-                counts as adjusted
-    auto        as written where the file has closes, else its adjusted closes alone
-
-    A file without what is asked for is an error.
+    Where a file has closes, its prices are as written; its adjusted closes are kept for the actions between them, and
+    are dropped where raw prices are asked for. A file with adjusted closes alone has these, and is an error where raw
+    ones are asked for. Where adjusted ones are, closes without adjusted ones count as such.
     """
     plain, scaled = (rows.of_files_with(name, columns) for name in _CLOSES)
     alone = ~plain
@@ -171,14 +169,50 @@ def priced(
         elif "open" in columns[rows.files[place]]:
             problems.warn(rows.files[place], "open, high and low are not used: of closes it has adjusted ones alone")
     if kind == "raw":
-        return rows, np.zeros(len(rows.day), dtype=bool)
-    factor = np.where(alone, np.nan, 1.0)
-    if kind == "adjusted":
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.where(plain & scaled, rows.adjusted / rows.close, factor)
-    found = {name: getattr(rows, name) * factor for name in ("open", "high", "low")}
-    close = np.where(alone, rows.adjusted, rows.close * factor)
-    return rows._replace(**found, close=close), alone | (kind == "adjusted")
+        return rows._replace(adjusted=np.full(len(rows.day), np.nan)), np.zeros(len(rows.day), dtype=bool)
+    _report(rows, plain & scaled & np.isnan(rows.adjusted), problems, "no price", _HEADINGS["adjusted"])
+    opens, high, low = (np.where(alone, np.nan, values) for values in (rows.open, rows.high, rows.low))
+    close = np.where(alone, rows.adjusted, rows.close)
+    return rows._replace(open=opens, high=high, low=low, close=close), alone | (~scaled & (kind == "adjusted"))
+
+
+_MOST_DIVIDEND = 1.2  # a step of the factor up to here is a dividend, a larger one or one down a split
+_LEAST_STEP = 1e-6
+_DECIMALS = 8  # two at least, and no more where a column has more
+_SPLIT_PARTS = 20
+
+
+def corporate_actions(day: npt.NDArray[np.int32], close: Floats, adjusted: Floats) -> list[Action]:
+    """Return the actions of a symbol that its adjusted closes show, in ascending order: a step of the factor adjusted /
+    close from one bar to the next that rounding does not explain. No step depends on a later bar."""
+    factor = adjusted / close
+    noise = _rounding(adjusted) / adjusted
+    steps, off = factor[1:] / factor[:-1], noise[1:] + noise[:-1]
+    found = np.flatnonzero(np.abs(steps - 1) > off + _LEAST_STEP)
+    actions = (
+        _action(dt.date.fromordinal(int(day[at + 1])), float(steps[at]), float(close[at]), float(off[at]))
+        for at in found.tolist()
+    )
+    return [action for action in actions if action.growth != 1]
+
+
+def _action(day: dt.date, step: float, before: float, noise: float) -> Action:
+    if 1 < step <= _MOST_DIVIDEND:
+        paid = round(before * (1 - 1 / step), 4)
+        return Action(day, 1.0, paid, before / (before - paid))
+    whole = float(Fraction(step).limit_denominator(_SPLIT_PARTS))
+    split = whole if whole and abs(whole / step - 1) <= noise + 1e-4 else round(step, 6)
+    return Action(day, split, 0.0, split)
+
+
+def _rounding(values: Floats) -> Floats:
+    """Return half of the last decimal place that a column has by each row, at most half a cent: its values may be off
+    by so much."""
+    places = np.full(len(values), _DECIMALS + 1)
+    for decimals in range(_DECIMALS, 1, -1):
+        places[np.isclose(values, np.round(values, decimals), rtol=1e-12, atol=0)] = decimals
+    most = np.maximum.accumulate(places)
+    return np.where(most > _DECIMALS, 0.0, 0.5 * 10.0**-most)
 
 
 Mask = npt.NDArray[np.bool_]
@@ -292,7 +326,7 @@ def _symbol(rows: Rows, adjusted: bool, sessions: npt.NDArray[np.int64], problem
         more = f" and {holes.size - _NAMED} more" if holes.size > _NAMED else ""
         problems.warn(file, f"{name} has no bar of {holes.size} sessions within its days: {shown}{more}")
     jumps = moves_like_splits(rows.close)
-    if jumps and not adjusted:
+    if jumps and not adjusted and np.isnan(rows.adjusted).all():
         at, move = jumps[0], rows.close[jumps[0]] / rows.close[jumps[0] - 1] - 1
         message = f"{name} moved {move:+.0%} on {rows.day_at(at)}, as in a split; raw prices are not adjusted"
         problems.warn(file, f"{message}{f'; {len(jumps)} such moves' if len(jumps) > 1 else ''}", int(rows.row[at]))

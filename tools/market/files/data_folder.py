@@ -19,10 +19,20 @@ import numpy as np
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.market.files.bars import PRICES, BarReader, Members, PriceKind, checked, priced, read_universe
+from chordesk.tools.market.files.bars import (
+    PRICES,
+    BarReader,
+    Members,
+    PriceKind,
+    checked,
+    corporate_actions,
+    priced,
+    read_universe,
+)
 from chordesk.tools.market.files.chains import check_chains, read_chains
 from chordesk.tools.market.files.news_and_earnings import read_earnings, read_headlines
 from chordesk.tools.market.files.tables import ENDINGS, Problems
+from chordesk.tools.market.protocol import Action, Floats
 from chordesk.tools.market.replay.market import Columns, ReplayData, columns_in, read_cache, write_cache
 
 BARS = "bars"
@@ -161,15 +171,20 @@ def _note_unknown(folder: DataFolder, problems: Problems) -> None:
 
 
 # Raised when the reading or the layout of the cached arrays changes.
-CACHE_LAYOUT = 1
+CACHE_LAYOUT = 2
 _CACHES_KEPT = 4
 
 
 class Prices(NamedTuple):
-    """Daily bars of a folder. adjusted: by symbol; lost: ordinals of sessions without a bar of any symbol."""
+    """Daily bars of a folder. adjusted, factored: by symbol, whether it has adjusted prices alone, and whether raw ones
+    with adjusted closes; acted, actions: the symbol of each action, and its figures, with an ordinal for its day; lost:
+    ordinals of sessions without a bar of any symbol."""
 
     columns: Columns
     adjusted: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    factored: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    acted: np.ndarray[tuple[int], np.dtype[np.str_]]
+    actions: np.ndarray[tuple[int, int], np.dtype[np.float64]]
     lost: np.ndarray[tuple[int], np.dtype[np.int32]]
 
 
@@ -180,7 +195,7 @@ class FilesData(ReplayData):
     def __init__(self, folder: DataFolder, version: str, kind: PriceKind, prices: Prices, members: Members) -> None:
         lost = [dt.date.fromordinal(day) for day in prices.lost.tolist()]
         adjusted = frozenset(prices.columns.symbols[prices.adjusted].tolist())
-        super().__init__(prices.columns, members.listings, lost, adjusted)
+        super().__init__(prices.columns, members.listings, lost, adjusted, _actions_in(prices))
         self.folder = folder
         self.version = version
         self.kind = kind
@@ -201,7 +216,8 @@ class FilesData(ReplayData):
 
     def with_columns(self, columns: Columns) -> FilesData:
         kept = np.isin(self.columns.symbols, columns.symbols)
-        prices = self._prices._replace(columns=columns, adjusted=self._prices.adjusted[kept])
+        was = self._prices
+        prices = was._replace(columns=columns, adjusted=was.adjusted[kept], factored=was.factored[kept])
         return FilesData(self.folder, self.version, self.kind, prices, self._members)
 
 
@@ -272,7 +288,8 @@ def _loaded(folder: DataFolder, version: str, kind: PriceKind, home: Path) -> Fi
         prices = read_prices(folder, kind, problems)
         require_none(folder, problems)
         _require_unchanged(folder, version, kind)  # before it is kept under that version
-        write_cache(kept, {**prices.columns._asdict(), "adjusted": prices.adjusted, "lost": prices.lost})
+        arrays = {name: getattr(prices, name) for name in Prices._fields[1:]}
+        write_cache(kept, {**prices.columns._asdict(), **arrays})
         _forget_others(kept)
     members = read_members(folder, prices.columns.symbols.tolist(), problems)
     require_none(folder, problems)
@@ -294,7 +311,29 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
     symbols = np.array(rows.symbols, dtype=np.str_)[rows.owner[first]] if len(first) else np.empty(0, dtype=np.str_)
     figures = [np.ascontiguousarray(getattr(rows, name)) for name in (*PRICES, "volume")]
     columns = Columns(symbols, np.r_[first, len(rows.day)], rows.day, *figures)
-    return Prices(columns, adjusted[first], _lost(np.unique(rows.day)))
+    factored = ~adjusted & ~np.isnan(rows.adjusted)
+    found = _actions(columns, rows.adjusted, factored[first])
+    acted = np.array([symbol for symbol, _ in found], dtype=np.str_)
+    acts = np.array([(action.day.toordinal(), *action[1:]) for _, action in found], dtype=float).reshape(-1, 4)
+    return Prices(columns, adjusted[first], factored[first], acted, acts, _lost(np.unique(rows.day)))
+
+
+def _actions(columns: Columns, adjusted: Floats, factored: np.ndarray[Any, Any]) -> list[tuple[str, Action]]:
+    spans = zip(columns.symbols.tolist(), columns.start[:-1].tolist(), columns.start[1:].tolist(), strict=True)
+    return [
+        (symbol, action)
+        for at, (symbol, first, end) in enumerate(spans)
+        if factored[at]
+        for action in corporate_actions(columns.day[first:end], columns.close[first:end], adjusted[first:end])
+    ]
+
+
+def _actions_in(prices: Prices) -> dict[str, list[Action]]:
+    found: dict[str, list[Action]] = {symbol: [] for symbol in prices.columns.symbols[prices.factored].tolist()}
+    for symbol, (day, *figures) in zip(prices.acted.tolist(), prices.actions.tolist(), strict=True):
+        if symbol in found:
+            found[symbol].append(Action(dt.date.fromordinal(int(day)), *figures))
+    return found
 
 
 def read_members(folder: DataFolder, symbols: Sequence[str], problems: Problems) -> Members:
@@ -314,9 +353,10 @@ def _lost(days: np.ndarray[tuple[int], np.dtype[np.int32]]) -> np.ndarray[tuple[
 def _cached(path: Path) -> Prices | None:
     arrays = read_cache(path)
     columns = columns_in(arrays)
-    if arrays is None or columns is None or not {"adjusted", "lost"} <= arrays.keys():
+    others = Prices._fields[1:]
+    if arrays is None or columns is None or not set(others) <= arrays.keys():
         return None
-    return Prices(columns, arrays["adjusted"], arrays["lost"])  # type: ignore[arg-type]
+    return Prices(columns, *(arrays[name] for name in others))  # type: ignore[arg-type]
 
 
 def _forget_others(newest: Path) -> None:
@@ -378,9 +418,12 @@ def _span(first: dt.datetime, last: dt.datetime) -> str:
 def _bars_line(prices: Prices) -> str:
     columns = prices.columns
     first, last = (dt.date.fromordinal(int(day)) for day in (columns.day.min(), columns.day.max()))
+    alone, factored = int(prices.adjusted.sum()), int(prices.factored.sum())
+    raw = len(columns.symbols) - alone - factored
     kinds = [
-        *(["adjusted prices"] if prices.adjusted.any() else []),
-        *(["raw prices"] if not prices.adjusted.all() else []),
+        *([f"raw prices with {len(prices.actions)} splits and dividends of {factored}"] if factored else []),
+        *([f"raw prices alone of {raw}, where a split shows as a move"] if raw else []),
+        *([f"adjusted prices alone of {alone}, with numbers of shares that know later splits"] if alone else []),
     ]
     counted = f"{len(columns.symbols)} symbols, {len(columns.day):,} bars, {first} to {last}"
     return f"{counted}, {' and '.join(kinds)}"

@@ -21,6 +21,7 @@ from chordesk.tools.market.clock import ReplayClock, exchange_day
 from chordesk.tools.market.files.chains import ChainTable
 from chordesk.tools.market.files.data_folder import FilesData, Further, files_data
 from chordesk.tools.market.files.news_and_earnings import latest
+from chordesk.tools.market.prices import splits_since
 from chordesk.tools.market.protocol import MarketClock
 from chordesk.tools.market.replay.market import (
     UNIVERSE,
@@ -124,15 +125,15 @@ class ChainedFiles(FilesMarket):
         return Quote.model_validate({"symbol": named.symbol, "price": price, "at": at, "source": self.name, **offers})
 
     def _spot(self, symbol: str, rows: npt.NDArray[np.int64], day: dt.date) -> float:
-        """Return the share's price with the quotes: the file's own, else that day's raw close."""
+        """Return the share's price with the quotes: the file's own, else the close of that day as it was traded."""
         stated = self._table.figures["spot"][rows]
         if len(known := stated[np.isfinite(stated) & (stated > 0)]):
             return float(known[-1])
-        bars = self.bars(symbol, max((self.clock.session() - day).days, 0) + 1)
+        bars = self.traded(symbol, max((self.clock.session() - day).days, 0) + 1)
         if day not in bars.dates or bars.adjusted:
             why = "its closes are adjusted" if bars.adjusted else "it has no bar of that day"
             raise MarketError(f"the chain of {symbol} of {day} has no price of the share, and {why}")
-        return float(bars.close[list(bars.dates).index(day)])
+        return float(bars.close[list(bars.dates).index(day)]) * splits_since(self, symbol, day)
 
 
 class ModelledFiles(ModelledReplay, FilesMarket):

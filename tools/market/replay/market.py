@@ -24,8 +24,8 @@ from chordesk.models.files import replacing
 from chordesk.models.market import Headline, Listing, Quote
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock, exchange_day, exchange_hours
-from chordesk.tools.market.prices import STALE_DAYS
-from chordesk.tools.market.protocol import Bars, Floats, MarketClock
+from chordesk.tools.market.prices import STALE_DAYS, adjusted_for
+from chordesk.tools.market.protocol import Action, Bars, Floats, MarketClock
 from chordesk.tools.market.replay.modelled_options import ModelledChains
 
 log = structlog.get_logger(__name__)
@@ -52,7 +52,8 @@ class ReplayData:
     """All rows of a data set, the future included: only a market with a clock may look into it.
 
     lost: sessions of the exchange between the first and the last without a bar of any name. adjusted: symbols whose
-    prices before a split or a dividend were brought to the level after it.
+    prices before a split or a dividend were brought to the level after it. actions: of symbols whose prices are as
+    traded and whose splits and dividends are known, in ascending order.
     """
 
     def __init__(
@@ -61,11 +62,13 @@ class ReplayData:
         listings: Mapping[str, Listing],
         lost: Sequence[dt.date] = (),
         adjusted: frozenset[str] = frozenset(),
+        actions: Mapping[str, Sequence[Action]] | None = None,
     ) -> None:
         self.columns = columns
         self.listings = listings
         self.lost = tuple(lost)
         self.adjusted = adjusted
+        self.actions = actions or {}
         self.symbols: tuple[str, ...] = tuple(columns.symbols.tolist())
         self.sessions = tuple(dt.date.fromordinal(day) for day in np.unique(columns.day).tolist())
         self._place = {symbol: at for at, symbol in enumerate(self.symbols)}
@@ -79,7 +82,7 @@ class ReplayData:
         return slice(first, first + known)
 
     def with_columns(self, columns: Columns) -> ReplayData:
-        return ReplayData(columns, self.listings, self.lost, self.adjusted)
+        return ReplayData(columns, self.listings, self.lost, self.adjusted, self.actions)
 
 
 def read_cache(path: Path) -> dict[str, npt.NDArray[np.generic]] | None:
@@ -287,6 +290,22 @@ class ReplayMarket:
         return [day for day in self._data.lost if first < day < last]
 
     def bars(self, symbol: str, sessions: int) -> Bars:
+        return self._adjusted(symbol, sessions, dividends=True)
+
+    def traded(self, symbol: str, sessions: int) -> Bars:
+        return self._adjusted(symbol, sessions, dividends=False)
+
+    def actions(self, symbol: str, since: dt.date) -> Sequence[Action]:
+        today = exchange_day(self.clock.now())
+        return [action for action in self._data.actions.get(symbol, ()) if since < action.day <= today]
+
+    def _adjusted(self, symbol: str, sessions: int, *, dividends: bool) -> Bars:
+        found = self._as_written(symbol, sessions)
+        if symbol not in self._data.actions:
+            return found
+        return adjusted_for(found, self.actions(symbol, found.dates[0]), dividends=dividends)
+
+    def _as_written(self, symbol: str, sessions: int) -> Bars:
         self._require(symbol)
         rows = self._rows(symbol)
         rows = slice(max(rows.start, rows.stop - sessions), rows.stop)
@@ -298,7 +317,7 @@ class ReplayMarket:
 
     def quote(self, symbol: str) -> Quote:
         """Return the close of the newest bar; `at` is now for today's bar and that session's close for an older one."""
-        bars = self.bars(symbol, 1)
+        bars = self.traded(symbol, 1)
         day, today = bars.dates[-1], self.clock.session()
         if (today - day).days > STALE_DAYS:
             raise MarketError(f"{symbol} has not traded since {day}")

@@ -7,6 +7,7 @@ import concurrent.futures
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from chordesk.tools.market.clock import LiveClock, exchange_day, exchange_hours
 from chordesk.tools.market.factory import MARKETS_OWN, build_chains
 from chordesk.tools.market.fetching import AgedCache, Kept
 from chordesk.tools.market.prices import MINUTES, STALE_DAYS, IntradayInterval, intraday_of
-from chordesk.tools.market.protocol import Bars, Intraday, MarketClock, OptionMarket, Shares
+from chordesk.tools.market.protocol import Action, Bars, Floats, Intraday, MarketClock, OptionMarket, Shares
 from chordesk.tools.market.yahoo import wire as shapes
 from chordesk.tools.market.yahoo.companies import YahooCompanies
 from chordesk.tools.market.yahoo.wire import Section, YahooWire
@@ -150,7 +151,31 @@ class YahooMarket(YahooCompanies):
         return exchange_hours().until(self.clock.session(), count)
 
     def bars(self, symbol: str, sessions: int) -> Bars:
-        """Return bars up to the last closed session: today's bar is not one before the close."""
+        """Return bars up to the last closed session, adjusted as of it: today's bar is not one before the close."""
+        found, factor = self._bars(symbol, sessions)
+        scale = factor / factor[-1]
+        prices = {name: getattr(found, name) * scale for name in ("open", "high", "low", "close")}
+        return replace(found, adjusted=True, **prices)
+
+    def traded(self, symbol: str, sessions: int) -> Bars:
+        return self._bars(symbol, sessions)[0]
+
+    def actions(self, symbol: str, since: dt.date) -> Sequence[Action]:
+        """Return splits and dividends as Yahoo lists them: dividends in shares of today."""
+        try:
+            kept = self._history(symbol, BARS_AGE).value
+        except DeskError:
+            return ()
+        today, found = exchange_day(self.clock.now()), []
+        for at, (day, split, paid) in enumerate(zip(kept["date"], kept["split"], kept["dividend"], strict=True)):
+            if at and (split or paid) and str(since) < day <= str(today):
+                before = kept["close"][at - 1]
+                ratio = split or 1.0
+                found.append(Action(dt.date.fromisoformat(day), ratio, paid, ratio * before / max(before - paid, paid)))
+        return found
+
+    def _bars(self, symbol: str, sessions: int) -> tuple[Bars, Floats]:
+        """Return bars as traded, in shares of today, and what adjusted closes are of closes."""
         kept = self._history(symbol, BARS_AGE).value
         dates = [dt.date.fromisoformat(day) for day in kept["date"]]
         end = sum(day <= self.clock.session() for day in dates)
@@ -158,7 +183,8 @@ class YahooMarket(YahooCompanies):
             raise MarketError(f"unknown symbol {symbol}: Yahoo has no prices of it")
         rows = slice(max(end - sessions, 0), end)
         figures = (np.array(kept[name][rows]) for name in ("open", "high", "low", "close", "volume"))
-        return Bars(symbol, dates[rows], True, *figures)
+        factor = np.array(kept["adjusted"][rows]) / np.array(kept["close"][rows])
+        return Bars(symbol, dates[rows], False, *figures), factor
 
     def intraday(self, symbol: str, interval: IntradayInterval, sessions: int) -> Intraday:
         """Return bars as they were when they were fetched, at most some minutes ago. Yahoo adjusts them for splits and
@@ -231,7 +257,7 @@ class YahooMarket(YahooCompanies):
             self._history(symbol, BARS_AGE)
 
     def _history(self, symbol: str, age: dt.timedelta) -> Kept:
-        return self._cache.get(f"bars-{symbol}", age, lambda: shapes.bars_of(self._wire.history(symbol)))
+        return self._cache.get(f"daily-{symbol}", age, lambda: shapes.bars_of(self._wire.history(symbol)))
 
     def _fetch_options(self, symbol: str) -> Section | None:
         expiries = self._wire.expiries(symbol)

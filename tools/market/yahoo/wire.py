@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from chordesk.models.contracts import ChainRow, parse_contract
@@ -50,9 +51,9 @@ class YahooWire:
         self._lock = threading.Lock()
 
     def history(self, symbol: str) -> Any:
-        """Return two years of daily bars, adjusted for splits and dividends: a frame."""
+        """Return two years of daily bars, adjusted for splits, with adjusted closes, splits and dividends: a frame."""
         return self._request(
-            symbol, lambda ticker: ticker.history(period=_HISTORY, actions=False, auto_adjust=True, timeout=_TIMEOUT)
+            symbol, lambda ticker: ticker.history(period=_HISTORY, actions=True, auto_adjust=False, timeout=_TIMEOUT)
         )
 
     def info(self, symbol: str) -> dict[str, Any]:
@@ -196,7 +197,8 @@ _DATES = {"lastQuarter": "mostRecentQuarter", "earningsDate": "earningsTimestamp
 
 def bars_of(frame: Any) -> dict[str, list[Any]]:
     """Return rows of a history frame as lists by column; rows with a missing or non-positive price are left out."""
-    return _columns(frame, "date", lambda stamp: stamp.date().isoformat())
+    more = {"Adj Close": "adjusted", "Dividends": "dividend", "Stock Splits": "split"}
+    return _columns(frame, "date", lambda stamp: stamp.date().isoformat(), more)
 
 
 def intraday_of(frame: Any) -> dict[str, list[Any]]:
@@ -204,16 +206,18 @@ def intraday_of(frame: Any) -> dict[str, list[Any]]:
     return _columns(frame, "start", lambda stamp: stamp.isoformat())
 
 
-def _columns(frame: Any, key: str, dated: Callable[[Any], str]) -> dict[str, list[Any]]:
-    columns = ("Open", "High", "Low", "Close", "Volume")
-    kept: dict[str, list[Any]] = {name: [] for name in (key, *(name.lower() for name in columns))}
+def _columns(
+    frame: Any, key: str, dated: Callable[[Any], str], more: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, list[Any]]:
+    columns = {name: name.lower() for name in ("Open", "High", "Low", "Close", "Volume")} | dict(more)
+    kept: dict[str, list[Any]] = {name: [] for name in (key, *columns.values())}
     for stamp, *row in frame[list(columns)].itertuples(name=None):
         prices = [float(value) for value in row]
-        if not all(math.isfinite(price) and price > 0 for price in prices[:4]):
+        if not all(math.isfinite(price) and price > 0 for price in (*prices[:4], *prices[5:6])):
             continue
         kept[key].append(dated(stamp))
-        for name, value in zip(columns, prices, strict=True):
-            kept[name.lower()].append(value if math.isfinite(value) else 0.0)
+        for name, value in zip(columns.values(), prices, strict=True):
+            kept[name].append(value if math.isfinite(value) else 0.0)
     return kept
 
 

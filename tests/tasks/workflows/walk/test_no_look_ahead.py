@@ -23,7 +23,7 @@ from sqlmodel import col, select
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.board import EpisodeQuestion, Forecast, Signal
-from chordesk.models.tables.orders import EquityMark, Fill, Order, OrderCheck, Position, Preview
+from chordesk.models.tables.orders import BookedSettlement, EquityMark, Fill, Order, OrderCheck, Position, Preview
 from chordesk.models.tables.runs import BacktestSession, Decision, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.worker.app import create_app
@@ -39,8 +39,8 @@ VISITED = sessions("2010-04-30", 3)
 REPLAYED = ("AAPL", "F", "GE", "IBM", "XOM")
 DATABASE = 9  # of the tests' Redis: nothing else uses it
 TABLES: tuple[Any, ...] = (
-    ScreenHit, ToolCall, Turn, Report, Verdict, Decision, Order, OrderCheck, Preview, Fill, Position, EquityMark,
-    Signal, Forecast, EpisodeQuestion, BacktestSession,
+    ScreenHit, ToolCall, Turn, Report, Verdict, Decision, Order, OrderCheck, Preview, Fill, BookedSettlement, Position,
+    EquityMark, Signal, Forecast, EpisodeQuestion, BacktestSession,
 )  # fmt: skip
 # Ids, times of the clock on the wall and what follows from them.
 OWN = re.compile(
@@ -51,13 +51,22 @@ LEFT_OUT = re.compile(
 )
 
 
-def written(folder: Path, data: ReplayData, chance: random.Random | None, *, whole: bool) -> Path:
-    """Write names of the replay as a data folder, with headlines, earnings and option quotes, and a name that comes
-    later. chance: what makes up everything after the last visited day. whole: with open, high and low, else closes and
-    adjusted closes alone."""
+HEADERS = {
+    "files": ("date", "open", "high", "low", "close", "adj close", "volume"),
+    "news-2020": ("date", "adj close", "volume"),  # as that sample is
+}
+SPLIT, DIVIDEND = dt.date(2010, 5, 3), dt.date(2010, 5, 4)  # of GE, 2:1, and of XOM, among the visited days
+
+
+def written(folder: Path, data: ReplayData, chance: random.Random | None, form: str) -> Path:
+    """Write names of the replay as a data folder of a form, with headlines, earnings, option quotes and members, and a
+    name that comes later. chance: what makes up everything after the last visited day; the adjusted closes before it
+    are of a later split and dividend then."""
     news, earnings, chains = list[Sequence[object]](), list[Sequence[object]](), list[Sequence[object]]()
+    members = list[Sequence[object]]()
     for number, symbol in enumerate([*REPLAYED, "LATE"]):
-        rows, steady = list[Sequence[object]](), random.Random(number)
+        rows, steady = list[dict[str, Any]](), random.Random(number)
+        scale = chance.choice([1.0, 0.05, 7.0, chance.uniform(0.01, 20)]) if chance and form == "files" else 1.0
         for day, *prices, volume in _bars(data, REPLAYED[0] if symbol == "LATE" else symbol):
             later = chance if chance is not None and day > VISITED[-1] else None
             own = later or steady
@@ -66,25 +75,30 @@ def written(folder: Path, data: ReplayData, chance: random.Random | None, *, who
             if later is not None:
                 low = own.uniform(1, 900)
                 prices = [low, low * 1.1, low, low * 1.05]
-            factor = own.uniform(0.1, 3) if later else 1.0
-            rows.append((day, *prices, volume) if whole else (day, prices[3], prices[3] * factor, volume))
+            halved = 0.5 if form == "files" and symbol == "GE" and day >= SPLIT else 1.0
+            prices = [price * halved for price in prices]
+            paid = 0.97 if symbol == "XOM" and day < DIVIDEND else 1.0
+            factor = own.uniform(0.1, 3) if later else scale * paid * (0.5 if symbol == "GE" and day < SPLIT else 1.0)
+            adjusted = prices[3] * (factor if form == "files" else 1.0)
+            rows.append(dict(zip(HEADERS["files"], (day, *prices, adjusted, volume), strict=True)))
             if own.random() < 0.1:
                 news.append((symbol, f"{day}T10:00:00-05:00", f"{symbol} says {own.randint(0, 10**6)}", "a wire"))
-            if whole and symbol == "GE" and day > VISITED[0] - dt.timedelta(days=9):
-                for strike in (15, 17, 19):
+            if form == "files" and symbol == "GE" and day > VISITED[0] - dt.timedelta(days=9):
+                for strike in (8, 15, 17, 19):
                     bid = own.uniform(0.5, 3)
-                    chains.append(
-                        (day, f"GE101218P000{strike}000", bid, bid + 0.1, own.randint(1, 900), 900, prices[3])
-                    )
-        header = (
-            ("date", "open", "high", "low", "close", "volume") if whole else ("date", "close", "adj close", "volume")
-        )
-        write_table(folder / "bars" / f"{symbol}.csv", header, rows)
-        report = VISITED[-1] + dt.timedelta(days=chance.randint(1, 90) if chance else 40)
-        earnings.append((symbol, report, report, chance.uniform(0, 9) if chance else 1.0))
+                    contract = f"GE101218P{strike * 1000:08d}"
+                    chains.append((day, contract, bid, bid + 0.1, own.randint(1, 900), 900, prices[3]))
+        header = HEADERS[form]
+        write_table(folder / "bars" / f"{symbol}.csv", header, [[row[name] for name in header] for row in rows])
+        for report in range(1, 3):
+            day = VISITED[-1] + dt.timedelta(days=chance.randint(1, 90) + 91 * report if chance else 40 * report)
+            earnings.append((symbol, day, day, chance.uniform(0, 9) if chance else 1.0))
+        leaves = VISITED[-1] + dt.timedelta(days=chance.randint(1, 60)) if chance and chance.random() < 0.5 else ""
+        members.append((symbol, "Energy" if number % 2 else "Tech", "", leaves))
     write_table(folder / "headlines.csv", ("symbol", "time", "headline", "source"), news)
     write_table(folder / "earnings.csv", ("symbol", "date", "announced", "eps"), earnings)
-    if whole:
+    if form == "files":
+        write_table(folder / "universe.csv", ("symbol", "sector", "from", "to"), members)
         header = ("quote_date", "contract", "bid", "ask", "volume", "open_interest", "spot")
         write_table(folder / "chains.csv", header, chains)
     return folder
@@ -97,17 +111,28 @@ def _bars(data: ReplayData, symbol: str) -> Iterator[tuple[Any, ...]]:
 
 
 def replayed(home: Path, data: ReplayData, chance: random.Random | None) -> None:
-    """Put the replay's data into a home's cache, with everything after the last visited day made up."""
+    """Put the replay's data into a home's cache, with everything after the last visited day made up: names may leave
+    the market."""
     columns, later = data.columns, data.columns.day > VISITED[-1].toordinal()
+    kept = np.ones(len(later), dtype=bool)
     figures = {}
     for name in Columns._fields[3:]:
         values = getattr(columns, name).copy()
         if chance is not None:
             values[later] = np.random.default_rng(chance.randint(0, 10**9)).uniform(1, 900, int(later.sum()))
         figures[name] = values
+    if chance is not None:
+        gone = np.random.default_rng(chance.randint(0, 10**9)).random(len(columns.symbols)) < 0.2
+        kept = ~(later & np.repeat(gone, np.diff(columns.start)))
+    counts = np.add.reduceat(kept, columns.start[:-1])
+    columns = columns._replace(**figures)
+    arrays = {name: getattr(columns, name)[kept] for name in Columns._fields[2:]}
+    columns = columns._replace(start=np.r_[0, np.cumsum(counts)], **arrays)
+    there = counts > 0
+    columns = columns._replace(symbols=columns.symbols[there], start=np.r_[0, np.cumsum(counts[there])])
     path = home / "cache" / f"replay-{importlib.metadata.version(PACKAGE)}-{CACHE_LAYOUT}.npz"
     path.parent.mkdir(parents=True)
-    write_cache(path, columns._replace(**figures)._asdict())
+    write_cache(path, columns._asdict())
 
 
 def walked(home: Path, url: str, environ: Mapping[str, str], symbols: Sequence[str]) -> dict[str, list[str]]:
@@ -151,7 +176,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> ReplayData:
     return replay_data(tmp_path_factory.mktemp("replay"))
 
 
-@pytest.fixture(scope="module", params=["replay", "files", "closes"])
+@pytest.fixture(scope="module", params=["replay", *HEADERS])
 def play(
     request: pytest.FixtureRequest, data: ReplayData, redis_server: str
 ) -> Callable[[int | None], dict[str, list[str]]]:
@@ -164,8 +189,9 @@ def play(
             if request.param == "replay":
                 replayed(home, data, chance)
                 return walked(home, url, {}, REPLAYED)
-            folder = written(home / "data", data, chance, whole=request.param == "files")
-            return walked(home, url, {"DESK_MARKET": "files", "DESK_DATA": str(folder)}, REPLAYED)
+            folder = written(home / "data", data, chance, request.param)
+            names = ("sp500",) if request.param == "files" else REPLAYED
+            return walked(home, url, {"DESK_MARKET": "files", "DESK_DATA": str(folder)}, names)
 
     return played
 

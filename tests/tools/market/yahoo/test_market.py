@@ -13,7 +13,7 @@ from chordesk.tools.market import fetching
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.fetching import Source
 from chordesk.tools.market.prices import chain_of, quote_of, share_of
-from chordesk.tools.market.protocol import ChainSource, ClosedSet, OptionSource, Prefetching
+from chordesk.tools.market.protocol import Action, ChainSource, ClosedSet, OptionSource, Prefetching
 from chordesk.tools.market.replay import market as replay_data
 from chordesk.tools.market.universe import is_symbol
 from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo
@@ -40,6 +40,22 @@ def test_bars_are_yahoo_s_and_end_at_the_last_session(market: YahooMarket, far: 
     day = days(3)
     far.charts["HOLE"] = [(day[0], 1, 1, 1, 1, 5), (day[1], None, None, None, None, None), (day[2], 2, 2, 2, 2, 5)]  # type: ignore[list-item]
     assert list(market.bars("HOLE", 9).dates) == [day[0], day[2]]
+
+
+def test_prices_are_as_traded_and_adjusted_as_of_the_session(market: YahooMarket, far: FarYahoo) -> None:
+    first, second, third = days(3)
+    stamps = [int(dt.datetime.combine(day, dt.time(13, 30), dt.UTC).timestamp()) for day in (second, third)]
+    far.charts["PAYS"] = [(first, 100, 100, 100, 100, 5), (second, 98, 98, 98, 98, 5), (third, 97, 97, 97, 97, 9)]
+    far.adjusted["PAYS"] = [98.0, 98.0, 97.0]
+    far.events["PAYS"] = {
+        "dividends": {str(stamps[0]): {"amount": 2.0, "date": stamps[0]}},
+        "splits": {str(stamps[1]): {"date": stamps[1], "numerator": 4, "denominator": 1, "splitRatio": "4:1"}},
+    }  # type: ignore[dict-item]
+    assert market.bars("PAYS", 9).close.tolist() == [98, 98, 97]
+    assert market.traded("PAYS", 9).close.tolist() == [100, 98, 97]
+    found = market.actions("PAYS", first)
+    assert found == [Action(second, 1.0, 2.0, 100 / 98), Action(third, 4.0, 0.0, 4.0)]
+    assert market.actions("PAYS", third) == []
 
 
 def test_a_quote_is_of_today_s_unfinished_bar(far: FarYahoo, tmp_path: Path) -> None:
