@@ -234,7 +234,7 @@ class Settings(BaseModel):
     )
     data: Absolute | None = of_run(None, "folder of own data (market=files), of every worker", "/srv/prices")
     data_prices: Literal["auto", "raw", "adjusted"] = of_run(
-        "auto", "own prices: with the splits that adjusted closes show (auto), closes alone as adjusted, or raw alone", "raw"
+        "auto", "own prices: with the splits of adjusted closes (auto), closes alone as adjusted, or raw alone", "raw"
     )
     replay_options: Literal["none", "modelled"] = of_orders(
         "none", "a replay's chains: its own, or modelled ones for paper alone", "modelled"

@@ -50,7 +50,7 @@ class Session:
 
     def opening(self) -> Session:
         """Return the session of its open alone, or of its one price; a fill lies within its range."""
-        least, most = (None, None) if self.begun else (self.low, self.high)
+        least, most = (self.least, self.most) if self.begun else (self.low, self.high)
         one = self.open
         return Session(self.opens_at, self.opens_at, one, one, one, one, self.room, least, most)
 

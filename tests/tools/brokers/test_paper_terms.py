@@ -12,6 +12,7 @@ import pytest
 from chordesk.models.market import Quote
 from chordesk.models.orders import AccountView, BrokerAnswer, HeldPosition, OrderTicket
 from chordesk.models.tables.orders import Preview
+from chordesk.tools.brokers.paper import PaperBroker
 from chordesk.tools.brokers.paper_matching import Session, matches
 from chordesk.tools.decimals import exact
 from tests.tools.brokers.sessions import DAYS, FLAT, Figures, Sessions, sessions
@@ -27,7 +28,9 @@ OPENS = dt.time(9, 30)
 def ask(new_desk: NewDesk) -> Ask:
     """Asks a broker of its own about an order placed at 15:55 of the first day, on another day if named."""
 
-    def asked(market: Sessions, day: dt.date = DAYS[0], bps: float = 0, **changes: Any) -> BrokerAnswer:
+    def asked(
+        market: Sessions, day: dt.date = DAYS[0], bps: float = 0, at_open: bool = False, **changes: Any
+    ) -> BrokerAnswer:
         placed = dt.datetime.combine(DAYS[0], dt.time(15, 55), NEW_YORK)
         base = {
             "order_id": uuid.UUID(int=7), "account": "paper", "symbol": "AAA", "action": "close", "side": "sell",
@@ -38,7 +41,9 @@ def ask(new_desk: NewDesk) -> Ask:
         account = AccountView(account="paper", cash=1e6, equity=None, positions=held)
         preview = Preview(order_id="x", payload="", payload_hash="", price=100, priced_at=placed, notional=1)
         broker = new_desk(market, slippage_bps=bps).broker
+        assert isinstance(broker, PaperBroker)
         market.go(day)
+        broker = broker.on(market, at_open=at_open)
         answer = broker.lookup(ticket, preview, account)
         assert answer is not None
         return answer
@@ -159,9 +164,9 @@ def test_a_day_order_fills_at_the_next_open_within_its_session_s_range(
     terms = {"limit_price": limit, "order_type": "limit"} if limit is not None else {}
     order = {"side": side, "action": "open" if side == "buy" else "close", "time_in_force": "day", **terms}
     assert ask(market, bps=5, **order).status == "submitted"
-    for day in DAYS[1:3]:
+    for day, begins in ((DAYS[1], True), (DAYS[1], False), (DAYS[2], False)):
         expected = [] if price is None else [(price, at(DAYS[1], OPENS))]
-        assert prices(ask(market, day, bps=5, **order)) == expected
+        assert prices(ask(market, day, bps=5, at_open=begins, **order)) == expected
 
 
 def test_a_resting_limit_fills_at_a_better_open(ask: Ask) -> None:

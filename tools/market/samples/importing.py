@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import datetime as dt
 import io
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +21,7 @@ from chordesk.models.files import replacing
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.files.bars import BAR_COLUMNS as BARS
 from chordesk.tools.market.files.chains import CHAIN_COLUMNS as CHAINS
-from chordesk.tools.market.files.data_folder import ABOUT
+from chordesk.tools.market.files.data_folder import ABOUT, check_folder
 from chordesk.tools.market.files.news_and_earnings import HEADLINE_COLUMNS as HEADLINES
 from chordesk.tools.market.files.tables import CSV, JSON_LINES, PARQUET, Columns, Problems, parts_of
 from chordesk.tools.market.samples.package_files import (
@@ -55,8 +57,9 @@ class Table(NamedTuple):
 
 
 def write_files(folder: Path, files: Iterable[tuple[str, bytes]], *, replace: bool) -> None:
-    """Write files into a folder, which is made if need be. Raises UsageError when one is there already and may not be
-    replaced, and when the folder cannot be written to."""
+    """Write files into a folder, which is made if need be, all or none: each has its name once all are on the disk, the
+    last one last. Raises UsageError when one is there already and may not be replaced, and when the folder cannot be
+    written to."""
     made = list(files)
     there = [name for name, _ in made if (folder / name).exists()]
     if there and not replace:
@@ -65,9 +68,11 @@ def write_files(folder: Path, files: Iterable[tuple[str, bytes]], *, replace: bo
             f"{folder / there[0]} is there already{more}", remedy="--force replaces it, or choose another --to"
         )
     try:
-        for name, content in made:
-            with replacing(folder / name) as file:
+        with contextlib.ExitStack() as stack:
+            for name, content in reversed(made):
+                file = stack.enter_context(replacing(folder / name))
                 file.write(content)
+                file.flush()
     except OSError as error:
         raise UsageError(f"{folder} cannot be written to: {error.strerror}", remedy="choose another --to") from None
 
@@ -243,14 +248,27 @@ def _holds(folder: Path, sample: Sample) -> bool:
 
 def _import_own(paths: Sequence[Path], to: Path | None, *, force: bool) -> Imported:
     folder = to or Path.cwd() / paths[0].stem.lower()
-    files: list[tuple[str, bytes]] = []
+    given: dict[str, Path] = {}
     for path in paths:
-        name = _name_of(path)
-        if name in dict(files):
+        if (name := _name_of(path)) in given:
             raise UsageError(f"{path.name} and another file would both be {name}", remedy="import one of them")
-        files.append((name, _content(path)))
-    write_files(folder, files, replace=force)
+        given[name] = path
+    _require_usable(folder, given)
+    write_files(folder, [(name, _content(path)) for name, path in given.items()], replace=force)
     return Imported(folder, None, True)
+
+
+def _require_usable(folder: Path, given: Mapping[str, Path]) -> None:
+    """Raise UsageError with the first error of a file, and its row, as the folder would be with the files in it."""
+    with tempfile.TemporaryDirectory(prefix="desk-data-") as aside:
+        there = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+        for name, path in (there | dict(given)).items():
+            (Path(aside) / name).parent.mkdir(exist_ok=True)
+            (Path(aside) / name).symlink_to(path.absolute())
+        errors = [one for one in check_folder(Path(aside), "auto", 1).problems.of("error") if one.file in given]
+    if errors:
+        first = replace(errors[0], file=str(given[errors[0].file]))
+        raise UsageError(f"{first}; nothing was imported", remedy="put it right in the file, and import all again")
 
 
 def _name_of(path: Path) -> str:

@@ -119,6 +119,20 @@ def test_own_files_get_the_names_that_a_data_folder_has_for_them(tmp_path: Path)
     assert (done.folder / "bars" / "AAPL.csv").is_file()
 
 
+def test_of_files_with_an_error_none_is_imported(tmp_path: Path) -> None:
+    days = sessions("2020-01-02", 70)
+    good = write_table(tmp_path / "prices.csv", ("symbol", *HEADER), [("A", *row) for row in walk(days)])
+    done = import_data([str(good)], tmp_path / "own", force=False)
+    again = write_table(tmp_path / "more.csv", ("symbol", *HEADER), [("B", *row) for row in walk(days)])
+    news = tmp_path / "wire.csv"
+    news.write_text(f"symbol,time,headline\nA,{days[1]}T09:00-05:00,x\nA,{days[2]}T09:00,no zone\n", encoding="utf-8")
+    before = (done.folder / "bars.csv").read_bytes()
+    with pytest.raises(UsageError, match=r"wire\.csv, row 3, column time: .*; nothing was imported"):
+        import_data([str(again), str(news)], done.folder, force=True)
+    assert [path.name for path in done.folder.iterdir()] == ["bars.csv"]
+    assert (done.folder / "bars.csv").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
