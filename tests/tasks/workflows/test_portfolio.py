@@ -8,21 +8,17 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import redis
 from sqlmodel import col, delete, select
 
 from chordesk.models.states import StepKind
 from chordesk.models.tables.orders import Position
-from chordesk.models.tables.runs import Report, Run, Step, Turn, Verdict, VerdictReport
+from chordesk.models.tables.runs import Report, Run, Step, Verdict, VerdictReport
 from chordesk.models.tables.runtime import RoleSchedule
-from chordesk.tasks.engine.kinds import QUEUES, task_name
 from chordesk.tasks.reading.runs import view
-from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_portfolio
 from chordesk.tools.ledger import ensure_account
 from tests.builders import MARKET_NOW
 from tests.fakes.responses import Status
-from tests.stack import wait_for
 from tests.tasks.workflows.conftest import Floor, plain
 from tests.tasks.workflows.scripted import action
 
@@ -185,17 +181,6 @@ def test_one_role_that_is_due_runs_alone_and_the_verdict_rests_on_the_others_las
     assert f"of run {own}" not in story
 
 
-def test_two_roles_that_are_due_run_together(floor: Floor) -> None:
-    hold(floor, "IBM")
-    researched(floor)
-    for role in ("risk", "catalyst"):
-        change(floor, role, last_price=100.0)
-    floor.model.stances = {("IBM", "risk"): "CAUTION", ("IBM", "catalyst"): "CAUTION"}
-    found = researched(floor)
-    assert ran(found) == {"risk": "price +28.3%", "catalyst": "price +28.3%"}
-    assert found["candidates"][0]["verdict"] == "CAUTION", "two of three completed reports say so"
-
-
 def test_when_nothing_is_due_the_run_ends_without_a_turn(floor: Floor) -> None:
     hold(floor, "IBM", "GE")
     first = researched(floor)["run_id"]
@@ -228,17 +213,6 @@ def test_no_data_and_a_refusal_count_as_researched_and_a_failure_does_not(floor:
     ]
 
 
-def test_a_rejection_of_the_quick_role_ends_the_research_of_a_holding(floor: Floor) -> None:
-    hold(floor, "IBM")
-    floor.model.stances = {("IBM", "quick"): "REJECT"}
-    first = researched(floor)
-    assert (ran(first), first["candidates"][0]["verdict"]) == ({"quick": "initial run"}, "PASS")
-    assert skipped(first) == dict.fromkeys(ROLES[1:], "still due: quick rejected it")
-    second = researched(floor)
-    assert (ran(second), second["candidates"][0]["verdict"]) == ({}, "PASS")
-    assert skipped(second) == {"quick": "looked now", **dict.fromkeys(ROLES[1:], "quick rejected it")}
-
-
 def test_a_holding_without_a_price_is_looked_at_by_age_alone(floor: Floor) -> None:
     hold(floor, "WYE")
     first = researched(floor)
@@ -260,29 +234,6 @@ def test_force_runs_every_role_and_a_person_s_and_a_screen_s_looks_count_too(flo
     floor.json("screen", "--universe", "MMM", "--lens", "technical")
     assert {row.reason for row in rows(floor).values()} == {"screen"}
     assert ran(researched(floor)) == {}
-
-
-def test_copies_of_its_messages_change_nothing(floor: Floor) -> None:
-    hold(floor, "IBM")
-    found = researched(floor)
-    before = _everything(floor, found["run_id"])
-    for step in steps_of(floor, found["run_id"]):
-        floor.processes.app.send_task(task_name(step.kind), args=(step.id,))
-    with redis.Redis.from_url(redis_url(floor.processes.settings)) as client:
-        wait_for(
-            lambda: not client.hlen("unacked") and not any(client.llen(queue) for queue in QUEUES), "all is taken", 10
-        )
-    assert _everything(floor, found["run_id"]) == before
-
-
-def _everything(floor: Floor, run_id: str) -> dict[str, list[Any]]:
-    with floor.store.read() as session:
-        return {
-            "looks": sorted(map(str, rows(floor).values())),
-            "steps": sorted((step.id, step.attempt, str(step.finished_at)) for step in steps_of(floor, run_id)),
-            "turns": sorted(session.exec(select(Turn.id).where(Turn.run_id == run_id)).all()),
-            "reports": sorted(session.exec(select(Report.id).where(Report.run_id == run_id)).all()),
-        }
 
 
 def test_its_verdicts_can_be_traded_on(floor: Floor) -> None:

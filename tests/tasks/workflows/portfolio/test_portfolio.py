@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +15,10 @@ from sqlmodel import select
 from chordesk.agents.roles import default_roles
 from chordesk.models.answers import Stance
 from chordesk.models.database.store import Store
-from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.runs import Report
 from chordesk.models.tables.runtime import RoleSchedule
-from chordesk.tasks.reading.portfolio import DueReason, HoldingPlan, signed
+from chordesk.tasks.reading.portfolio import DueReason, HoldingPlan
 from chordesk.tasks.workflows.portfolio import (
     Due,
     HoldingSnapshot,
@@ -28,7 +26,6 @@ from chordesk.tasks.workflows.portfolio import (
     NotDue,
     RoleScheduleStore,
     due,
-    limits_of,
     plan,
 )
 from chordesk.tools.holdings import Holding
@@ -136,18 +133,6 @@ def test_once_due_it_stays_so_while_the_figures_stay(
 @given(looks, limits)
 def test_a_role_that_has_just_looked_is_not_due(now: HoldingSnapshot, within: Limits) -> None:
     assert isinstance(due(now, now, within), NotDue)
-
-
-def test_the_limits_are_settings(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path, role_age_hours=6, price_move=0.1)
-    assert limits_of(settings) == Limits(6 * HOUR, 0.1)
-
-
-@pytest.mark.parametrize(
-    ("change", "text"), [(0.07, "+7%"), (-0.0525, "-5.25%"), (0.0002, "+0.02%"), (1.234, "+123%"), (None, "unknown")]
-)
-def test_changes_as_text(change: float | None, text: str) -> None:
-    assert signed(change) == text
 
 
 DAY = dt.timedelta(days=1)
@@ -331,8 +316,3 @@ def test_a_rejection_of_a_later_role_holds_back_those_after_it_alone() -> None:
     assert why(found) == {"fundamentals": "initial run"}
     held = {one.role: one.why for one in found.skipped if one.report_id is None}
     assert held == {"options": "chart rejected it", "research": "chart rejected it"}
-
-
-def test_a_plan_goes_through_the_run_s_parameters_unchanged() -> None:
-    found = planned(*seen(row("quick"), row("risk", price=100.0)))
-    assert HoldingPlan.model_validate(found.model_dump(mode="json")) == found
