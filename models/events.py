@@ -40,6 +40,7 @@ class Domain(StrEnum):
     ORDER = "order"
     APPROVAL = "approval"
     ARTIFACT = "artifact"
+    DESK = "desk"  # its machines
 
 
 class EventType(StrEnum):
@@ -80,6 +81,8 @@ class EventType(StrEnum):
     APPROVAL_EXPIRED = "approval.expired"
     ARTIFACT_STORED = "artifact.stored"  # payload.id, kind, digest, run, turn: a tool gave a turn a picture
     ARTIFACT_WRITTEN = "artifact.written"  # payload.id, kind, digest, run, number: code wrote an episode's content
+
+    DESK_ROOM = "desk.room"  # of a resource of a host. payload.state: short, out (no step is taken) or enough
 
     def __init__(self, value: str) -> None:
         self.domain = Domain(value.partition(".")[0])

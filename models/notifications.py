@@ -28,6 +28,7 @@ class NoticeKind(StrEnum):
     MODEL_PARKED = "model_parked"
     ROGUE_CALL = "rogue_call"  # a model called a tool that would act, and that no turn has
     BUDGET_REACHED = "budget_reached"
+    ROOM = "room"  # little is left of a host's space, inodes, memory or open files; or there is room again
 
 
 # They pass through quiet hours and count toward no cap.

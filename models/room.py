@@ -57,11 +57,14 @@ class Shortage:
     def key(self) -> str:
         return f"{self.what}:{self.where}"
 
+    @property
+    def name(self) -> str:
+        return f"{self.what} of {self.where}" if self.where else self.what
+
     def __str__(self) -> str:
         sized = self.what in ("space", "memory")
         left, whole = (f"{each / MIB:,.1f} MiB" if sized else f"{each:,}" for each in (self.left, self.whole))
-        of = f" of {self.where}" if self.where else ""
-        return f"{'no' if self.out else 'little'} room: {self.what}{of}, {left} of {whole} left"
+        return f"{'no' if self.out else 'little'} room: {self.name}, {left} of {whole} left"
 
 
 def shortages(settings: Settings) -> list[Shortage]:

@@ -40,6 +40,7 @@ from chordesk.models.settings.running_desk import in_run
 from chordesk.models.tables.runs import Run
 from chordesk.tasks import run_models
 from chordesk.tasks.engine.leases import Drain, LeaseKeeper, LoopThread, owner_of
+from chordesk.tasks.engine.room import RoomWatch
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.telemetry.commits import Commits
 from chordesk.tasks.telemetry.emit import ProcessWatch, Telemetry
@@ -290,6 +291,10 @@ class Desk:
     def submission_lease(self) -> FencingLease:
         """This process's place at the account's fence; taken with the first order, by the trade worker alone."""
         return FencingLease(self.store, self.settings.account, self.owner)
+
+    @part
+    def room(self) -> RoomWatch:
+        return RoomWatch(self.settings, lambda: self.store, lambda: self.drain.requested)
 
     @part
     def leases(self) -> LeaseKeeper:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 import re
+import signal
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ METHOD_NOT_FOUND = -32601
 INTERNAL_ERROR = -32603
 STDERR_LINES = 40
 KILL_SECONDS = 5.0
+FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _ENVELOPE = re.compile(rb'"(?:params|result|error)"\s*:')
@@ -220,12 +222,12 @@ class Client:
         except TimeoutError:
             await self.kill()
             code = -9
-        self._dead(f"exited with code {code}")
+        # What it wrote before somebody killed it is not why it ended.
+        self._dead(f"exited with code {code}", None if -code in FROM_OUTSIDE else last_error(self._stderr))
 
-    def _dead(self, what: str) -> None:
+    def _dead(self, what: str, cause: str | None = None) -> None:
         if self.died is not None:
             return
-        cause = last_error(self._stderr)
         self.died = ProcessDied(f"app-server {self.pid} {what}" + (f": {cause}" if cause else ""))
         for future in self._pending.values():
             if not future.done():

@@ -133,6 +133,7 @@ def _public(name: str, value: Any) -> Any:
 
 
 ADDRESSES = frozenset({"redis_url", "rulebook_url", "database_url"})
+SERVES = "serves"  # whether the API is among its programs
 PLACES = "places"  # of the desk's data, without logins: a terminal that has others is refused
 
 
@@ -154,6 +155,15 @@ def is_up(home: Path) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+def serves(home: Path) -> bool | None:
+    """Return whether the `desk up` that holds this home serves it over HTTP; None while that is not known, as one that
+    starts has not written its file."""
+    try:
+        return bool(json.loads(services_path(home).read_text(encoding="utf-8")).get(SERVES))
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 def write(home: Path, table: Mapping[str, Any]) -> None:

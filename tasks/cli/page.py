@@ -51,14 +51,22 @@ def page(
     person, way = _person(by), at if at.startswith("/") else f"/{at}"
     found = running_desk.read_api(settings.home)
     if url is None and (found is None or not found[1]):
-        _serve(settings, person, way, no_open)
-        return
+        if not _is_served(settings):
+            _serve(settings, person, way, no_open)
+            return
+        settings = checked().settings  # one that was starting has published its addresses since
+        found = _answering(settings)
     _show(settings, url or (found[0] if found else ""), person, way, no_open)
 
 
 def offer(settings: Settings) -> None:
     """Print the link to the page of a desk that was just started, and open it, once its service answers. Raises
     UsageError when it does not."""
+    _show(settings, _answering(settings)[0], _person(None), "/", no_open=False)
+    print_line("another link, for another browser or later: `desk page`")
+
+
+def _answering(settings: Settings) -> tuple[str, bool]:
     until = time.monotonic() + ANSWERS_SECONDS
     while (found := running_desk.read_api(settings.home)) is None or not found[1]:
         if time.monotonic() > until:
@@ -66,8 +74,21 @@ def offer(settings: Settings) -> None:
                 f"the page's service does not answer within {ANSWERS_SECONDS:.0f} s", remedy="see its log, api.log"
             )
         time.sleep(PAUSE_SECONDS)
-    _show(settings, found[0], _person(None), "/", no_open=False)
-    print_line("another link, for another browser or later: `desk page`")
+    return found
+
+
+def _is_served(settings: Settings) -> bool:
+    """Return whether a `desk up` on the home serves it, or will once it has started: that is waited for. Whoever took
+    its port meanwhile would keep it from starting."""
+    said = False
+    while running_desk.is_up(settings.home):
+        if (serves := running_desk.serves(settings.home)) is not None:
+            return serves
+        if not said:
+            said = True
+            print_line(f"a desk starts on {settings.home}: waiting for it")
+        time.sleep(PAUSE_SECONDS)
+    return False
 
 
 def opens_here(environ: Mapping[str, str], platform: str) -> bool:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 
 from chordesk.models.errors import SettingError, UsageError
-from chordesk.models.settings import LENSES
+from chordesk.models.settings import LENSES, Settings
 from chordesk.models.settings.running_desk import Standing, standing_of_run
 from chordesk.models.states import RunState
 from chordesk.models.text import inert
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.4
 
 
-def follow(store: Store, run_id: str, console: Console, *, quiet: bool = False) -> Progress:
+def follow(store: Store, settings: Settings, run_id: str, console: Console, *, quiet: bool = False) -> Progress:
     """Show a run's progress and return it once the run has ended. Ctrl-C leaves the run going: it belongs to the
     workers."""
     if quiet:
-        return _wait(store, run_id, lambda seen: None)
+        return _wait(store, settings, run_id, lambda seen: None)
     # Colours may be forced on a pipe; a view that is drawn over itself needs a real terminal.
     if console.is_terminal and not console.is_dumb_terminal and console.file.isatty():
         from chordesk.tasks.cli.show.runs import progress_panel
 
         with Live(console=console, refresh_per_second=4, transient=True) as live:
-            return _wait(store, run_id, lambda seen: live.update(progress_panel(seen)))
+            return _wait(store, settings, run_id, lambda seen: live.update(progress_panel(seen)))
     lines = _Lines(console)
-    return _wait(store, run_id, lines.show)
+    return _wait(store, settings, run_id, lines.show)
 
 
 class _Lines:
@@ -70,12 +70,12 @@ class _Lines:
             self._console.print(f"{seen.seconds:6.1f} s  {line}", soft_wrap=True, highlight=False)
 
 
-def _wait(store: Store, run_id: str, show: Callable[[Progress], None]) -> Progress:
+def _wait(store: Store, settings: Settings, run_id: str, show: Callable[[Progress], None]) -> Progress:
     from chordesk.tasks.reading.runs import progress
 
     while True:
         with store.read() as session:
-            seen = progress(session, run_id)
+            seen = progress(session, run_id, settings)
         show(seen)
         if seen.final:
             return seen
@@ -303,7 +303,7 @@ def see(app: DeskApp, run: Run | None, *, wait: bool, as_json: bool) -> None:
             begun = {"run_id": run.id, "state": run.state, "standing": _standing(run), "outlook": _outlook(app, run)}
             emit(begun, lambda _: f"see it with: desk runs show {run.id}", as_json=as_json)
             return
-        seen = follow(store, run.id, out, quiet=as_json)
+        seen = follow(store, app.desk.settings, run.id, out, quiet=as_json)
     except KeyboardInterrupt:
         typer.echo(f"the run continues; see it with: desk runs show {run.id}", err=True)
         raise typer.Exit(INTERRUPTED) from None

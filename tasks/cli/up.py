@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from chordesk.models.errors import ServiceError
 from chordesk.models.settings.running_desk import standing_of
 from chordesk.models.settings.sources import load
 from chordesk.models.urls import masked
@@ -17,6 +20,7 @@ from chordesk.tasks.cli.output import console, print_line, relative, table, warn
 from chordesk.tasks.cli.shell import standing_line
 
 if TYPE_CHECKING:
+    from chordesk.models.room import Shortage
     from chordesk.tasks.services.plan import Plan
     from chordesk.tasks.services.stack import Stack
     from chordesk.tasks.services.supervision import Process
@@ -86,23 +90,49 @@ def _outside(made: Plan) -> list[tuple[str, str, str, str, str]]:
 
 
 def _watch(out: Console, stack: Stack) -> None:
-    """Report programs that died or came back, and restart those that supervisord gave up on, until a signal comes."""
+    """Report programs that died or came back and what is short, and restart those that supervisord gave up on, until a
+    signal comes."""
+    from chordesk.models.room import shortages
+
+    def say(line: str) -> None:
+        with suppress(OSError):  # of a terminal, or a file, that takes no more
+            out.print(line, highlight=False, markup=False, soft_wrap=True)
+
     before = {each.name: each for each in stack.poll()}
     running = {name: each.pid for name, each in before.items()}
+    short: dict[str, Shortage] = {}
     revived = time.monotonic()
     while True:
         time.sleep(WATCH_SECONDS)
-        now = {each.name: each for each in stack.poll()}
+        was, short = short, {one.key: one for one in shortages(stack.plan.settings)}
+        for line in room_changes(was, short):
+            say(line)
+        try:
+            now = {each.name: each for each in stack.poll()}
+        except ServiceError:
+            if not stack.supervised():
+                raise
+            continue  # without a file left to open, say
         for name, each in now.items():
-            line = change(running[name], before[name], each)
-            if line:
-                out.print(line, highlight=False, markup=False)
+            if (changed := change(running[name], before[name], each)) is not None:
+                say(changed)
             if each.state == "RUNNING":
                 running[name] = each.pid
         before = now
-        if time.monotonic() - revived > REVIVE_SECONDS:
+        again = any(one.out for one in was.values()) and not any(one.out for one in short.values())
+        if again or time.monotonic() - revived > REVIVE_SECONDS:
             revived = time.monotonic()
             stack.revive()
+
+
+def room_changes(was: Mapping[str, Shortage], now: Mapping[str, Shortage]) -> Iterator[str]:
+    """Yield a line for each resource that became short, shorter than a bound, or is short no more."""
+    for key, one in now.items():
+        if key not in was or was[key].out != one.out:
+            yield f"{one}{'; no step is taken until there is room' if one.out else ''}"
+    for key, one in was.items():
+        if key not in now:
+            yield f"room again: {one.name}"
 
 
 def change(running: int, before: Process, now: Process) -> str | None:

@@ -1,8 +1,8 @@
 """Retry policy of steps: one table from the kind of a failure to another attempt, or none.
 
 Kinds are those of `agents.codex.failures`, the snake_case names of the errors in `models.errors`, and those that arise
-here: `deadline`, `interrupted`, `drained`, `crashed`. A kind that is not in the table is not tried again: it may never
-pass.
+here: `deadline`, `interrupted`, `drained`, `crashed`, `no_room`. A kind that is not in the table is not tried again: it
+may never pass.
 """
 
 from __future__ import annotations
@@ -115,6 +115,7 @@ POLICY: Mapping[str, Retry] = {
     "order_error": _NEVER,
     "fenced_off": _NEVER,  # a step that meets it is put off instead, in `tasks.workflows.trade`
     # Ourselves
+    "no_room": Retry(How.FORK, attempts=None, delay=2.0),
     "drained": Retry(How.FORK, attempts=None, delay=0.0),
     "crashed": Retry(How.SAME),
     "setting_error": _NEVER,

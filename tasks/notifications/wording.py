@@ -76,6 +76,7 @@ _TITLES: Mapping[str, tuple[str, str]] = {
     NoticeKind.MODEL_PARKED: ("A model is parked", "times a model was parked"),
     NoticeKind.ROGUE_CALL: ("A model called a tool that acts", "calls of tools that act, by models"),
     NoticeKind.BUDGET_REACHED: ("A budget is used up", "budgets are used up"),
+    NoticeKind.ROOM: ("Room of a machine", "changes of a machine's room"),
 }
 
 
@@ -129,7 +130,7 @@ def _way(notice: Notice) -> str:
         return "/approvals"
     if kind in (NoticeKind.HALT, NoticeKind.RESUME):
         return "/account"
-    if kind in (NoticeKind.WORKER_LOST, NoticeKind.MODEL_PARKED):
+    if kind in (NoticeKind.WORKER_LOST, NoticeKind.MODEL_PARKED, NoticeKind.ROOM):
         return "/fleet"
     if order.isalnum() or order.replace("-", "").isalnum():
         return f"/orders/{order}"
@@ -204,6 +205,16 @@ def _budget_reached(notice: Notice, _: Wording) -> str:
     return f"{of} has used {amounts}; turns are skipped"
 
 
+def _room(notice: Notice, _: Wording) -> str:
+    facts = notice.facts
+    of = " ".join(quoted(part, 120) for part in (facts["what"], facts.get("where")) if part)
+    if facts["state"] == "enough":
+        return f"{quoted(notice.subject, 60)} has room again: {of}"
+    return f"{quoted(notice.subject, 60)} has {_ROOM[facts['state']]}: {of}"
+
+
+_ROOM = {"short": "little room", "out": "no room, and takes no step until there is some"}
+
 _SENTENCES: Mapping[NoticeKind, Callable[[Notice, Wording], str]] = {
     NoticeKind.ORDER_WAITING: _order_waiting,
     NoticeKind.REQUEST_WAITING: _request_waiting,
@@ -219,6 +230,7 @@ _SENTENCES: Mapping[NoticeKind, Callable[[Notice, Wording], str]] = {
     NoticeKind.MODEL_PARKED: _model_parked,
     NoticeKind.ROGUE_CALL: _rogue_call,
     NoticeKind.BUDGET_REACHED: _budget_reached,
+    NoticeKind.ROOM: _room,
 }
 
 

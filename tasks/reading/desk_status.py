@@ -23,6 +23,7 @@ from chordesk.agents.runtime import ProcessStatus
 from chordesk.models.answers import Frozen
 from chordesk.models.database.store import Store, require_current
 from chordesk.models.errors import DeskError
+from chordesk.models.room import Shortage, shortages
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import Standing, differing, is_up, snapshot, standing_of, with_values
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepState, TradingState
@@ -48,7 +49,7 @@ UNACKED = "unacked"
 class WorkerRow(Frozen):
     """One worker that answered. trouble: the figures it could not report, and why. standing: by its own settings, None
     for a worker of another version; differs: those of them that this terminal has another value for. queues: those
-    that it serves."""
+    that it serves. short: on its machine."""
 
     node: str
     pid: int
@@ -57,6 +58,7 @@ class WorkerRow(Frozen):
     app_servers: list[ProcessStatus]
     queues: list[str] = []
     trouble: str | None
+    short: list[Shortage] = []
     standing: Standing | None = None
     differs: dict[str, Any] = {}
 
@@ -133,7 +135,7 @@ class DeskStatus(Frozen):
     """The state by part. trouble: by part, why it could not be read; such a part is null (workers: empty).
 
     held: a `desk up` holds the home, also while it starts or ends. standing: of the desk that runs on it; without one
-    (running is False) by the settings of the terminal.
+    (running is False) by the settings of the terminal. short: on this machine, the worst first.
     """
 
     home: Path
@@ -145,6 +147,7 @@ class DeskStatus(Frozen):
     redis: RedisState | None
     database: DatabaseState | None
     trouble: dict[str, str]
+    short: list[Shortage]
 
 
 def status(
@@ -186,6 +189,7 @@ def status(
         redis=found,
         database=database,
         trouble=trouble,
+        short=shortages(settings),
     )
 
 

@@ -9,6 +9,7 @@ from sqlmodel import Session, col, func, select
 
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import MarketError
+from chordesk.models.room import Shortage, shortages
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import Standing, standing_of
 from chordesk.models.states import RUN_FINAL
@@ -79,7 +80,8 @@ class RunningRun(Frozen):
 
 class Glance(Frozen):
     """The desk now. runs: the newest that have not ended, of all_runs; waiting: orders first, then models' requests,
-    the oldest first of each; equity: None while the account has no mark; scheduled: the soonest first."""
+    the oldest first of each; equity: None while the account has no mark; scheduled: the soonest first; short: on this
+    machine."""
 
     at: dt.datetime
     standing: Standing
@@ -89,6 +91,7 @@ class Glance(Frozen):
     equity: EquityNow | None
     database: DatabaseState
     scheduled: list[ScheduledRun]
+    short: list[Shortage]
 
 
 def glance(session: Session, settings: Settings, now: dt.datetime) -> Glance:
@@ -97,24 +100,26 @@ def glance(session: Session, settings: Settings, now: dt.datetime) -> Glance:
     return Glance(
         at=now,
         standing=standing,
-        runs=running_runs(session),
+        runs=running_runs(session, settings),
         all_runs=session.exec(select(func.count()).where(col(Run.state).not_in(RUN_FINAL))).one(),
         waiting=waiting(session),
         equity=equity_now(session, settings.account, standing.day),
         database=database_state(session, settings),
         scheduled=next_runs(settings, now),
+        short=shortages(settings),
     )
 
 
-def running_runs(session: Session, most: int = MOST_RUNS) -> list[RunningRun]:
+def running_runs(session: Session, settings: Settings, most: int = MOST_RUNS) -> list[RunningRun]:
     """Return the runs that have not ended, the newest first."""
     rows = session.exec(
         select(Run).where(col(Run.state).not_in(RUN_FINAL)).order_by(col(Run.created_at).desc()).limit(most)
     ).all()
-    return [_running(session, row) for row in rows]
+    return [_running(session, settings, row) for row in rows]
 
 
-def _running(session: Session, run: Run) -> RunningRun:
+def _running(session: Session, settings: Settings, run: Run) -> RunningRun:
     symbols = [str(symbol) for symbol in run.params.get("symbols") or ()]
     # Of a screen they are the whole universe.
-    return RunningRun(run=run, symbols=[] if run.kind == "screen" else symbols, progress=progress(session, run.id))
+    seen = progress(session, run.id, settings)
+    return RunningRun(run=run, symbols=[] if run.kind == "screen" else symbols, progress=seen)

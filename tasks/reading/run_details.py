@@ -89,7 +89,7 @@ def detail(session: Session, settings: Settings, run: Run) -> RunDetail:
     whole = view(session, run)
     return RunDetail(
         **dict(whole),
-        progress=progress(session, run.id),
+        progress=progress(session, run.id, settings),
         cost=cost_of(session, settings, run.id),
         steps=steps_of(session, run),
         conversations=conversations(session, run.id),

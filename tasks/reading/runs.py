@@ -11,6 +11,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import NotFound
+from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import Standing, research_account, standing_of_run
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, Phase, RunKind, StepKind, StepState
 from chordesk.models.tables.board import Episode
@@ -233,8 +234,9 @@ def newest_run(session: Session, kind: str | None = None) -> Run:
     return found
 
 
-def progress(session: Session, run_id: str) -> Progress:
-    """Return the run's progress, counted at each call; cheap enough for a view that is drawn twice a second."""
+def progress(session: Session, run_id: str, settings: Settings | None = None) -> Progress:
+    """Return the run's progress, counted at each call; cheap enough for a view that is drawn twice a second. settings:
+    as of `waits`."""
     run = session.get_one(Run, run_id)
     grouped = session.exec(
         select(Step.kind, Step.state, func.count())
@@ -264,7 +266,7 @@ def progress(session: Session, run_id: str) -> Progress:
         candidates=_phases(session, run_id) if run.kind != RunKind.GRAPH else {},
         turns_in_flight=in_flight,
         phases=turn_phases(session, [run_id]) if in_flight else {},
-        waits=waits(session, run),
+        waits=waits(session, run, settings),
         turns=turns,
         tokens=tokens,
         seconds=((run.finished_at or utcnow()) - run.created_at).total_seconds(),

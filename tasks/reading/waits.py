@@ -14,7 +14,8 @@ from sqlmodel import Session, col, func, select
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import MarketError
 from chordesk.models.market import plain_name
-from chordesk.models.settings import REPLAYING
+from chordesk.models.room import shortages
+from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.states import RUN_FINAL, ApprovalState, OrderState, RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Order
@@ -49,8 +50,9 @@ class Wait(Frozen):
         return f"waits for {self.what}{until} ({self.count} {self.unit}{'' if self.count == 1 else 's'})"
 
 
-def waits(session: Session, run: Run) -> list[Wait]:
-    """Return what the run waits for, what most of it waits for first; empty while all of it is in work."""
+def waits(session: Session, run: Run, settings: Settings | None = None) -> list[Wait]:
+    """Return what the run waits for, what most of it waits for first; empty while all of it is in work. settings: of a
+    desk on this machine, whose room is looked at."""
     now = utcnow()
     if run.state in RUN_FINAL:
         return [*_persons(session, run.id), *_resting(session, run, now)]
@@ -62,9 +64,9 @@ def waits(session: Session, run: Run) -> list[Wait]:
     ready = [ReadyRow(*rest) for state, *rest in rows if state == StepState.READY]
     found = [*_persons(session, run.id), *_put_off(ready, now)]
     if not rows:
-        return [*found, *_runs_below(session, run.id)]
+        return [*found, *_runs_below(session, run.id, settings)]
     if len(ready) == len(rows):
-        found += _unclaimed(session, [one for one in ready if policy.waits_for(one.error) is None], now)
+        found += _unclaimed(session, settings, [one for one in ready if policy.waits_for(one.error) is None], now)
     return found
 
 
@@ -94,10 +96,16 @@ def _wait(reason: str, moments: Sequence[dt.datetime], now: dt.datetime) -> Wait
     return Wait(what=reason, count=len(moments), until=until if known else None)
 
 
-def _unclaimed(session: Session, due: Sequence[ReadyRow], now: dt.datetime) -> Iterator[Wait]:
-    """Yield the queues with due steps that no worker has taken for a while."""
+def _unclaimed(
+    session: Session, settings: Settings | None, due: Sequence[ReadyRow], now: dt.datetime
+) -> Iterator[Wait]:
+    """Yield the queues with due steps that no worker has taken for a while, or the room that there is none of."""
     late = [kind for kind, _, due_at in due if (now - due_at).total_seconds() > UNCLAIMED_SECONDS]
     if not late:
+        return
+    out = [one for one in shortages(settings) if one.out] if settings is not None else []
+    if out:
+        yield Wait(what="; ".join(f"room: {one.name}" for one in out), count=len(late))
         return
     swept = session.get_one(Sweep, 1).last_at
     if swept is None or (now - swept).total_seconds() > NO_SWEEP_SECONDS:
@@ -142,8 +150,8 @@ def _resting(session: Session, run: Run, now: dt.datetime) -> Iterator[Wait]:
         return
 
 
-def _runs_below(session: Session, run_id: str) -> Iterator[Wait]:
+def _runs_below(session: Session, run_id: str, settings: Settings | None) -> Iterator[Wait]:
     """Yield the runs that steps of this run wait for, each with what it waits for itself."""
     for inner in open_runs_below(session, [run_id]):
-        below = waits(session, session.get_one(Run, inner))
+        below = waits(session, session.get_one(Run, inner), settings)
         yield Wait(what=f"run {inner}" + "".join(f", which {one}" for one in below), count=1)

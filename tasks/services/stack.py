@@ -135,13 +135,17 @@ class Stack:
                 )
         return found
 
+    def supervised(self) -> bool:
+        """Return whether supervisord runs, if it answers or not."""
+        return self._supervisor.alive(settle_seconds=1.0)
+
     def poll(self) -> list[Process]:
         """Return the state of every program, and update the process table. Raises ServiceError when supervisord is
         gone."""
         try:
             processes = self._supervisor.processes()
         except ServiceError:
-            if self._supervisor.alive(settle_seconds=1.0):
+            if self.supervised():
                 raise
             raise ServiceError("supervisord has ended; the desk's processes are being stopped") from None
         self._process_table.take(self._supervisor.pid)

@@ -30,6 +30,7 @@ from chordesk.tasks.services.plan import Folders, Plan, Program
 GROUP_PRIORITY = {"services": 100, "desk": 900}  # stopped from the highest down
 WAKE_SECONDS = 0.1
 TETHER = Path(tether.__file__)
+DAEMON = TETHER.with_name("supervisord.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ class Supervisor:
         with suppress(FileNotFoundError):
             _socket(self._folders).unlink()
         env = {**environ, tether.PARENT: str(os.getpid())}
-        command = tethered("TERM", [sys.executable, "-P", "-m", "supervisor.supervisord", "-c", str(path)])
+        command = tethered("TERM", [sys.executable, "-P", str(DAEMON), "-c", str(path)])
         with (self._folders.logs / "supervisord.out").open("wb") as out:
             self._process = subprocess.Popen(
                 command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
@@ -250,17 +251,18 @@ class ProcessTable:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen: dict[tuple[int, float], ProcessRecord] = {}
+        self._written = True
 
     def take(self, root: int) -> list[ProcessRecord]:
         """Add the process `root` and all its current descendants; return those that live now."""
         now = []
-        with suppress(psutil.Error):
+        with suppress(psutil.Error, OSError):  # as without a file left to open
             top = psutil.Process(root)
             now = [member for member in map(_member, [top, *top.children(recursive=True)]) if member]
         known = set(self._seen)
         self._seen = {key: member for key, member in self._seen.items() if member.process()}
         self._seen.update({(member.pid, member.created): member for member in now})
-        if set(self._seen) != known:
+        if set(self._seen) != known or not self._written:
             self._write()
         return now
 
@@ -278,11 +280,18 @@ class ProcessTable:
 
     def forget(self) -> None:
         self._seen.clear()
-        self._path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._path.unlink()
 
     def _write(self) -> None:
-        with replacing(self._path) as file:
-            file.write(json.dumps([asdict(member) for member in self._seen.values()]).encode())
+        """Write the file, or leave it as it is until there is room."""
+        try:
+            with replacing(self._path) as file:
+                file.write(json.dumps([asdict(member) for member in self._seen.values()]).encode())
+        except OSError:
+            self._written = False
+        else:
+            self._written = True
 
 
 def _member(process: psutil.Process) -> ProcessRecord | None:

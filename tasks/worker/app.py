@@ -60,6 +60,7 @@ def _configuration(settings: Settings) -> dict[str, Any]:
         "result_chord_join_timeout": 10,
         "worker_prefetch_multiplier": 1,
         "worker_hijack_root_logger": False,
+        "worker_consumer": "chordesk.tasks.worker.celery_fixes:Consumer",
         "worker_send_task_events": True,
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
@@ -83,6 +84,7 @@ def _follow_worker(app: DeskApp, warm: bool, turns: bool) -> None:
     _on(worker_ready, desk.drain.take_signals)
     _on(worker_ready, lambda: desk.drain.watch(desk.lease_keeper))
     _on(worker_ready, lambda: desk.telemetry.begin())
+    _on(worker_ready, lambda: desk.room.start())
     _on(worker_ready, lambda: Sweeper(app).start())
     if warm:
         _on(worker_ready, lambda: threading.Thread(target=desk.warm, args=(turns,), name="warm", daemon=True).start())

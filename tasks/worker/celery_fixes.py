@@ -7,12 +7,15 @@ import importlib
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import structlog
 from celery import Celery, bootsteps
 from celery.backends.redis import RedisBackend
+from celery.worker import consumer
 from kombu.transport import redis as transport
+from redis._parsers.base import BaseParser
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 log = structlog.get_logger(__name__)
@@ -31,6 +34,25 @@ def guard_lost_connection() -> None:
 
     guarded.guarded = True  # type: ignore[attr-defined]
     setattr(transport.Channel, "_connparams", guarded)  # noqa: B010  (a plain assignment is refused by mypy)
+
+
+class RedisCannotWrite(RedisConnectionError):
+    """A Redis that cannot write its file, as on a full disk: it refuses whatever changes something, and a ping."""
+
+
+def count_unwritable_as_away() -> None:
+    """Make redis-py raise a connection error for such a Redis. Celery and kombu wait for one that is away; at any other
+    error a worker or beat ends, in the middle of its turns. It can go when kombu counts MISCONF among those."""
+    BaseParser.EXCEPTION_CLASSES["MISCONF"] = RedisCannotWrite
+
+
+class Consumer(consumer.Consumer):  # type: ignore[misc]
+    """Asks for a Redis that is away every two seconds. Celery's waits two seconds more each time, up to thirty, and
+    would be away for as long when Redis is back."""
+
+    def ensure_connected(self, conn: Any) -> Any:
+        conn.ensure_connection = partial(conn.ensure_connection, interval_step=0)
+        return super().ensure_connected(conn)
 
 
 class KeepUnacked(bootsteps.StartStopStep):  # type: ignore[misc]

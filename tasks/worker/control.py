@@ -22,6 +22,7 @@ from celery.worker.control import control_command, inspect_command
 from chordesk.agents.runtime import ProcessStatus
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.room import RoomWatch
 from chordesk.tasks.worker.messages import CANCEL, INTERRUPT, STATUS, STOP
 from chordesk.tasks.worker.sockets import Health, health_path, make_folder
 
@@ -79,6 +80,7 @@ def desk_status(state: Any) -> dict[str, Any]:
         "steps_held": leases.count() if leases is not None else 0,
         "app_servers": [asdict(server) for server in servers],
         "trouble": trouble,
+        "short": [asdict(one) for one in desk.room.short],
         "queues": sorted(state.app.amqp.queues.consume_from),
         "settings": snapshot(desk.settings),
     }
@@ -114,8 +116,10 @@ class HealthSocket(bootsteps.StartStopStep):  # type: ignore[misc]
         self._entry: Any = None
         self._listener: socket.socket | None = None
         self._path: Path | None = None
+        self._room: RoomWatch | None = None
 
     def start(self, consumer: Any) -> None:
+        self._room = consumer.app.desk.room
         consumer.app.desk.watch.health.ready_by(lambda: self._why_not(consumer.hostname))
         if self._listener is None:
             self._serve(consumer.app.desk.settings.home, consumer.hostname)
@@ -139,7 +143,7 @@ class HealthSocket(bootsteps.StartStopStep):  # type: ignore[misc]
     def _why_not(self, node: str) -> str | None:
         found = Health(node, time.monotonic() - self._ticked if self._ticked is not None else None)
         if found.well:
-            return None
+            return self._room.why_not() if self._room is not None else None
         return f"{found}: it is stuck, or waits for Redis" if found.age is not None else str(found)
 
     def _serve(self, home: Path, node: str) -> None:

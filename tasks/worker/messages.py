@@ -51,6 +51,7 @@ class DeskApp(Celery):  # type: ignore[misc]
 def sender_app(settings: Settings, kind: type[Celery] = Celery, **options: Any) -> Celery:
     """Return an app that can send to the desk's queues. Raises RedisDown, SettingError."""
     celery_fixes.guard_lost_connection()
+    celery_fixes.count_unwritable_as_away()
     broker = _checked(redis_url(settings))
     app = kind("desk", broker=broker, backend=broker, set_as_current=True, **options)
     app.conf.update(

@@ -27,7 +27,7 @@ from chordesk.tasks.engine import budgets, policy
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.limits import PARK_SECONDS
 from chordesk.tasks.engine.steps import ClaimedStep
-from chordesk.tasks.worker.work import RetryLater, attempts_of
+from chordesk.tasks.worker.work import RetryLater, attempts_of, without_room
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.shortening import LEFT_OUT
 
@@ -130,6 +130,8 @@ def retry_of(desk: Desk, step: ClaimedStep, run: RoleRun) -> RetryLater | None:
         outcome = Failed(kind="interrupted", retryable=True, message="the turn was interrupted")
     if not isinstance(outcome, Failed):
         return None
+    if (why := desk.room.look()) is not None:
+        return without_room(f"{outcome.kind}: {outcome.message}", why, run.rows)
     rule = policy.retry(outcome.kind)
     if rule.how is policy.How.FRESH and not outcome.retryable:
         return None  # it was a fresh thread already

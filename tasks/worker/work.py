@@ -165,10 +165,10 @@ def _add_task(app: DeskApp, spec: StepSpec) -> None:
 
 
 def work(app: DeskApp, step_id: str, handler: Handler, *, in_chord: bool = False) -> str:
-    """Do a step if it can be claimed, and return its id in any case. Raises Reject, which puts the message back on its
-    queue, when this worker is ending. in_chord: the message is of a chord's header."""
+    """Do a step if it can be claimed, once there is room, and return its id in any case. Raises Reject, which puts the
+    message back on its queue, when this worker is ending. in_chord: the message is of a chord's header."""
     desk = app.desk
-    if desk.drain.requested:
+    if not desk.room.wait():
         raise Reject("this worker is ending", requeue=True)
     try:
         seconds = desk.settings.lease_seconds
@@ -229,6 +229,8 @@ def _attempt(desk: Desk, step: ClaimedStep, held: HeldStep, handler: Handler) ->
             return _interrupted(StepEnded(held.ended or EndReason.STOPPED), held.why)
         if isinstance(error, Postponed):
             return RetryLater(error.seconds, policy.waiting(step.error, str(error)), counts=False)
+        if (why := desk.room.look()) is not None:
+            return without_room(f"{type(error).__name__}: {error}", why)
         if not isinstance(error, DeskError):
             log.exception("step.failed")
         kind = policy.kind_of_exception(error)
@@ -237,6 +239,12 @@ def _attempt(desk: Desk, step: ClaimedStep, held: HeldStep, handler: Handler) ->
         if wait is None:
             return Done(error=reason)
         return RetryLater(wait.seconds, reason, counts=wait.counts)
+
+
+def without_room(reason: str, why: str, rows: Sequence[Sequence[SQLModel]] = ()) -> RetryLater:
+    """Return another attempt of a step that failed while there was no room, whatever it failed of: none is used up."""
+    wait = policy.jittered(policy.retry("no_room").delay)
+    return RetryLater(wait, policy.reason("no_room", f"{why}; {reason}"), rows, counts=False)
 
 
 def attempts_of(desk: Desk, step: ClaimedStep) -> tuple[int, int]:

@@ -151,6 +151,11 @@ _FILLS_OF = {
 }
 
 
+# What is written on an order in place of a broker's answer begins so, and goes with the answer.
+NO_ANSWER = "no answer from the broker"
+UNKNOWN_TO_BROKER = "the broker does not know this order; it is not sent again"
+
+
 def book(session: Session, settings: Settings, order: Order, answer: BrokerAnswer) -> list[Fill]:
     """Book the fills that are not booked yet and move the order's state; return the new fills.
 
@@ -194,9 +199,10 @@ def _contradiction(order: Order, what: str) -> OrderError:
 
 
 def _move(session: Session, settings: Settings, order: Order, to: OrderState, answer: BrokerAnswer) -> None:
+    note = None if (order.message or "").startswith((NO_ANSWER, UNKNOWN_TO_BROKER)) else order.message
     changes: dict[str, Any] = {
         "broker_order_id": answer.broker_order_id or order.broker_order_id,
-        "message": answer.message or order.message,
+        "message": answer.message or note,
     }
     if order.state != to:
         advance(session, order, to, **changes)

@@ -75,7 +75,8 @@ def _file_reason(settings: Settings) -> str | None:
     try:
         text = path.read_text(errors="replace").strip()
     except FileNotFoundError:
-        return None
+        # Whoever put a link there meant a halt, wherever it leads.
+        return f"{path} is a link to a file that is not there" if path.is_symlink() else None
     except OSError as error:
         return f"{path} cannot be read: {error.strerror}"
     return f"{' '.join(text.split())[:_LONGEST] or 'no reason given'} ({path})"
@@ -125,7 +126,7 @@ def enforce_file(store: Store, settings: Settings, account: str, by: str) -> Hal
     A file older than the row's last change is one that `halt` has written itself, or that `resume` is about to remove.
     """
     try:
-        written = dt.datetime.fromtimestamp(halt_file(settings).stat().st_mtime, dt.UTC)
+        written = dt.datetime.fromtimestamp(halt_file(settings).lstat().st_mtime, dt.UTC)
     except OSError:
         return None
     with store.read() as session:

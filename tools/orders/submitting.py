@@ -23,7 +23,15 @@ from chordesk.tools.ledger import value
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import accounts, approvals, audit, halting, mandates
 from chordesk.tools.orders.accounts import FencingLease
-from chordesk.tools.orders.booking import advance, book, deny_order, load_order, lock_order
+from chordesk.tools.orders.booking import (
+    NO_ANSWER,
+    UNKNOWN_TO_BROKER,
+    advance,
+    book,
+    deny_order,
+    load_order,
+    lock_order,
+)
 from chordesk.tools.orders.checking import evaluate, settings_denial, ticket_of
 from chordesk.tools.orders.halting import disallowed_orders, only_reduces
 from chordesk.tools.orders.previews import price_moved, terms_of, verify, waits_for_person
@@ -34,7 +42,6 @@ from chordesk.tools.risk import deny, halted
 
 log = structlog.get_logger(__name__)
 
-UNKNOWN_TO_BROKER = "the broker does not know this order; it is not sent again"
 # Quotes are read again when an order before this one took longer.
 QUOTES_SECONDS = 5.0
 ORDERS_SECONDS = 60.0  # between two checks of open orders and of the account
@@ -283,7 +290,7 @@ def book_answer(
         if not isinstance(error, DeskError):
             log.exception("orders.broker_raised", order=order_id)
         reason = str(error) if isinstance(error, DeskError) else type(error).__name__
-        answer, lost, note = None, False, f"no answer from the broker: {reason}"
+        answer, lost, note = None, False, f"{NO_ANSWER}: {reason}"
     try:
         with context.store.session() as session:
             order = load_order(session, order_id)

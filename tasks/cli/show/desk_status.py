@@ -20,6 +20,7 @@ from chordesk.tasks.cli.show.runs import PHASES, SHORT_ID
 from chordesk.tools.risk.codes import shown
 
 if TYPE_CHECKING:
+    from chordesk.models.room import Shortage
     from chordesk.models.settings.running_desk import Standing
     from chordesk.tasks.notifications.messages import NotificationsState
     from chordesk.tasks.reading.desk_status import DatabaseState, DeskStatus, RedisState, WorkerRow
@@ -32,9 +33,10 @@ def status_report(found: DeskStatus) -> RenderableType:
     parts: list[RenderableType] = [desk_line(found.standing, found.home, running=found.running, held=found.held)]
     if found.database is not None and found.database.trading is not TradingState.ACTIVE:
         parts.append(_not_trading(found.standing.account, found.database))
+    parts += [Text(str(one), style="bold yellow") for one in found.short]
     parts += [Text(f"{part}: no answer ({paragraph(why)})", style="yellow") for part, why in found.trouble.items()]
     if found.workers:
-        parts += _workers(found.workers, found.turns_in_flight)
+        parts += _workers(found.workers, found.turns_in_flight, found.short)
     if found.redis is not None:
         parts += ["", *_redis(found.redis)]
     if found.database is not None:
@@ -42,10 +44,11 @@ def status_report(found: DeskStatus) -> RenderableType:
     return Group(*parts)
 
 
-def _workers(workers: list[WorkerRow], turns: int) -> list[RenderableType]:
+def _workers(workers: list[WorkerRow], turns: int, known: Sequence[Shortage]) -> list[RenderableType]:
     rows = [(one.node, str(one.pid), str(one.steps_held), f"{one.rss_mb:.0f} MB") for one in workers]
     parts: list[RenderableType] = [table(("Worker", "Pid", "Steps", "Memory"), rows)]
     parts += [Text(f"{one.node}: {paragraph(one.trouble)}", style="yellow") for one in workers if one.trouble]
+    parts += [Text(f"{one.node}: {each}", style="yellow") for one in workers for each in one.short if each not in known]
     parts += [_own(one, one.standing) for one in workers if one.standing is not None and one.differs]
     servers = [
         (one.node, server.kind, str(server.pid), span(server.age), f"{server.in_flight}", f"{server.turns}",
@@ -142,6 +145,7 @@ _COLOURS = {
     Domain.ORDER: "green",
     Domain.APPROVAL: "yellow",
     Domain.ARTIFACT: "blue",
+    Domain.DESK: "yellow",
 }
 _ILL = ("failed", "refused", "interrupted", "error", "expired")
 # Fields that identify the subject come first, whatever order the payload has.

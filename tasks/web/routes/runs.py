@@ -125,7 +125,7 @@ def run(context: Context, run_id: Id) -> RunDetail:
 def run_waits(context: Context, run_id: Id) -> list[Wait]:
     """List what a run waits for now: a worker, a model's limit, a person, a session's open, another run."""
     with context.store.read() as session:
-        return waits(session, by_prefix(session, Run, run_id))
+        return waits(session, by_prefix(session, Run, run_id), context.settings)
 
 
 @router.get("/runs/{run_id}/candidates")

@@ -85,8 +85,17 @@ CASES: dict[NoticeKind, tuple[dict[str, Any], str, str]] = {
         "run 01a208f22ccf13f0 has used 3,000,100 of 3,000,000 tokens; turns are skipped",
         f"/runs/{RUN}",
     ),
+    NoticeKind.ROOM: (
+        {"state": "out", "what": "space", "where": "home, logs (/srv/desk)"},
+        "host has no room, and takes no step until there is some: space home, logs ( srv desk)",
+        "/fleet",
+    ),
 }
-SUBJECTS = {NoticeKind.WORKER_LOST: "research@host:123:abc", NoticeKind.MODEL_PARKED: "gpt-5.5"}
+SUBJECTS = {
+    NoticeKind.ROOM: "host",
+    NoticeKind.WORKER_LOST: "research@host:123:abc",
+    NoticeKind.MODEL_PARKED: "gpt-5.5",
+}
 
 
 def test_each_kind_is_here() -> None:

@@ -79,7 +79,7 @@ def test_an_order_with_a_lost_answer_is_looked_up_until_it_is_known(wired: tuple
     assert (_only(desk).state, _only(desk).message) == ("unknown", "no answer from the broker: the wire is cut")
     wire.cut = set()
     maintain_orders(desk.context())
-    assert (_only(desk).state, desk.positions()) == ("filled", {"AAA": 10})
+    assert (_only(desk).state, _only(desk).message, desk.positions()) == ("filled", None, {"AAA": 10})
     assert wire.calls.count("submit") == 1
     with desk.store.read() as session:
         note = session.exec(select(TraderNote)).one()

@@ -119,9 +119,10 @@ function Frame({ path, desk, children, onHelp }) {
 
 const isIn = (view, path) => (view === '/' ? path === '/' : path === view || path.startsWith(`${view}/`));
 
-function Standing({ standing, desk: { running, waiting, database } }) {
+function Standing({ standing, desk: { running, waiting, database, short } }) {
   return html`${standingOf(standing)}
     ${database.trading !== 'active' && html`<${Badge} tone="bad" title=${plain(database.why)}>${database.trading}<//>`}
+    ${short.map((one) => html`<a href=${href('/fleet')}><${Badge} tone=${one.out ? 'bad' : 'warn'} title=${plain(one.where)}>${one.out ? 'no room' : 'little room'}: ${one.what}<//></a>`)}
     ${waiting.length > 0 && html`<a href=${href('/approvals')}><${Badge} tone="warn">${waiting.length} waiting<//></a>`}
     <span class="quiet">${plain(standing.account)} · ${plain(standing.market)} ${plain(standing.day)} · ${plain(standing.model)}</span>
     ${!running && html`<${Badge} tone="warn" title="start it: desk up">no desk up<//>`}`;

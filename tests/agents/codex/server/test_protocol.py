@@ -121,6 +121,12 @@ async def test_a_process_that_ends_fails_every_waiter_at_once_with_the_reason() 
     await made.client.close(1)
 
 
+async def test_what_a_killed_process_wrote_before_is_not_given_as_the_reason() -> None:
+    made = await started("killed", seconds=30)
+    with pytest.raises(ProcessDied, match=r"exited with code -9$"):
+        await made.client.request("thread/start", {})
+
+
 async def test_close_kills_a_process_that_will_not_end() -> None:
     made = await started("stubborn")
     made.client.post("sleep", {})

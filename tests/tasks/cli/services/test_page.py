@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from chordesk.models.errors import UsageError
-from chordesk.models.settings import running_desk
-from chordesk.tasks.cli.page import _person, link, opens_here
+from chordesk.models.settings import Settings, running_desk
+from chordesk.tasks.cli.page import _is_served, _person, link, opens_here
+from chordesk.tasks.services.plan import only_one, prepare_folders
+from tests.patience import PATIENCE
 
 
 def test_no_browser_is_opened_where_a_person_would_not_see_it() -> None:
@@ -50,3 +53,13 @@ def test_the_last_port_is_known_and_a_dead_service_is_not_taken_for_one(tmp_path
     for broken in ("", "[]", "{}", '{"url": "x", "pid": "y"}'):
         path.write_text(broken, encoding="utf-8")
         assert (running_desk.read_api(tmp_path), running_desk.last_api_port(tmp_path)) == (None, 0)
+
+
+@pytest.mark.parametrize("serves", [True, False])
+def test_the_port_of_a_desk_that_is_starting_is_left_to_it(tmp_path: Path, serves: bool) -> None:
+    settings, folders = Settings(home=tmp_path), prepare_folders(tmp_path)
+    assert not _is_served(settings), "no desk runs"
+    with only_one(folders), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(_is_served, settings)
+        running_desk.write(tmp_path, {running_desk.SERVES: serves})
+        assert waiting.result(PATIENCE) is serves

@@ -72,15 +72,18 @@ def test_the_file_wins_over_the_row(new_desk: NewDesk) -> None:
     assert str(path) in why
 
 
-@pytest.mark.parametrize("content", ["folder", "bytes", "empty"])
+@pytest.mark.parametrize("content", ["folder", "bytes", "empty", "dangling link"])
 def test_a_file_that_is_unreadable_or_empty_halts(new_desk: NewDesk, content: str) -> None:
     desk = new_desk()
     path = halting.halt_file(desk.settings)
     if content == "folder":
         path.mkdir()
+    elif content == "dangling link":
+        path.symlink_to(path.with_name("gone"))
     else:
         path.write_bytes(b"\xff\xfe" if content == "bytes" else b"")
     assert _state(desk)[0] is TradingState.HALTED
+    assert halting.enforce_file(desk.store, desk.settings, "paper", "the trade queue") is not None
 
 
 def test_a_row_with_an_unknown_state_halts(new_desk: NewDesk) -> None:

@@ -18,6 +18,7 @@ function Whole({ status, age }) {
   const { database, redis } = status;
   return html`${age > OLD_S && html`<p class="stale" role="status"><${Badge} tone="warn">stale<//> read ${numOf(span(age * 1000))} ago</p>`}
     ${Object.entries(status.trouble).map(([part, why]) => html`<p class="notice bad" role="status"><${Badge} tone="bad">${part}<//> ${textOf(why)}</p>`)}
+    ${status.short.map((one) => html`<p class="notice bad" role="status"><${Badge} tone=${one.out ? 'bad' : 'warn'}>${one.out ? 'no room' : 'little room'}<//> ${one.what} ${textOf(one.where)}: ${share(one)} left${one.out ? '; no step is taken until there is room' : ''}</p>`)}
     <div class="grid">
     <${Panel} title="Now" className="whole"><${Facts} rows=${[
       ['Desk', html`<${Badge} tone=${status.running ? 'good' : 'warn'}>${status.running ? 'up' : status.held ? 'starting or ending' : 'no desk up'}<//>`],
@@ -42,6 +43,7 @@ function Whole({ status, age }) {
   </div>`;
 }
 
+const share = ({ left, whole }) => `${figure((100 * left) / whole, 1)} %`;
 const WORKERS = [
   ['Worker', (row) => html`<code>${textOf(row.node)}</code>`, '', 'node'],
   ['Queues', (row) => textOf(row.queues.join(', '))],
@@ -50,6 +52,7 @@ const WORKERS = [
   ['MiB', (row) => figure(row.rss_mb, 0), 'num', 'rss_mb'],
   ['Process', (row) => row.pid, 'num wide'],
   ['Settings', (row) => (Object.keys(row.differs).length ? html`<${Badge} tone="warn">differ<//> ${textOf(Object.keys(row.differs).join(', '), 60)}` : html`<${Badge} tone="good">agree<//>`), 'wide'],
+  ['Room', (row) => row.short.map((one) => html`<${Badge} tone=${one.out ? 'bad' : 'warn'} title=${one.where}>${one.out ? 'no' : 'little'} ${one.what}<//>`), 'wide'],
   ['Trouble', (row) => (row.trouble ? textOf(row.trouble, 80) : ''), 'wide'],
 ];
 const SERVERS = [

@@ -1,0 +1,113 @@
+"""The room of a worker: looked at each second and said when it changes. While there is none the worker takes no step;
+what it has begun ends, and the rest stays due in the database."""
+
+from __future__ import annotations
+
+import platform
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+import structlog
+from sqlmodel import Session
+
+from chordesk.models import event_log, notices
+from chordesk.models.database.store import Store
+from chordesk.models.events import DESK, EventType, event
+from chordesk.models.notifications import NoticeKind
+from chordesk.models.room import Shortage, shortages
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.notifications import Notice
+from chordesk.tasks.engine import step_queries
+
+log = structlog.get_logger(__name__)
+
+LOOK_SECONDS = 1.0
+POLL_SECONDS = 0.1
+KEPT_MOST = 100  # changes that wait for a database that can be written
+NOTICE_SECONDS = 600  # the same state of the same resource within this is no news
+
+
+class RoomWatch:
+    """What is short for this process, as of the last look. Threads share it; before `start` nothing is."""
+
+    def __init__(self, settings: Settings, store: Callable[[], Store], ending: Callable[[], bool]) -> None:
+        self.short: tuple[Shortage, ...] = ()
+        self._settings, self._store, self._ending = settings, store, ending
+        self._changes: deque[Notice] = deque(maxlen=KEPT_MOST)
+        self._lock = threading.Lock()
+        self._held_back = False  # steps, whose messages may be lost since
+
+    def start(self) -> None:
+        self.look()
+        threading.Thread(target=self._loop, name="room", daemon=True).start()
+
+    def why_not(self) -> str | None:
+        """Return why no step may begin, None while one may."""
+        return next((str(one) for one in self.short if one.out), None)
+
+    def wait(self) -> bool:
+        """Wait until there is room, and return True, or False as soon as the process is to end."""
+        while not self._ending():
+            if self.why_not() is None:
+                return True
+            time.sleep(POLL_SECONDS)
+        return False
+
+    def look(self) -> str | None:
+        """Look now, and return `why_not`."""
+        with self._lock:
+            before, now = {one.key: one for one in self.short}, {one.key: one for one in shortages(self._settings)}
+            for key, one in now.items():
+                if key not in before or before[key].out != one.out:
+                    self._changes.append(_notice(one, "out" if one.out else "short"))
+            self._changes += [_notice(one, "enough") for key, one in before.items() if key not in now]
+            self.short = tuple(now.values())
+            why = self.why_not()
+            self._held_back |= why is not None
+        return why
+
+    def _loop(self) -> None:
+        while not self._ending():
+            why = self.look()
+            try:
+                self._tell(go_on=why is None and self._held_back)
+            except Exception as error:
+                log.warning("room.not_told", error=f"{type(error).__name__}: {getattr(error, 'orig', None) or error}")
+            time.sleep(LOOK_SECONDS)
+
+    def _tell(self, *, go_on: bool) -> None:
+        """Write what has changed. go_on: there is room again: all steps are sent anew, since Redis may have lost, or
+        refused, their messages meanwhile."""
+        if not self._changes and not go_on:
+            return
+        changes = list(self._changes)
+        with self._store().session() as session:
+            for one in changes:
+                _write(session, one)
+            if go_on:
+                step_queries.mark_unsent(session)
+        with self._lock:
+            for one in changes:
+                log.warning("room.changed", **one.facts)
+                if one in self._changes:
+                    self._changes.remove(one)
+            if go_on and self.why_not() is None:
+                self._held_back = False
+
+
+def _notice(one: Shortage, state: str) -> Notice:
+    """Return the notice of a change: one for all workers of this host."""
+    host, now = platform.node() or "localhost", utcnow()
+    kind, period = NoticeKind.ROOM.value, int(now.timestamp() // NOTICE_SECONDS)
+    facts = {"state": state, "what": one.what, "where": one.where, "left": one.left, "whole": one.whole}
+    key = f"{kind}:{host}:{one.key}:{state}:{period}"
+    return Notice(key=key, kind=kind, subject=host, facts=facts, run_id=DESK, occurred_at=now)
+
+
+def _write(session: Session, one: Notice) -> None:
+    if not notices.is_noted(session, one.key):
+        notices.note(session, one)
+        event_log.append(session, [event(EventType.DESK_ROOM, DESK, one.occurred_at, host=one.subject, **one.facts)])
