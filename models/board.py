@@ -145,15 +145,17 @@ class Leaning(Protocol):
     def confidence(self) -> float | None: ...
     @property
     def probability(self) -> float | None: ...
+    @property
+    def precision(self) -> float: ...
 
 
 def shift(finding: Leaning) -> float | None:
     """Return by how much a finding moves the log odds of any question that it concerns: ln((1 + c) / (1 - c)) for its
-    confidence c, in its direction. From even odds that is half of c; a question at .90 moves by as much evidence. None
-    where it has no direction or no confidence, or states a probability itself."""
+    confidence c, in its direction, times its precision. From even odds that is about half of c; a question at .90 moves
+    by as much evidence. None where it has no direction or no confidence, or states a probability itself."""
     if finding.probability is not None or finding.confidence is None or finding.direction not in _UP + _DOWN:
         return None
-    moved = log_odds(0.5 + finding.confidence / 2)
+    moved = finding.precision * log_odds(0.5 + finding.confidence / 2)
     return moved if finding.direction in _UP else -moved
 
 

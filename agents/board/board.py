@@ -187,6 +187,8 @@ def _signal(one: Signal, questions: tuple[BoardQuestion, ...]) -> list[str]:
         f"  Direction: {one.direction.upper()}",
         f"  Questions: {_concerned(one, questions)}",
     ]
+    if one.precision != 1 and one.confidence is not None:
+        found.append(f"  Its directions were worth {one.precision:.2f} of that on {one.resolved} resolved questions")
     if one.basis:
         found.append(f"  Basis: {quoted(one.basis, REASON_CHARS)}")
     if one.probability is not None:

@@ -39,6 +39,8 @@ class SignalFinding(SQLModel):
     as_of: dt.datetime = Field(sa_type=Utc)  # market time of the newest datum
     # Of YES for a question on its subjects, where the tool gives one itself.
     probability: float | None = Field(default=None, ge=0, le=1)
+    precision: float = Field(default=1.0, ge=0)  # by which its shift counts, learned from the tool's resolved questions
+    resolved: int = 0  # so many of them; too few leave 1, what the tool states
 
 
 class Signal(Identified, Dated, SignalFinding, table=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import heapq
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,12 +17,20 @@ from chordesk.models.analysis import Depth
 from chordesk.models.answers import ReportStatus
 from chordesk.models.board import QuestionState, SignalState, implied
 from chordesk.models.settings import Settings
-from chordesk.models.tables.board import Episode, EpisodeQuestion, Forecast, Question, Signal, VerdictQuestion
+from chordesk.models.tables.board import (
+    Episode,
+    EpisodeQuestion,
+    Forecast,
+    Question,
+    Signal,
+    SignalFinding,
+    VerdictQuestion,
+)
 from chordesk.models.tables.runs import Report, Run, ScreenHit, Turn, Verdict
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.questions.asking import RELATIVE
 from chordesk.tools.questions.reading import known_column
-from chordesk.tools.scoring.inference import Estimate
+from chordesk.tools.scoring.inference import TOO_FEW, Estimate, Observation, estimate
 from chordesk.tools.scoring.statistics import CODE, ScoredForecast, alpha, mean_of
 from chordesk.tools.scoring.voices import VoiceRecord, compute_shares, extinct, last_positions, plan_turns
 
@@ -253,28 +262,67 @@ def tool_forecasts(session: Session, account: str, until: dt.datetime | None = N
 
     A signal on no subject implies nothing for any one question. until: as in `voice_forecasts`.
     """
-    boards = _boards(session, account, until)
-    query = (
-        sqlalchemy.select(
-            col(Signal.run_id),
-            col(Signal.tool),
-            col(Signal.subjects),
-            col(Signal.direction),
-            col(Signal.confidence),
-            col(Signal.probability),
-        )
-        .join(Run, col(Run.id) == col(Signal.run_id))
-        .where(col(Run.account) == account, col(Signal.state) == SignalState.LIVE)
-        .order_by(col(Run.market_now), col(Run.id), col(Signal.label))
-    )
     return [
         ScoredForecast(
             row.tool, one.id, one.at, one.known, chance, one.baseline, one.outcome, CODE, row.run_id, name=one.name
         )
-        for row in session.execute(query)
-        for one in boards.get(row.run_id, ())
-        if not one.names.isdisjoint(row.subjects) and (chance := implied(row, one.baseline)) is not None
+        for row, one in _on_questions(session, account, until)
+        if (chance := implied(row, one.baseline)) is not None
     ]
+
+
+def _on_questions(
+    session: Session, account: str, until: dt.datetime | None, *only: sqlalchemy.ColumnElement[bool]
+) -> Iterable[tuple[Any, _OnBoard]]:
+    """Yield an account's live signals, each with the resolved questions of its board that it names, by time."""
+    boards = _boards(session, account, until)
+    columns = (Signal.run_id, Signal.tool, Signal.subjects, Signal.direction, Signal.confidence, Signal.probability)
+    query = (
+        sqlalchemy.select(*(col(one) for one in columns), col(Signal.precision))
+        .join(Run, col(Run.id) == col(Signal.run_id))
+        .where(col(Run.account) == account, col(Signal.state) == SignalState.LIVE, *only)
+        .order_by(col(Run.market_now), col(Run.id), col(Signal.label))
+    )
+    for row in session.execute(query):
+        yield from ((row, one) for one in boards.get(row.run_id, ()) if not one.names.isdisjoint(row.subjects))
+
+
+MOST_PRECISION = 2.0
+
+
+class Precision(NamedTuple):
+    """By how much of what a tool states its directions shift a question, learned from so many resolved questions."""
+
+    factor: float = 1.0
+    resolved: int = 0
+
+
+def precision_of(session: Session, account: str, tool: str, until: dt.datetime) -> Precision:
+    """Return a tool's precision by its record known by `until`, market time; 1 while that is too little.
+
+    The slope of outcome less baseline on the move that the tool stated, drawn to 1 as one with the error of 1 would
+    be: from 0, which says nothing, to twice what is stated. It never turns a direction round.
+    """
+    moves: dict[str, list[tuple[float, _OnBoard]]] = defaultdict(list)
+    for row, one in _on_questions(session, account, until, col(Signal.tool) == tool, col(Signal.probability).is_(None)):
+        stated = SignalFinding(headline="", source="", as_of=one.at, direction=row.direction, confidence=row.confidence)
+        if (chance := implied(stated, one.baseline)) is not None and chance != one.baseline:
+            moves[one.id].append((chance - one.baseline, one))
+    found = estimate(_slope(group) for group in moves.values())
+    if found is None or found.lack == TOO_FEW:
+        return Precision(resolved=len(moves))
+    evidence = found.spans if found.error is None else 1 / found.error**2  # all alike: one try a span
+    factor = (1 + evidence * found.mean) / (1 + evidence)
+    return Precision(min(max(factor, 0.0), MOST_PRECISION), len(moves))
+
+
+def _slope(group: Sequence[tuple[float, _OnBoard]]) -> Observation:
+    """Return the slope of one question, however often a tool named it, weighed by its squared moves."""
+    weight = math.fsum(move**2 for move, _ in group) / len(group)
+    slope = math.fsum(move * (one.outcome - one.baseline) for move, one in group) / (weight * len(group))
+    first, last = min(one.at for _, one in group), max(one.known for _, one in group)
+    days = exchange_day(first).toordinal(), exchange_day(last).toordinal()
+    return Observation(slope, *days, group[0][1].name or group[0][1].id, weight)
 
 
 def _boards(session: Session, account: str, until: dt.datetime | None) -> dict[str, list[_OnBoard]]:

@@ -415,6 +415,8 @@ def _tables() -> None:
         text_or_null="step_id",
         time="created_at as_of",
         json="data subjects",
+        real="precision",
+        integer="resolved",
         real_or_null="confidence probability",
         refs="run_id:run.id step_id:step.id",
         unique=["run_id label"],

@@ -20,7 +20,7 @@ from chordesk.tasks.reading.boards import board_questions
 from chordesk.tasks.worker.work import Done, Ending, RetryLater, attempts_of
 from chordesk.tools.board.context import harvest_context
 from chordesk.tools.board.registry import HARVESTERS, Tombstone, run_harvester
-from chordesk.tools.scoring.track_records import VoicePlan
+from chordesk.tools.scoring.track_records import Precision, VoicePlan, precision_of
 
 FACTIONS = {voice.key: voice.faction for voice in VOICES.values()}
 OWN_RECORDS = "the desk"  # source of what code states about a tool
@@ -43,7 +43,9 @@ def harvest(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     found = run_harvester(harvester, harvest_context(context, questions, FACTIONS))
     if isinstance(found, Tombstone):
         return _failed(desk, step, found, now)
-    rows = signals_of(step, found, now)
+    with desk.store.read() as session:
+        learned = precision_of(session, context.account, tool, now)
+    rows = signals_of(step, found, learned, now)
     return Done({"state": rows[0].state, "signals": len(found.findings)}, (rows,))
 
 
@@ -56,12 +58,12 @@ def _failed(desk: Desk, step: ClaimedStep, found: Tombstone, now: dt.datetime) -
     return Done({"state": SignalState.OFFLINE, "signals": 0, "reason": found.reason}, (rows,))
 
 
-def signals_of(step: ClaimedStep, found: Harvest, now: dt.datetime) -> list[Signal]:
+def signals_of(step: ClaimedStep, found: Harvest, learned: Precision, now: dt.datetime) -> list[Signal]:
     """Return the rows of a harvest, best first; a dormant tool has one with the reason."""
     if not found.findings:
         reason = found.dormant or "it found nothing"
         return [_stating(step.run_id, step.id, step.subject, SignalState.DORMANT, reason, now)]
-    return [_row(step, place, one) for place, one in enumerate(found.findings, start=1)]
+    return [_row(step, place, one, learned) for place, one in enumerate(found.findings, start=1)]
 
 
 def tombstone(run_id: str, step_id: str, tool: str, reason: str, now: dt.datetime) -> Signal:
@@ -73,7 +75,7 @@ def lost_with_its_worker(step: Step, now: dt.datetime) -> Signal:
     return tombstone(step.run_id, step.id, step.subject, step.error or "its step left nothing", now)
 
 
-def _row(step: ClaimedStep, place: int, one: SignalFinding) -> Signal:
+def _row(step: ClaimedStep, place: int, one: SignalFinding, learned: Precision) -> Signal:
     return Signal(
         id=new_id(),
         run_id=step.run_id,
@@ -82,7 +84,12 @@ def _row(step: ClaimedStep, place: int, one: SignalFinding) -> Signal:
         tool=step.subject,
         owner=owner_of(step.subject),
         state=SignalState.LIVE,
-        **{**one.model_dump(), "subjects": list(one.subjects)},
+        **{
+            **one.model_dump(),
+            "subjects": list(one.subjects),
+            "precision": learned.factor,
+            "resolved": learned.resolved,
+        },
     )
 
 

@@ -39,7 +39,9 @@ def test_a_direction_moves_a_question_s_own_odds_and_never_against_them() -> Non
     up, down = (finding(direction=way, confidence=0.1) for way in ("bullish", "bearish"))
     assert implied(up, 0.9) == pytest.approx(0.9167, abs=1e-4)
     assert implied(down, 0.9) == pytest.approx(0.8804, abs=1e-4)
-    assert implied(finding(probability=0.3), 0.9) == 0.3
+    assert implied(finding(probability=0.3, precision=0.1), 0.9) == 0.3
+    assert implied(up.model_copy(update={"precision": 2.0}), 0.5) == pytest.approx(1.21 / (1.21 + 0.81))
+    assert implied(up.model_copy(update={"precision": 0.0}), 0.9) == pytest.approx(0.9)
 
 
 @given(

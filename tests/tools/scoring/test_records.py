@@ -16,9 +16,11 @@ from chordesk.models.tables.board import Calibration, VerdictQuestion
 from chordesk.models.tables.runs import Run, ScreenHit, Verdict
 from chordesk.tools.scoring.statistics import ScoredForecast
 from chordesk.tools.scoring.track_records import (
+    Precision,
     VoicePlan,
     lens_judgements,
     plan_voices,
+    precision_of,
     rates,
     role_judgements,
     tiers_of,
@@ -161,6 +163,24 @@ def test_a_signal_is_scored_on_the_questions_of_its_board_that_it_concerns(sessi
     assert {one.author for one in found} == {"code"}
     assert tool_forecasts(session, "paper", on_day(13)) == []
     assert tool_forecasts(session, "other") == []
+
+
+def test_a_tool_s_directions_count_by_their_record_up_to_that_day(session: Session) -> None:
+    """Of what implies .7, one tool is right seven times in ten, one five times, one never, and one is new."""
+    rights = {"sure": 7, "guess": 5, "wrong": 0, "new": 7}
+    for day in range(120):
+        run = a_run_on(session, 3 * day)
+        for tool, right in rights.items():
+            if tool != "new" or day >= 110:
+                question = a_question(session, f"{tool} {day}", float(day * 7 % 10 < right), 3 * day)
+                on_board(session, run, question, f"Q{tool}")
+                a_signal(session, run, tool, None, f"Q{tool}", confidence=0.4)
+    found = {tool: precision_of(session, "paper", tool, on_day(999)) for tool in rights}
+    assert found["sure"].factor == pytest.approx(1, abs=0.05)
+    assert found["guess"].factor < 0.3
+    assert found["wrong"].factor == 0, "a direction is never turned round"
+    assert found["new"] == Precision(1.0, 10)
+    assert precision_of(session, "paper", "guess", on_day(60)) == Precision(1.0, 16), "too few were known then"
 
 
 def test_a_question_without_a_baseline_is_not_scored(session: Session) -> None:
