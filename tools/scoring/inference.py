@@ -3,7 +3,7 @@
 Time: the deviations are summed by date, and the long-run variance of these sums is the mean of their first squared
 cosine coefficients, with one degree of freedom each for Student's t (equal-weighted cosines; Mueller 2004; Lazarus,
 Lewis, Stock and Watson 2018). Names: what the values of one name share beyond that overlap is added (two ways;
-Cameron, Gelbach and Miller 2011; Thompson 2011). `tests/tools/scoring/test_coverage.py` has the coverage.
+Cameron, Gelbach and Miller 2011; Thompson 2011). `tests/tools/scoring/test_inference.py` has the coverage.
 """
 
 from __future__ import annotations
