@@ -242,12 +242,14 @@ def provider_switched(desk: FaultDesk, chance: random.Random, result: Result) ->
     middle of one of the rulebook: the one waits and says for which worker, the other goes on."""
     environ = desk.processes.environ
     endpoint = {name: environ[name] for name in ("DESK_PROVIDER", "DESK_PROVIDER_URL")}
+    desk.model.slow = frozenset(ROLES)  # its turns do not end before their workers
     first = desk.open_run()
-    _in_flight(desk, first, chance)
+    desk.excused |= set(_in_flight(desk, first, chance).items())
     for name in endpoint:
         del environ[name]
     desk.processes.rulebook(latency=desk.pace.latency)
     _restart(desk)
+    desk.model.slow = frozenset()
     until(lambda: f"endpoint:{desk.run(first).settings['model']}; start one or" in _waits(desk, first), "it says so")  # type: ignore[index]
     second = open_research(desk.processes.app, ["IBM", "GE", "XOM"]).id
     until(lambda: any(step.started_at for step in desk.steps(second)), "the rulebook's run has begun", 90.0)
