@@ -422,10 +422,14 @@ class Desk:
 
     @part
     def redis_client(self) -> redis.Redis:
-        """Return the client of task threads; the thread registry has one of its own on the loop."""
+        """Return the client of task threads; the thread registry has one of its own on the loop. A command that fails
+        is tried once more, on another connection, without the pauses of redis-py: the sweep waits for it."""
         import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
 
-        return redis.Redis.from_url(redis_url(self.settings), socket_timeout=REDIS_SECONDS)
+        limits = {"socket_timeout": REDIS_SECONDS, "socket_connect_timeout": REDIS_SECONDS}
+        return redis.Redis.from_url(redis_url(self.settings), retry=Retry(NoBackoff(), 1), **limits)
 
     def made(self, key: str) -> Any:
         """Return a part if it was made already, else None: reading its state starts nothing, and waits for no part that

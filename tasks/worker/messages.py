@@ -40,6 +40,7 @@ EXPIRES_SECONDS = 60
 PASSES: dict[str, QueueName] = {ORDER_PASS: "trade", REPORTS_PASS: "ops"}
 VISIBILITY_SECONDS = 30
 REDIS_SECONDS = 1.0
+CHECK_SECONDS = 3.0
 
 
 class DeskApp(Celery):  # type: ignore[misc]
@@ -70,7 +71,7 @@ def sender_app(settings: Settings, kind: type[Celery] = Celery, **options: Any) 
                 "unacked_restore_interval": 2,
                 "unacked_restore_throttle": 1,
                 # A consumer whose connection is silent is found after the poll of a second and twice this.
-                "health_check_interval": SILENT_SECONDS,
+                "health_check_interval": CHECK_SECONDS,
                 **SOCKET_LIMITS,
             },
             "redis_socket_timeout": SILENT_SECONDS,
