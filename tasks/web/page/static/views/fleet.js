@@ -87,7 +87,7 @@ function Queues({ redis }) {
 function Schedule({ redis }) {
   if (!redis) return html`<${Empty} title="Not known: Redis does not answer" />`;
   const { running, entries } = redis.beat;
-  return html`<p>${running ? html`<${Badge} tone="good">beat runs<//>` : html`<${Badge} tone="bad">no beat runs<//> nothing is swept or scheduled; <code>desk up</code> starts one.`}</p>
+  return html`<p>${running ? html`<${Badge} tone="good">beat runs<//>` : html`<${Badge} tone="bad">no beat runs<//> nothing is scheduled; <code>desk up</code> starts one.`}</p>
     <${Table} label="Schedule" columns=${ENTRIES} rows=${entries} rowKey="name" empty="Nothing was ever scheduled" />`;
 }
 const ENTRIES = [
