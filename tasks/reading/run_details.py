@@ -6,6 +6,7 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from pydantic import computed_field
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
@@ -140,8 +141,12 @@ class TimelineStep(Frozen):
     """A step. title: of its kind in a run's progress, empty without one."""
 
     step: Row[Step]
-    title: str
     attempts: list[TimelineAttempt]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def title(self) -> str:
+        return spec.title if (spec := kinds.find_step(self.step.kind)) is not None else ""
 
 
 class Timeline(Frozen):
@@ -183,7 +188,6 @@ def steps_of(session: Session, run: Run) -> list[TimelineStep]:
     return [
         TimelineStep(
             step=step,
-            title=spec.title if (spec := kinds.find_step(step.kind)) is not None else "",
             attempts=_attempts(step, ended[step.id], turns, joins=step.id in parents),
         )
         for step in steps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter, defaultdict
+from collections.abc import Container
 from typing import Any
 
 from sqlalchemy import func
@@ -247,10 +248,7 @@ def progress(session: Session, run_id: str, settings: Settings | None = None) ->
     for kind, state, count in grouped:
         steps[kind][1] += count
         steps[kind][0] += count if state in STEP_FINAL else 0
-    takes_turns = col(Step.kind).in_(kinds.kinds_of(lambda spec: spec.turn))
-    in_flight = session.exec(
-        select(func.count()).where(Step.run_id == run_id, Step.state == StepState.RUNNING, takes_turns)
-    ).one()
+    in_flight = _turns_in_flight(session, run_id) if run.state not in RUN_FINAL else 0
     taken_up = select(Step.id).where(Step.run_id == run_id, col(Step.started_at).is_not(None)).limit(1)
     turns, tokens = session.exec(
         select(func.count(), func.coalesce(func.sum(Turn.total_tokens), 0)).where(
@@ -274,6 +272,12 @@ def progress(session: Session, run_id: str, settings: Settings | None = None) ->
     )
 
 
+def _turns_in_flight(session: Session, run_id: str) -> int:
+    takes_turns = col(Step.kind).in_(kinds.kinds_of(lambda spec: spec.turn))  # they load the workflows
+    running = select(func.count()).where(Step.run_id == run_id, Step.state == StepState.RUNNING, takes_turns)
+    return session.exec(running).one()
+
+
 def turn_phases(session: Session, runs: Any) -> dict[str, int]:
     slow = (col(RuntimeTurn.run_id).in_(runs), col(RuntimeTurn.ended_at).is_(None), col(RuntimeTurn.phase).is_not(None))
     counted = session.exec(select(RuntimeTurn.phase, func.count()).where(*slow).group_by(col(RuntimeTurn.phase))).all()
@@ -288,8 +292,6 @@ def runs_counted(run: Run) -> Any:
 def _phases(session: Session, run_id: str) -> dict[str, int]:
     """Return counts of candidates by phase: in the quick report, in the research chord, at an analyst, by rating, or
     left without a verdict because their conclusion failed."""
-    from chordesk.agents.roles import validators  # they load every tool
-
     asked = select(Step.subject, Step.role).where(Step.run_id == run_id, col(Step.kind).in_(_OF_A_ROLE))
     ends = (StepKind.CONCLUDE, StepKind.SYNTHESIZE)
     failed = select(Step.subject).where(Step.run_id == run_id, col(Step.kind).in_(ends), Step.state == StepState.FAILED)
@@ -302,20 +304,23 @@ def _phases(session: Session, run_id: str) -> dict[str, int]:
         .join(Verdict, col(Verdict.candidate_id) == col(Candidate.id), isouter=True)
         .where(Candidate.run_id == run_id)
     ).all()
-    counts = Counter(_phase(rating, roles[symbol], symbol in lost) for symbol, rating in rated)
-    first = [name for name in (*validators(), Phase.RESEARCH) if name in counts]
-    return {str(name): counts[name] for name in dict.fromkeys([*first, *sorted(counts.keys() - set(first))])}
+    ended = Counter(rating or NO_VERDICT for symbol, rating in rated if rating is not None or symbol in lost)
+    research = Counter(_phase(roles[symbol]) for symbol, rating in rated if rating is None and symbol not in lost)
+    first = _in_order(research) if research else []
+    return {str(name): research[name] for name in first} | {str(name): ended[name] for name in sorted(ended)}
 
 
-def _phase(rating: str | None, roles: set[str], lost: bool) -> str:
+def _in_order(phases: Container[str]) -> list[str]:
+    from chordesk.agents.roles import validators  # they load every tool
+
+    return [name for name in (*validators(), Phase.RESEARCH) if name in phases]
+
+
+def _phase(roles: set[str]) -> str:
     """Return the phase of a candidate from the roles that were asked: the last of a chain of rejecting ones, by name,
     or the research that follows the quick report."""
     from chordesk.agents.roles import rejecting, validators
 
-    if rating is not None:
-        return rating
-    if lost:
-        return NO_VERDICT
     if not roles <= set(rejecting()):
         return Phase.RESEARCH
     return next((role for role in reversed(validators()) if role in roles), Phase.QUICK)

@@ -294,7 +294,7 @@ def steps(_books: Books) -> RenderableType:
             for number, outcome in enumerate(outcomes, start=1)
         ]  # fmt: skip
         row = Step(run_id="r", kind="report", role="risk", subject="IBM", state="done", max_attempts=3)
-        return TimelineStep(step=row, title="", attempts=tries)
+        return TimelineStep(step=row, attempts=tries)
 
     conversation = RuntimeConversation(
         run_id="r", thread_id="t1", active_turn_id="u1", runtime_kind="codex", step_id="s", role="risk",
