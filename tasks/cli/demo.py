@@ -2,10 +2,44 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from sqlmodel import Session, select
+
+from chordesk.models.database.store import Store
+from chordesk.models.settings import Settings
+from chordesk.models.states import RunKind, RunState
+from chordesk.models.tables.orders import Order
+from chordesk.models.tables.runs import Candidate, Decision, Run, ScreenHit, Turn, Verdict
+from chordesk.tasks.cli import page
+from chordesk.tasks.cli.output import console, print_line, relative
+from chordesk.tasks.cli.show.results import citation_lines
+from chordesk.tasks.reading.boards import board_view
+from chordesk.tasks.reading.reports import AnalysisRow, analyses, grounded_reports
+from chordesk.tasks.services import demo, signals
+from chordesk.tasks.services.demo import SeenProcesses, candidates_to_analyse
+from chordesk.tasks.services.plan import Plan
+from chordesk.tasks.services.stack import Stack, desk_stack
+from chordesk.tasks.services.supervision import ProcessRecord
+from chordesk.tools.market.factory import build_market
+from chordesk.tools.orders.sessions import to_next_session
+
+WATCH_SECONDS = 1.0
+EPISODE = ("episode", "--rounds", "1")
+LEAST_SUPPORTED = 0.99  # share of the figures that must have a source
+NO_RUN = "a run in the database"
+CHARTS = "charts"  # folder of the pictures under their symbols' names, in the demo's own
 
 commands = typer.Typer()
 
@@ -27,6 +61,237 @@ def run(
     Screen the S&P 500, research, decide, analyse three, and hold a round of voices. DESK_REPLAY_DATE, DESK_UNIVERSE
     and DESK_PROTECT are taken over; no other setting is.
     """
-    from chordesk.tasks.cli.demo_run import play  # it loads the desk
-
     raise typer.Exit(play(home, live, with_page, sample))
+
+
+def play(home: Path, live: bool, with_page: bool, sample: Path | None) -> int:
+    """Play the demo and return its exit code."""
+    out = console()
+    began = time.monotonic()
+    made = demo.make_plan(os.environ, demo.fresh_home(home), live, with_page)
+    out.print(
+        f"demo in {made.folders.home}, {made.settings.market} of {made.settings.replay_date}: own home, paper account, "
+        "no keys; starting Redis, model and workers ...",
+        highlight=False,
+    )
+    if names := demo.left_out(os.environ):
+        switch = "; --live sends the orders" if Settings.LIVE_SWITCH in names and not live else ""
+        out.print(f"not taken over: {', '.join(names)}{switch}", style="yellow", markup=False)
+    code, seen, members, second = 1, SeenProcesses(), list[ProcessRecord](), None
+    lacking: list[str] | None = None
+    with signals.raised():
+        try:
+            with desk_stack(made, print_line) as stack:
+                out.print(f"up after {time.monotonic() - began:.1f} s; running `desk screen --wait`\n")
+                code = demo.follow(stack, seen, "screen", "--wait")
+                code = code or _analyse(out, made, stack, seen) or _hold_round(out, stack, seen)
+                if with_page and not code:
+                    lacking = _report(out, made, None, seen)
+                    _leave_up(out, made)
+                members = stack.members()
+            if live:
+                _fill(out, made)
+            if not code and sample is not None and not with_page:
+                code, second = _search_sample(out, made, sample, seen)
+        except signals.StopRequested as stop:
+            out.print(f"stopped ({stop})")
+            raise
+    left = [member for member in members if member.process()]
+    if lacking is None:
+        lacking = _report(out, made, second, seen)
+    lacking += _stopped(out, left)
+    out.print(f"done in {time.monotonic() - began:.0f} s")
+    return code or int(bool(lacking))
+
+
+def _analyse(out: Console, made: Plan, stack: Stack, seen: SeenProcesses) -> int:
+    """Analyse the first candidates for a put to write; return the command's exit code."""
+    symbols = candidates_to_analyse(made.settings.database, build_market(made.settings))
+    if not symbols:
+        out.print("\nno candidate to analyse")
+        return 0
+    # The replay has no news, ratings or earnings dates: nothing for the research analyst to read.
+    command = ("analyze", *symbols, "--no-research")
+    out.print(f"\nrunning `desk {' '.join(command)}`: a put to write on each, from quotes modelled on past prices\n")
+    return demo.follow(stack, seen, *command)
+
+
+def _hold_round(out: Console, stack: Stack, seen: SeenProcesses) -> int:
+    """Hold an episode with one round over the candidates; return the command's exit code."""
+    out.print(f"\nrunning `desk {' '.join(EPISODE)}`: tools post signals, voices forecast questions by citing them\n")
+    return demo.follow(stack, seen, *EPISODE)
+
+
+def _fill(out: Console, made: Plan) -> None:
+    """Let the next session come, at whose open the orders fill."""
+    with closing(Store(made.settings.database)) as store:
+        day = to_next_session(store, made.settings)
+    out.print(f"\nthe session of {day} has come, and the orders met it" if day else "\nthe data end here")
+
+
+def _leave_up(out: Console, made: Plan) -> None:
+    """Print the link to the page of the demo's desk, and wait for Ctrl-C."""
+    out.print("\nthe desk stays up with its page; Ctrl-C stops all", highlight=False)
+    page.offer(made.settings)
+    try:
+        while True:
+            time.sleep(WATCH_SECONDS)
+    except signals.StopRequested as stop:
+        out.print(f"stopping ({stop})")
+
+
+def _search_sample(out: Console, made: Plan, data: Path, seen: SeenProcesses) -> tuple[int, Plan | None]:
+    """Look for a put on the real chain of a sample folder, on a second desk; return the exit code and that desk's plan.
+    A folder that is not there is left out: it could not be fetched."""
+    if not (data / "chains.csv").is_file():
+        out.print(
+            f"\nno real option chain in {relative(data)}: it could not be fetched, so the puts are modelled alone"
+        )
+        return 0, None
+    home = made.folders.home / "sample"
+    second = demo.sample_plan(os.environ, home, data)
+    # The sample has 18 closes and no news: nothing for the other two analysts to look at.
+    command = ("analyze", "MSFT", "--no-chart", "--no-research")
+    out.print(f"\na put on a real chain, MSFT's of {second.settings.replay_date}: running `desk {' '.join(command)}`\n")
+    with desk_stack(second, print_line) as stack:
+        return demo.follow(stack, seen, *command), second
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a part of the demo left, and what it should have left and did not."""
+
+    lines: list[str]
+    lacking: list[str]
+
+
+def _evidence(lines: list[str], wanted: Mapping[str, bool]) -> Evidence:
+    return Evidence(lines, [name for name, there in wanted.items() if not there])
+
+
+def _report(out: Console, made: Plan, second: Plan | None, seen: SeenProcesses) -> list[str]:
+    """Print what happened with its evidence; return what is lacking. second: of the sample's desk."""
+    with closing(Store(made.settings.database)) as store, store.read() as session:
+        parts = [_screened(session, made), _analysed(session, made, "modelled quotes", charts=True)]
+        if {NO_RUN, "candidates"} & set(parts[0].lacking):  # there was nothing to analyse
+            parts[1].lacking.clear()
+        episode = _held(session, made)
+    if second is not None:
+        with closing(Store(second.settings.database)) as store, store.read() as session:
+            parts.append(_analysed(session, second, "a real chain", charts=False))
+    pids = ", ".join(str(pid) for pid in sorted(seen.app_servers)) or "none"
+    processes = [f"Codex app-server processes seen at work: {pids}", f"{seen.most_processes} processes ran at most"]
+    parts += [episode, _evidence(processes, {"a live app-server process": bool(seen.app_servers)})]
+    out.print("\nWhat happened, and the evidence")
+    for line in [line for part in parts for line in part.lines]:
+        out.print(f"  {line}", highlight=False, markup=False)
+    lacking = [what for part in parts for what in part.lacking]
+    _print_lacking(out, lacking)
+    return lacking
+
+
+def _screened(session: Session, made: Plan) -> Evidence:
+    if (run := demo.newest(session, RunKind.SCREEN)) is None:
+        return Evidence([], [NO_RUN])
+
+    def of(column: Any, table: Any) -> Sequence[Any]:
+        return session.exec(select(column).where(table.run_id == run.id)).all()
+
+    home, turns = made.folders.home, of(Turn, Turn)
+    ratings, orders, lenses = of(Verdict.rating, Verdict), of(Order.state, Order), of(ScreenHit.lens, ScreenHit)
+    candidates, decisions = of(Candidate.id, Candidate), of(Decision.id, Decision)
+    rollouts = sum(1 for _ in home.glob("codex/*/*/sessions/**/rollout-*.jsonl"))
+    threads = {turn.thread_id for turn in turns if turn.thread_id}
+    tokens = sum(turn.total_tokens or 0 for turn in turns)
+    lines = [
+        f"run {run.id} {run.state}; model: {made.settings.model_label}; prices: {made.settings.market} "
+        f"of {made.settings.replay_date}",
+        f"{len(run.params.get('symbols', []))} symbols screened; hits by lens: {_counts(lenses)}",
+        f"{len(candidates)} candidates; verdicts: {_counts(ratings)}",
+        f"{len(decisions)} trader decision; orders: {_counts(orders)}",
+        f"{len(turns)} turns on {len(threads)} threads, {tokens:,} tokens: database {relative(home)}/desk.db",
+        f"{rollouts} threads on disk: {relative(home)}/codex/*/*/sessions/**/rollout-*.jsonl",
+        _see_more(home, "runs show", run),
+    ]
+    wanted = {
+        "a finished run": run.state == RunState.DONE, "turns": bool(turns), "rollout files on disk": rollouts > 0,
+        "candidates": bool(candidates), "verdicts": bool(ratings), "a trader's decision": bool(decisions),
+    }  # fmt: skip
+    return _evidence(lines, wanted)
+
+
+def _analysed(session: Session, made: Plan, quotes: str, *, charts: bool) -> Evidence:
+    """Return what an analysis left, with its charts copied to names that a person knows. quotes: where those of its
+    contracts come from."""
+    if (run := demo.newest(session, RunKind.ANALYZE)) is None:
+        return Evidence([], ["an analysis in the database"])
+    home, rows, reports = made.folders.home, analyses(session, run), grounded_reports(session, run)
+    orders = session.exec(select(Order.state).where(Order.run_id == run.id)).all()
+    selected = [row.analysis for row in rows if row.analysis.recommendation == "select"]
+    picked = ", ".join(f"{row.contract} ({row.confidence})" for row in selected) or "none"
+    supported, figures = (sum(getattr(one.grounding, name) for one in reports) for name in ("supported", "figures"))
+    lines = [
+        f"analysis {run.id}: {', '.join(f'{row.analysis.symbol} {row.analysis.recommendation}' for row in rows)}",
+        f"puts selected, from {quotes}: {picked}; orders: {_counts(orders)}",
+        f"{supported} of {figures} figures in the analysts' texts were found in what their tools answered",
+    ]
+    first = [row.symbol for row in selected][:1]
+    for one in [one for one in reports if one.role == "options" and one.symbol in first][:1]:
+        lines.append(f"those of the report on {one.symbol}'s options came from:")
+        lines += [f"  {line}" for line in citation_lines(one.grounding.model_dump())]
+    if pictures := _copied_charts(home, rows):
+        lines.append(f"charts that the model saw: {', '.join(map(relative, pictures))}")
+    wanted = {
+        "an analysis": bool(rows),
+        "a chart as a picture": bool(pictures) or not charts,
+        "a source of 99 % of the analysts' figures": figures > 0 and supported >= LEAST_SUPPORTED * figures,
+    }
+    return _evidence([*lines, _see_more(home, "runs show", run)], wanted)
+
+
+def _copied_charts(home: Path, rows: Sequence[AnalysisRow]) -> list[Path]:
+    found = {row.analysis.symbol: home / row.picture for row in rows if row.picture is not None}
+    (home / CHARTS).mkdir(exist_ok=True)
+    copies = {symbol: home / CHARTS / f"{symbol}{file.suffix}" for symbol, file in found.items() if file.is_file()}
+    return [Path(shutil.copyfile(found[symbol], target)) for symbol, target in copies.items()]
+
+
+def _held(session: Session, made: Plan) -> Evidence:
+    run = demo.newest(session, RunKind.EPISODE)
+    if run is None or (board := board_view(session, run)) is None:
+        return Evidence([], ["a board in the database"])
+    signals, voices = [one.state for one in board.signals], {one.voice for one in board.forecasts}
+    counting = sum(bool(one.counts) for one in board.citations)
+    lines = [
+        f"board {run.id}: signals {_counts(signals)}; {len(board.questions)} questions",
+        f"{len(board.forecasts)} forecasts of {len(voices)} voices; "
+        f"{counting} of {len(board.citations)} citations count",
+        _see_more(made.folders.home, "board", run),
+    ]
+    wanted = {
+        "live signals": "live" in signals, "forecasts of several voices": len(voices) > 1,
+        "citations that count": counting > 0, "a tally": board.tally is not None and board.tally.number is not None,
+    }  # fmt: skip
+    return _evidence(lines, wanted)
+
+
+def _see_more(home: Path, command: str, run: Run) -> str:
+    desk = "desk" if shutil.which("desk") else relative(Path(sys.executable).with_name("desk"))
+    return f"see more: DESK_HOME={relative(home)} {desk} {command} {run.id}"
+
+
+def _counts(found: Iterable[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(Counter(found).items())) or "none"
+
+
+def _stopped(out: Console, left: list[ProcessRecord]) -> list[str]:
+    """Print whether processes of the demo are left; return the missing parts."""
+    lacking = [f"a clean stop: still running are {', '.join(str(member.pid) for member in left)}"] if left else []
+    out.print(f"  {len(left) or 'none'} left running", highlight=False, markup=False)
+    _print_lacking(out, lacking)
+    return lacking
+
+
+def _print_lacking(out: Console, lacking: list[str]) -> None:
+    for what in lacking:
+        out.print(f"  MISSING: {what}", style="bold red", markup=False)
