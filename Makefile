@@ -37,7 +37,7 @@ test: check ## Everything that must pass: check, then all tests (COVER=1: with t
 test-fast: $(VENV)/.dev ## Only the tests that start no process and take no long (1 to 2 minutes on 2 idle cores)
 	@$(BIN)/python -m pytest --fast -n 2 --dist loadscope -q $(TESTS)
 
-test-deep: $(VENV)/.dev ## Every property with 200 examples or more, then the faults and the fleet (some 45 minutes)
+test-deep: $(VENV)/.dev ## Every property with 200 examples or more, malformed input, then the faults and the fleet (some 45 minutes)
 	@$(BIN)/python -m pytest --deep -n 2 --dist loadscope -q $(TESTS)
 	@$(MAKE) --no-print-directory faults fleet
 
@@ -60,8 +60,9 @@ bench: $(VENV)/.dev ## Measure turns per second, their CPU and memory, whole run
 fleet: $(VENV)/.dev ## A fleet on this machine for a quarter of an hour: Postgres, Redis, Prometheus, up to 4 workers, scaled, killed, counted (QUICK=1: some 3 minutes)
 	@$(BIN)/python -m tests.ordeal.fleet $(if $(filter 1,$(QUICK)),--quick)
 
-faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes (some 20 minutes)
+faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes; besiege the ports (some 20 minutes)
 	@$(BIN)/python -m tests.ordeal.faults
+	@$(BIN)/python -m tests.ordeal.siege
 
 real: $(VENV)/.dev $(REAL)/.model ## The whole desk on a small real model by llama.cpp: what it promises on any, and tokens, ways, seconds (some 6 minutes)
 	@$(BIN)/python -m tests.real --venv $(REAL) $(PROMISES)

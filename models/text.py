@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from zoneinfo import ZoneInfo
 
 NEW_YORK = ZoneInfo("America/New_York")
+_BEYOND_ASCII = re.compile(r"[^\n -~]")
 
 
 def inert(text: str, *, instead: str = " ", kept: str = "\n") -> str:
@@ -21,6 +23,15 @@ def one_line(text: str | None, most: int | None = None, *, instead: str = " ", e
     """Return untrusted text as one inert line; `end` is where it was cut after `most` characters."""
     line = " ".join(inert(text or "", instead=instead).split())
     return line if most is None or len(line) <= most else f"{line[: most - len(end)].rstrip()}{end}"
+
+
+def json_shown(json: str) -> str:
+    """Return the same JSON with each character that is not seen, or steers a terminal, as an escape."""
+    return _BEYOND_ASCII.sub(lambda found: found[0] if found[0].isprintable() else _escape(found[0]), json)
+
+
+def _escape(letter: str) -> str:
+    return re.sub("(....)", r"\\u\1", letter.encode("utf-16-be").hex())
 
 
 def utc(at: dt.datetime) -> str:

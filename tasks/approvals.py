@@ -17,7 +17,7 @@ from chordesk.agents.answers import storable
 from chordesk.agents.runtime import NOT_APPROVED, ApprovalDecision, ApprovalRequest, Scope
 from chordesk.models import event_log
 from chordesk.models.answers import Frozen
-from chordesk.models.database.lookup import by_prefix
+from chordesk.models.database.lookup import ACTS, by_prefix
 from chordesk.models.database.store import Store, is_lost
 from chordesk.models.errors import NotFound, NotWaiting, UsageError
 from chordesk.models.events import Envelope, EventType, event, short
@@ -75,10 +75,11 @@ def decide_request(
 
     Raises NotFound, UsageError for answers that do not fit the questions, NotWaiting for one that was answered before.
     """
-    found = by_prefix(session, RuntimeApproval, id_, RuntimeApproval.approval_id)
+    found = by_prefix(session, RuntimeApproval, id_, RuntimeApproval.approval_id, least=ACTS)
     row = session.get_one(RuntimeApproval, found.id, with_for_update=True, populate_existing=True)
     if row.state != ApprovalState.PENDING:
         raise NotWaiting(f"request {row.id} does not wait for an answer: it is {row.state}")
+    approvals.require_clock(row.asked_at)
     if row.expires_at <= utcnow() or not _asker_lives(session, row):
         _decided(session, row, ApprovalState.EXPIRED, None, None)
         return row
@@ -233,7 +234,8 @@ def answer(
             row = decide_request(session, id_, approve=approve, by=by, why=why, answers=answers)
             return AnswerResult(approval=row.id, state=ApprovalState(row.state), by=row.decided_by)
         if answers:
-            by_prefix(session, Approval, id_, Approval.order_id)  # an unknown id is the first error to report
+            # An unknown id is the first error to report.
+            by_prefix(session, Approval, id_, Approval.order_id, least=ACTS)
             raise UsageError("an order has no questions", remedy="approve or deny it without an answer")
         found = approvals.decide(session, settings, id_, approve, by, why)
         state = ApprovalState(found.state)
@@ -246,11 +248,11 @@ def answer(
 def _is_request(session: Session, id_: str) -> bool:
     """Return True for a model's request, False for an order or its approval. Raises UsageError if it may be either."""
     try:
-        by_prefix(session, RuntimeApproval, id_, RuntimeApproval.approval_id)
+        by_prefix(session, RuntimeApproval, id_, RuntimeApproval.approval_id, least=ACTS)
     except NotFound:
         return False
     try:
-        by_prefix(session, Approval, id_, Approval.order_id)
+        by_prefix(session, Approval, id_, Approval.order_id, least=ACTS)
     except UsageError:
         return True
     raise UsageError(f"an order and a request begin with {id_!r}", remedy="give more of the id")

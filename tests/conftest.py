@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -49,6 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
     dialects.share()
+    os.environ.setdefault("MALFORMED_SEED", str(secrets.randbits(32)))  # xdist's workers have it from here
     if config.getoption("--deep"):
         examples.begin("deep")
     if config.getoption("--fast"):
@@ -70,6 +72,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         marks = [pytest.mark.postgres, pytest.mark.process, pytest.mark.no_cover]
         metafunc.parametrize("dialect", ["sqlite", pytest.param("postgres", marks=marks)], indirect=True)
 
+    if metafunc.definition.get_closest_marker("malformed"):
+        fresh = [int(os.environ["MALFORMED_SEED"])] if metafunc.config.getoption("--deep") else []
+        metafunc.parametrize("seed", [examples.FIXED_SEED, *fresh])
+
+
+def pytest_report_header() -> str:
+    return f"MALFORMED_SEED={os.environ['MALFORMED_SEED']}"
+
 
 def pytest_collection_finish() -> None:
     """Look for garbage from here on only, and not among what was loaded and collected: that stays to the end, and each
@@ -87,7 +97,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.no_cover)
     left_out = []
     if config.getoption("--deep"):
-        left_out = [item for item in items if not is_hypothesis_test(getattr(item, "function", None))]
+        left_out = [
+            item
+            for item in items
+            if not (is_hypothesis_test(getattr(item, "function", None)) or item.get_closest_marker("malformed"))
+        ]
     if config.getoption("--fast"):
         left_out = [item for item in items if any(map(item.get_closest_marker, ("process", "long")))]
         starts.refuse_starts()

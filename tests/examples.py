@@ -20,3 +20,11 @@ def examples(count: int) -> int:
     """Return the number of examples for a property that has so many in a whole run."""
     least, most = BOUNDS[str(settings.get_current_profile_name())]
     return min(max(count, least), most)
+
+
+FIXED_SEED = 31
+PART = 40  # of the deep tests' malformed inputs, a whole run takes one of so many
+
+
+def malformed_count(deep: int) -> int:
+    return deep if settings.get_current_profile_name() == "deep" else max(deep // PART, 1)

@@ -173,9 +173,11 @@ class Client:
         finally:
             self._pending.pop(number, None)
         if (error := message.get("error")) is not None:
-            raise RpcError(method, int(error.get("code", 0)), str(error.get("message", error)))
-        result: Params = message.get("result") or {}
-        return result
+            code = error.get("code") if isinstance(error, dict) else None
+            why = error.get("message", error) if isinstance(error, dict) else error
+            raise RpcError(method, code if isinstance(code, int) else 0, str(why))
+        result = message.get("result")
+        return result if isinstance(result, dict) else {}
 
     def _write(self, message: Params) -> None:
         stdin = self._process.stdin if self._process else None
@@ -244,15 +246,21 @@ class Client:
         except orjson.JSONDecodeError:
             log.warning("app_server.line_is_no_json", line=repr(line)[:200])
             return
-        if (method := message.get("method")) is None:
-            if (future := self._pending.get(message.get("id"))) is not None and not future.done():
+        if not isinstance(message, dict):
+            log.warning("app_server.line_is_no_object", line=repr(line)[:200])
+            return
+        number, method, params = message.get("id"), message.get("method"), message.get("params")
+        params = params if isinstance(params, dict) else {}
+        if method is None:
+            future = self._pending.get(number) if isinstance(number, int) else None
+            if future is not None and not future.done():
                 future.set_result(message)
         elif "id" in message:
-            task = asyncio.create_task(self._serve(message["id"], method, message.get("params") or {}))
+            task = asyncio.create_task(self._serve(message["id"], str(method), params))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
-            self._notify(method, message.get("params") or {})
+            self._notify(str(method), params)
 
     def _notify(self, method: str, params: Params) -> None:
         try:

@@ -24,17 +24,24 @@ _LISTS = {
     "request": "`desk approvals` lists what waits",
 }
 
+ACTS = 8  # letters of an id with which one can act on its row: a slip of the hand names none by fewer
 
-def by_prefix(session: Session, table: type[Row], part: str, *others: Any) -> Row:
+
+def by_prefix(session: Session, table: type[Row], part: str, *others: Any, least: int = 1) -> Row:
     """Return the row whose id is `part`, else the only one whose id begins with it. others: more columns with ids of
-    the row. Raises UsageError when several rows begin so, NotFound when none does."""
+    the row; least: letters that a beginning has. Raises UsageError when several rows begin so or there are fewer,
+    NotFound when none does."""
     if part and (exact := session.get(table, part)) is not None:
         return exact
     noun = str(table.__tablename__)
     noun = _NOUNS.get(noun, noun)
-    begins = (col(column).startswith(part, autoescape=True) for column in (table.id, *others))  # type: ignore[attr-defined]
+    columns = (table.id, *others)  # type: ignore[attr-defined]
+    begins = (col(column).startswith(part, autoescape=True) for column in columns)
     found = session.exec(select(table).where(or_(*begins)).limit(2)).all() if part else []
     if len(found) == 1:
+        if len(part) < least and part not in (getattr(found[0], column.key) for column in columns):
+            remedy = f"give the whole id, or its first {least} letters or more"
+            raise UsageError(f"{part!r} is too little of the id of one {noun}", remedy=remedy)
         return found[0]
     if found:
         raise UsageError(f"more than one {noun} begins with {part!r}", remedy=_LISTS[noun])

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chordesk.models.errors import DeskError
-from chordesk.models.text import inert, one_line
+from chordesk.models.text import inert, json_shown, one_line
 
 T = TypeVar("T")
 LONGEST_TEXT = 320  # of a paragraph
@@ -46,7 +46,7 @@ def print_line(text: str) -> None:
 def print_json(value: Any) -> None:
     """Print plain data, dataclasses and pydantic models."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
-    sys.stdout.write(orjson.dumps(value, _jsonable, option=options).decode() + "\n")
+    sys.stdout.write(json_shown(orjson.dumps(value, _jsonable, option=options).decode()) + "\n")
 
 
 def _jsonable(value: Any) -> Any:

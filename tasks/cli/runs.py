@@ -19,6 +19,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import standing_of_run
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RunState
+from chordesk.models.text import json_shown
 from chordesk.tasks.cli.output import console, emit, print_line
 from chordesk.tasks.cli.shell import Json, OneRun, day_of, opened, run_of, standing_line, whoami
 
@@ -174,7 +175,7 @@ async def _watch(store: Store, settings: Settings, run: str | None, since: int, 
     async with Feed(store, address) as feed, aclosing(_events(feed, store, run, since)) as events:
         async for one in events:
             if as_json:
-                sys.stdout.write(one.model_dump_json() + "\n")
+                sys.stdout.write(json_shown(one.model_dump_json()) + "\n")
             else:
                 out.print(event_line(one, with_run=run is None), soft_wrap=True, highlight=False)
             sys.stdout.flush()
@@ -221,7 +222,7 @@ def stop(
 
     Their turns are interrupted, and none of their orders is submitted.
     """
-    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.database.lookup import ACTS, by_prefix
     from chordesk.models.tables.runs import Run
     from chordesk.tasks.telemetry.commits import emitted
     from chordesk.tasks.worker.stopping import stop_runs, unfinished
@@ -232,7 +233,7 @@ def stop(
     if voice is not None:
         _stop_voice(settings, store, runs or [], voice, as_json=as_json)
     with store.read() as session:
-        named = [by_prefix(session, Run, run).id for run in runs or []]
+        named = [by_prefix(session, Run, run, least=ACTS).id for run in runs or []]
         ids = unfinished(session) if every else list(dict.fromkeys(named))
     with emitted(settings, store, "stop"):
         found = stop_runs(store, settings, ids, _notifier(settings), settings.lease_seconds + MARGIN_SECONDS)
@@ -242,7 +243,7 @@ def stop(
 
 def _stop_voice(settings: Settings, store: Store, runs: Sequence[str], voice: str, *, as_json: bool) -> NoReturn:
     """Stop one voice of one run, and end the command."""
-    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.database.lookup import ACTS, by_prefix
     from chordesk.models.tables.runs import Run
     from chordesk.tasks.worker.messages import WorkerNotifier
     from chordesk.tasks.workflows.episode.rounds import stop_voice
@@ -250,7 +251,7 @@ def _stop_voice(settings: Settings, store: Store, runs: Sequence[str], voice: st
     if len(runs) != 1:
         raise UsageError("--voice goes with one run", remedy="name the run whose voice it is")
     with store.read() as session:
-        run_id = by_prefix(session, Run, runs[0]).id
+        run_id = by_prefix(session, Run, runs[0], least=ACTS).id
     notifier = WorkerNotifier(settings)
     found = stop_voice(store, run_id, voice, whoami(), notifier.interrupt, settings.lease_seconds + MARGIN_SECONDS)
     turns = ", ".join(f"turn {turn} of thread {thread}" for thread, turn in found.interrupted) or "no turn was running"

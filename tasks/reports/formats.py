@@ -13,6 +13,7 @@ from typing import Any, Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from chordesk.models.text import json_shown
 from chordesk.tasks.reading.accounts import EquityCurve
 from chordesk.tasks.reading.chain import approval_label, denial
 from chordesk.tasks.reading.runs import BacktestView
@@ -177,7 +178,7 @@ def rendered(found: Document, wanted: Format) -> str:
         case "md":
             return markdown(found)
         case "json":
-            return found.model_dump_json(indent=1) + "\n"
+            return json_shown(found.model_dump_json(indent=1)) + "\n"
 
 
 def is_own(beginning: bytes) -> bool:

@@ -5,20 +5,21 @@ Imported by processes with a metrics port alone: the client library takes 50 ms 
 
 from __future__ import annotations
 
+import asyncio
+import email
 import json
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from http import HTTPStatus
-from socketserver import TCPServer, ThreadingMixIn
-from typing import TYPE_CHECKING, Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from typing import Any, TypeVar
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, make_wsgi_app
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from chordesk.agents.roles import TOOLS
@@ -28,9 +29,6 @@ from chordesk.models.rogue_calls import acts
 from chordesk.models.tables.runs import Turn
 from chordesk.models.telemetry_events import Canonical, CodexErrorEvent, ReportGrounded, ToolInvocation
 from chordesk.tasks.telemetry.health import Collect, ProcessHealth
-
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 log = structlog.get_logger(__name__)
 
@@ -127,73 +125,111 @@ class _Collected(Collector):
         return self._collect()
 
 
-CLIENT_SECONDS = 5.0  # for a client that sends nothing: its thread ends
+CLIENT_SECONDS = 5.0  # for a client to send its request, and to take its answer
+HEAD_BYTES = 8 * 1024
+CLIENTS = 256  # at once; the one that is there longest makes room
 _REMEDY = "end what listens there, set another one for this process, or DESK_METRICS_PORT=0 for no metrics"
 _HEALTH = {"/health": "ready", "/health/ready": "ready", "/health/live": "live"}  # what of it each path is about
+_JSON = "application/json"
 
 
-class WatchServer(ThreadingMixIn, WSGIServer):
-    """Server of /metrics and the paths of health, without a password. It answers from threads of its own, and asks
+class WatchServer:
+    """Server of /metrics and the paths of health, without a password. It answers from a loop of its own, and asks
     nothing outside the process for a health check. Raises SettingError when its address cannot be had: a port that is
     set is the one that something else was given to ask."""
 
-    daemon_threads = True
-
     def __init__(self, host: str, port: int, health: ProcessHealth, metrics: Metrics) -> None:
         try:
-            self.address_family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-            super().__init__((str(address[0]), port), _Handler)
+            family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            listening = socket.create_server((str(address[0]), port), family=family)
         except (OSError, OverflowError) as error:
             reason = error.strerror if isinstance(error, OSError) else None
             where = f"DESK_METRICS_HOST={host} and DESK_METRICS_PORT={port}"
             raise SettingError(f"{where}: cannot listen there: {reason or error}", remedy=_REMEDY) from None
-        self.set_app(_application(health, make_wsgi_app(metrics.registry)))
+        self._health, self._registry = health, metrics.registry
+        self._clients: dict[asyncio.StreamWriter, None] = {}
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        threading.Thread(target=self.serve_forever, name="watch", daemon=True).start()
+        self._loop = asyncio.new_event_loop()
+        self._ended = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, args=[listening], name="watch", daemon=True)
+        self._thread.start()
 
-    def server_bind(self) -> None:
-        # http.server's own looks for the host's name, which may wait for a name server.
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-        self.setup_environ()
+    def _run(self, listening: socket.socket) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve(listening))
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Drop a client that went away or sends nothing; log anything else."""
-        if not isinstance(error := sys.exception(), OSError):
-            log.error("metrics.failed", error=f"{type(error).__name__}: {error}")
+    async def _serve(self, listening: socket.socket) -> None:
+        server = await asyncio.start_server(self._answered, sock=listening, limit=HEAD_BYTES)
+        await self._ended.wait()
+        server.close()
 
     def close(self) -> None:
         """Stop answering, and free the address."""
-        self.shutdown()
-        self.server_close()
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join(CLIENT_SECONDS)
 
+    async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request, and drop a client that goes away, sends too much or nothing."""
+        if len(self._clients) >= CLIENTS:
+            next(iter(self._clients)).transport.abort()
+        self._clients[writer] = None
+        try:
+            async with asyncio.timeout(CLIENT_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(await self._answer(head.decode("latin-1")))
+                await writer.drain()
+        except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            self._clients.pop(writer, None)
+            writer.close()
 
-class _Handler(WSGIRequestHandler):
-    timeout = CLIENT_SECONDS
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Log nothing: a probe comes every few seconds."""
-
-
-def _application(health: ProcessHealth, metrics: WSGIApplication) -> WSGIApplication:
-    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
+    async def _answer(self, head: str) -> bytes:
+        first, _, rest = head.partition("\r\n")
+        method, _, target = first.partition(" ")
+        path = target.partition(" ")[0].partition("?")[0]
+        status, kind, body = HTTPStatus.OK, _JSON, b""
         try:
             if path == "/metrics":
-                return metrics(environ, start_response)
-            status, found = HTTPStatus.OK, health.answer()
-            if path not in _HEALTH:
-                status, found = HTTPStatus.NOT_FOUND, {"error": f"there is no {path}", "paths": ["/metrics", *_HEALTH]}
-            elif method not in ("GET", "HEAD"):
-                status, found = HTTPStatus.METHOD_NOT_ALLOWED, {"error": f"{method} is not for {path}"}
-            elif not found[_HEALTH[path]]:
-                status = HTTPStatus.SERVICE_UNAVAILABLE
-        except Exception as error:  # wsgiref's own would print it
+                kind, body = await _in_thread(partial(self._scrape, email.message_from_string(rest).get("accept", "")))
+            else:
+                status, found = self._state(method, path)
+                body = json.dumps(found).encode() + b"\n"
+        except Exception as error:
             log.error("metrics.failed", error=f"{type(error).__name__}: {error}")
-            status, found = HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "it failed: the log has the reason"}
-        start_response(
-            f"{status.value} {status.phrase}", [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
-        )
-        return [b"" if method == "HEAD" else json.dumps(found).encode() + b"\n"]
+            status, body = HTTPStatus.INTERNAL_SERVER_ERROR, b'{"error": "it failed: the log has the reason"}\n'
+        lines = (
+            f"HTTP/1.1 {status.value} {status.phrase}", f"Content-Type: {kind}", f"Content-Length: {len(body)}",
+            "Cache-Control: no-store", "Connection: close", "", "",
+        )  # fmt: skip
+        return "\r\n".join(lines).encode() + (b"" if method == "HEAD" else body)
 
-    return answer
+    def _scrape(self, accept: str) -> tuple[str, bytes]:
+        write, kind = choose_encoder(accept)
+        return kind, write(self._registry)
+
+    def _state(self, method: str, path: str) -> tuple[HTTPStatus, Mapping[str, Any]]:
+        found = self._health.answer()
+        if path not in _HEALTH:
+            return HTTPStatus.NOT_FOUND, {"error": f"there is no {path}", "paths": ["/metrics", *_HEALTH]}
+        if method not in ("GET", "HEAD"):
+            return HTTPStatus.METHOD_NOT_ALLOWED, {"error": f"{method} is not for {path}"}
+        return HTTPStatus.OK if found[_HEALTH[path]] else HTTPStatus.SERVICE_UNAVAILABLE, found
+
+
+T = TypeVar("T")
+
+
+async def _in_thread(function: Callable[[], T]) -> T:
+    """Return what a function returns that may wait for another process. Its thread is none of a pool, which would hold
+    up the end of this process."""
+    loop, done = asyncio.get_running_loop(), Future[T]()
+
+    def run() -> None:
+        try:
+            done.set_result(function())
+        except Exception as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="scrape", daemon=True).start()
+    return await asyncio.wrap_future(done, loop=loop)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import Any
 
-import uvicorn
 from fastapi import Depends, FastAPI
 from fastapi.security import HTTPBearer
 from pydantic.json_schema import models_json_schema
@@ -26,12 +25,13 @@ from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.services import plan
 from chordesk.tasks.web import programs
 from chordesk.tasks.web.context import ServiceContext, fleet_of
+from chordesk.tasks.web.door import DoorServer
 from chordesk.tasks.web.idempotency import KeptAnswers
 from chordesk.tasks.web.page import assets
 from chordesk.tasks.web.page.sessions import Sessions
 from chordesk.tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
 from chordesk.tasks.web.routes import accounts, desk, events, orders, runs, threads
-from chordesk.tasks.web.security import MOST_BYTES, Guard, Token, host_names, token_of
+from chordesk.tasks.web.security import Guard, Token, host_names, token_of
 from chordesk.tasks.worker.app import create_app as worker_app
 from chordesk.tasks.worker.messages import WorkerNotifier
 
@@ -95,23 +95,16 @@ def _described(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-KEEP_ALIVE_SECONDS = 60
-STOP_SECONDS = 2
 GONE_SECONDS = 30.0  # without an acknowledgement of what was sent
 BACKLOG = 1024
 
 
-class ApiServer(uvicorn.Server):
-    """A server that announces its start, and on shutdown ends the event streams first: uvicorn waits for open
-    responses."""
+class ApiServer(DoorServer):
+    """The service's server. On shutdown it ends the event streams first: uvicorn waits for open responses."""
 
-    def __init__(self, config: uvicorn.Config, context: ServiceContext, announce: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._context, self._announce = context, announce
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._announce()
+    def __init__(self, app: FastAPI, context: ServiceContext, announce: Callable[[], None]) -> None:
+        super().__init__(app, announce, programs=True, lifespan=False)
+        self._context = context
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._context.feed.close()
@@ -137,12 +130,6 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *
             desk.watch.serve("api")
         notifier = WorkerNotifier(settings, worker_app)  # runs are opened with it too
         context = ServiceContext(desk, Feed(desk.store, address), notifier, Sessions(address))
-        config = uvicorn.Config(
-            create_app(context, token), lifespan="off", http="httptools", ws="websockets-sansio",
-            ws_max_size=MOST_BYTES, ws_per_message_deflate=False, access_log=False, log_config=None,
-            log_level="warning", proxy_headers=False, server_header=False, timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=STOP_SECONDS,
-        )  # fmt: skip
         url = url_of(listening)
 
         def started() -> None:
@@ -150,7 +137,7 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *
             running_desk.write_api(settings.home, url)
             announce(url, token.where)
 
-        ApiServer(config, context, started).run([listening])
+        ApiServer(create_app(context, token), context, started).run([listening])
 
 
 def _listening(settings: Settings, port: int) -> socket.socket:

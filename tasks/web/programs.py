@@ -27,6 +27,7 @@ from chordesk.tasks.events import places
 from chordesk.tasks.events.feed import Placed
 from chordesk.tasks.events.places import DeskPlace
 from chordesk.tasks.web.context import ServiceContext
+from chordesk.tasks.web.door import HELLO_SECONDS, MOST_DEPTH, is_too_deep, let_in
 from chordesk.tasks.web.idempotency import KEY_RULE
 from chordesk.tasks.web.problems import Problem, problem, problem_for
 from chordesk.tasks.web.routes.events import EventFilter
@@ -95,6 +96,8 @@ _LONGEST_VALUE = 80
 
 def parse(text: str | None) -> tuple[str | None, Asked | str]:
     """Return the id of a message, as far as it has one, and the request, or what is wrong with it."""
+    if is_too_deep(text or ""):
+        return None, f"a message's JSON is nested at most {MOST_DEPTH} deep"
     try:
         body: Any = json.loads(text or "")
     except ValueError:
@@ -168,7 +171,6 @@ async def _called(socket: WebSocket, token: str, asked: Call) -> dict[str, Any]:
 log = structlog.get_logger(__name__)
 router = APIRouter()
 
-HELLO_SECONDS = 10.0
 SUBSCRIPTIONS = 20
 WORKING = 8  # requests of a connection that are being worked on
 AHEAD = 256  # messages made before the program takes them: a slow one delays only itself
@@ -252,6 +254,7 @@ class ProgramConnection:
             await self._refuse(id_, "the token is wrong")
             return False
         self._shown = asked.token
+        let_in(self._socket.scope)
         await self._socket.send_json({"id": asked.id, "result": {"hello": True}})
         return True
 

@@ -26,11 +26,13 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from chordesk.models.errors import DeskError, SettingError
 from chordesk.models.settings import Settings
+from chordesk.tasks.web.door import MOST_BYTES, MOST_DEPTH, is_too_deep, let_in
 from chordesk.tasks.web.page.assets import PREFIX
 from chordesk.tasks.web.page.sessions import Sessions
 from chordesk.tasks.web.problems import Problem, answer, problem, problem_of
@@ -38,7 +40,6 @@ from chordesk.tasks.web.problems import Problem, answer, problem, problem_of
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 EVERYWHERE = ("", "0.0.0.0", "::")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-MOST_BYTES = 64 * 1024
 CHECK_SECONDS = 4.0  # between two looks at whether the session of an open stream has ended
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?")
 _ORIGIN = re.compile(r"https?://([^/]+)")
@@ -83,6 +84,8 @@ class Guard:
             session = bearer(headers)
             refused = None if self._is_token(session) else await self._session_refusal(session)
             answering = answering if self._is_token(session) else self._while_it_lasts(session, answering)
+            if refused is None:
+                let_in(scope)
         if refused is None:
             await self._app(scope, receive, answering)
             return
@@ -204,13 +207,18 @@ class JsonRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def checked(request: Request) -> Response:
-            wrong = _wrong_body(Headers(request.scope)) if request.method not in SAFE_METHODS else None
+            if request.method in SAFE_METHODS:
+                return await handle(request)
+            try:
+                wrong = _wrong_head(Headers(request.scope)) or _wrong_body(await request.body())
+            except ClientDisconnect:  # nobody reads the answer
+                return Response(status_code=HTTPStatus.BAD_REQUEST)
             return await handle(request) if wrong is None else answer(wrong)
 
         return checked
 
 
-def _wrong_body(headers: Headers) -> Problem | None:
+def _wrong_head(headers: Headers) -> Problem | None:
     if headers.only("content-type").partition(";")[0].strip().lower() != "application/json":
         detail, remedy = "the body is not application/json", "send Content-Type: application/json"
         return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "wrong_content_type", detail, remedy)
@@ -226,6 +234,13 @@ def _wrong_body(headers: Headers) -> Problem | None:
         detail = f"the body has {length} bytes, at most {MOST_BYTES} are allowed"
         return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", detail, "send less")
     return None
+
+
+def _wrong_body(body: bytes) -> Problem | None:
+    if not is_too_deep(body.decode(errors="replace")):
+        return None
+    detail = f"the body's JSON is nested more than {MOST_DEPTH} deep"
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "too_deep", detail, "nest less")
 
 
 def _digest(token: bytes) -> bytes:

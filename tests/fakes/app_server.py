@@ -60,6 +60,13 @@ def huge(message: dict[str, Any], count: int) -> None:
         send({"id": message["id"], "result": {"reply": reply}})
 
 
+def fed(message: dict[str, Any], _count: int) -> None:
+    """Writes the lines of a file, then the answer."""
+    with open(sys.argv[2], "rb") as file:
+        sys.stdout.buffer.write(file.read())
+    send({"id": message["id"], "result": {"fed": True}})
+
+
 def crashing(_message: dict[str, Any], _count: int) -> None:
     """Floods stderr and ends."""
     for number in range(20_000):
@@ -80,7 +87,7 @@ def stubborn(_message: dict[str, Any], _count: int) -> None:
 
 
 def main() -> None:
-    modes = (silent, overloaded, asks, noisy, huge, crashing, killed, stubborn)
+    modes = (silent, overloaded, asks, noisy, huge, fed, crashing, killed, stubborn)
     mode = {each.__name__: each for each in modes}[sys.argv[1]]
     counts: dict[str, int] = {}
     for line in sys.stdin:

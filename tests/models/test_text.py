@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable
 from io import StringIO
 
@@ -13,7 +14,7 @@ from chordesk.agents.board.board import outside
 from chordesk.agents.board.content.markdown import escaped
 from chordesk.models.errors import UsageError
 from chordesk.models.events import EventType, event
-from chordesk.models.text import inert, new_york, one_line, span, utc, utc_seconds
+from chordesk.models.text import inert, json_shown, new_york, one_line, span, utc, utc_seconds
 from chordesk.tasks.cli.output import facts, fail, paragraph, state, table
 from chordesk.tasks.cli.show.desk_status import event_line
 from chordesk.tasks.notifications.wording import quoted
@@ -100,3 +101,11 @@ def test_times_carry_their_zone() -> None:
     at = dt.datetime(2010, 8, 12, 20, 0, 5, tzinfo=dt.UTC)
     assert (utc(at), utc_seconds(at)) == ("2010-08-12 20:00 UTC", "2010-08-12 20:00:05 UTC")
     assert (new_york(at), new_york(at.replace(month=1))) == ("2010-08-12 16:00 EDT", "2010-01-12 15:00 EST")
+
+
+def test_json_shows_no_letter_that_steers_a_terminal_and_stays_the_same_json() -> None:
+    given = {"headline": "caf\xe9 \x9b31m\x7f\u202e\U000e0041 \ud55c"}
+    shown = json_shown(json.dumps(given, ensure_ascii=False))
+    assert shown.isprintable()
+    assert "caf\xe9" in shown
+    assert json.loads(shown) == given

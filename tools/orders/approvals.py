@@ -7,19 +7,21 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.database.lookup import by_prefix
+from chordesk.models.database.lookup import ACTS, by_prefix
 from chordesk.models.errors import OrderError
 from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.settings import Settings
 from chordesk.models.states import ApprovalState, OrderState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Order, Preview
+from chordesk.models.text import utc_seconds
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.orders import audit, booking
 from chordesk.tools.orders.booking import advance, deny_order, load_order
 from chordesk.tools.risk import deny
 
 MANUAL, AUTO = "manual", "auto"
+CLOCKS_DIFFER = dt.timedelta(minutes=1)  # of two machines of a desk
 DESK = "desk"  # author of approvals that close without a person
 
 
@@ -73,7 +75,7 @@ def decide(session: Session, settings: Settings, id_: str, approve: bool, by: st
 
     Raises NotFound or UsageError for the id, OrderError for an order that no longer waits or whose preview has changed.
     """
-    found = by_prefix(session, Approval, id_, Approval.order_id)
+    found = by_prefix(session, Approval, id_, Approval.order_id, least=ACTS)
     approval = session.get_one(Approval, found.id, with_for_update=True, populate_existing=True)
     order = load_order(session, approval.order_id)
     if approval.state != ApprovalState.PENDING or order.state != OrderState.APPROVAL_PENDING:
@@ -88,6 +90,7 @@ def decide(session: Session, settings: Settings, id_: str, approve: bool, by: st
             f"order {order.id} has changed since approval was requested",
             remedy="deny it with `desk deny` and decide anew",
         )
+    require_clock(approval.asked_at)
     if approval.expires_at <= utcnow():
         _expire(session, settings, approval, order)
     elif approve:
@@ -98,6 +101,15 @@ def decide(session: Session, settings: Settings, id_: str, approve: bool, by: st
         deny_order(session, order, deny(DenialCode.APPROVAL_DENIED, reason, "denied", "approved by a person"))
         _close(session, settings, approval, order, ApprovalState.DENIED, by, why)
     return approval
+
+
+def require_clock(asked_at: dt.datetime) -> None:
+    """Raise OrderError where a question is of the future: by a clock that is behind, an answer is never too late."""
+    if asked_at > (now := utcnow()) + CLOCKS_DIFFER:
+        raise OrderError(
+            f"the question was asked at {utc_seconds(asked_at)}, and this machine's clock shows {utc_seconds(now)}",
+            remedy="set the clock of this machine right, then answer again",
+        )
 
 
 def expire(session: Session, settings: Settings) -> list[str]:

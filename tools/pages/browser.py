@@ -67,14 +67,14 @@ def picture_of(browser: str, target: Target, hosts: Sequence[PageHost], until: f
         _running.release()
 
 
-def resolver_rules(target: Target, hosts: Sequence[PageHost]) -> str:
+def resolver_rules(target: Target, hosts: Sequence[PageHost], until: float) -> str:
     """Return the rules by which the browser finds the allowed hosts at their checked addresses, and no other host."""
     places = {(target.host, target.port): target.rule}
     places |= {(rule.name, rule.port): rule for rule in hosts if not rule.subdomains}
     rules = []
     for (host, port), rule in places.items():
         with suppress(PageError):  # a further host that has no address is not needed for the page
-            rules.append(f"MAP {_bracketed(host)}:{port} {_bracketed(address_of(host, port, rule))}:{port}")
+            rules.append(f"MAP {_bracketed(host)}:{port} {_bracketed(address_of(host, port, rule, until))}:{port}")
     return ", ".join([*rules, "MAP * ~NOTFOUND"])
 
 
@@ -87,7 +87,7 @@ def _shot(browser: str, target: Target, hosts: Sequence[PageHost], until: float,
     command = [
         browser, *_FLAGS, f"--user-data-dir={folder}", f"--window-size={WIDTH},{HEIGHT}",
         f"--timeout={int((left - 1) * 1000)}",  # a part of the page that does not come is not waited for
-        f"--host-resolver-rules={resolver_rules(target, hosts)}", f"--screenshot={file}", target.url,
+        f"--host-resolver-rules={resolver_rules(target, hosts, until)}", f"--screenshot={file}", target.url,
     ]  # fmt: skip
     environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), "LANG": "C.UTF-8"}
     with notes.open("wb") as errors:

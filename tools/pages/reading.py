@@ -16,21 +16,27 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from email.message import Message
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes, urljoin, urlsplit
 
 from chordesk.models.errors import DeskError
 from chordesk.models.urls import HTTPS_PORT, Address, PageHost
+from chordesk.tools.market.fetching import OutOfTime, within
 
 MOST_URL_CHARS = 2_000
 _PORTS = {"https": HTTPS_PORT, "http": 80}
 _HOST = re.compile(r"[0-9a-z_.:-]+")
 _PATH_CHARS = "/%:@!$&'()*+,;=~-._"
-# Addresses that pass for public ones: those that carry another address in them, and Azure's service for its machines.
+# Addresses that pass for public ones: those that carry another address in them, those that IANA has for protocols,
+# relays and AS112 (RFC 6890 and its registry, of which ipaddress knows a part), and Azure's service for its machines.
 _NOT_PUBLIC = tuple(
-    ipaddress.ip_network(network) for network in ("2002::/16", "2001::/32", "3fff::/20", "168.63.129.16/32")
-)
+    ipaddress.ip_network(network)
+    for network in (
+        "192.0.0.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.175.48.0/24", "168.63.129.16/32",
+        "2001::/23", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
+    )
+)  # fmt: skip
 # All that is given out of IPv6; outside of it are site-local addresses (fec0::/10), which count as global elsewhere.
 _PUBLIC_V6 = ipaddress.ip_network("2000::/3")
 
@@ -91,8 +97,8 @@ def target_of(url: str, hosts: Sequence[PageHost]) -> Target:
     raise _not_allowed(parts.scheme, host, port, hosts)
 
 
-def address_of(host: str, port: int, rule: PageHost) -> str:
-    """Return the one address that a host of the rule is connected to.
+def address_of(host: str, port: int, rule: PageHost, until: float) -> str:
+    """Return the one address that a host of the rule is connected to. until: time.monotonic() by which it is known.
 
     Raises PageError when it has none, or when any of its addresses is of a private, link-local, loopback or otherwise
     not public network that the setting does not name.
@@ -100,7 +106,11 @@ def address_of(host: str, port: int, rule: PageHost) -> str:
     if rule.address is not None:
         return str(rule.address)  # the setting names the address itself
     try:
-        rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        rows = within(
+            until - time.monotonic(), partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM), "page address"
+        )
+    except OutOfTime:
+        raise PageError(f"{host} took too long: its address was not found") from None
     except (OSError, UnicodeError) as error:
         raise PageError(f"{host} has no address: {getattr(error, 'strerror', None) or error}") from None
     found = [ipaddress.ip_address(str(row[4][0]).partition("%")[0]) for row in rows]
@@ -150,7 +160,7 @@ class PageReply:
 
 def get(target: Target, until: float) -> PageReply:
     """Return the reply to one request. until: time.monotonic() by which it is cut off. Raises PageError."""
-    address = address_of(target.host, target.port, target.rule)
+    address = address_of(target.host, target.port, target.rule, until)
     cut = threading.Event()
     try:
         with _connected(target, address, until, cut) as connected:

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
-import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -19,7 +18,8 @@ from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.urls import is_loopback
 from chordesk.tasks.services import plan
-from chordesk.tasks.web.app import KEEP_ALIVE_SECONDS, STOP_SECONDS, bind, url_of
+from chordesk.tasks.web.app import bind, url_of
+from chordesk.tasks.web.door import DoorServer
 from chordesk.tasks.web.mcp.protocol import protocol_server
 from chordesk.tasks.web.problems import answer, problem
 from chordesk.tasks.web.security import Guard, host_names, token_of
@@ -55,13 +55,9 @@ def serve_http(settings: Settings, toolset: Toolset, address: str, announce: Cal
     plan.prepare_folders(settings.home)
     token = token_of(settings)
     with _bound(host, port) as listening:
-        config = uvicorn.Config(
-            mcp_app(toolset, host_names(here), token.value), lifespan="on", http="httptools", ws="none",
-            access_log=False, log_config=None, log_level="warning", proxy_headers=False, server_header=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=STOP_SECONDS,
-        )  # fmt: skip
         url = f"{url_of(listening)}{PATH}"
-        _Announcing(config, lambda: announce(url, token.where)).run([listening])
+        app = mcp_app(toolset, host_names(here), token.value)
+        DoorServer(app, lambda: announce(url, token.where), programs=False, lifespan=True).run([listening])
 
 
 def mcp_app(toolset: Toolset, hosts: frozenset[str], token: str) -> ASGIApp:
@@ -107,18 +103,6 @@ def _text_of(receive: Receive) -> Receive:
         return message
 
     return received
-
-
-class _Announcing(uvicorn.Server):
-    """A server that announces its start."""
-
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._announce = announce
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._announce()
 
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,15 +6,18 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 STATIC = Path(__file__).parent / "static"
 PREFIX = "/page/"
 SHELL = "index.html"
+PART_BYTES = 16 * 1024
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -56,7 +59,7 @@ def answer_for(found: Mapping[str, Path], name: str, known: str | None) -> Respo
     path = found.get(name)
     if path is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, "the page has no such file")
-    data = path.read_bytes()
+    data = _bytes(path, path.stat().st_mtime_ns)
     tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
     # It asks each time, and gets the bytes only when they are others: after an update no old module is left.
     headers = {"Cache-Control": "no-cache", "ETag": tag}
@@ -64,7 +67,24 @@ def answer_for(found: Mapping[str, Path], name: str, known: str | None) -> Respo
         headers |= {"Content-Security-Policy": policy(data), "Cross-Origin-Opener-Policy": "same-origin"}
     if known == tag:
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    return Response(data, media_type=TYPES[path.suffix], headers=headers)
+    return _InParts(data, media_type=TYPES[path.suffix], headers=headers)
+
+
+@lru_cache(maxsize=100)
+def _bytes(path: Path, changed: int) -> bytes:
+    """Return a file's bytes. changed: its time, by which they are read again."""
+    return path.read_bytes()
+
+
+class _InParts(Response):
+    """A file that is sent as its reader takes it: anybody may ask for one, and would keep a whole copy by taking
+    nothing."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for at in range(0, len(self.body), PART_BYTES):
+            await send({"type": "http.response.body", "body": self.body[at : at + PART_BYTES], "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 _FILES = files()

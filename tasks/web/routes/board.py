@@ -9,7 +9,7 @@ import structlog
 from fastapi import APIRouter, Response
 
 from chordesk.models.board import QuestionSource, QuestionState
-from chordesk.models.database.lookup import by_prefix
+from chordesk.models.database.lookup import ACTS, by_prefix
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Episode, Question
 from chordesk.models.tables.runs import Run, research_run
@@ -69,7 +69,7 @@ def stop_one_voice(context: Context, run_id: Id, voice: Ticker, asked: StopReque
     The other voices go on.
     """
     with context.store.read() as session:
-        found = by_prefix(session, Run, run_id).id
+        found = by_prefix(session, Run, run_id, least=ACTS).id
     log.info("api.stop_voice", run=found, voice=voice, by=asked.by)
     stopped = stop_voice(context.store, found, voice, asked.by, context.notifier.interrupt, STOP_SECONDS)
     response.status_code = HTTPStatus.OK if stopped.over else HTTPStatus.ACCEPTED

@@ -11,7 +11,7 @@ from pydantic import AfterValidator
 from sqlmodel import select
 
 from chordesk.models.database.artifacts import path_in_home, removed_at, stored
-from chordesk.models.database.lookup import by_prefix
+from chordesk.models.database.lookup import ACTS, by_prefix
 from chordesk.models.errors import NotFound, RedisDown
 from chordesk.models.states import RunState
 from chordesk.models.tables.runs import Artifact, Report, Run, Turn
@@ -189,7 +189,7 @@ _STOPPING: dict[int | str, dict[str, Any]] = {
 def stop(context: Context, run_id: Id, asked: StopRequest, response: Response) -> Stop:
     """End a run now: interrupt its turns, submit none of its orders."""
     with context.store.read() as session:
-        found = by_prefix(session, Run, run_id).id
+        found = by_prefix(session, Run, run_id, least=ACTS).id
     log.info("api.stop", run=found, by=asked.by)
     (stopped,) = stop_runs(
         context.store, context.settings, [found], lambda ids: _notify_workers(context, ids), STOP_SECONDS

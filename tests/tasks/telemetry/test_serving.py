@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import leases
 from chordesk.tasks.services.plan import is_free
+from chordesk.tasks.telemetry import metrics
 from tests.stack import free_port, wait_for
 from tests.tasks.telemetry.asking import ask, health
 
@@ -67,6 +68,17 @@ def test_a_scrape_that_fails_is_logged(tmp_path: Path, capfd: pytest.CaptureFixt
     assert "Traceback" not in shown.err
     assert health(port, "/health/live")[0] == 200
     desk.close()
+
+
+def test_clients_that_send_nothing_hold_up_no_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "CLIENTS", 3)
+    with served(tmp_path) as (_, port), ExitStack() as stack:
+        idle = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(6)]
+        assert health(port, "/health/live")[0] == 200
+        idle[-1].sendall(b"GET /health HTTP/1.1\r\na: " + b"b" * 2 * metrics.HEAD_BYTES)
+        for one in idle:
+            with suppress(ConnectionResetError):
+                assert one.recv(1) == b"", "it is let go"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "192.0.2.1", "no-such-host.invalid"])

@@ -200,5 +200,5 @@ def test_without_a_browser_the_answer_has_the_text(
 
 def test_the_resolver_knows_the_checked_addresses_alone() -> None:
     hosts = page_hosts("127.0.0.1:8080,[::1]:81,*.example.com")
-    rules = resolver_rules(target_of("http://127.0.0.1:8080/a", hosts), hosts)
+    rules = resolver_rules(target_of("http://127.0.0.1:8080/a", hosts), hosts, time.monotonic() + PATIENCE)
     assert rules == "MAP 127.0.0.1:8080 127.0.0.1:8080, MAP [::1]:81 [::1]:81, MAP * ~NOTFOUND"

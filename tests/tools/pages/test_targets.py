@@ -6,6 +6,7 @@ import datetime as dt
 import ipaddress
 import socket
 import ssl
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from chordesk.models.urls import page_hosts
 from chordesk.tools.pages import reading
 from chordesk.tools.pages.reading import PageError, is_public, target_of
 from tests.fakes.pages import ARTICLE, FakePages, redirect, reply
+from tests.patience import PATIENCE
 from tests.tools.pages.conftest import Read, reason
 
 pytestmark = pytest.mark.process  # the text of a page is found in a process of its own
@@ -106,9 +108,20 @@ PRIVATE = [
     "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.100.100.200", "168.63.129.16",
     "0.0.0.0", "224.0.0.1", "255.255.255.255", "192.0.2.1", "::", "::1", "fe80::1", "fd00:ec2::254", "ff02::1",
     "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "2001:db8::1", "2001:0:1::1",
-    "fec0::1", "::7f00:1", "::ffff:0:7f00:1", "3fff::1",
+    "192.0.0.8", "192.88.99.1", "192.31.196.1", "192.52.193.1", "192.175.48.1", "2001:1::1", "fec0::1",
+    "::7f00:1", "::ffff:0:7f00:1", "3fff::1",
 ]  # fmt: skip
 PUBLIC = ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "::ffff:8.8.8.8"]
+
+
+def test_a_name_server_that_does_not_answer_is_within_the_time_of_the_page(
+    read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait(PATIENCE))
+    answer = reason(read("https://www.example.com/a", "www.example.com", tool_seconds=0.5))
+    assert answer == "www.example.com took too long: its address was not found"
+    answered.set()
 
 
 def test_an_address_that_is_not_public_is_refused(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:

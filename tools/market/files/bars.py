@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Container, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -219,6 +220,7 @@ Mask = npt.NDArray[np.bool_]
 _HEADINGS = {"adjusted": "adj close"}
 FEW_BARS = 61  # sessions that the figures of a screen look back
 FLAT_SESSIONS = 10
+MOST_FOLD = 300  # of a price from one bar to the next, and within one; the widest split is one to 250
 _NAMED = 5
 
 
@@ -325,6 +327,13 @@ def _symbol(rows: Rows, adjusted: bool, sessions: npt.NDArray[np.int64], problem
         shown = ", ".join(str(dt.date.fromordinal(day)) for day in holes[:_NAMED].tolist())
         more = f" and {holes.size - _NAMED} more" if holes.size > _NAMED else ""
         problems.warn(file, f"{name} has no bar of {holes.size} sessions within its days: {shown}{more}")
+    for at in (np.flatnonzero(np.abs(np.diff(np.log(rows.close))) > math.log(MOST_FOLD)) + 1).tolist():
+        before, after = rows.close[at - 1], rows.close[at]
+        message = f"{name} closed at {after:g} on {rows.day_at(at)}, at {before:g} before: more than {MOST_FOLD}-fold"
+        problems.error(rows.files[rows.file[at]], f"{message} is a mistake", int(rows.row[at]), "close")
+    with np.errstate(invalid="ignore"):
+        wide = rows.high > MOST_FOLD * rows.low
+    _report(rows, wide, problems, f"the high is more than {MOST_FOLD} times the low", "high")
     jumps = moves_like_splits(rows.close)
     if jumps and not adjusted and np.isnan(rows.adjusted).all():
         at, move = jumps[0], rows.close[jumps[0]] / rows.close[jumps[0] - 1] - 1

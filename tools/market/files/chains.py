@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -15,6 +15,7 @@ from chordesk.models.contracts import ChainRow, Greeks, OptionContract, contract
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import REPLAY_TIME
 from chordesk.tools.market.files.tables import (
+    NUMBER,
     Column,
     Parsed,
     Part,
@@ -178,11 +179,8 @@ def _described_contract(symbol: str, expiry: str, kind: str, strike: str) -> Opt
         raise Unreadable(str(error), "expiry") from None
     if plain(kind) not in _KINDS:
         raise Unreadable(f"{kind[:40]!r} is neither call nor put", "kind")
-    try:
-        level = Decimal(strike)
-    except InvalidOperation:
-        level = Decimal(0)
-    if not (level.is_finite() and 0 < level < 100_000 and level * 1000 == int(level * 1000)):
+    level = Decimal(strike) if NUMBER.fullmatch(strike) else Decimal(0)
+    if not (0 < level < 100_000 and level * 1000 == int(level * 1000)):
         raise Unreadable(f"{strike[:40]!r} is no strike above 0 in whole thousandths", "strike")
     return contract_of(root, day, _KINDS[plain(kind)], level)
 

@@ -114,12 +114,15 @@ _DAY = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ]+(.*))?")
 _PLAIN_DAY = re.compile(r"(\d{4})(\d{2})(\d{2})")
 _SERIAL = re.compile(r"\d{5}(\.\d+)?")
 _SECONDS = re.compile(r"\d{9,13}(\.\d+)?")
+# Python reads 5_0 as fifty, and digits of other scripts.
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 _SERIAL_START = dt.date(1899, 12, 30)
 # Beyond these years a day is a placeholder, and times near the calendar's ends cannot be brought to another zone.
 _FIRST_YEAR, _LAST_YEAR = 1800, 2199
 WRITE_DAYS, WRITE_TIMES = "write days as YYYY-MM-DD", "write times as YYYY-MM-DD HH:MM:SS-04:00"
 UNREAD = -1
+_ODD = re.compile(r"[^ -^`-~]")  # an underscore, or a letter that is not ASCII
 
 
 def is_empty(text: str) -> bool:
@@ -144,12 +147,12 @@ def number_of(text: str) -> float | None:
         return None
     if _THOUSANDS.fullmatch(text):
         text = text.replace(",", "")
-    try:
-        found = float(text)
-    except ValueError:
+    if NUMBER.fullmatch(text) is None:
+        if text.lower().lstrip("+-") in ("inf", "infinity"):
+            raise Unreadable(f"{text[:40]!r} is no finite number")
         hint = "; write decimals with a point" if "," in text else ""
-        raise Unreadable(f"{text[:40]!r} is no number{hint}") from None
-    if not math.isfinite(found):
+        raise Unreadable(f"{text[:40]!r} is no number{hint}")
+    if not math.isfinite(found := float(text)):
         raise Unreadable(f"{text[:40]!r} is no finite number")
     return found
 
@@ -295,7 +298,7 @@ def numbers(part: Part, column: str, problems: Problems) -> npt.NDArray[np.float
         return np.full(len(part), np.nan)
     try:
         found = np.array(cells, dtype=np.float64)
-        if not np.isinf(found).any():
+        if not np.isinf(found).any() and (isinstance(cells, np.ndarray) or not _ODD.search("".join(cells))):
             return found
     except ValueError:
         found = np.empty(len(part))

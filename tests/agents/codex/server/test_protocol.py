@@ -42,8 +42,8 @@ class ScriptedServer:
         return {"served": params} if method == "item/tool/call" else declined(method)
 
 
-async def started(mode: str, seconds: float = PATIENCE) -> ScriptedServer:
-    made = ScriptedServer(sys.executable, "-S", str(FAR_SIDE), mode, seconds=seconds)
+async def started(mode: str, *more: str, seconds: float = PATIENCE) -> ScriptedServer:
+    made = ScriptedServer(sys.executable, "-S", str(FAR_SIDE), mode, *more, seconds=seconds)
     answer = await made.client.start(["item/started"])
     assert answer["capabilities"] == {"experimentalApi": True, "optOutNotificationMethods": ["item/started"]}
     return made

@@ -50,6 +50,9 @@ def one_file(tmp_path: Path, text: str | bytes, name: str = "A.csv") -> Path:
         ("2020-01-03,10,11,9,10,-1", "row 3, column volume: a negative volume"),
         ("2020-01-03,10,11,9,ten,1", "row 3, column close: 'ten' is no number"),
         ("2020-01-03,10,11,9,inf,1", "row 3, column close: 'inf' is no finite number"),
+        ("2020-01-03,10,11,9,1_0,1", "row 3, column close: '1_0' is no number"),
+        ("2020-01-03,9000,11000,9000,10000,1", "row 3, column close: A closed at 10000 on 2020-01-03, at 10 before"),
+        ("2020-01-03,10,9000,9,10,1", "row 3, column high: the high is more than 300 times the low"),
         ("2020-01-03,10,11,9", "row 3: has 4 cells, and the header 6"),
     ],
 )

@@ -124,6 +124,24 @@ def test_a_yes_that_comes_too_late_is_none(new_desk: NewDesk) -> None:
     assert _order(desk).denial_code == DenialCode.APPROVAL_EXPIRED
 
 
+def test_an_answer_by_a_clock_that_is_behind_counts_for_nothing(new_desk: NewDesk) -> None:
+    desk = new_desk(approval="manual")
+    (outcome,) = desk.run(action())
+    _age(desk, minutes=-2 * 24 * 60)
+    with pytest.raises(OrderError, match="this machine's clock shows"):
+        _answer(desk, str(outcome.order_id), True)
+    assert _order(desk).state == OrderState.APPROVAL_PENDING
+
+
+def test_an_order_is_not_approved_by_a_letter_of_its_id(new_desk: NewDesk) -> None:
+    desk = new_desk(approval="manual")
+    (outcome,) = desk.run(action())
+    for letters in (1, 7):
+        with pytest.raises(UsageError, match="is too little of the id"):
+            _answer(desk, str(outcome.order_id)[:letters], True)
+    assert _answer(desk, str(outcome.order_id)[:8], True).state == ApprovalState.APPROVED
+
+
 def _age(desk: Desk, minutes: float) -> None:
     by = dt.timedelta(minutes=minutes)
     with desk.store.session() as session:

@@ -1,0 +1,120 @@
+"""The front door: what a client without a token can cost, and that a good one is answered beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from chordesk.tasks.web import door
+from chordesk.tasks.web.app import bind
+from chordesk.tasks.web.door import MOST_DEPTH, DoorServer, is_too_deep, let_in
+from tests.fakes.hostile import HALF_BODY, besiege
+from tests.patience import PATIENCE
+from tests.tasks.web.conftest import Floor
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    """Knows whoever sends an Authorization, and says how long a body was."""
+    request = Request(scope, receive)
+    if "authorization" in request.headers:
+        let_in(scope)
+    await Response(str(len(await request.body())))(scope, receive, send)
+
+
+@contextlib.contextmanager
+def served() -> Iterator[int]:
+    """A server with the front door, and its port."""
+    ready, listening = threading.Event(), bind("127.0.0.1", 0)
+    server = DoorServer(app, ready.set, programs=False, lifespan=False)
+    thread = threading.Thread(target=server.run, args=[[listening]])
+    thread.start()
+    assert ready.wait(PATIENCE)
+    yield listening.getsockname()[1]
+    server.should_exit = True
+    thread.join(PATIENCE)
+
+
+def came(connection: socket.socket) -> bytes:
+    """All that the server sends until it closes."""
+    found = b""
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(4096):
+            found += part
+    return found
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[[int], socket.socket]]:
+    with contextlib.ExitStack() as stack:
+        yield lambda port: stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE))
+
+
+Opened = Callable[[int], socket.socket]
+
+
+def test_one_that_is_silent_or_ends_neither_head_nor_body_is_let_go(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("HEAD_SECONDS", "BODY_SECONDS"):
+        monkeypatch.setattr(door, limit, 0.3)
+    with served() as port:
+        silent, half, body = opened(port), opened(port), opened(port)
+        half.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n")
+        body.sendall(HALF_BODY)
+        assert (came(silent), came(half)) == (b"", b"")
+        assert came(body).startswith(b"HTTP/1.1 408 ")
+
+
+def test_of_too_many_that_wait_strangers_go_first_and_the_oldest_first(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "SPARED_SECONDS", 0.0)
+    monkeypatch.setattr(door, "CLIENT_WAITS", 3)
+    with served() as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as known:
+        kept = known.get("/", headers={"Authorization": "Bearer x"}).extensions["network_stream"]
+        first, *_, last = [opened(port) for _ in range(4)]
+        assert came(first) == b""
+        last.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert came(last).startswith(b"HTTP/1.1 200 ")
+        assert known.get("/").extensions["network_stream"] is kept
+
+
+@pytest.mark.parametrize(
+    ("text", "deep"),
+    [
+        ("[" * MOST_DEPTH + "]" * MOST_DEPTH, False),
+        ("[" * (MOST_DEPTH + 1), True),
+        ('{"a":' * (MOST_DEPTH + 1), True),
+        ("[]" * 1000, False),
+        (f'{{"a": "{"[" * 1000}"}}', False),
+        (r'["\"' + "[" * 1000 + '"]', False),
+        ('"' + r"\"" * 200_000 + "\\", False),
+    ],
+)
+def test_json_is_bounded_in_depth_and_brackets_of_texts_are_none(text: str, deep: bool) -> None:
+    assert is_too_deep(text) is deep
+
+
+@pytest.mark.process
+def test_sixty_hostile_clients_cost_little_memory_and_hold_up_nobody(floor: Floor) -> None:
+    pid = floor.service.processes.running["api"].pid
+    headers = {"Authorization": f"Bearer {floor.service.token}"}
+    found = besiege(pid, f"{floor.service.url}/runs", headers, count=60, seconds=3.0)
+    assert found.closed > 0
+    assert found.grown < 20 * 2**20
+    assert "Traceback" not in floor.service.processes.log("api")
+
+
+def test_deep_json_is_refused_and_logged_nowhere(floor: Floor) -> None:
+    content = b'{"by":' + b"[" * 30_000 + b"]" * 30_000 + b"}"
+    response = floor.client.post("/approvals/x", content=content, headers={"Content-Type": "application/json"})
+    assert (response.status_code, response.json()["kind"]) == (422, "too_deep")
+    assert "Traceback" not in floor.service.processes.log("api")
