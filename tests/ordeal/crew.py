@@ -12,13 +12,15 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -300,10 +302,59 @@ def paced(pace: Pace) -> dict[str, str]:
     }
 
 
+SMALL = "{small}"  # in a setting of a scenario: a file system of SMALL_MIB of its own
+SMALL_MIB = 16
+
+
+@contextmanager
+def small_disk() -> Iterator[Path]:
+    """A small file system, as root alone can mount one; unmounted with the block."""
+    folder = Path(tempfile.mkdtemp(prefix="small-"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL_MIB}m", "tmpfs", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+        folder.rmdir()
+
+
+@contextmanager
+def filled(folder: Path) -> Iterator[None]:
+    """While the block runs, the folder's file system takes not a byte more, but for moments."""
+    over, filler = threading.Event(), folder / "filler"
+
+    def fill() -> None:
+        with filler.open("ab", buffering=0) as file:
+            while not over.wait(0.02):
+                with suppress(OSError):
+                    while True:
+                        file.write(bytes(4096))
+
+    thread = threading.Thread(target=fill, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        filler.unlink()
+
+
 @contextmanager
 def fault_desk(pace: Pace, *launcher: str, crew: tuple[str, ...] = CREW, **environ: str) -> Iterator[FaultDesk]:
     """The whole crew, up and warm; everything ends with the block. launcher: module and arguments to start it with,
     with {home} for the desk's folder."""
+    with ExitStack() as held:
+        if any(SMALL in value for value in environ.values()):
+            small = str(held.enter_context(small_disk()))
+            environ = {name: value.replace(SMALL, small) for name, value in environ.items()}
+        yield held.enter_context(_fault_desk(pace, launcher, crew, environ))
+
+
+@contextmanager
+def _fault_desk(
+    pace: Pace, launcher: tuple[str, ...], crew: tuple[str, ...], environ: Mapping[str, str]
+) -> Iterator[FaultDesk]:
     settings = {
         **paced(pace),
         "DESK_FIRST_TOKEN_SECONDS": f"{pace.silence:g}",

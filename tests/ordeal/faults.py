@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import multiprocessing
+import os
 import time
 import zlib
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ from itertools import groupby
 from tests.ordeal import orders, runs
 from tests.ordeal.crew import (
     ORDER_CREW,
+    SMALL,
     Act,
     FaultDesk,
     Pace,
@@ -62,6 +64,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("drained, turns given back", runs.turns_given_back, times=2, environ={"DESK_DRAIN_SECONDS": "1"}),
     Scenario("every message twice", runs.every_message_twice, times=2, short=True),
     Scenario("database away", runs.database_away, times=3),
+    Scenario(
+        "database's disk full", runs.disk_full, times=2, environ={"DESK_DATABASE_URL": f"sqlite:///{SMALL}/desk.db"}
+    ),
+    Scenario("vault's disk full", runs.disk_full, times=2, environ={"DESK_BLOB_URL": f"{SMALL}/vault"}),
     Scenario("desk suspended", runs.desk_suspended, times=2),
     Scenario("clock moved", runs.clock_moved, times=2, launcher=CLOCK),
     Scenario("model: 429, Retry-After", runs.too_many_requests),
@@ -157,6 +163,8 @@ def play(lane: Sequence[Job], pace: Pace, began: float) -> list[Result]:
     first = lane[0][0]
     if first.postgres and (why := missing()):
         return [Result(scenario.name, skipped=f"skipped: {why}") for scenario, _ in lane]
+    if SMALL in str(first.environ) and os.geteuid() != 0:
+        return [Result(scenario.name, skipped="skipped: only root can mount a file system") for scenario, _ in lane]
     results = []
     with desk_for(first, pace) as desk:
         for scenario, seed in lane:

@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, product
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -40,7 +41,7 @@ from chordesk.tasks.workflows.research import open_research
 from chordesk.tools.board.registry import HARVESTERS
 from tests.fakes.responses import Cut, Malformed, Reply, Silence, Status, Text, answered
 from tests.ordeal.check import Expected, Findings, check
-from tests.ordeal.crew import GRAPHS, WORKERS, FaultDesk, Held, Result, until
+from tests.ordeal.crew import GRAPHS, WORKERS, FaultDesk, Held, Result, filled, until
 from tests.ordeal.model import FAULT, Asked, Fault, no_fault
 from tests.ordeal.proxy import SilentProxy
 from tests.stack import REPOSITORY
@@ -378,6 +379,29 @@ def locked(desk: FaultDesk, seconds: float) -> None:
         lock.execute("ROLLBACK")
     finally:
         lock.close()
+
+
+ROOM_SECONDS = 15.0
+
+
+def disk_full(desk: FaultDesk, chance: random.Random, result: Result) -> None:
+    """The file system of the database, or of the vault, is full from one moment to the next, for longer than a lease,
+    and a worker is killed then. With room again something goes on in time."""
+    settings = desk.processes.settings
+    blobs, database = settings.blob_url, make_url(settings.database).database
+    small = Path(blobs or str(database)).parent
+    run_id = desk.open_run()
+    desk.kill_in_flight(chance.choice(WORKERS), [run_id])
+    with filled(small):
+        time.sleep(desk.pace.lease + chance.uniform(0.0, desk.pace.lease))
+    began, since = time.monotonic(), utcnow()
+    while not any(max(step.started_at or since, step.finished_at or since) > since for step in desk.steps(run_id)):
+        if time.monotonic() > began + ROOM_SECONDS:
+            result.findings.wrong.append(f"nothing goes on within {ROOM_SECONDS:g} s of the space")
+            break
+        time.sleep(0.1)
+    result.took(time.monotonic() - began)
+    ends_well(desk, result, run_id)
 
 
 RETRY_AFTER = 4

@@ -14,6 +14,7 @@ from chordesk.tasks.services.supervision import Supervisor, log_file
 from tests.patience import PATIENCE
 from tests.tasks.services.conftest import gone
 
+CHATTY = "import time; [(print('line'), time.sleep(0.01)) for _ in range(100_000)]"
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
 
 
@@ -42,3 +43,26 @@ def test_it_ends_by_itself_in_time_when_a_worker_and_then_redis_have_to_be_kille
 def _log_of(made: Plan, program: Program) -> str:
     path = log_file(program.name, made.folders)
     return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def test_it_outlives_a_log_that_takes_no_more(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
+    """The log is on a full disk, then on one with room: what could not be written is counted."""
+    made = make_plan(DESK_PROVIDER="codex")
+    program = Program("worker", (sys.executable, "-uc", CHATTY))
+    log = log_file(program.name, made.folders)
+    log.symlink_to("/dev/full")
+    supervisor = Supervisor(made.folders)
+    supervisor.start([program], made.environ, tmp_path, PATIENCE)
+    try:
+        supervisor.run(program)
+        until = time.monotonic() + PATIENCE
+        while supervisor.processes()[0].state != "RUNNING":  # for a second, with a hundred lines
+            assert time.monotonic() < until, supervisor.processes()
+            time.sleep(0.05)
+        log.unlink()
+        while not _log_of(made, program).endswith("line\n"):
+            assert time.monotonic() < until, "nothing is written again"
+            time.sleep(0.05)
+        assert "bytes of this log could not be written" in _log_of(made, program).splitlines()[0]
+    finally:
+        supervisor.stop(PATIENCE)
