@@ -38,7 +38,7 @@ from chordesk.tools.market.protocol import FillSource, MarketData, RecordedSessi
 from chordesk.tools.risk import cover_of, free_cash, held_in, opening_part, underlying_of, unit_exposure
 
 _RESTING = (OrderState.SUBMITTED.value, OrderState.PARTIALLY_FILLED.value)
-_ACTIONS_BACK = 30  # days
+_ACTIONS_BACK = 366  # days: a desk may have been down for long
 
 
 def fills_of(session: Session, order_id: str) -> list[BrokerFill]:
@@ -173,7 +173,7 @@ class PaperBroker:
         )
 
     def _changes(self, session: Session, symbols: Iterable[str]) -> list[Settlement]:
-        """Return what splits and dividends of the last days do to positions in these symbols and to orders for them, as
+        """Return what splits and dividends of the last year do to positions in these symbols and to orders for them, as
         far as it is not booked."""
         since = self._market.clock.session() - dt.timedelta(days=_ACTIONS_BACK)
         found: list[Settlement] = []
