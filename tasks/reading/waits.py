@@ -151,7 +151,13 @@ def _resting(session: Session, run: Run, now: dt.datetime) -> Iterator[Wait]:
 
 
 def _runs_below(session: Session, run_id: str, settings: Settings | None) -> Iterator[Wait]:
-    """Yield the runs that steps of this run wait for, each with what it waits for itself."""
+    """Yield the runs that steps of this run wait for: each that waits for something itself, and all the others."""
+    going = []
     for inner in open_runs_below(session, [run_id]):
-        below = waits(session, session.get_one(Run, inner), settings)
-        yield Wait(what=f"run {inner}" + "".join(f", which {one}" for one in below), count=1)
+        if below := waits(session, session.get_one(Run, inner), settings):
+            yield Wait(what=f"run {inner}" + "".join(f", which {one}" for one in below), count=1)
+        else:
+            going.append(inner)
+    if going:
+        of_more = f" and {len(going) - 1} more" if len(going) > 1 else ""
+        yield Wait(what=f"run {going[0]}{of_more}", count=len(going))
