@@ -20,6 +20,7 @@ from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import KeptThread
+from chordesk.tasks.web.app import ROUTERS
 from tests.patience import PATIENCE
 from tests.tasks.views.chain import a_chain
 from tests.tasks.web.conftest import Floor
@@ -28,67 +29,13 @@ from tests.tools.questions.rows import person_question
 
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
 EXAMPLES, SEED = 5, 20102
-# What the service is for; a route that goes or comes belongs in this list.
+# All routes but that of the page's own files.
 OPERATIONS = {
-    "GET /",
-    "GET /accounts",
-    "GET /accounts/{account}",
-    "GET /accounts/{account}/equity",
-    "GET /accounts/{account}/ledger",
-    "GET /approvals",
-    "GET /artifacts/{digest}",
-    "GET /events",
-    "GET /audit",
-    "GET /desk",
-    "GET /doctor",
-    "GET /limits",
-    "GET /orders",
-    "GET /orders/{order_id}",
-    "GET /orders/{order_id}/checks",
-    "GET /questions",
-    "GET /questions/{question_id}",
-    "GET /reports",
-    "GET /reports/{report_id}",
-    "GET /runs",
-    "GET /runs/{run_id}",
-    "GET /runs/{run_id}/board",
-    "GET /runs/{run_id}/candidates",
-    "GET /runs/{run_id}/compare/{other_id}",
-    "GET /runs/{run_id}/episode",
-    "GET /runs/{run_id}/events",
-    "GET /runs/{run_id}/funnel",
-    "GET /runs/{run_id}/waits",
-    "GET /runs/{run_id}/lineage/{symbol}",
-    "GET /runs/{run_id}/report",
-    "GET /runs/{run_id}/table",
-    "GET /runs/{run_id}/timeline",
-    "GET /runs/{run_id}/turns",
-    "GET /runs/{run_id}/verdicts",
-    "GET /scores",
-    "GET /session",
-    "GET /symbols",
-    "GET /symbols/{symbol}",
-    "GET /symbols/{symbol}/bars",
-    "GET /settings",
-    "GET /status",
-    "GET /threads",
-    "GET /threads/{thread_id}",
-    "GET /threads/{thread_id}/turns",
-    "GET /turns/{turn_id}",
-    "GET /verdicts/{verdict_id}",
-    "POST /approvals/{id_}",
-    "POST /halt",
-    "POST /resume",
-    "POST /runs",
-    "POST /runs/{run_id}/stop",
-    "POST /runs/{run_id}/voices/{voice}/stop",
-    "POST /session",
-    "POST /session/end",
-    "POST /threads/{thread_id}/ask",
-    "POST /threads/{thread_id}/fork",
-    "POST /threads/{thread_id}/reset",
-    "POST /threads/{thread_id}/turns/{turn_id}/interrupt",
-}
+    f"{method} {route.path}"  # type: ignore[attr-defined]
+    for router in ROUTERS
+    for route in router.routes
+    for method in route.methods  # type: ignore[attr-defined]
+} - {"GET /page/{name:path}"}
 # A stream without an end, which a client of one request after another would wait for.
 ENDLESS = {"GET /events"}
 # These need what no sequence of requests makes: a picture, a symbol that a run ordered, a turn that a worker runs,
