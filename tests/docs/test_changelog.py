@@ -1,4 +1,4 @@
-"""CHANGELOG.md: a section a release, the newest of them the package's version, each with a schema that there is."""
+"""CHANGELOG.md: a section a release, the newest of them the package's version."""
 
 from __future__ import annotations
 

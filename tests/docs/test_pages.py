@@ -1,4 +1,4 @@
-"""Links, files, commands and settings that the documents mention exist; the README is short."""
+"""Links, files, commands and settings that the documents mention exist."""
 
 from __future__ import annotations
 

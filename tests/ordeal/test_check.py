@@ -1,4 +1,4 @@
-"""What counts as lost or done twice in a rehearsal, how turns a second are counted, and that a miss is an exit code."""
+"""What counts as lost or done twice in a rehearsal."""
 
 from __future__ import annotations
 

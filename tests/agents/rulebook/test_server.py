@@ -1,4 +1,4 @@
-"""The wire: events, errors, what of a thread counts, latency."""
+"""The wire: events, errors, what of a thread counts."""
 
 from __future__ import annotations
 

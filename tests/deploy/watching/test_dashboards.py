@@ -1,4 +1,4 @@
-"""The dashboards: Grafana's own schema reads them, they are those of their script, and panels do not overlap."""
+"""The dashboards: Grafana's own schema reads them, and they are those of their script."""
 
 from __future__ import annotations
 

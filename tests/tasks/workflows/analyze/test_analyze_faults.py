@@ -1,4 +1,4 @@
-"""Analyses that are disturbed: by a killed worker, a model that refuses or fails, a budget that is used up."""
+"""Analyses that are disturbed by a model that refuses or fails, or by a budget that is used up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Episodes that are disturbed: killed workers, tools that fail, voices that answer wrongly, stops."""
+"""Episodes that are disturbed: tools that fail, voices that answer wrongly, stops."""
 
 from __future__ import annotations
 
