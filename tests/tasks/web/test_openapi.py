@@ -28,7 +28,7 @@ from tests.tasks.web.kit import Service, service
 from tests.tools.questions.rows import person_question
 
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
-EXAMPLES, SEED = 5, 20102
+EXAMPLES, SEED = 10, 20102
 # All routes but that of the page's own files.
 OPERATIONS = {
     f"{method} {route.path}"  # type: ignore[attr-defined]
