@@ -118,13 +118,13 @@ def adopt_run(
 
     For a run that waits for a worker with its model. The audit log has who did it.
     """
-    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.database.lookup import ACTS, by_prefix
     from chordesk.models.tables.runs import Run
     from chordesk.tasks.worker.adopting import adopt, with_model
 
     settings, store = opened()
     with store.session() as session:
-        row = by_prefix(session, Run, run)
+        row = by_prefix(session, Run, run, least=ACTS)
         lines = adopt(session, with_model(settings, model), row.id, whoami())
         found = {"run_id": row.id, "model": row.model, "runs": len(lines)}
     emit(found, lambda _: "\n".join(lines), as_json=as_json)
