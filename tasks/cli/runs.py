@@ -19,7 +19,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import standing_of_run
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RunState
-from chordesk.models.text import json_shown
+from chordesk.models.text import inert, json_shown
 from chordesk.tasks.cli.output import console, emit, print_line
 from chordesk.tasks.cli.shell import Json, OneRun, day_of, opened, run_of, standing_line, whoami
 
@@ -104,8 +104,9 @@ def _report(home: Path, run: RunDetail) -> RenderableType:
         attempts_report(run.steps),
         document_line(run.document),
     ]
-    first = () if run.progress.final else (Text(progress_line(run.progress)),)
-    return Group(*first, *(part for part in parts if part is not None))
+    waits = [Text(inert(str(one)), style="yellow") for one in run.progress.waits]
+    first = [] if run.progress.final else [Text(progress_line(run.progress))]
+    return Group(*first, *waits, *(part for part in parts if part is not None))
 
 
 @runs_commands.command("adopt")
