@@ -60,7 +60,7 @@ class TurnTools:
             why = f"no tool named {name}; you have: {', '.join(self._specs)}"
             answer = failed(name, why, rogue=RogueKind.UNKNOWN)
         elif given is not arguments:
-            answer = failed(name, f"the arguments of {name} are not a JSON object", rogue=RogueKind.MALFORMED)
+            answer = failed(name, _no_object(self._specs[name].arguments), rogue=RogueKind.MALFORMED)
         else:
             answer = await self._in_time(name, given)
         if self._sink is not None:
@@ -194,7 +194,11 @@ def _clause(row: dict[str, Any], arguments: type[BaseModel]) -> str:
     if row["type"] == "missing":
         return f"argument {where!r} is needed"
     if not where:
-        return f"arguments must be an object with: {known}"
+        return _no_object(arguments)
     shown = repr(row["input"])
     shown = shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}..."
     return f"argument {where!r} is {shown}: {row['msg'].removeprefix('Value error, ')}"
+
+
+def _no_object(arguments: type[BaseModel]) -> str:
+    return f"arguments must be an object with: {', '.join(arguments.model_fields) or 'none'}"

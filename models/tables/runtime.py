@@ -164,3 +164,14 @@ class RoleSchedule(DeskTable, table=True):
     last_price: float | None = None
     last_unrealized: float | None = None
     updated_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+
+
+class ApiToken(DeskTable, table=True):
+    """A named token of a person or program for the service. digest: its SHA-256; scopes: of `tasks.tokens`."""
+
+    name: str = Field(primary_key=True)
+    digest: str = Field(index=True)
+    scopes: list[str] = Field(default_factory=list, sa_type=JSON)
+    made_by: str
+    made_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+    revoked_at: dt.datetime | None = Field(default=None, sa_type=Utc)

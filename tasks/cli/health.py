@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from chordesk.models import walls
 from chordesk.models.errors import UsageError
 from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE, Price, prices
 from chordesk.models.settings import Settings
@@ -53,7 +54,10 @@ FAILED = 1
 
 
 @commands.command()
-def doctor(as_json: Json = False) -> None:
+def doctor(
+    fix: Annotated[bool, typer.Option("--fix", help="First take from others what they may read of the desk.")] = False,
+    as_json: Json = False,
+) -> None:
     """Check everything the desk needs before it starts.
 
     Exit code 1 when a check fails.
@@ -63,6 +67,8 @@ def doctor(as_json: Json = False) -> None:
     from chordesk.tasks.services import signals
 
     loaded = checked()
+    if fix:
+        walls.close(loaded.settings)
     warn(loaded.warnings)
     with signals.raised(), admitted(loaded, os.environ, Path.cwd()) as context:
         checks = run_checks(context, ALL)

@@ -22,6 +22,7 @@ WRONG_USE, LOST = 2, 1
 
 
 def main() -> None:
+    os.umask(0o077)  # what the desk makes is its owner's alone, as is what its children make
     gc.set_threshold(20_000)  # loading makes many objects that stay: collecting them took a fifth of its time
     _heed_ctrl_c(sys.argv[1:])
     with watched():

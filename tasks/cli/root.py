@@ -64,6 +64,7 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Extend": {
         "api": ("processes", "Serve the desk over HTTP, with live events."),
+        "tokens": ("tokens", "Named tokens of people and programs for the service."),
         "mcp": ("processes", "Offer the desk's read tools over MCP; none submits orders."),
     },
 }

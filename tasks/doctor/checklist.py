@@ -22,6 +22,7 @@ _OWN = (
     CheckEntry("python", machine.python, 5),
     CheckEntry("codex binary", machine.binary, 20),
     CheckEntry("room", machine.room, 10),
+    CheckEntry("walls", machine.walls, 30),
     CheckEntry("redis", check.redis_server, 10),
     CheckEntry("database", check.database, 30),
     CheckEntry("market", trading.market, 60),

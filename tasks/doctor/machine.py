@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import stat
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from chordesk.models.extras import require_source
 from chordesk.models.room import ROOM_REMEDY, folders, require_room, shortages
 from chordesk.models.settings import running_desk
 from chordesk.models.urls import page_hosts
+from chordesk.models.walls import open_to_others
 from chordesk.tasks.bootstrap import codex_binary
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, fail, not_made, ok, warn
 from chordesk.tasks.notifications import checking, messages
@@ -22,6 +24,7 @@ from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tools.pages.browser import find_browser
 from chordesk.tools.pages.reading import PageError
 
+SHOWN = 3
 OLDEST_PYTHON = (3, 11)
 WHEEL = "openai-codex-cli-bin"
 
@@ -55,6 +58,15 @@ def room(context: CheckContext) -> Check:
     if found := shortages(context.settings):
         return warn("; ".join(map(str, found)), ROOM_REMEDY)
     return ok(f"home {context.settings.home}; for " + ", ".join(folders(context.settings)))
+
+
+def walls(context: CheckContext) -> Check:
+    """Check that home, database, logs, pictures and reports are their owner's alone."""
+    if found := open_to_others(context.settings):
+        shown = ", ".join(f"{path} ({stat.S_IMODE(path.lstat().st_mode):o})" for path in found[:SHOWN])
+        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        return warn(f"others may use {shown}{more}", "`desk doctor --fix` closes them")
+    return ok("home, database, logs and reports are their owner's alone")
 
 
 def notifications(context: CheckContext) -> Check:

@@ -157,7 +157,7 @@ def prepare_folders(home: Path) -> Folders:
     run = home / "run"
     folders = Folders(home, run, home / "logs", home / "redis", sockets.socket_folder(home))
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in (folders.run, folders.logs, folders.redis):
             folder.mkdir(mode=0o700, exist_ok=True)
             folder.chmod(0o700)

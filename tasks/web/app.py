@@ -23,6 +23,7 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.events.feed import Feed
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.services import plan
+from chordesk.tasks.tokens import Tokens
 from chordesk.tasks.web import programs
 from chordesk.tasks.web.context import ServiceContext, fleet_of
 from chordesk.tasks.web.door import DoorServer
@@ -68,14 +69,17 @@ def create_app(context: ServiceContext, token: Token) -> FastAPI:
         responses={"default": {"model": Problem, "description": "The reason why the request failed."}},
     )
     app.state.context = context
-    app.state.program_token = programs.ProgramToken(token.value)
     app.state.fleet = fleet_of(context)
     app.state.kept = KeptAnswers(context.settings)
     for router in ROUTERS:
         app.include_router(router)
     app.include_router(programs.router)
     add_handlers(app, [route for router in ROUTERS for route in router.routes])
-    app.add_middleware(Guard, hosts=host_names(context.settings), token=token.value, sessions=context.sessions)
+    tokens = Tokens(context.store)
+    app.state.program_tokens = programs.ProgramTokens(token.value, tokens)
+    app.add_middleware(
+        Guard, hosts=host_names(context.settings), token=token.value, sessions=context.sessions, tokens=tokens
+    )
     plain = app.openapi
     app.openapi = lambda: _described(plain())  # type: ignore[method-assign]
     return app

@@ -20,12 +20,13 @@ from pydantic import Discriminator, Field, StringConstraints, Tag, TypeAdapter, 
 
 from chordesk.models.answers import Frozen
 from chordesk.models.database.lookup import by_prefix
-from chordesk.models.errors import UsageError
+from chordesk.models.errors import DatabaseDown, UsageError
 from chordesk.models.events import DESK, Domain, Envelope, EventType
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.events import places
 from chordesk.tasks.events.feed import Placed
 from chordesk.tasks.events.places import DeskPlace
+from chordesk.tasks.tokens import Tokens
 from chordesk.tasks.web.context import ServiceContext
 from chordesk.tasks.web.door import HELLO_SECONDS, MOST_DEPTH, is_too_deep, let_in
 from chordesk.tasks.web.idempotency import KEY_RULE
@@ -178,13 +179,17 @@ _POLICY, _TOO_MANY = 1008, 1013
 _HELLO = "send {\"id\": ..., \"do\": \"hello\", \"token\": ...} first"  # fmt: skip
 
 
-class ProgramToken:
-    """The service's token, which a program's first message shows."""
+class ProgramTokens:
+    """The service's token and the named ones: a program's first message shows one of them."""
 
-    def __init__(self, token: str) -> None:
-        self._digest = hashlib.sha256(token.encode()).digest()
+    def __init__(self, token: str, tokens: Tokens) -> None:
+        self._digest, self._tokens = hashlib.sha256(token.encode()).digest(), tokens
 
-    def is_(self, given: str) -> bool:
+    async def have(self, given: str) -> bool:
+        """Return whether this is one of them. Raises DatabaseDown."""
+        return self._is_own(given) or await self._tokens.find(given) is not None
+
+    def _is_own(self, given: str) -> bool:
         return hmac.compare_digest(hashlib.sha256(given.encode()).digest(), self._digest)
 
 
@@ -192,7 +197,7 @@ class ProgramToken:
 async def programs(socket: WebSocket) -> None:
     """Serve one program. The guard has checked where the handshake came from; the token is in the first message."""
     await socket.accept()
-    connection = ProgramConnection(socket, socket.app.state.context, socket.app.state.program_token)
+    connection = ProgramConnection(socket, socket.app.state.context, socket.app.state.program_tokens)
     try:
         await connection.run()
     except WebSocketDisconnect:
@@ -204,8 +209,8 @@ async def programs(socket: WebSocket) -> None:
 class ProgramConnection:
     """The requests and subscriptions of one program."""
 
-    def __init__(self, socket: WebSocket, context: ServiceContext, token: ProgramToken) -> None:
-        self._socket, self._context, self._token = socket, context, token
+    def __init__(self, socket: WebSocket, context: ServiceContext, tokens: ProgramTokens) -> None:
+        self._socket, self._context, self._tokens = socket, context, tokens
         self._outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue(AHEAD)
         self._following: dict[str, asyncio.Task[None]] = {}
         self._working: set[asyncio.Task[None]] = set()
@@ -250,7 +255,12 @@ class ProgramConnection:
         if not isinstance(asked, Hello):
             await self._refuse(id_, "the first message shows the token")
             return False
-        if not self._token.is_(asked.token):
+        try:
+            known = await self._tokens.have(asked.token)
+        except DatabaseDown as error:
+            await self._refuse(id_, str(error.args[0]))
+            return False
+        if not known:
             await self._refuse(id_, "the token is wrong")
             return False
         self._shown = asked.token

@@ -32,6 +32,7 @@ from starlette.websockets import WebSocket
 
 from chordesk.models.errors import DeskError, SettingError
 from chordesk.models.settings import Settings
+from chordesk.tasks.tokens import OWNER, Caller, Tokens, scope_of
 from chordesk.tasks.web.door import MOST_BYTES, MOST_DEPTH, is_too_deep, let_in
 from chordesk.tasks.web.page.assets import PREFIX
 from chordesk.tasks.web.page.sessions import Sessions
@@ -40,6 +41,7 @@ from chordesk.tasks.web.problems import Problem, answer, problem, problem_of
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 EVERYWHERE = ("", "0.0.0.0", "::")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+CALLER = "desk.caller"  # in a request's scope
 CHECK_SECONDS = 4.0  # between two looks at whether the session of an open stream has ended
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?")
 _ORIGIN = re.compile(r"https?://([^/]+)")
@@ -63,10 +65,19 @@ def host_names(settings: Settings) -> frozenset[str]:
 
 class Guard:
     """Middleware around every path, unknown ones too. hosts: allowed Host names, in lower case and without port.
-    sessions: those of the page; None where there is no page, and so no request without the token."""
+    sessions: those of the page; None where there is no page, and so no request without the token. tokens: named ones.
+    Routes find the caller in the scope."""
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], token: str, sessions: Sessions | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: frozenset[str],
+        token: str,
+        sessions: Sessions | None = None,
+        tokens: Tokens | None = None,
+    ) -> None:
         self._app, self._hosts, self._token, self._sessions = app, hosts, _digest(token.encode()), sessions
+        self._tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -81,9 +92,11 @@ class Guard:
             scope = {**scope, "path": PREFIX, "raw_path": PREFIX.encode()}
         refused = self._place_refusal(headers, opens)
         if refused is None and (self._sessions is None or not _needs_no_token(scope)):
-            session = bearer(headers)
-            refused = None if self._is_token(session) else await self._session_refusal(session)
-            answering = answering if self._is_token(session) else self._while_it_lasts(session, answering)
+            shown = bearer(headers)
+            caller = await self._caller(shown)
+            refused = caller if isinstance(caller, Problem) else _scope_refusal(scope, caller)
+            answering = answering if caller is OWNER else self._while_it_lasts(shown, answering)
+            scope = {**scope, CALLER: caller}
             if refused is None:
                 let_in(scope)
         if refused is None:
@@ -116,10 +129,15 @@ class Guard:
             )  # fmt: skip
         return None
 
-    async def _session_refusal(self, session: str) -> Problem | None:
+    async def _caller(self, shown: str) -> Caller | Problem:
+        """Return who shows a token, or why nobody does."""
+        if self._is_token(shown):
+            return OWNER
         try:
-            if self._sessions is not None and await self._sessions.find(session) is not None:
-                return None
+            if self._tokens is not None and (named := await self._tokens.find(shown)) is not None:
+                return named
+            if self._sessions is not None and (session := await self._sessions.find(shown)) is not None:
+                return Caller(session.by, OWNER.scopes)
         except DeskError as error:
             return problem_of(error)
         return problem(
@@ -135,8 +153,8 @@ class Guard:
     def _is_token(self, token: str) -> bool:
         return hmac.compare_digest(_digest(token.encode()), self._token)
 
-    def _while_it_lasts(self, session: str, send: Send) -> Send:
-        """Wrap `send` to end an answer that goes on, an event stream, soon after its session has ended."""
+    def _while_it_lasts(self, shown: str, send: Send) -> Send:
+        """Wrap `send` to end an answer that goes on, an event stream, soon after its session or token has ended."""
         checked, over = time.monotonic(), False
 
         async def guarded(message: Message) -> None:
@@ -144,12 +162,22 @@ class Guard:
             if over:
                 return
             if message["type"] == "http.response.body" and time.monotonic() - checked > CHECK_SECONDS:
-                over = await self._session_refusal(session) is not None
+                over = isinstance(await self._caller(shown), Problem)
                 checked = time.monotonic()
                 message = {"type": "http.response.body", "body": b"", "more_body": False} if over else message
             await send(message)
 
         return guarded
+
+
+def _scope_refusal(scope: Scope, caller: Caller) -> Problem | None:
+    wanted = scope_of(scope["method"], scope["path"])
+    if wanted in caller.scopes:
+        return None
+    return problem(
+        HTTPStatus.FORBIDDEN, "wrong_scope", f"this token may not {wanted}",
+        f"make one that may: `desk tokens add NAME --scope {wanted}`",
+    )  # fmt: skip
 
 
 def bearer(headers: Headers) -> str:
@@ -211,6 +239,7 @@ class JsonRoute(APIRoute):
                 return await handle(request)
             try:
                 wrong = _wrong_head(Headers(request.scope)) or _wrong_body(await request.body())
+                wrong = wrong or await _wrong_person(request)
             except ClientDisconnect:  # nobody reads the answer
                 return Response(status_code=HTTPStatus.BAD_REQUEST)
             return await handle(request) if wrong is None else answer(wrong)
@@ -241,6 +270,22 @@ def _wrong_body(body: bytes) -> Problem | None:
         return None
     detail = f"the body's JSON is nested more than {MOST_DEPTH} deep"
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "too_deep", detail, "nest less")
+
+
+async def _wrong_person(request: Request) -> Problem | None:
+    """Return the refusal of a request in the name of another than its session's or token's; None for any other."""
+    caller = request.scope.get(CALLER)
+    if caller is None or caller.name is None:
+        return None
+    try:
+        body = await request.json()
+    except ValueError:
+        return None  # its own answer says so
+    given = body.get("by", caller.name) if isinstance(body, dict) else caller.name
+    if given == caller.name:
+        return None
+    detail = f"the request is by {str(given)[:80]!r}, and whoever asks is {caller.name!r}"
+    return problem(HTTPStatus.FORBIDDEN, "another_name", detail, f"send by={caller.name!r}")
 
 
 def _digest(token: bytes) -> bytes:

@@ -75,6 +75,15 @@ def upgrade() -> None:
 
 def _tables() -> None:
     table("account", "name", text="name", time="opened_at", real="cash opening_cash")
+    table(
+        "api_token",
+        "name",
+        text="name digest made_by",
+        time="made_at",
+        time_or_null="revoked_at",
+        json="scopes",
+        indexes=["digest"],
+    )
     table("audit_anchor", "chain", text="chain place head", time="at", integer="count", big="size")
     table("blob", "digest", text="digest", time="created_at", blob="data")
     table(

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from chordesk.tasks import tokens
 from chordesk.tasks.web.page.sessions import new_code
 from tests.patience import PATIENCE
+from tests.stack import wait_for
 from tests.tasks.web.kit import Service, messages, service
 from tests.tasks.web.test_security import problem
 
@@ -130,3 +132,32 @@ def test_without_redis_the_token_is_enough_and_a_session_is_not() -> None:
         )
         assert problem(asked, 503) == "redis_down"
         assert program.get("/runs").status_code == 200
+
+
+def test_a_session_acts_as_its_person_alone(running: Service, stranger: httpx.Client) -> None:
+    token = stranger.post("/session", json={"code": code(running)}).json()["token"]
+    stranger.headers["Authorization"] = f"Bearer {token}"
+    assert problem(stranger.post("/halt", json={"by": "bob the boss"}), 403) == "another_name"
+    assert problem(stranger.post("/runs/none/stop", json={"by": "bob the boss"}), 403) == "another_name"
+    assert stranger.post("/runs/none/stop", json={"by": "Ann"}).status_code == 404
+
+
+def test_a_named_token_does_what_its_scopes_say_in_its_name_until_it_is_revoked(
+    running: Service, stranger: httpx.Client
+) -> None:
+    settings = running.processes.settings
+    with running.store.session() as session:
+        made = tokens.add(session, settings, "ci bot", [tokens.Scope.DECIDE], "Ann")
+    with running.store.read() as session:
+        (row,) = tokens.listed(session)
+    assert made not in row.model_dump_json()
+    stranger.headers["Authorization"] = f"Bearer {made}"
+    assert stranger.get("/approvals").json() == []
+    assert problem(stranger.post("/runs", json={"kind": "research", "symbols": ["IBM"]}), 403) == "wrong_scope"
+    assert problem(stranger.post("/halt", json={"by": "ci bot"}), 403) == "wrong_scope"
+    answer = {"answer": "approve", "by": "ci bot"}
+    assert stranger.post("/approvals/00000000none", json=answer).status_code == 404
+    assert problem(stranger.post("/approvals/00000000none", json={**answer, "by": "Ann"}), 403) == "another_name"
+    with running.store.session() as session:
+        tokens.revoke(session, settings, "ci bot", "Ann")
+    wait_for(lambda: stranger.get("/approvals").status_code == 401, "the token is refused")

@@ -1,0 +1,59 @@
+"""The files of the desk that others than their owner may read or write, found and closed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from sqlalchemy.engine import make_url
+
+from chordesk.models.room import folders
+from chordesk.models.settings import Settings
+
+PRIVATE = 0o077  # umask of every process of the desk: what it makes is its owner's alone
+
+
+def open_to_others(settings: Settings) -> list[Path]:
+    """Return the files and folders of the home, the database, the vault, reports and telemetry that others may use."""
+    return [path for path in dict.fromkeys(_owned(settings)) if _is_open(path)]
+
+
+def close(settings: Settings) -> list[Path]:
+    """Take the rights of others from all of them; return those that could not be closed, as others own them."""
+    for path in open_to_others(settings):
+        with suppress(OSError):
+            path.chmod(stat.S_IMODE(path.lstat().st_mode) & ~PRIVATE)
+    return open_to_others(settings)
+
+
+def _owned(settings: Settings) -> Iterator[Path]:
+    """Yield the desk's own files. A database in a folder of others, or a telemetry file, is a file alone."""
+    home = settings.home
+    yield home
+    yield from _tree(home)
+    database = make_url(settings.database)
+    if database.get_backend_name() == "sqlite" and database.database:
+        yield from (Path(f"{database.database}{end}") for end in ("", "-wal", "-shm"))
+    named = folders(settings)
+    for name in ("vault", "reports"):
+        if name in named and not named[name].is_relative_to(home):
+            yield named[name]
+            yield from _tree(named[name])
+    if settings.telemetry_file is not None:
+        yield settings.telemetry_file
+
+
+def _tree(folder: Path) -> Iterator[Path]:
+    for place, names, files in os.walk(folder):  # links are not followed
+        yield from (Path(place, name) for name in (*names, *files))
+
+
+def _is_open(path: Path) -> bool:
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISLNK(mode) and bool(mode & PRIVATE)

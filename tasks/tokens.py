@@ -1,0 +1,121 @@
+"""Named tokens of people and programs: made, found and revoked. The database has their hashes alone."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+import time
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from sqlalchemy.exc import SQLAlchemyError
+from sqlmodel import Session, col, select
+
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DatabaseDown, NotFound, UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runtime import ApiToken
+from chordesk.tools.orders import audit
+
+BYTES = 32
+FRESH_SECONDS = 2.0  # for so long a revoked token may go on
+MOST_KEPT = 1000
+NAME = re.compile(r"\w[\w .,'@+-]{0,79}")
+_PREFIX = "desk_"
+_TOKEN = re.compile(rf"{_PREFIX}[A-Za-z0-9_-]{{43}}")
+
+
+class Scope(StrEnum):
+    """What a caller of the service may do. Each includes reading."""
+
+    READ = "read"
+    START = "start"  # runs
+    DECIDE = "decide"  # approvals
+    OPERATE = "operate"  # halt, resume, stop, threads
+
+
+class Caller(NamedTuple):
+    """Who asks. name: None for the home's own token, whose holder names a person with each request."""
+
+    name: str | None
+    scopes: frozenset[Scope]
+
+
+OWNER = Caller(None, frozenset(Scope))
+
+
+def scope_of(method: str, path: str) -> Scope:
+    """Return what a request takes."""
+    if method in ("GET", "HEAD", "OPTIONS") or path.startswith("/session"):
+        return Scope.READ
+    if path.startswith("/approvals/"):
+        return Scope.DECIDE
+    return Scope.START if path == "/runs" else Scope.OPERATE
+
+
+def add(session: Session, settings: Settings, name: str, scopes: Collection[Scope], by: str) -> str:
+    """Make a token and return it: it is shown this once. A revoked name may be given again. Raises UsageError."""
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name", remedy="use letters, digits, spaces and . , ' @ + -")
+    row = session.get(ApiToken, name, with_for_update=True) or ApiToken(name=name, digest="", made_by=by)
+    if row.digest and row.revoked_at is None:
+        raise UsageError(f"there is a token of {name} already", remedy=f"`desk tokens revoke {name!r}` ends it")
+    token = f"{_PREFIX}{secrets.token_urlsafe(BYTES)}"
+    row.digest, row.made_by, row.made_at, row.revoked_at = _digest(token), by, utcnow(), None
+    row.scopes = sorted({*map(str, scopes), Scope.READ.value})
+    session.add(row)
+    audit.record(session, settings, "token_made", name=name, scopes=row.scopes, by=by)
+    return token
+
+
+def revoke(session: Session, settings: Settings, name: str, by: str) -> None:
+    """End a token. Raises NotFound."""
+    row = session.get(ApiToken, name, with_for_update=True)
+    if row is None or row.revoked_at is not None:
+        raise NotFound(f"there is no token of {name!r} in force", remedy="`desk tokens list` shows them")
+    row.revoked_at = utcnow()
+    session.add(row)
+    audit.record(session, settings, "token_revoked", name=name, by=by)
+
+
+def listed(session: Session) -> Sequence[ApiToken]:
+    return session.exec(select(ApiToken).order_by(col(ApiToken.made_at))).all()
+
+
+class Tokens:
+    """The named tokens as a service sees them, at most FRESH_SECONDS old."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[str, tuple[float, Caller | None]] = {}
+
+    async def find(self, token: str) -> Caller | None:
+        """Return the caller of a token in force. Raises DatabaseDown."""
+        if not _TOKEN.fullmatch(token):
+            return None
+        digest, now = _digest(token), time.monotonic()
+        until, found = self._known.get(digest, (0.0, None))
+        if until < now:
+            found = await asyncio.to_thread(self._read, digest)
+            if len(self._known) >= MOST_KEPT:
+                self._known.clear()
+            self._known[digest] = now + FRESH_SECONDS, found
+        return found
+
+    def _read(self, digest: str) -> Caller | None:
+        try:
+            with self._store.read() as session:
+                row = session.exec(
+                    select(ApiToken).where(ApiToken.digest == digest, col(ApiToken.revoked_at).is_(None))
+                ).first()
+        except SQLAlchemyError as error:
+            raise DatabaseDown(f"the database does not answer: {type(error).__name__}") from None
+        return Caller(row.name, frozenset(map(Scope, row.scopes))) if row is not None else None
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
