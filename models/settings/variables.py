@@ -59,6 +59,11 @@ def both_forms(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(each for name in names for each in (name, name + SUFFIX))
 
 
+def unneeded(needed: Iterable[str]) -> tuple[str, ...]:
+    """Return the variables of the desk's own secrets that a process with these needs is not to have."""
+    return both_forms(f"{PREFIX}{name.upper()}" for name in sorted(OWN_SECRETS.difference(needed)))
+
+
 def from_files(environ: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     """Return the values of those secrets that a file has. Raises SettingError."""
     given = {name: secret(environ, name) for name in names if environ.get(name + SUFFIX)}
@@ -70,6 +75,8 @@ def _unusable(variable: str, path: str, why: str, remedy: str) -> SettingError:
 
 
 PREFIX = "DESK_"
+# The desk's own secrets that only some of its processes have use for; the others are started without, and forget them.
+OWN_SECRETS = frozenset({"provider_key", "api_token", "flower_auth", "notify_channels"})
 CONFIG_VARIABLE = "DESK_CONFIG"
 JSON_VARIABLE = "AUTONOMOUS_CONFIG_JSON"
 # The desk's own settings for the processes of a `desk up`, as JSON: one that restarts keeps those of the others.

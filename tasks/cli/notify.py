@@ -16,7 +16,7 @@ from rich.text import Text
 
 from chordesk.models.settings import Settings
 from chordesk.tasks.cli.output import emit, paragraph, print_line, table
-from chordesk.tasks.cli.processes import forget_credentials
+from chordesk.tasks.cli.processes import configured, forget_credentials
 from chordesk.tasks.cli.shell import Json, checked, opened
 
 if TYPE_CHECKING:
@@ -107,11 +107,9 @@ def run() -> None:
     from chordesk.models.database.store import Store, require_current
     from chordesk.tasks.notifications import channels
     from chordesk.tasks.services import signals
-    from chordesk.tasks.worker import logs
 
     forget_credentials()
-    settings = checked().settings
-    logs.configure(settings)
+    settings = configured("notify_channels")
     found = channels.channels(settings)
     # Loaded here: no other process has use for the library.
     from chordesk.tasks.notifications.sender import Sender

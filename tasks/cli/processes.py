@@ -13,7 +13,7 @@ import typer
 from chordesk.models.extras import require_extra
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
-from chordesk.models.settings.variables import both_forms
+from chordesk.models.settings.variables import OWN_SECRETS, both_forms, unneeded
 from chordesk.models.urls import is_loopback
 from chordesk.tasks.cli.output import print_line, warn
 from chordesk.tasks.cli.ping import ping as local_ping
@@ -51,9 +51,10 @@ def worker(
     from chordesk.tasks.worker.app import create_app
 
     forget_credentials(WORKER_QUEUES[role])
-    settings = _configured(own_switch=_sends_orders(WORKER_QUEUES[role]))
-    called = name or default_name(role)
     turns = role in (WorkerRole.RESEARCH, WorkerRole.ALL)
+    needs = ("provider_key",) if turns else ()
+    settings = configured(*needs, own_switch=_sends_orders(WORKER_QUEUES[role]))
+    called = name or default_name(role)
     app = create_app(settings, called, warm=role is not WorkerRole.OPS, turns=turns)
     app.desk.telemetry.check()
     if settings.metrics_port:
@@ -94,13 +95,16 @@ def ping(
     raise typer.Exit(local_ping(role, name))
 
 
-def _configured(*, own_switch: bool = False) -> Settings:
-    """Return this process's settings. own_switch: the live switch is its own environment's alone."""
+def configured(*needs: str, own_switch: bool = False) -> Settings:
+    """Return this process's settings. needs: secrets of the desk that it has use for; it forgets the others, which a
+    `.env` may have brought. own_switch: the live switch is its own environment's alone."""
     from chordesk.tasks.worker import logs
 
     settings = checked(own_switch=own_switch).settings
     logs.configure(settings)
-    return settings
+    for variable in unneeded(needs):
+        os.environ.pop(variable, None)
+    return settings.model_copy(update=dict.fromkeys(OWN_SECRETS.difference(needs)))
 
 
 def worker_arguments(settings: Settings, role: WorkerRole, concurrency: int | None, name: str) -> list[str]:
@@ -129,7 +133,7 @@ def beat() -> None:
     from chordesk.tasks.worker.app import create_app
     from chordesk.tasks.worker.schedule import run_beat
 
-    settings = _configured()
+    settings = configured()
     app = create_app(settings, "beat")
     app.desk.watch.serve("beat")
     wait_ready(redis_url(settings), REDIS_SECONDS)  # the schedule is there; redbeat's error is a traceback
@@ -152,7 +156,7 @@ def flower(
     from chordesk.tasks.worker import celery_fixes
     from chordesk.tasks.worker.app import create_app
 
-    settings = _configured()
+    settings = configured("flower_auth")
     plan.prepare_folders(settings.home)  # its state is kept there
     app = create_app(settings, "flower")
     chosen = port or free_ports(1)[0]
@@ -185,7 +189,7 @@ def rulebook(
     """
     from chordesk.agents.rulebook.server import build_server
 
-    _configured()
+    configured()
     build_server(port=port, latency_seconds=latency).run()
 
 

@@ -48,7 +48,8 @@ class Program:
 
     where: its address, for people. node: the Celery node name it answers to, when it is a worker.
     stop_seconds: time between SIGTERM and SIGKILL. end: the signal it gets when its supervisor dies.
-    trades: it sends orders, and so it alone gets the broker's credentials. metrics_port: of its metrics and health, 0
+    trades: it sends orders, and so it alone gets the broker's credentials. secrets: those of the desk's own that it
+    needs, by setting. metrics_port: of its metrics and health, 0
     without any. extra: it is a feature's.
     """
 
@@ -60,6 +61,7 @@ class Program:
     stop_seconds: int = 4
     end: Literal["TERM", "KILL"] = "KILL"
     trades: bool = False
+    secrets: frozenset[str] = frozenset()
     metrics_port: int = 0
     extra: bool = False
 
@@ -119,19 +121,23 @@ def workers(choice: Choice, flower_port: int, suffix: str) -> tuple[Program, ...
         programs.append(Program("beat", desk_command("beat"), where="schedule in New York time", stop_seconds=2))
     if choice.flower:
         command = desk_command("flower", "--port", str(flower_port))
-        programs.append(Program("flower", command, where=f"http://127.0.0.1:{flower_port}", stop_seconds=2))
+        where, needs = f"http://127.0.0.1:{flower_port}", frozenset({"flower_auth"})
+        programs.append(Program("flower", command, where=where, stop_seconds=2, secrets=needs))
     return tuple(programs)
 
 
 def api(host: str, port: int) -> Program:
     command = desk_command("api", "--port", str(port))
-    return Program("api", command, where=f"http://{f'[{host}]' if ':' in host else host}:{port}", stop_seconds=3)
+    where, needs = f"http://{f'[{host}]' if ':' in host else host}:{port}", frozenset({"api_token", "provider_key"})
+    return Program("api", command, where=where, stop_seconds=3, secrets=needs)
 
 
 def _worker(role: str, name: str, suffix: str) -> Program:
     node, queues = f"{name}{suffix}", WORKER_QUEUES[role]
     command = desk_command("worker", role, "--name", node)
-    return Program(name, command, where=f"queue {queues}", node=node, trades="trade" in queues.split(","))
+    needs = frozenset({"provider_key"}) if role == "research" else frozenset[str]()
+    trades = "trade" in queues.split(",")
+    return Program(name, command, where=f"queue {queues}", node=node, trades=trades, secrets=needs)
 
 
 LOCK_SECONDS = 0.5
@@ -373,7 +379,8 @@ def _of_features(settings: Settings) -> Iterator[Program]:
     for one in (one for feature in features.in_force() for one in feature.programs):
         if not one.setting or getattr(settings, one.setting) is not None:
             command = desk_command(*one.arguments)
-            yield Program(one.name, command, where=one.where, stop_seconds=one.stop_seconds, extra=True)
+            needs = frozenset({one.setting}) if one.setting else frozenset[str]()
+            yield Program(one.name, command, where=one.where, stop_seconds=one.stop_seconds, extra=True, secrets=needs)
 
 
 def _environ(environ: Mapping[str, str], home: Path, settings: Settings, urls: Mapping[str, str]) -> dict[str, str]:

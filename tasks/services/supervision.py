@@ -23,7 +23,7 @@ from supervisor.xmlrpc import SupervisorTransport
 from chordesk.models.errors import ServiceError, UsageError
 from chordesk.models.files import replacing
 from chordesk.models.settings import Settings
-from chordesk.models.settings.variables import both_forms
+from chordesk.models.settings.variables import both_forms, unneeded
 from chordesk.tasks.services import tether
 from chordesk.tasks.services.plan import Folders, Plan, Program
 
@@ -99,8 +99,9 @@ def _program(program: Program, folders: Folders) -> list[str]:
 
 def _environment(program: Program) -> list[str]:
     """Return the line of what differs from supervisord's own environment. Only the worker that sends orders has the
-    broker's credentials: agents run in some of the others."""
+    broker's credentials, as agents run in some of the others; of the desk's own secrets each has what it needs."""
     own = {} if program.trades else dict.fromkeys(both_forms(Settings.CREDENTIALS), "")
+    own |= dict.fromkeys(unneeded(program.secrets), "")
     if program.metrics_port:
         own["DESK_METRICS_PORT"] = str(program.metrics_port)
     return ["environment=" + ",".join(f'{name}="{value}"' for name, value in own.items())] if own else []

@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import PUBLISHED, is_up, lock_path, snapshot
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks.cli.processes import WorkerRole, api, forget_credentials
+from chordesk.tasks.cli.processes import WorkerRole, api, configured, forget_credentials
 from chordesk.tasks.engine.kinds import WORKER_QUEUES
 from chordesk.tasks.services import plan
 from chordesk.tasks.services.plan import LOOPBACK, MOST_WORKERS, PORTS, Choice, Plan, free_ports, is_free
@@ -192,14 +192,33 @@ def test_a_socket_folder_that_others_can_read_is_refused(tmp_path: Path, monkeyp
         plan.prepare_folders(deep)
 
 
-def test_the_brokers_credentials_reach_the_worker_that_sends_orders_alone(make_plan: Callable[..., Plan]) -> None:
+def test_each_secret_reaches_the_processes_that_need_it_alone(make_plan: Callable[..., Plan]) -> None:
     made = make_plan(Choice(research_workers=2))
     text = configuration(made.programs, made.folders)
     sections = {part.split("]")[0]: part for part in text.split("[program:")[1:]}
-    every = [f'{name}{end}=""' for name in Settings.CREDENTIALS for end in ("", "_FILE")]
-    blanked = {name for name, part in sections.items() if f"environment={','.join(every)}\n" in part}
-    assert blanked == sections.keys() - {"trade"}
-    assert len(blanked) >= 5
+
+    def without(names: Iterable[str]) -> set[str]:
+        every = [f'{name}{end}=""' for name in names for end in ("", "_FILE")]
+        return {name for name, part in sections.items() if all(one in part for one in every)}
+
+    assert without(Settings.CREDENTIALS) == sections.keys() - {"trade"}
+    assert len(sections) >= 6
+    assert without(["DESK_PROVIDER_KEY"]) == sections.keys() - {"research", "research-2", "api"}
+    assert without(["DESK_API_TOKEN"]) == sections.keys() - {"api"}
+    assert without(["DESK_FLOWER_AUTH"]) == sections.keys() - {"flower"}
+
+
+def test_a_process_forgets_what_it_does_not_need_wherever_it_came_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("DESK_PROVIDER_KEY=sk-from-the-file\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DESK_HOME", str(tmp_path))
+    monkeypatch.setenv("DESK_FLOWER_AUTH", "desk:password")
+    found = configured("provider_key")
+    assert found.provider_key is not None
+    assert (found.flower_auth, os.environ.get("DESK_FLOWER_AUTH")) == (None, None)
+    assert configured().provider_key is None
 
 
 @pytest.mark.parametrize("role", list(WorkerRole))
@@ -235,7 +254,8 @@ def test_each_program_has_a_port_of_its_own_for_metrics_whatever_else_runs(make_
     assert f'DESK_METRICS_PORT="{first + 2}"' in beat
     assert 'ALPACA_SECRET_KEY=""' in beat
     trade = text[text.index("[program:trade]") :].partition("\n[")[0]
-    assert f'environment=DESK_METRICS_PORT="{first + 1}"\n' in f"{trade}\n"
+    assert f'DESK_METRICS_PORT="{first + 1}"' in trade
+    assert "ALPACA" not in trade
     assert "METRICS" not in configuration(make_plan(Choice()).programs, few.folders)
 
 
