@@ -177,7 +177,9 @@ def require_keys(settings: Settings, environ: Mapping[str, str]) -> None:
     """Raise SettingError for a model whose provider's key is in no variable."""
     tiers = [("a voice", one) for one in voice_tiers(settings)]
     for role, one in (*role_models(settings).items(), *tiers):
-        for model in one.models if RUNTIMES[one.runtime].by_provider else ():
+        if one.runtime == RULES.runtime or not RUNTIMES[one.runtime].by_provider:
+            continue
+        for model in one.models:
             if names := missing_keys(model, environ):
                 named = f"{role}={one.runtime}:{model}"
                 what = f"{named}, and no key for it: {' or '.join(names)} is not set in the environment"

@@ -74,7 +74,7 @@ def written(folder: Path, data: ReplayData, chance: random.Random | None, form: 
             if (symbol == "LATE" and day <= VISITED[-1]) or (later and own.random() < 0.1):
                 continue
             if later is not None:
-                low = own.uniform(1, 900)
+                low = own.uniform(10, 900)  # a larger jump is refused as a mistake
                 prices = [low, low * 1.1, low, low * 1.05]
             halved = 0.5 if form == "files" and symbol == "GE" and day >= SPLIT else 1.0
             prices = [price * halved for price in prices]
