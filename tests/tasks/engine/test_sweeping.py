@@ -33,6 +33,13 @@ def test_sends_are_ever_further_apart_and_never_stop(store: Store) -> None:
     assert resent(store) == {step.id}
 
 
+def test_a_step_without_attempts_left_is_not_sent(store: Store) -> None:
+    step = report("IBM")
+    opened(store, step)
+    change(store, Step, step.id, attempt=3, max_attempts=3, sent_at=None)
+    assert resent(store) == set()
+
+
 def test_a_join_waits_less_than_a_turn(store: Store) -> None:
     """A chord that lost its count never sends its conclusion."""
     _, join, child = joined(store)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,7 @@ from chordesk.models.errors import NotConfigured, SettingError
 from chordesk.models.settings import Settings
 from chordesk.tools.brokers import protocol
 from chordesk.tools.brokers.alpaca import ADDRESSES, AlpacaBroker, BrokerSilent, stream_url
+from chordesk.tools.brokers.alpaca_shapes import blocked_of
 from tests.builders import uninstalled
 from tests.fakes.alpaca import Alpaca
 from tests.tools.brokers.alpaca_orders import CREDENTIALS, PUT, a_ticket, send
@@ -40,7 +42,7 @@ def test_an_assignment_is_reported_leg_by_leg(alpaca: Alpaca, broker: AlpacaBrok
     legs = {"OPASN": (PUT, "1", None), "OPTRD": ("AAPL", "100", "180")}
     for kind, (symbol, quantity, price) in legs.items():
         row = {"id": "20261218::1", "activity_type": kind, "date": day, "symbol": symbol, "qty": quantity}
-        alpaca.activities.append({**row, "price": price, "status": "executed"})
+        alpaca.activities += [{**row, "price": price, "status": status} for status in ("executed", "canceled")]
     first, second = broker.state().settlements
     assert (first.kind, first.symbol, first.quantity, first.price) == ("assigned", PUT, 1, 0)
     assert (second.kind, second.symbol, second.quantity, second.price) == ("delivered", "AAPL", 100, 180)
@@ -59,6 +61,9 @@ def test_a_call_that_is_assigned_takes_its_shares_away(alpaca: Alpaca, broker: A
 def test_a_blocked_account_is_reported(alpaca: Alpaca, broker: AlpacaBroker) -> None:
     alpaca.blocked = True
     assert broker.state().blocked == "Alpaca reports of the account: trading_blocked"
+    assert (
+        blocked_of(SimpleNamespace(status="ACCOUNT_CLOSED")) == "Alpaca reports of the account: status ACCOUNT_CLOSED"
+    )
 
 
 @pytest.mark.parametrize("name", sorted(CREDENTIALS))
