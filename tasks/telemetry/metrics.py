@@ -127,7 +127,7 @@ class _Collected(Collector):
 
 CLIENT_SECONDS = 5.0  # for a client to send its request, and to take its answer
 HEAD_BYTES = 8 * 1024
-CLIENTS = 256  # at once; the one that is there longest makes room
+CLIENTS = 512  # at once; the one that is there longest makes room
 _REMEDY = "end what listens there, set another one for this process, or DESK_METRICS_PORT=0 for no metrics"
 _HEALTH = {"/health": "ready", "/health/ready": "ready", "/health/live": "live"}  # what of it each path is about
 _JSON = "application/json"

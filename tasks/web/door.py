@@ -1,7 +1,7 @@
 """The front door: what a client may cost before it has shown a token.
 
 h11 bounds a request's head. Here are the times of heads and bodies, and the number of connections that wait for their
-client: beyond it those that wait longest are closed, strangers first. So a thousand silent clients keep out nobody.
+client: beyond it the strangers that wait longest are closed. So hundreds of silent clients keep out nobody.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEEP_ALIVE_SECONDS = 60  # without a request, once it has shown a token
 STOP_SECONDS = 2
 CLIENT_WAITS = 64  # connections of one address that wait for it
 ALL_WAIT = 256
-SPARED_SECONDS = 1.0  # a connection's first, in which it is not too many
+SPARED_SECONDS = 2.0  # a connection's first, in which it is not too many
 AT_ONCE = 768  # that wait, spared or not: many systems allow a process 1,024 files
 TELL_SECONDS = 60.0
 READ_BYTES = 16 * 1024
@@ -83,12 +83,14 @@ class Doorkeeper:
 
     def look(self, now: float) -> None:
         """Close the connections whose time is over, and those that are too many."""
-        many, left = Counter(one.address for one in self._waiting), len(self._waiting)
-        for one, until in sorted(self._waiting.items(), key=lambda item: item[0].known):
-            over = many[one.address] > CLIENT_WAITS or left > ALL_WAIT
+        # Strangers are counted by themselves: however many there are, none of them closes one that is known.
+        many = Counter(one.known for one in self._waiting)
+        of_client = Counter((one.address, one.known) for one in self._waiting)
+        for one, until in list(self._waiting.items()):
+            over = of_client[one.address, one.known] > CLIENT_WAITS or many[one.known] > ALL_WAIT
             if now > until or (over and now > one.began + SPARED_SECONDS):
-                many[one.address] -= 1
-                left -= 1
+                many[one.known] -= 1
+                of_client[one.address, one.known] -= 1
                 self._close(one)
         if self._closed and now > self._told + TELL_SECONDS:
             log.warning("door.closed", strangers=self._closed, note="they sent no whole request, or were too many")

@@ -45,6 +45,7 @@ def main() -> int:
     held = True
     with ExitStack() as stack:
         for name, pid, url, headers in places(stack):
+            print(f"{name}: besieged", flush=True)
             found = besiege(pid, url, headers, given.clients, given.seconds)
             p95 = found.percentile(0.95)
             held &= found.grown <= MOST_MEMORY and p95 < MOST_SECONDS

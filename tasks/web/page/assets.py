@@ -91,6 +91,6 @@ _FILES = files()
 
 
 @router.get(PREFIX + "{name:path}")
-def asset(request: Request, name: str) -> Response:
-    """Send a file of the page; without a name its shell."""
+async def asset(request: Request, name: str) -> Response:
+    """Send a file of the page; without a name its shell."""  # kept in memory: it needs no thread
     return answer_for(_FILES, name or SHELL, request.headers.get("if-none-match"))

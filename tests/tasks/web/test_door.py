@@ -73,14 +73,14 @@ def test_one_that_is_silent_or_ends_neither_head_nor_body_is_let_go(
         assert came(body).startswith(b"HTTP/1.1 408 ")
 
 
-def test_of_too_many_that_wait_strangers_go_first_and_the_oldest_first(
+def test_of_too_many_strangers_the_oldest_goes_and_none_that_is_known(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(door, "SPARED_SECONDS", 0.0)
-    monkeypatch.setattr(door, "CLIENT_WAITS", 3)
+    monkeypatch.setattr(door, "CLIENT_WAITS", 2)
     with served() as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as known:
         kept = known.get("/", headers={"Authorization": "Bearer x"}).extensions["network_stream"]
-        first, *_, last = [opened(port) for _ in range(4)]
+        first, *_, last = [opened(port) for _ in range(3)]
         assert came(first) == b""
         last.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         assert came(last).startswith(b"HTTP/1.1 200 ")
