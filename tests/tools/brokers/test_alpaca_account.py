@@ -61,7 +61,7 @@ def test_a_call_that_is_assigned_takes_its_shares_away(alpaca: Alpaca, broker: A
 def test_a_blocked_account_is_reported(alpaca: Alpaca, broker: AlpacaBroker) -> None:
     alpaca.blocked = True
     assert broker.state().blocked == "Alpaca reports of the account: trading_blocked"
-    assert (
+    assert blocked_of(SimpleNamespace(status="CLOSED")) == "Alpaca reports of the account: status CLOSED"
         blocked_of(SimpleNamespace(status="ACCOUNT_CLOSED")) == "Alpaca reports of the account: status ACCOUNT_CLOSED"
     )
 
