@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # A server may vanish without a goodbye, and its connections stay open: no client waits longer for an answer. redis-py
 # limits its own clients so by default; Celery's have no limit but this.
-SILENT_SECONDS = 5.0
+SILENT_SECONDS = 3.0
 SOCKET_LIMITS = {
     "socket_timeout": SILENT_SECONDS,
     "socket_connect_timeout": SILENT_SECONDS,
