@@ -17,38 +17,46 @@ PRIVATE = 0o077  # umask of every process of the desk: what it makes is its owne
 
 
 def open_to_others(settings: Settings) -> list[Path]:
-    """Return the files and folders of the home, the database, the vault, reports and telemetry that others may use."""
-    return [path for path in dict.fromkeys(_owned(settings)) if _is_open(path)]
+    """Return the files and folders of the home, the database, the vault, reports and telemetry that others may use.
+    What is in a private folder is out of their reach, whatever its own rights: the app-server makes such files."""
+    return [path for path in dict.fromkeys(_owned(settings, reached=True)) if _is_open(path)]
 
 
 def close(settings: Settings) -> list[Path]:
     """Take the rights of others from all of them; return those that could not be closed, as others own them."""
-    for path in open_to_others(settings):
-        with suppress(OSError):
-            path.chmod(stat.S_IMODE(path.lstat().st_mode) & ~PRIVATE)
+    for path in _owned(settings, reached=False):
+        if _is_open(path):
+            with suppress(OSError):
+                path.chmod(stat.S_IMODE(path.lstat().st_mode) & ~PRIVATE)
     return open_to_others(settings)
 
 
-def _owned(settings: Settings) -> Iterator[Path]:
-    """Yield the desk's own files. A database in a folder of others, or a telemetry file, is a file alone."""
+def _owned(settings: Settings, *, reached: bool) -> Iterator[Path]:
+    """Yield the desk's own files. A database in a folder of others, or a telemetry file, is a file alone. reached:
+    without what is in private folders."""
     home = settings.home
+    shut = reached and not _is_open(home)
     yield home
-    yield from _tree(home)
+    yield from _tree(home, reached)
     database = make_url(settings.database)
+    files = [settings.telemetry_file] if settings.telemetry_file is not None else []
     if database.get_backend_name() == "sqlite" and database.database:
-        yield from (Path(f"{database.database}{end}") for end in ("", "-wal", "-shm"))
+        files += [Path(f"{database.database}{end}") for end in ("", "-wal", "-shm")]
+    yield from (file for file in files if not (shut and file.is_relative_to(home)))
     named = folders(settings)
     for name in ("vault", "reports"):
         if name in named and not named[name].is_relative_to(home):
             yield named[name]
-            yield from _tree(named[name])
-    if settings.telemetry_file is not None:
-        yield settings.telemetry_file
+            yield from _tree(named[name], reached)
 
 
-def _tree(folder: Path) -> Iterator[Path]:
+def _tree(folder: Path, reached: bool) -> Iterator[Path]:
+    if reached and not _is_open(folder):
+        return
     for place, names, files in os.walk(folder):  # links are not followed
         yield from (Path(place, name) for name in (*names, *files))
+        if reached:
+            names[:] = [name for name in names if _is_open(Path(place, name))]
 
 
 def _is_open(path: Path) -> bool:

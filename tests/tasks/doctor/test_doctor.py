@@ -45,6 +45,7 @@ def fake() -> Iterator[FakeResponses]:
 
 def test_a_fresh_desk_passes_with_the_real_binary_and_leaves_nothing(tmp_path: Path) -> None:
     home = tmp_path / "home"
+    home.mkdir(mode=0o700)
     done = desk(home, "doctor", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
