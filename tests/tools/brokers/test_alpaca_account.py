@@ -62,8 +62,6 @@ def test_a_blocked_account_is_reported(alpaca: Alpaca, broker: AlpacaBroker) -> 
     alpaca.blocked = True
     assert broker.state().blocked == "Alpaca reports of the account: trading_blocked"
     assert blocked_of(SimpleNamespace(status="CLOSED")) == "Alpaca reports of the account: status CLOSED"
-        blocked_of(SimpleNamespace(status="ACCOUNT_CLOSED")) == "Alpaca reports of the account: status ACCOUNT_CLOSED"
-    )
 
 
 @pytest.mark.parametrize("name", sorted(CREDENTIALS))
