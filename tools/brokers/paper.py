@@ -177,11 +177,15 @@ class PaperBroker:
         far as it is not booked."""
         since = self._market.clock.session() - dt.timedelta(days=_ACTIONS_BACK)
         found: list[Settlement] = []
+        sent = select(Order.symbol, Order.market_at).where(col(Order.account) == self.name)
+        waiting = session.exec(sent.where(col(Order.state).in_(_RESTING))).all()
         for symbol in sorted(symbols):
             for action in actions_of(self._market, underlying_of(symbol), since):
                 opened = exchange_hours().open_of(action.day)
                 books = books_of(session, self.name, self._settings.starting_cash, opened - dt.timedelta(seconds=1))
                 held, cost = books.held.get(symbol, (Decimal(0), Decimal(0)))
+                if not held and not any(name == symbol and exchange_day(at) < action.day for name, at in waiting):
+                    continue
                 found += changes(symbol, held, cost, action, self._market)
         return [leg for leg in found if session.get(BookedSettlement, (self.name, leg.id)) is None]
 
