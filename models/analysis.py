@@ -13,6 +13,7 @@ from pydantic import Field, StrictBool, model_validator
 
 from chordesk.models.answers import Confidence, Frozen, Stance, Wire
 from chordesk.models.contracts import parse_contract
+from chordesk.models.errors import UsageError
 
 Strategy = Literal["csp", "covered_call", "equity"]
 Depth = Literal["quick", "standard", "deep"]
@@ -52,9 +53,11 @@ class AnalysisRequest(Frozen):
     @model_validator(mode="after")
     def _fits_together(self) -> AnalysisRequest:
         if self.min_days > self.max_days:
-            raise ValueError(f"{self.min_days} to {self.max_days} days to expiry is no range")
+            range_ = f"{self.min_days} to {self.max_days} days to expiry is no range"
+            raise UsageError(range_, remedy="name the fewest days first")
         if self.strategy not in WRITES and len(self.roles) < 2:
-            raise ValueError(f"the strategy {self.strategy} rests on chart and research: one report decides nothing")
+            why = f"the strategy {self.strategy} rests on chart and research: one report decides nothing"
+            raise UsageError(why, remedy="leave both in")
         return self
 
     @property
