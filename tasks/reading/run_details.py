@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from pydantic import computed_field
+from pydantic import computed_field, model_validator
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
@@ -142,6 +143,11 @@ class TimelineStep(Frozen):
 
     step: Row[Step]
     attempts: list[TimelineAttempt]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_title(cls, given: Any) -> Any:
+        return {key: value for key, value in given.items() if key != "title"} if isinstance(given, dict) else given
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -171,9 +171,11 @@ def test_the_health_check_of_compose_answers_without_a_login(secured: Processes,
     with (REPOSITORY / "compose.yaml").open(encoding="utf-8") as file:
         test = yaml.safe_load(file)["services"]["redis"]["healthcheck"]["test"]
     port = (secured.home / "url").read_text(encoding="utf-8").partition("localhost:")[2].partition("/")[0]
-    text = test[1].replace("valkey-cli", f"{client} -p {port}").replace("/run/secrets", str(folder))
-    assert subprocess.run(text, shell=True, timeout=PATIENCE, check=False).returncode == 0
-    assert subprocess.run(text.replace("probe", "nobody"), shell=True, timeout=PATIENCE, check=False).returncode != 0
+    given = [each.replace("/run/secrets", str(folder)) for each in test[2:]]
+    for user, well in (("probe", True), ("nobody", False)):
+        asked = [user if each == "probe" else each for each in given]
+        done = subprocess.run([client, "-p", port, *asked], capture_output=True, timeout=PATIENCE, check=False)
+        assert (done.returncode == 0) == well, done
 
 
 def pings(client: redis.Redis) -> bool:

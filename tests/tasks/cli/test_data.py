@@ -29,7 +29,7 @@ def test_a_sound_folder_is_described(folder: Path) -> None:
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
         str(folder),
-        "  bars: 1 symbols, 100 bars, 2020-01-02 to 2020-05-26, raw prices",
+        "  bars: 1 symbols, 100 bars, 2020-01-02 to 2020-05-26, raw prices alone of 1, where a split shows as a move",
         "  universe: 1 symbols, 1 sectors",
         "0 errors, 0 warnings",
     ]

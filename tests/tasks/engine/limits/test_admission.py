@@ -146,14 +146,14 @@ def test_one_worker_parks_the_model_for_the_others(server: str, tmp_path: Path) 
         async with gates(server, settings(tmp_path, MODEL_TURNS=5), 2) as (one, other):
             await other.check()
             assert await one.park(4, "429") == pytest.approx(4, abs=0.05)
-            with pytest.raises(Postponed, match="parked") as found:
+            with pytest.raises(Postponed, match="the rate limit of") as found:
                 await one.check()
             assert 1.0 < found.value.seconds < 6
-            with pytest.raises(Postponed, match="parked"):
+            with pytest.raises(Postponed, match="the rate limit of"):
                 async with held(other):
                     raise AssertionError("it was parked")
             await asyncio.sleep(0.3)  # what it knew is old now
-            with pytest.raises(Postponed, match="parked"):
+            with pytest.raises(Postponed, match="the rate limit of"):
                 await other.check()
             with redis.Redis.from_url(server) as client:
                 (parked,) = parked_models(client)
@@ -218,9 +218,9 @@ def test_a_provider_that_names_no_sensible_time_is_asked_less_and_less(server: s
 def test_redis_away_postpones(tmp_path: Path) -> None:
     async def work() -> None:
         async with gates("unix:///no/such/socket", settings(tmp_path, MODEL_TURNS=1)) as (gate,):
-            with pytest.raises(Postponed, match="desk up"):
+            with pytest.raises(Postponed, match="Redis, without which no turn starts"):
                 await gate.check()
-            with pytest.raises(Postponed, match="desk up"):
+            with pytest.raises(Postponed, match="Redis, without which no turn starts"):
                 async with held(gate):
                     raise AssertionError("no limit was reported")
             assert await gate.park(1, "429") is None
