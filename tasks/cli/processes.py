@@ -149,10 +149,12 @@ def flower(
 ) -> None:
     """Run Flower on loopback: a web page about the queues.
 
-    It has their metrics, too.
+    It has their metrics, too. The login is DESK_FLOWER_AUTH, else desk with the password in run/flower-password of the
+    home.
     """
     from chordesk.tasks.services import plan
     from chordesk.tasks.services.plan import free_ports
+    from chordesk.tasks.web.security import flower_login, host_names
     from chordesk.tasks.worker import celery_fixes
     from chordesk.tasks.worker.app import create_app
 
@@ -160,8 +162,8 @@ def flower(
     plan.prepare_folders(settings.home)  # its state is kept there
     app = create_app(settings, "flower")
     chosen = port or free_ports(1)[0]
-    if settings.flower_auth is not None:
-        os.environ["FLOWER_BASIC_AUTH"] = settings.flower_auth.get_secret_value()  # an argument would be seen in ps
+    os.environ["FLOWER_BASIC_AUTH"] = flower_login(settings).value  # an argument would be seen in ps
+    celery_fixes.guard_flower(host_names(settings))
     raise typer.Exit(celery_fixes.run_celery(app, flower_arguments(settings, address, chosen)))
 
 

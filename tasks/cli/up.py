@@ -35,13 +35,13 @@ commands = typer.Typer()
 def up(
     workers: Annotated[int, typer.Option(help="Research workers.", min=1, max=32)] = 1,
     beat: Annotated[bool, typer.Option(help="Start the schedule.")] = True,
-    flower: Annotated[bool, typer.Option(help="Start Flower, the queue's web page.")] = True,
+    flower: Annotated[bool, typer.Option("--flower", help="Start Flower, the queue's web page.")] = False,
     api: Annotated[bool, typer.Option("--api", help="Start the service for programs (`desk api`) as well.")] = False,
     with_page: Annotated[bool, typer.Option("--page", help="Serve the page too (as --api), and open it.")] = False,
 ) -> None:
     """Start the desk's processes; Ctrl-C stops all of them.
 
-    Redis, the rulebook model, the workers, the schedule and Flower.
+    Redis, the rulebook model, the workers and the schedule.
     """
     from chordesk.tasks.cli import page
     from chordesk.tasks.services import plan, signals

@@ -112,7 +112,7 @@ def make_plan(environ: Mapping[str, str], home: Path, live: bool, page: bool = F
     loaded = load(own, home)
     resolve_universe(loaded.settings.universe, build_market(loaded.settings))
     # The demo's processes work in its home: the path of a file is that of this folder.
-    choice = Choice(beat=False, flower=False, api=page)
+    choice = Choice(beat=False, api=page)
     return plan.make(loaded, {**own, "DESK_UNIVERSE": loaded.settings.universe}, home, choice)
 
 
@@ -126,7 +126,7 @@ def sample_plan(environ: Mapping[str, str], home: Path, data: Path) -> Plan:
     modelled = ("DESK_REPLAY_OPTIONS",)
     files = {"DESK_MARKET": "files", "DESK_DATA": str(data.absolute()), "DESK_REPLAY_DATE": MSFT_CHAIN.day}
     own = {**{key: value for key, value in own.items() if key not in modelled}, **files}
-    return plan.make(load(own, home), own, home, Choice(beat=False, flower=False))
+    return plan.make(load(own, home), own, home, Choice(beat=False))
 
 
 def follow(stack: Stack, seen: SeenProcesses, *arguments: str) -> int:

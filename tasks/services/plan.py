@@ -76,7 +76,7 @@ class Choice:
 
     research_workers: int = 1
     beat: bool = True
-    flower: bool = True
+    flower: bool = False
     api: bool = False
 
     def __post_init__(self) -> None:

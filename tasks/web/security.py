@@ -322,18 +322,36 @@ def token_path(home: Path) -> Path:
     return home / "run" / "api-token"
 
 
+FLOWER_USER = "desk"
+
+
+def flower_path(home: Path) -> Path:
+    return home / "run" / "flower-password"
+
+
 def token_of(settings: Settings) -> Token:
     """Return the token in force; the folder of its file exists. Raises SettingError when the file cannot be used."""
     if settings.api_token is not None:
         return Token(settings.api_token.get_secret_value(), "DESK_API_TOKEN")
-    path = token_path(settings.home)
+    return _token_at(token_path(settings.home), "DESK_API_TOKEN")
+
+
+def flower_login(settings: Settings) -> Token:
+    """Return USER:PASSWORD of Flower; without DESK_FLOWER_AUTH the password is kept in the home. Raises SettingError
+    when its file cannot be used."""
+    if settings.flower_auth is not None:
+        return Token(settings.flower_auth.get_secret_value(), "DESK_FLOWER_AUTH")
+    found = _token_at(flower_path(settings.home), "DESK_FLOWER_AUTH")
+    return Token(f"{FLOWER_USER}:{found.value}", found.where)
+
+
+def _token_at(path: Path, variable: str) -> Token:
     try:
-        found = _kept(path) or _made(path)
+        return Token(_kept(path) or _made(path), str(path))
     except OSError as error:
         raise SettingError(
-            f"the token's file {path} cannot be used: {error.strerror}", remedy="remove it, or set DESK_API_TOKEN"
+            f"the file {path} cannot be used: {error.strerror}", remedy=f"remove it, or set {variable}"
         ) from None
-    return Token(found, str(path))
 
 
 def _kept(path: Path) -> str | None:

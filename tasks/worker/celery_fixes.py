@@ -164,6 +164,22 @@ class BatchEvents(bootsteps.StartStopStep):  # type: ignore[misc]
             consumer.event_dispatcher.flush()
 
 
+def guard_flower(hosts: frozenset[str]) -> None:
+    """Let Flower's pages answer to these Host names alone: it looks at none, and a page of another site that resolves
+    to loopback would be let in by the browser's login. Metrics and health are asked for by other names. Its API, which
+    sends tasks and stops workers, stays closed."""
+    views, web = importlib.import_module("flower.views"), importlib.import_module("tornado.web")
+
+    def prepare(handler: Any) -> None:
+        if handler.request.path.startswith("/api/"):
+            raise web.HTTPError(403, "Flower only watches")
+        open_to_all = handler.request.path in ("/metrics", "/healthcheck")
+        if not open_to_all and handler.request.host_name.strip("[]").lower() not in hosts:
+            raise web.HTTPError(403, "the Host name is not this service's")
+
+    views.BaseHandler.prepare = prepare
+
+
 def run_celery(app: Celery, arguments: Sequence[str]) -> int:
     """Run `celery ARGUMENTS` in this process and return its exit code.
 

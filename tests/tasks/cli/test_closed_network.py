@@ -162,7 +162,7 @@ class Walker:
     @contextlib.contextmanager
     def up(self) -> Iterator[None]:
         with (self.home / "up.log").open("wb") as log:
-            command = self.command("up", "--api")
+            command = self.command("up", "--api", "--flower")
             process = subprocess.Popen(command, env=self.environ, cwd=self.home, stdout=log, stderr=log)
         try:
             until = time.monotonic() + PATIENCE

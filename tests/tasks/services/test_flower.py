@@ -7,6 +7,7 @@ import pytest
 
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
+from chordesk.tasks.web.security import flower_path
 from chordesk.tasks.workflows.research import open_research
 from tests.patience import PATIENCE
 from tests.stack import Processes, free_port, listens, processes, wait_for
@@ -30,7 +31,8 @@ def flower() -> object:
         port = free_port()
         desk.desk("flower", "flower", "--port", str(port))
         wait_for(lambda: listens(port), "Flower listens")
-        client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE)
+        login = ("desk", flower_path(desk.home).read_text().strip())
+        client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE, auth=login)
         wait_for(lambda: "flower_worker_online" in client.get("/metrics").text, "Flower sees the workers")
         run = open_research(desk.app, ["IBM"])
         wait_for(lambda: ended(desk, run.id), "the run ends")
@@ -63,5 +65,11 @@ def test_the_metrics_count_our_tasks(flower: httpx.Client) -> None:
     assert 'task="desk.report",type="task-failed"' not in flower.get("/metrics").text
 
 
+def test_a_stranger_and_another_host_are_refused(flower: httpx.Client) -> None:
+    assert httpx.get(f"{flower.base_url}/workers", timeout=PATIENCE).status_code == 401
+    assert flower.get("/workers", headers={"Host": "evil.example"}).status_code == 403
+    assert flower.get("/metrics", headers={"Host": "flower:5555"}).status_code == 200
+
+
 def test_the_api_is_closed(flower: httpx.Client) -> None:
-    assert flower.get("/api/tasks").status_code == 401
+    assert flower.get("/api/tasks").status_code == 403

@@ -22,7 +22,7 @@ from chordesk.tasks.services import plan
 from chordesk.tasks.services.plan import LOOPBACK, MOST_WORKERS, PORTS, Choice, Plan, free_ports, is_free
 from chordesk.tasks.services.supervision import configuration
 
-WHOLE = ["redis", "rulebook", "research", "ops", "trade", "beat", "flower"]
+WHOLE = ["redis", "rulebook", "research", "ops", "trade", "beat"]
 
 
 def names(made: Plan) -> list[str]:
@@ -126,7 +126,7 @@ def test_a_terminal_with_another_database_or_redis_is_refused(
 
 
 def test_more_research_workers_and_fewer_helpers(make_plan: Callable[..., Plan]) -> None:
-    made = make_plan(Choice(research_workers=3, beat=False, flower=False))
+    made = make_plan(Choice(research_workers=3, beat=False))
     assert names(made) == ["redis", "rulebook", "research", "research-2", "research-3", "ops", "trade"]
     nodes = [program.node for program in made.desk]
     assert len(set(nodes)) == len(nodes)
@@ -193,7 +193,7 @@ def test_a_socket_folder_that_others_can_read_is_refused(tmp_path: Path, monkeyp
 
 
 def test_each_secret_reaches_the_processes_that_need_it_alone(make_plan: Callable[..., Plan]) -> None:
-    made = make_plan(Choice(research_workers=2))
+    made = make_plan(Choice(research_workers=2, flower=True))
     text = configuration(made.programs, made.folders)
     sections = {part.split("]")[0]: part for part in text.split("[program:")[1:]}
 

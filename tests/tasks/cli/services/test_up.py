@@ -81,7 +81,7 @@ def test_the_table_describes_each_program() -> None:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     own = {"TRADER_LIVE": "1", "SCREENER_MAX_CANDIDATES": "3", "DESK_MAX_ORDER_NOTIONAL": "900"}
     home = tmp_path_factory.mktemp("up") / "home"
-    up = Up(home, "--page", DESK_REPLAY_DATE=DAY, DESK_MODEL="gpt-5.4", **own)
+    up = Up(home, "--page", "--flower", DESK_REPLAY_DATE=DAY, DESK_MODEL="gpt-5.4", **own)
     try:
         up.until("Ctrl-C stops all")
         yield up
