@@ -171,13 +171,15 @@ def guard_flower(hosts: frozenset[str]) -> None:
     views, web = importlib.import_module("flower.views"), importlib.import_module("tornado.web")
 
     def prepare(handler: Any) -> None:
-        if handler.request.path.startswith("/api/"):
-            raise web.HTTPError(403, "Flower only watches")
         open_to_all = handler.request.path in ("/metrics", "/healthcheck")
         if not open_to_all and handler.request.host_name.strip("[]").lower() not in hosts:
             raise web.HTTPError(403, "the Host name is not this service's")
 
+    def refuse(handler: Any) -> None:
+        raise web.HTTPError(403, "Flower only watches")
+
     views.BaseHandler.prepare = prepare
+    importlib.import_module("flower.api").BaseApiHandler.prepare = refuse
 
 
 def run_celery(app: Celery, arguments: Sequence[str]) -> int:
