@@ -16,7 +16,7 @@ _ROLLOUT = re.compile(r"\d{4}/\d{2}/\d{2}/rollout-\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-
 _NUMBERED = re.compile(r"\b(call|msg|resp|fc)_(\d+)\b")
 _SESSION = re.compile(r"(session-id|session ID) \d+")
 
-_SECONDS = frozenset({"startedAt", "completedAt", "createdAt", "updatedAt", "recencyAt"})
+_SECONDS = frozenset({"startedAt", "completedAt", "createdAt", "updatedAt", "recencyAt", "create_time"})
 # Of the machine that recorded, not of the protocol.
 _MACHINE = {"userAgent": "codex", "processId": "1", "platformOs": "linux", "platformFamily": "unix"}
 

@@ -113,6 +113,7 @@ def comparable(envelope: Envelope) -> dict[str, Any]:
 
 
 def _plain(result: dict[str, Any]) -> dict[str, Any]:
+    result["rogue"] = [[call.tool, call.arguments] for call in result["rogue"]]
     return {key: value.model_dump() if hasattr(value, "model_dump") else value for key, value in result.items()}
 
 
