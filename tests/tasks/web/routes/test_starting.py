@@ -78,14 +78,25 @@ def test_a_service_from_before_the_desk_shows_the_desks_settings_and_starts_no_r
         {"kind": "analyze", "symbols": ["KO"], "strategy": "straddle", **BY},
         {"kind": "analyze", "symbols": ["KO"], "max_delta": 1.5, **BY},
         {"kind": "analyze", "symbols": [], **BY},
-        {"kind": "analyze", "symbols": ["IBM"], "min_days": 30, "max_days": 20, **BY},
-        {"kind": "analyze", "symbols": ["IBM"], "strategy": "equity", "research": False, **BY},
-        {"kind": "analyze", "symbols": ["IBM"], "strategy": "equity", "chart": False, **BY},
     ],
 )
 def test_an_invalid_run_starts_nothing(floor: Floor, body: dict[str, object]) -> None:
     before = len(floor.client.get("/runs?limit=1000").json())
     assert problem(floor.client.post("/runs", json=body), 422) == "wrong_request"
+    assert len(floor.client.get("/runs?limit=1000").json()) == before
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"kind": "analyze", "symbols": ["IBM"], "min_days": 30, "max_days": 20, **BY},
+        {"kind": "analyze", "symbols": ["IBM"], "strategy": "equity", "research": False, **BY},
+        {"kind": "analyze", "symbols": ["IBM"], "strategy": "equity", "chart": False, **BY},
+    ],
+)
+def test_an_analysis_whose_parts_do_not_go_together_starts_nothing(floor: Floor, body: dict[str, object]) -> None:
+    before = len(floor.client.get("/runs?limit=1000").json())
+    assert problem(floor.client.post("/runs", json=body), 409) == "usage_error"
     assert len(floor.client.get("/runs?limit=1000").json()) == before
 
 
