@@ -40,8 +40,8 @@ from tests.postgres import missing, shared
 from tests.security.canaries import CANARIES, SETTINGS, in_database, in_files, in_redis, seen, variables
 from tests.security.provider import Provider
 from tests.stack import REPOSITORY, Processes, free_port, processes, wait_for
-from tests.tasks.engine.steps import opened
 from tests.tasks.engine.steps import report as new_report
+from tests.tasks.worker.steps import opened
 
 SYMBOLS = "AAPL,IBM,TGT,GOOG,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO"
 ROLES = ("research", "ops", "trade")
@@ -208,7 +208,10 @@ def once(*replies: Reply) -> Any:
 def crash(desk: Watched) -> None:
     """A step whose candidate does not exist: its worker's traceback is logged."""
     step = new_report("NOBODY")
-    opened(desk.store, step, attempts=1)
+    with desk.store.read() as session:
+        like = session.exec(select(Run).order_by(col(Run.created_at))).first()
+    assert like is not None
+    opened(desk.store, step, attempts=1, provider=like.provider, model=like.model)
     desk.desk.app.send_task("desk.report", args=(step.id,))
     wait_for(lambda: ended(desk, step.id), "the step that crashes ends")
     wait_for(lambda: "Traceback" in desk.desk.log("research"), "the traceback is in the log")

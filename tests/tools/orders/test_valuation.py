@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlmodel import select
@@ -106,7 +107,8 @@ def _is_one(desk: Desk) -> None:
         assert all(row.filled_at <= now for row in session.exec(select(Fill))), "nothing of a later session is booked"
     context = ToolContext(market, market.clock, desk.store, desk.settings, "paper", None)
     tool = portfolio_get(context, Arguments())["portfolio"]
-    assert own == found.equity == past.equity == detail.value == curve[-1].equity
+    assert own == pytest.approx(found.equity, abs=1e-6)
+    assert found.equity == past.equity == detail.value == curve[-1].equity
     assert tool["equity"] == round(own, 2)
     first, last = curve[0].day, curve[-1].day
     assert [one.day for one in curve] == [day for day in market.sessions(100) if first <= day <= last]
