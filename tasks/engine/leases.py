@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 import psutil
 import structlog
-from sqlalchemy import or_, update
+from sqlalchemy import and_, or_, update
 from sqlmodel import Session, SQLModel, col, select
 
 from chordesk.models.database.store import Store
@@ -43,6 +43,7 @@ ENDING_SECONDS = 12.0
 # After a renewal that failed the next one comes sooner, by so many parts of a lease: when the database is back, the
 # sweep is too, and gives holders half a lease.
 RETRY = 1 / 18
+AT_ONCE = 3  # losses of a step after which it is taken up again at once, where its worker is known to be dead
 
 
 def owner_of(name: str) -> str:
@@ -440,8 +441,9 @@ def lease_trust(session: Session, interval_seconds: float, lease_seconds: float)
 
 def expire_dead(session: Session) -> int:
     """End the leases of steps whose process is dead on this machine, and return their number: a worker that was killed
-    and started again, or another beside it, need not wait for them to run out."""
-    running = col(Step.state) == StepState.RUNNING
+    and started again, or another beside it, need not wait for them to run out. A step that has lost AT_ONCE workers
+    before waits: where workers end every few seconds, it would have lost as many as a step may before it got on."""
+    running = and_(col(Step.state) == StepState.RUNNING, graph.losses(Step.__table__.c) < AT_ONCE)  # type: ignore[attr-defined]
     held = session.exec(select(Step.owner).where(running, col(Step.lease_until) > utcnow()).distinct()).all()
     dead = [owner for owner in held if owner is not None and is_dead(owner)]
     if not dead:
