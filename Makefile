@@ -75,7 +75,7 @@ docs: $(VENV)/.docs ## Write the tables of docs/reference anew and build the pag
 	@$(BIN)/python docs/picture.py
 	@$(BIN)/zensical build --clean --strict
 
-up: $(VENV)/.demo ## Start Redis, model, workers, schedule and Flower; Ctrl-C stops all
+up: $(VENV)/.demo ## Start Redis, model, workers and schedule; Ctrl-C stops all
 	@$(BIN)/desk up
 
 install: $(VENV)/.$(SET) ## Install only, from the pinned set SET=demo, dev, docs, ship or fleet (default)

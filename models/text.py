@@ -7,6 +7,7 @@ import re
 from zoneinfo import ZoneInfo
 
 NEW_YORK = ZoneInfo("America/New_York")
+SHORT_ID = 16  # characters of an id that are shown, and that commands take
 _BEYOND_ASCII = re.compile(r"[^\n -~]")
 
 

@@ -63,9 +63,12 @@ def is_dead(owner: str) -> bool:
     ):
         return False
     try:
+        os.kill(int(pid), 0)  # not by /proc, which may hide another user's processes
         return psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
+    except ProcessLookupError:
         return True
+    except (OSError, psutil.Error):
+        return False
 
 
 def _pid_namespace() -> str:

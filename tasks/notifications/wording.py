@@ -15,6 +15,7 @@ from chordesk.models.masking import without_secrets
 from chordesk.models.notifications import SUMMARY, NoticeKind
 from chordesk.models.states import RunState, TradingState
 from chordesk.models.tables.notifications import Notice
+from chordesk.models.text import SHORT_ID
 from chordesk.tools.decimals import money
 from chordesk.tools.decimals import plain as figure
 
@@ -51,7 +52,6 @@ def symbol(text: object) -> str:
 
 
 LINES = 10  # sentences in one message
-SHORT_ID = 16  # of a run or an order, as commands take them
 _SIDES = {"buy": "Bought", "sell": "Sold"}
 _STATES: Mapping[str, str] = {
     RunState.DONE: "is done",

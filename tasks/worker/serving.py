@@ -6,12 +6,11 @@ from __future__ import annotations
 from chordesk.models.errors import DeskError
 from chordesk.models.states import StepKind
 from chordesk.models.tables.runs import Run
+from chordesk.models.text import SHORT_ID
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.policy import A_WORKER
 from chordesk.tasks.engine.steps import ClaimedStep
-
-SHORT = 16  # of a run's id, which commands take
 
 
 def lack(desk: Desk, step: ClaimedStep) -> str | None:
@@ -38,5 +37,5 @@ def _models_lack(desk: Desk, run_id: str) -> str | None:
     try:
         desk.serving(run_id)
     except DeskError as error:
-        return f"{error.args[0]}; start one or `desk runs adopt {run_id[:SHORT]} --model ...`"
+        return f"{error.args[0]}; start one or `desk runs adopt {run_id[:SHORT_ID]} --model ...`"
     return None

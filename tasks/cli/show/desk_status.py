@@ -12,11 +12,11 @@ from rich.text import Text
 
 from chordesk.models.events import DESK, Domain, Envelope
 from chordesk.models.states import TradingState
-from chordesk.models.text import NEW_YORK, span
+from chordesk.models.text import NEW_YORK, SHORT_ID, span
 from chordesk.tasks.cli.output import paragraph, table, tally
 from chordesk.tasks.cli.shell import desk_line, standing_line
 from chordesk.tasks.cli.show.amounts import tokens
-from chordesk.tasks.cli.show.runs import PHASES, SHORT_ID
+from chordesk.tasks.cli.show.runs import PHASES
 from chordesk.tools.risk.codes import shown
 
 if TYPE_CHECKING:

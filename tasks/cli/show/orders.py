@@ -16,11 +16,10 @@ from rich.text import Text
 
 from chordesk.models.database.artifacts import removal_note
 from chordesk.models.order_terms import shown
-from chordesk.models.text import NEW_YORK, new_york, utc_seconds
+from chordesk.models.text import NEW_YORK, SHORT_ID, new_york, utc_seconds
 from chordesk.tasks.cli.output import Indented, paragraph, state, table
 from chordesk.tasks.cli.show.amounts import legs_text, tokens, units_text
 from chordesk.tasks.cli.show.results import citation_lines
-from chordesk.tasks.cli.show.runs import SHORT_ID
 from chordesk.tools import rogue_calls
 from chordesk.tools.decimals import money, plain
 from chordesk.tools.orders.stops import preview_text

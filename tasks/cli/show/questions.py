@@ -10,9 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from chordesk.models.text import NEW_YORK, new_york, utc_seconds
+from chordesk.models.text import NEW_YORK, SHORT_ID, new_york, utc_seconds
 from chordesk.tasks.cli.output import bounded, facts, paragraph, state, table
-from chordesk.tasks.cli.show.runs import SHORT_ID
 from chordesk.tools.event_positions import MOST_HEAT, EventLedger, HeldEvent
 from chordesk.tools.scoring.inference import LEAST_SPANS, Estimate, reach_text
 from chordesk.tools.scoring.verdict_calibration import LEAST_DATES, VerdictOdds

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from chordesk.models.database.artifacts import removal_note
 from chordesk.models.states import DocumentState, OrderState, RunKind, RunState, StepKind
-from chordesk.models.text import inert, new_york, span
+from chordesk.models.text import SHORT_ID, inert, new_york, span
 from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table, tally
 from chordesk.tasks.cli.shell import standing_line
 from chordesk.tasks.cli.show import amounts
@@ -66,7 +66,6 @@ def _signal(output: Any) -> list[Text] | None:
     return [*found, *(Text(inert(f"{name} {text}"), style="dim") for name, text in ends if text)]
 
 
-SHORT_ID = 16
 _MOST_ARTIFACTS = 12
 _GROUPS = (("entry", "Entry"), ("exit", "Exit"), ("monitor", "Monitor"))
 

@@ -37,6 +37,7 @@ from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.workflows.graphs.bridge import StepBridge
 
 Digests = dict[str, list[str]]  # of each list's elements, by its channel
+PART_BYTES = 200  # of an element on average, from which on a row of its own is less than writing it again
 _TABLES = (GraphWrite, GraphPart, GraphCheckpoint)
 _WITHIN = ":"  # in the place of a graph within a node: before the id of the node's task
 
@@ -122,9 +123,8 @@ class StepSaver(BaseCheckpointSaver[int]):
         place, number = _place(config), metadata.get("step", 0)
         what = f"the state after step {number}"
         values = checkpoint["channel_values"]
-        lists = {name: value for name, value in values.items() if type(value) is list}
-        parts, digests = self._parts(place, lists, what)
-        rest = {name: value for name, value in values.items() if name not in lists}
+        parts, digests = self._parts(place, values, what)
+        rest = {name: value for name, value in values.items() if name not in digests}
         form, content = self._dumped({**checkpoint, "channel_values": rest}, what)
         about_form, about = self._dumped(get_checkpoint_metadata(config, metadata), "the metadata")
         row = GraphCheckpoint(
@@ -232,14 +232,19 @@ class StepSaver(BaseCheckpointSaver[int]):
         for table in _TABLES:
             self._delete(session, table)
 
-    def _parts(self, place: str, lists: Mapping[str, Sequence[Any]], what: str) -> tuple[dict[str, GraphPart], Digests]:
-        """Return the elements of lists by their digests, and the digests of each list. Raises GraphState."""
+    def _parts(self, place: str, values: Mapping[str, Any], what: str) -> tuple[dict[str, GraphPart], Digests]:
+        """Return the elements of lists by their digests, and the digests of each list; a list of small elements stays
+        whole. Raises GraphState."""
         parts: dict[str, GraphPart] = {}
         digests: Digests = {}
-        for channel, elements in lists.items():
+        for channel, elements in values.items():
+            if type(elements) is not list:
+                continue
+            dumped = [self._dumped(element, what) for element in elements]
+            if sum(len(content) for _, content in dumped) < PART_BYTES * len(dumped):
+                continue
             digests[channel] = []
-            for element in elements:
-                form, content = self._dumped(element, what)
+            for form, content in dumped:
                 digest = hashlib.blake2b(content, digest_size=16, person=form.encode()[:16]).hexdigest()
                 digests[channel].append(digest)
                 parts[digest] = GraphPart(

@@ -128,19 +128,34 @@ class Talk(TypedDict):
 
 
 def test_what_was_said_is_stored_once_and_read_in_its_order(store: Store, step: ClaimedStep) -> None:
+    hello = "hello" * 100
     made = StateGraph(Talk)
-    made.add_node("says", lambda state: {"said": [f"word {len(state['said'])}"]})
+    made.add_node("says", lambda state: {"said": [f"word {len(state['said'])}" * 100]})
     made.add_node("repeats", lambda state: {"said": state["said"][:1]})
     made.add_node("fails", failing)
     for one, other in ((START, "says"), ("says", "repeats"), ("repeats", "fails")):
         made.add_edge(one, other)
     first = made.compile(checkpointer=saver_of(store, step))
     with pytest.raises(RuntimeError, match="not yet"):
-        first.invoke({"said": ["hello"]}, CONFIG, durability="sync")
+        first.invoke({"said": [hello]}, CONFIG, durability="sync")
     with store.read() as session:
         assert len(session.exec(select(GraphPart)).all()) == 2
     again = made.compile(checkpointer=saver_of(store, step))
-    assert again.get_state(CONFIG).values["said"] == ["hello", "word 1", "hello"]
+    assert again.get_state(CONFIG).values["said"] == [hello, "word 1" * 100, hello]
+
+
+def test_a_list_of_small_elements_makes_no_rows_of_its_own(store: Store, step: ClaimedStep) -> None:
+    made = StateGraph(Talk)
+    made.add_node("fails", failing)
+    made.add_edge(START, "fails")
+    first = made.compile(checkpointer=saver_of(store, step))
+    many = [str(number) for number in range(1000)]
+    with pytest.raises(RuntimeError, match="not yet"):
+        first.invoke({"said": many}, CONFIG, durability="sync")
+    with store.read() as session:
+        assert session.exec(select(GraphPart)).all() == []
+    again = made.compile(checkpointer=saver_of(store, step))
+    assert again.get_state(CONFIG).values["said"] == many
 
 
 def test_rows_of_turns_are_written_with_the_checkpoint_and_once(store: Store, step: ClaimedStep) -> None:
