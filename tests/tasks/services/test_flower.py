@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import httpx
 import pytest
 
@@ -12,6 +14,8 @@ from chordesk.tasks.workflows.research import open_research
 from tests.patience import PATIENCE
 from tests.stack import Processes, free_port, listens, processes, wait_for
 
+RUNS = 3
+REPORTS = {"quick IBM", "fundamentals IBM", "risk IBM", "catalyst IBM"}
 TABLE = {
     "draw": 1,
     "start": 0,
@@ -34,10 +38,35 @@ def flower() -> object:
         login = ("desk", flower_path(desk.home).read_text().strip())
         client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE, auth=login)
         wait_for(lambda: "flower_worker_online" in client.get("/metrics").text, "Flower sees the workers")
-        run = open_research(desk.app, ["IBM"])
-        wait_for(lambda: ended(desk, run.id), "the run ends")
+        # An event that Flower misses while it reconnects is not sent again, and a step may have a second message: what
+        # is promised is that Flower shows the steps of a run, not how many messages a run took.
+        for _ in range(RUNS):
+            run = open_research(desk.app, ["IBM"])
+            wait_for(lambda run_id=run.id: ended(desk, run_id), "the run ends")
+            if shows(client, REPORTS):
+                break
         yield client
         client.close()
+
+
+def shows(client: httpx.Client, reports: set[str]) -> bool:
+    """Whether Flower shows and counts the reports within half a minute."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        if reports <= shown(client) and counted(client) >= len(reports):
+            return True
+        time.sleep(0.5)
+    return False
+
+
+def shown(client: httpx.Client) -> set[str]:
+    rows = client.get("/tasks/datatable", params=TABLE).json()["data"]
+    return {row["args"].strip("()").rsplit(" ", 1)[0] for row in rows if row["name"] == "desk.report"}
+
+
+def counted(client: httpx.Client) -> float:
+    lines = client.get("/metrics").text.splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if 'task="desk.report",type="task-succeeded"' in line)
 
 
 def ended(desk: Processes, run_id: str) -> bool:
@@ -45,23 +74,13 @@ def ended(desk: Processes, run_id: str) -> bool:
         return session.get_one(Run, run_id).state in RUN_FINAL
 
 
-def tasks(client: httpx.Client) -> list[dict[str, str]]:
-    return list(client.get("/tasks/datatable", params=TABLE).json()["data"])
-
-
 def test_the_tasks_page_shows_names_and_readable_arguments(flower: httpx.Client) -> None:
     assert flower.get("/tasks").status_code == 200
-    wait_for(lambda: sum(row["name"] == "desk.report" for row in tasks(flower)) == 4, "four reports are shown")
-    shown = {row["args"].strip("()").rsplit(" ", 1)[0] for row in tasks(flower) if row["name"] == "desk.report"}
-    assert shown == {"quick IBM", "fundamentals IBM", "risk IBM", "catalyst IBM"}
+    assert shown(flower) == REPORTS
 
 
 def test_the_metrics_count_our_tasks(flower: httpx.Client) -> None:
-    def counted() -> bool:
-        lines = flower.get("/metrics").text.splitlines()
-        return any('task="desk.report",type="task-succeeded"' in line and line.endswith(" 4.0") for line in lines)
-
-    wait_for(counted, "four reports are counted")
+    assert counted(flower) >= len(REPORTS)
     assert 'task="desk.report",type="task-failed"' not in flower.get("/metrics").text
 
 
