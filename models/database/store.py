@@ -242,9 +242,9 @@ def _server_engine(address: str) -> Engine:
         ) from None
 
 
-def upgrade(url: str) -> None:
-    """Bring the database to the newest schema; safe to call when it is there already. Raises DatabaseDown for one of a
-    version whose schema does not lead here."""
+def upgrade(url: str, revision: str = "head") -> None:
+    """Bring the database to the newest schema or to this revision; safe to call when it is there already. Raises
+    DatabaseDown for one of a version whose schema does not lead here."""
     found, newest = current(url)
     if found is not None and not knows(found):
         raise DatabaseDown(
@@ -260,7 +260,7 @@ def upgrade(url: str) -> None:
         config.set_main_option("script_location", str(migrations.VERSIONS.parent))
         config.attributes["connection"] = connection
         every_table()  # what the metadata has is what Alembic sees
-        command.upgrade(config, "head")
+        command.upgrade(config, revision)
 
 
 @contextmanager

@@ -1,25 +1,26 @@
-"""Copies of a database as of one point in time, beside its writers: SQLite's by its online backup, Postgres's by
-`pg_dump`; and their way back into an empty one."""
+"""Copies of a database as of one point in time, beside its writers: SQLite's by its online backup, Postgres's by COPY;
+and their way back into an empty one."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import os
+import gzip
+import re
 import shutil
 import sqlite3
-import subprocess
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import URL, Connection, MetaData, create_engine, func, select, text
+from sqlalchemy import URL, Connection, MetaData, Table, create_engine, func, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col
 
 from chordesk.models.database.artifacts import path_in_home
-from chordesk.models.database.store import Store
+from chordesk.models.database.store import Store, every_table, upgrade
 from chordesk.models.errors import BackupError, DatabaseDown, UsageError
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.columns import utcnow
@@ -76,7 +77,10 @@ def facts_of(connection: Connection, at: dt.datetime) -> Facts:
     )
 
 
-_LAST_LINES = 3
+# The form of pg_dump's plain text: the rows of a table between the statement that reads them and this line.
+_END = b"\\.\n"
+_COPY = re.compile(r'COPY "?[a-z_]+"? \([a-z0-9_", ]+\) FROM stdin;')
+_LEVEL = 3  # a third longer than gzip's usual 6, in half of the time
 
 
 def dump(store: Store, path: Path) -> Facts:
@@ -84,8 +88,14 @@ def dump(store: Store, path: Path) -> Facts:
     Raises BackupError, DatabaseDown."""
     try:
         return _dump_sqlite(store, path) if store.is_sqlite else _dump_postgres(store, path)
-    except (SQLAlchemyError, sqlite3.Error) as error:
+    except (SQLAlchemyError, _driver_error(store)) as error:
         raise DatabaseDown(f"the database cannot be copied: {' '.join(str(error).split())}") from None
+
+
+def _driver_error(store: Store) -> type[Exception]:
+    """Return the driver's own base error: what goes past SQLAlchemy raises it."""
+    found: type[Exception] = store.engine.dialect.loaded_dbapi.Error
+    return found
 
 
 def _dump_sqlite(store: Store, path: Path) -> Facts:
@@ -101,13 +111,46 @@ def _dump_sqlite(store: Store, path: Path) -> Facts:
 
 
 def _dump_postgres(store: Store, path: Path) -> Facts:
-    with store.read() as session:  # one view, of this transaction and of pg_dump
-        at = utcnow()
-        view = str(session.execute(text("select pg_export_snapshot()")).scalar_one())
-        found = facts_of(session.connection(), at)
-        arguments = ["--format=custom", "--no-owner", "--no-privileges", f"--snapshot={view}", f"--file={path}"]
-        _run("pg_dump", store.url, arguments)
+    """Write each table by the server's own COPY, in the form that psql reads too. It needs no client program, which
+    would have to be of the server's version."""
+    with store.read() as session, gzip.open(path, "wb", compresslevel=_LEVEL) as file:  # one view of all tables
+        at, connection = utcnow(), session.connection()
+        found = facts_of(connection, at)
+        cursor = connection.connection.cursor()
+        for table in every_table().values():
+            begin = _copied(connection, table)
+            file.write(f"COPY {begin} FROM stdin;\n".encode())
+            with cursor.copy(f"COPY {begin} TO STDOUT") as rows:
+                for block in rows:
+                    file.write(block)
+            file.write(_END)
     return found
+
+
+def _copied(connection: Connection, table: Table) -> str:
+    """Return a table and its columns as COPY takes them."""
+    quoted = connection.dialect.identifier_preparer
+    return f"{quoted.format_table(table)} ({', '.join(quoted.quote(column.name) for column in table.columns)})"
+
+
+def _load_postgres(store: Store, path: Path) -> None:
+    """Fill the empty tables of a database from such a copy, in one transaction. Raises BackupError."""
+    try:
+        with store.engine.begin() as connection, gzip.open(path, "rb") as file:
+            cursor = connection.connection.cursor()
+            # What the migration wrote is among the rows of the copy.
+            cursor.execute(f"TRUNCATE {', '.join(map(connection.dialect.identifier_preparer.quote, every_table()))}")
+            while line := file.readline():
+                statement = line.decode().rstrip("\n")
+                if _COPY.fullmatch(statement) is None:
+                    raise ValueError(f"{statement[:80]!r} is not the begin of a table")
+                with cursor.copy(statement.removesuffix(";")) as rows:
+                    for row in iter(file.readline, _END):
+                        if not row:
+                            raise ValueError("it ends within a table")
+                        rows.write(row)
+    except (OSError, EOFError, ValueError, zlib.error, SQLAlchemyError, _driver_error(store)) as error:
+        raise _unsound(path, _first_line(error)) from None
 
 
 def _facts_of_file(path: Path, at: dt.datetime) -> Facts:
@@ -162,18 +205,19 @@ def require_empty(url: str) -> None:
 
 
 @contextlib.contextmanager
-def loaded(path: Path, url: str) -> Iterator[None]:
-    """Make the copy the database of this URL, which is empty. Raises BackupError; then one of Postgres is empty still,
-    and so it is again when the block fails."""
+def loaded(path: Path, url: str, revision: str) -> Iterator[None]:
+    """Make the copy, of this revision of the schema, the database of this URL, which is empty. Raises BackupError; then
+    one of Postgres is empty still, and so it is again when the block fails."""
     if make_url(url).get_backend_name() == "sqlite":
         target = Path(make_url(url).database or "")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(path, target)
         yield
         return
-    arguments = ["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", str(path)]
-    _run("pg_restore", url, arguments)
     try:
+        upgrade(url, revision)
+        with contextlib.closing(Store(url)) as store:
+            _load_postgres(store, path)
         yield
     except BaseException:
         with contextlib.suppress(SQLAlchemyError):  # a server that is away is the error of the block already
@@ -188,31 +232,5 @@ def _drop_tables(url: str) -> None:
         there.drop_all(connection)
 
 
-def require_program(url: str, name: str) -> None:
-    """Raises UsageError when a Postgres database needs a program that is not there."""
-    if make_url(url).get_backend_name() != "sqlite" and shutil.which(name) is None:
-        raise UsageError(
-            f"Postgres is copied by {name}, which is not on the PATH",
-            remedy="install the server's client programs (Debian: postgresql-client), of its version or newer",
-        )
-
-
-def _run(name: str, url: str, arguments: Sequence[str]) -> None:
-    """Run a client program on a database. Its password goes by the environment: a command line is for all to read."""
-    parsed = make_url(url)
-    plain = URL.create(
-        "postgresql", parsed.username, None, parsed.host, parsed.port, parsed.database, parsed.query
-    ).render_as_string()
-    secret = {"PGPASSWORD": str(parsed.password)} if parsed.password is not None else {}
-    command = [name, "--no-password", f"--dbname={plain}", *arguments]
-    done = subprocess.run(command, env={**os.environ, **secret}, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines()[-_LAST_LINES:]
-        raise BackupError(
-            f"{name} failed: {' '.join(lines) or f'exit code {done.returncode}'}",
-            remedy="check that it is of the server's version or newer, and its right to read all tables",
-        )
-
-
-def _first_line(error: SQLAlchemyError) -> str:
-    return str(error).strip().splitlines()[0]
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

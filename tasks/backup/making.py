@@ -46,7 +46,6 @@ def backup(settings: Settings, store: Store, address: str, version: str | None) 
     BackupError or DatabaseDown when it fails; then nothing is left there that looks like a backup."""
     place = BackupPlace(address)
     place.require_empty()
-    databases.require_program(settings.database, "pg_dump")
     kind = "sqlite" if store.is_sqlite else "postgresql"
     with place.filled() as folder:
         try:

@@ -88,12 +88,12 @@ def _locked(folder: Path) -> int | None:
 # folder without one is no backup.
 
 MANIFEST_NAME = "manifest.json"
-FORMAT = 1
-DATABASES = {"sqlite": "database.sqlite", "postgresql": "database.dump"}
+FORMAT = 2  # 1 had a Postgres by pg_dump
+DATABASES = {"sqlite": "database.sqlite", "postgresql": "database.copy.gz"}
 _CHUNK = 1 << 20
 # Nothing else is ever read or written: a name of a manifest leads out of no folder.
-_FILE = re.compile(r"database\.(sqlite|dump)|HALT|audit/(audit\.jsonl|chain)|artifacts/[0-9a-f]{64}(\.png|\.jpg)?|"
-                   r"blobs/[0-9a-f]{2}/[0-9a-f]{64}")  # fmt: skip
+_FILE = re.compile(r"database\.(sqlite|copy\.gz|dump)|HALT|audit/(audit\.jsonl|chain)|"
+                   r"artifacts/[0-9a-f]{64}(\.png|\.jpg)?|blobs/[0-9a-f]{2}/[0-9a-f]{64}")  # fmt: skip
 
 
 class BackupFile(Frozen):

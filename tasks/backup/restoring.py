@@ -58,7 +58,6 @@ def restore(settings: Settings, address: str, by: str) -> Restored:
     _require_fit(manifest, settings)
     _require_empty(settings.home)
     databases.require_empty(settings.database)
-    databases.require_program(settings.database, "pg_restore")
     with _own_until_done(settings):
         stage = settings.home / STAGE
         stage.mkdir(parents=True)
@@ -70,7 +69,7 @@ def restore(settings: Settings, address: str, by: str) -> Restored:
         # First of all: with it no process of this data folder trades, whatever else is there by then.
         halting.write_file(settings, _why(manifest, stage), by)
         _move_files(settings, manifest, stage)
-        with databases.loaded(copy, settings.database):
+        with databases.loaded(copy, settings.database, manifest.revision):
             upgrade(settings.database)
             with contextlib.closing(Store(settings.database)) as store:
                 lines = _verify(store, settings, manifest)
@@ -87,6 +86,12 @@ def _require_fit(manifest: Manifest, settings: Settings) -> None:
         raise UsageError(
             f"the backup is of a {manifest.database} database, and this one is {kind}",
             remedy="name one of that kind: --into FOLDER for sqlite, --into postgresql+psycopg://... for postgresql",
+        )
+    if DATABASES[kind] not in {file.path for file in manifest.files}:
+        made_by = manifest.version or "an older version"
+        raise UsageError(
+            f"the backup has no {DATABASES[kind]}: it was made by pg_dump with chordesk {made_by}",
+            remedy=f"restore it with chordesk {made_by}",
         )
     if not knows(manifest.revision):
         made_by = f"chordesk {manifest.version}" if manifest.version else "a newer version"

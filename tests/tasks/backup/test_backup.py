@@ -150,8 +150,8 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(copy: Path, tmp_path: Pa
 def test_a_newer_schema_or_format_is_refused(copy: Path, tmp_path: Path) -> None:
     reseal(copy, revision="9999")
     assert "chordesk 0.1.0" in refused(copy, tmp_path / "new")
-    reseal(copy, format=2)
-    assert "format 2" in refused(copy, tmp_path / "new")
+    reseal(copy, format=3)
+    assert "format 3" in refused(copy, tmp_path / "new")
 
 
 def test_a_place_that_is_not_empty_is_refused(copy: Path, tmp_path: Path) -> None:

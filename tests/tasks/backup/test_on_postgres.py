@@ -1,8 +1,8 @@
-"""Backup and restore of a real PostgreSQL, by its own client programs."""
+"""Backup and restore of a real PostgreSQL."""
 
 from __future__ import annotations
 
-import os
+import gzip
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,18 +17,12 @@ from chordesk.tasks.backup.restoring import restore
 from chordesk.tools.orders.audit_reading import check_logs
 from chordesk.tools.orders.halting import trading_state
 from tests.patience import PATIENCE
-from tests.postgres import Server, binaries
+from tests.postgres import Server
 from tests.tasks.backup.kit import BY, DeskData, filled, reseal, restored, rows
 from tests.tasks.backup.test_backup import CHANGED
 
 # The same cases run on SQLite, where coverage counts their lines.
 pytestmark = [pytest.mark.postgres, pytest.mark.no_cover]
-
-
-@pytest.fixture(autouse=True)
-def _client_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the server's own version come first."""
-    monkeypatch.setenv("PATH", f"{binaries()}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.fixture
@@ -92,11 +86,18 @@ def test_a_database_with_tables_is_refused(data: DeskData, tmp_path: Path) -> No
 
 
 def test_a_damaged_dump_leaves_both_places_empty(data: DeskData, postgres: Server, tmp_path: Path) -> None:
-    """Damaged before its SHA-256 was taken: the client program refuses it, and its one transaction is rolled back."""
+    """Damaged before its SHA-256 was taken: cut, cut in the text within, with another's statement, with a row too
+    many."""
     data.backup(tmp_path / "copy")
-    path = tmp_path / "copy" / "database.dump"
-    path.write_bytes(path.read_bytes()[:-500])
-    _refused(tmp_path, postgres.empty(), "pg_restore failed")
+    path = tmp_path / "copy" / "database.copy.gz"
+    whole = path.read_bytes()
+    text = gzip.decompress(whole)
+    statement = text.replace(b"COPY ", b"COPY (select 1) TO PROGRAM 'touch x'; COPY ", 1)
+    run = text.index(b"\n", text.index(b'COPY "run"' if b'COPY "run"' in text else b"COPY run ")) + 1
+    twice = text[:run] + text[run : text.index(b"\n", run) + 1] + text[run:]
+    for damaged in (whole[:-500], *map(gzip.compress, (text[:-500], statement, twice))):
+        path.write_bytes(damaged)
+        _refused(tmp_path, postgres.empty(), "database.copy.gz is not a sound database")
 
 
 def test_a_database_of_which_the_log_is_wrong_is_emptied_again(
@@ -125,27 +126,3 @@ def _refused(folder: Path, url: str, why: str) -> None:
     with closing(Store(url)) as store, store.engine.connect() as connection:
         query = "select relname from pg_class where relnamespace = 'public'::regnamespace"
         assert connection.exec_driver_sql(query).all() == []
-
-
-def test_without_the_client_programs_the_remedy_is_named(
-    data: DeskData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="postgresql-client"):
-        data.backup(tmp_path / "copy")
-    assert not (tmp_path / "copy").exists()
-
-
-def test_a_password_is_on_no_command_line(data: DeskData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that stands in for pg_dump writes down how it was started, and fails."""
-    fake = tmp_path / "bin"
-    fake.mkdir()
-    (fake / "pg_dump").write_text('#!/bin/sh\necho "$@" > "$0.arguments"; echo "$PGPASSWORD" > "$0.password"; exit 1\n')
-    (fake / "pg_dump").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{fake}{os.pathsep}{os.environ['PATH']}")
-    url = data.settings.database.replace("desk@", "desk:s3cret%21@")
-    settings = load_settings({"DESK_HOME": str(tmp_path / "home"), "DESK_DATABASE_URL": url}, tmp_path)
-    with closing(Store(url)) as store, pytest.raises(BackupError, match="exit code 1") as caught:
-        DeskData(settings, store).backup(tmp_path / "copy")
-    assert "s3cret" not in (fake / "pg_dump.arguments").read_text() + str(caught.value)
-    assert (fake / "pg_dump.password").read_text().strip() == "s3cret!"
