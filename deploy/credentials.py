@@ -25,6 +25,9 @@ SERVER_DAYS = 825  # the longest that common clients accept
 CLOCK_ERROR = dt.timedelta(hours=1)  # by which another machine's clock may be behind
 USER = "desk"
 MOUNTED = "/run/secrets"
+DATABASE = "postgresql+psycopg://{user}:{password}@postgres:5432/desk"
+# By the file of their address; deploy/roles.py makes them.
+LOGINS = {"migrate_url": "desk_schema", "database_url": "desk_rows"}
 # What only you can fill in. They are there empty, because compose mounts each; an empty one is used by nothing until
 # .env names it.
 BROUGHT = (
@@ -67,7 +70,11 @@ def _passwords(folder: Path, redis: str) -> None:
     trust = f"ssl_cert_reqs=required&ssl_check_hostname=true&ssl_ca_certs={MOUNTED}/authority"
     _kept(folder, "redis_url", lambda: f"rediss://{USER}:{password}@{redis}:6379/0?{trust}")
     password = _kept(folder, "postgres_password", lambda: secrets.token_urlsafe(32))
-    _kept(folder, "database_url", lambda: f"postgresql+psycopg://{USER}:{password}@postgres:5432/desk")
+    admin = _kept(folder, "admin_url", lambda: DATABASE.format(user=USER, password=password))
+    if (folder / "database_url").exists() and (folder / "database_url").read_text(encoding="utf-8").strip() == admin:
+        (folder / "database_url").unlink()  # of an older set, in which every service was the server's superuser
+    for name, user in LOGINS.items():
+        _kept(folder, name, lambda user=user: DATABASE.format(user=user, password=secrets.token_urlsafe(32)))
     _kept(folder, "api_token", lambda: secrets.token_urlsafe(32))
     _kept(folder, "flower_auth", lambda: f"{USER}:{secrets.token_urlsafe(24)}")
     _kept(folder, "grafana_password", lambda: secrets.token_urlsafe(24))

@@ -4,8 +4,9 @@
 
 Values come from the environment, so that none is in a file or among a command's arguments. What a small desk can make
 up by itself, the passwords of its Postgres and Redis and the token of its API, is random. A fleet brings
-DESK_DATABASE_URL and DESK_REDIS_URL. DESK_NOTIFY_CHANNELS has the channels of notifications. `create` refuses to
-replace what is there: a new password would shut the desk out of its own database.
+DESK_DATABASE_URL and DESK_REDIS_URL, and DESK_MIGRATE_URL where another login owns the schema. DESK_NOTIFY_CHANNELS has
+the channels of notifications. `create` refuses to replace what is there: a new password would shut the desk out of its
+own database.
 Standard library only: the machine that runs it needs no desk.
 """
 
@@ -21,6 +22,7 @@ from typing import Any
 OVERLAYS = ("small", "fleet")
 NAMESPACE = "desk"
 MOUNTED = "/run/secrets/desk"
+OWNER, SERVICE = "desk_schema", "desk_rows"  # logins of a small desk's Postgres, which deploy/roles.py makes
 # The settings in the file desk.toml of each pod.
 PLACES = ("database_url", "redis_url", "provider_url")
 SETTINGS: Mapping[str, tuple[str, ...]] = {
@@ -77,13 +79,21 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 
 
 def small(environ: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the secrets of a desk with its own Postgres and Redis, with new passwords."""
-    database, redis = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    """Return the secrets of a desk with its own Postgres and Redis, with new passwords. POSTGRES_PASSWORD: of a
+    Postgres that is there already."""
+    admin, redis = environ.get("POSTGRES_PASSWORD") or secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    logins = {"desk": admin, **{user: secrets.token_urlsafe(24) for user in (OWNER, SERVICE)}}
+    urls = {user: f"postgresql+psycopg://{user}:{password}@postgres:5432/desk" for user, password in logins.items()}
     own = {
-        "DESK_DATABASE_URL": f"postgresql+psycopg://desk:{database}@postgres:5432/desk",
+        "DESK_DATABASE_URL": urls[SERVICE],
+        "DESK_MIGRATE_URL": urls[OWNER],
         "DESK_REDIS_URL": f"redis://desk:{redis}@redis:6379/0",
     }
-    services = [secret("postgres", {"password": database}), secret("redis", {"users.acl": ACL.format(password=redis)})]
+    services = [
+        secret("postgres", {"password": admin}),
+        secret("desk-roles", dict(zip(("admin", "owner", "service"), urls.values(), strict=True))),
+        secret("redis", {"users.acl": ACL.format(password=redis)}),
+    ]
     return [*services, *of_the_desk({**environ, **own})]
 
 
@@ -99,12 +109,14 @@ def of_the_desk(environ: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the secret of each of the desk's pods: its settings as desk.toml, and its keys, a file each; and the
     variables that name these files."""
     environ = {"DESK_API_TOKEN": secrets.token_urlsafe(32), **environ}
+    owner = {**environ, "DESK_DATABASE_URL": environ.get("DESK_MIGRATE_URL") or environ["DESK_DATABASE_URL"]}
     found = []
     for role, names in SETTINGS.items():
         if role in NEEDS and not environ.get(NEEDS[role]):
             continue
         keys = [name for name in KEYS.get(role, ()) if environ.get(name)]
-        files = {"desk.toml": toml(environ, *names), **{name.lower(): environ[name] for name in keys}}
+        given = owner if role == "migrate" else environ
+        files = {"desk.toml": toml(given, *names), **{name.lower(): environ[name] for name in keys}}
         found.append(secret(f"desk-{role}", files))
         if keys:
             paths = {f"{name}_FILE": f"{MOUNTED}/{name.lower()}" for name in keys}

@@ -285,10 +285,31 @@ def current(url: str) -> tuple[str | None, str]:
 
 def _revision(store: Store) -> str | None:
     with _answering(store) as connection:
+        if not store.is_sqlite and connection.exec_driver_sql("select pg_is_in_recovery()").scalar():
+            raise DatabaseDown(
+                f"the database {masked(store.url)} is a replica, which takes no writes",
+                remedy="name its primary in DESK_DATABASE_URL",
+            )
         if not inspect(connection).has_table("alembic_version"):
             return None
         found: str | None = connection.exec_driver_sql("select version_num from alembic_version").scalar()
         return found
+
+
+_TOO_MUCH = """
+select case when rolsuper then 'is a superuser'
+            when rolcreaterole then 'may make logins'
+            when pg_has_role(current_user, 'pg_execute_server_program', 'member') then 'may run programs on the server'
+       end
+from pg_roles where rolname = current_user
+"""
+
+
+def may_too_much(url: str) -> str | None:
+    """Return what the login may do on its PostgreSQL beside the desk's own; None for a plain login, and for SQLite."""
+    with closing(Store(url)) as store, _answering(store) as connection:
+        found: str | None = None if store.is_sqlite else connection.exec_driver_sql(_TOO_MUCH).scalar()
+    return found
 
 
 def knows(revision: str) -> bool:

@@ -148,8 +148,11 @@ def judge(address: str, info: dict[str, object], embedded: bool) -> Check:
     return ok(found)
 
 
+_PLAIN_LOGIN = "name a login that owns the desk's schema and nothing else in DESK_DATABASE_URL (docs/operations.md)"
+
+
 def database(context: CheckContext) -> Check:
-    """Check that the database answers and has this version's schema."""
+    """Check that the database answers and has this version's schema, and that its login is a plain one."""
     url = context.settings.database
     if not_made(context):
         return warn(f"{masked(url)} does not exist yet", "`desk db upgrade` creates it")
@@ -157,6 +160,8 @@ def database(context: CheckContext) -> Check:
     found = f"{masked(url)} at revision {revision or 'none'}"
     if revision != newest:
         return fail(f"{found}, this version needs {newest}", "run `desk db upgrade`")
+    if (may := store.may_too_much(url)) is not None:
+        return warn(f"{found}; its login {may}, and with it every process of the desk", _PLAIN_LOGIN)
     return ok(found)
 
 

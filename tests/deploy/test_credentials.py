@@ -65,6 +65,18 @@ def test_a_second_time_keeps_what_is_there_and_adds_what_is_not(tmp_path: Path) 
     assert changed == {"redis_certificate", "redis_key", "api_token"}
 
 
+def test_the_superusers_address_of_an_older_set_becomes_that_of_a_plain_login(tmp_path: Path) -> None:
+    credentials.make(tmp_path)
+    older = (tmp_path / "admin_url").read_bytes()
+    for name in credentials.LOGINS:
+        (tmp_path / name).unlink()
+    (tmp_path / "admin_url").unlink()
+    (tmp_path / "database_url").write_bytes(older)
+    assert credentials.make(tmp_path) == ["admin_url", "migrate_url"]
+    assert (tmp_path / "admin_url").read_bytes() == older, "the password of a volume that is there"
+    assert "://desk_rows:" in (tmp_path / "database_url").read_text(encoding="utf-8")
+
+
 def test_half_of_an_authority_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     credentials.make(tmp_path)
     (tmp_path / "authority_key").unlink()

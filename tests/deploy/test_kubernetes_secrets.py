@@ -107,12 +107,15 @@ def test_each_pods_file_gives_its_settings(role: str, small: dict[str, Any], tmp
 
 
 def test_the_services_have_the_same_passwords(small: dict[str, Any]) -> None:
-    file = tomllib.loads(small["desk-ops"]["desk.toml"])
-    password = small["postgres"]["password"]
+    password, logins = small["postgres"]["password"], small["desk-roles"]
     assert len(password) >= 32
-    assert f"desk:{password}@postgres" in file["database_url"]
-    assert tomllib.loads(small["desk-migrate"]["desk.toml"]) == {"database_url": file["database_url"]}
+    assert f"desk:{password}@postgres" in logins["admin"]
+    assert tomllib.loads(small["desk-migrate"]["desk.toml"]) == {"database_url": logins["owner"]}
+    assert tomllib.loads(small["desk-ops"]["desk.toml"])["database_url"] == logins["service"]
+    assert {name for name, files in small.items() if password in json.dumps(files)} == {"postgres", "desk-roles"}
     assert made("small", MODEL)["postgres"]["password"] != password
+    kept = made("small", {**MODEL, "POSTGRES_PASSWORD": password})
+    assert kept["desk-roles"]["admin"] == logins["admin"]
 
 
 def test_each_key_is_one_pods_alone(fleet: dict[str, dict[str, str]]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chordesk.models.errors import RedisDown, SettingError
+from chordesk.models.errors import RedisDown, ServiceError, SettingError
 from chordesk.tasks.redis_clients import wait_ready
 from chordesk.tasks.services import plan as embedded
 from chordesk.tasks.services.plan import socket_url
@@ -20,23 +20,60 @@ def server(folder: Path, name: str, output: str) -> Path:
 
 
 def test_without_one_on_the_path_the_wheel_brings_it(tmp_path: Path) -> None:
-    found = embedded.find_redis(str(tmp_path))
+    found = embedded.find_redis(tmp_path / "redis", str(tmp_path))
     assert found.origin == "wheel"
     assert found.version >= (7, 2, 0)
 
 
 def test_one_on_the_path_comes_first_and_valkey_before_redis(tmp_path: Path) -> None:
     server(tmp_path, "redis-server", "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64")
-    assert embedded.find_redis(str(tmp_path)).version == (7, 0, 15)
+    assert embedded.find_redis(tmp_path / "redis", str(tmp_path)).version == (7, 0, 15)
     mine = server(tmp_path, "valkey-server", "Valkey server v=8.1.0 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64")
-    found = embedded.find_redis(str(tmp_path))
+    found = embedded.find_redis(tmp_path / "redis", str(tmp_path))
     assert (found.path, found.origin) == (mine, "PATH")
 
 
 @pytest.mark.parametrize("output", ["Redis server v=6.0.16 sha=00000000:0", "something else"])
 def test_one_that_is_too_old_or_unknown_is_passed_over(tmp_path: Path, output: str) -> None:
     server(tmp_path, "redis-server", output)
-    assert embedded.find_redis(str(tmp_path)).origin == "wheel"
+    assert embedded.find_redis(tmp_path / "redis", str(tmp_path)).origin == "wheel"
+
+
+# As these servers wrote them, with REWRITEAOF done.
+FILES = {
+    "Valkey 9.1.2": b"VALKEY080\xfa\nvalkey-ver\x059.1.2\xfa\nredis-bits\xc0@",
+    "Valkey 8.1.1": b"REDIS0011\xfa\nvalkey-ver\x058.1.1\xfa\nredis-bits\xc0@",
+    "Redis 8.0.2": b"REDIS0012\xfa\tredis-ver\x058.0.2\xfa\nredis-bits\xc0@",
+    "Redis 7.0.15": b"REDIS0010\xfa\tredis-ver\x067.0.15\xfa\nredis-bits\xc0@",
+    "Redis 6.2.5": b"REDIS0009\xfa\tredis-ver\x056.2.5\xfa\nredis-bits\xc0@",
+}
+
+
+@pytest.mark.parametrize(
+    ("writer", "on_path", "taken"),
+    [
+        ("Valkey 9.1.2", "Redis server v=7.0.15", "Valkey 9"),  # "Bad file format" with the one on the PATH
+        ("Valkey 8.1.1", "Redis server v=8.0.2", "Valkey 9"),
+        ("Redis 7.0.15", "Redis server v=7.0.15", "Redis 7.0.15"),
+        ("Redis 7.0.15", "Redis server v=6.2.14", "Valkey 9"),  # 6.2 would begin an empty file beside it
+        ("Redis 6.2.5", "Redis server v=7.4.1", "Redis 7.4.1"),
+        ("Redis 8.0.2", "Redis server v=8.2.3", "Redis 8.2.3"),
+    ],
+)
+def test_a_home_keeps_to_a_server_that_reads_its_file(writer: str, on_path: str, taken: str, tmp_path: Path) -> None:
+    base = tmp_path / ("redis" if writer.startswith("Redis 6") else "redis/appendonlydir")
+    base.mkdir(parents=True)
+    (base / ("appendonly.aof" if base.name == "redis" else "appendonly.aof.2.base.rdb")).write_bytes(FILES[writer])
+    server(tmp_path, "redis-server", f"{on_path} sha=0")
+    assert str(embedded.find_redis(tmp_path / "redis", str(tmp_path))).startswith(taken)
+
+
+def test_a_file_that_no_server_here_reads_is_named_with_the_remedy(tmp_path: Path) -> None:
+    base = tmp_path / "redis" / "appendonlydir" / "appendonly.aof.1.base.rdb"
+    base.parent.mkdir(parents=True)
+    base.write_bytes(FILES["Redis 8.0.2"])
+    with pytest.raises(ServiceError, match=r"written by Redis 8\.0\.2, and there is only Valkey 9.*sent again"):
+        embedded.find_redis(tmp_path / "redis", str(tmp_path))
 
 
 def test_an_unanswered_address_is_redis_down_with_the_remedy(tmp_path: Path) -> None:
