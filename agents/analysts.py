@@ -141,6 +141,8 @@ def _levels(row: Row) -> Iterator[NamedLevel]:
         for one in part or ():
             yield _level(one, figure(one, "price"))
     for one in row.get("trendlines") or ():
+        if "broken" in one:
+            continue
         yield _level(one, figure(one, "now"))
 
 

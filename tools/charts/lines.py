@@ -72,12 +72,15 @@ _ATR_SHARE, _PRICE_SHARE = 0.5, 0.005
 
 
 class PriceLevel(NamedTuple):
-    """A price that swings have touched. id: S1 is the nearest support, R1 the nearest resistance, and so on."""
+    """A price that swings have touched. id: S1 is the nearest support, R1 the nearest resistance, and so on. low, high:
+    the lowest and the highest of the swings."""
 
     id: str
     price: float
     touches: int
     last_touch: dt.date
+    low: float
+    high: float
 
     @property
     def strength(self) -> Strength:
@@ -116,7 +119,8 @@ def levels(swings: Sequence[Swing], close: float, atr: float, most: int) -> Leve
     found, first = [], 0
     for size in clusters:
         some, first = order[first : first + size], first + size
-        found.append((sum(one.price for one in some) / size, size, max(one.date for one in some)))
+        mean, last = sum(one.price for one in some) / size, max(one.date for one in some)
+        found.append((mean, size, last, some[0].price, some[-1].price))
     below = [one for one in reversed(found) if one[0] <= close]
     above = [one for one in found if one[0] > close]
     return Levels(_numbered("S", below[:most]), _numbered("R", above[:most]))
@@ -140,7 +144,7 @@ def confluence(
     return tuple(Confluence(f"C{place}", *one) for place, one in enumerate(found[:most], 1))
 
 
-def _numbered(letter: str, found: Sequence[tuple[float, int, dt.date]]) -> tuple[PriceLevel, ...]:
+def _numbered(letter: str, found: Sequence[tuple[float, int, dt.date, float, float]]) -> tuple[PriceLevel, ...]:
     return tuple(PriceLevel(f"{letter}{place}", *one) for place, one in enumerate(found, 1))
 
 
@@ -205,56 +209,93 @@ def _level(letter: str, ratio: float, price: float) -> FibLevel:
 
 _APART = 10  # bars between the two swings
 _BREAKS = 2  # closes that may lie beyond the line
+FAR = 5.0  # average true ranges from the close, beyond which a line says nothing of today
+_RECENTLY = 20  # bars for which a line that was broken is still named
+_PROVEN = 3  # touches of a line whose break is named
+_STEEP = 10.0  # a slope of a tenth of an average true range a bar halves the score
+
+LineKind = Literal["support", "resistance"]
 
 
 class Trendline(NamedTuple):
-    """A line from one swing to another and on to the last bar. slope: price a bar; now: its price at the last bar."""
+    """A line from one swing to another and on to the last bar. kind: support where it lies at or below the close,
+    resistance above it; of a broken line what it was. slope: price a bar; now: its price at the last bar; distance: of
+    the close from it, in average true ranges; broken: date of the first close beyond it since its second swing, None
+    while it holds."""
 
     id: str
-    kind: Literal["support", "resistance"]
+    kind: LineKind
     start: Swing
     end: Swing
     slope: float
     touches: int
     now: float
+    distance: float
+    score: float
+    broken: dt.date | None
 
 
-def trendlines(swings: Sequence[Swing], close: Floats, atr: float) -> tuple[Trendline, ...]:
-    """Return the line under the lows and the line over the highs, at most one of each.
+def trendlines(swings: Sequence[Swing], bars: Bars, atr: float) -> tuple[Trendline, ...]:
+    """Return the best lines: TS and TR that hold, below and above the close, BS and BR that were broken lately.
 
-    Candidates are pairs of swings at least 10 bars apart, with at most 2 later closes beyond the line by more than half
-    an average true range. The line with the most touches (later swings within that distance) wins, then the most recent
-    (Murphy, Technical Analysis of the Financial Markets, 1999, chapter 4; the thresholds are ours). A line must be
-    above zero now.
+    A line goes through two lows, or two highs, at least 10 bars apart, with at most 2 closes between them beyond it by
+    more than half an average true range. It is broken where the last close is beyond it as far, or more than 2 closes
+    since its second swing. Later swings within that distance touch it. A line over 5 average true ranges from the close
+    is none; a broken one is named for 20 bars if it had 3 touches.
+
+    score: touches x age / ((1 + distance) x (1 + 10 x slope)), where age is the share of the bars since its first
+    swing, and distance and slope (a bar) are in average true ranges (Murphy, Technical Analysis of the Financial
+    Markets, 1999, chapter 4, for what makes a line; weights and thresholds are ours).
     """
-    found = (_line(kind, [one for one in swings if one.kind == side], close, atr) for kind, side in _KINDS)
-    return tuple(line for line in found if line is not None)
+    if not atr > 0:
+        return ()
+    found = [
+        line
+        for kind, sign in (("low", 1), ("high", -1))
+        for line in _through([one for one in swings if one.kind == kind], bars, atr, sign)
+    ]
+    best = {one.id: one for one in sorted(found, key=lambda one: (one.score, one.end.at, one.start.at))}
+    return tuple(best[id] for id in ("TS", "TR", "BS", "BR") if id in best)
 
 
-_KINDS: tuple[tuple[Literal["support", "resistance"], str], ...] = (("support", "low"), ("resistance", "high"))
-
-
-def _line(
-    kind: Literal["support", "resistance"], swings: Sequence[Swing], close: Floats, atr: float
-) -> Trendline | None:
+def _through(swings: Sequence[Swing], bars: Bars, atr: float, sign: int) -> list[Trendline]:
+    """Return the lines through pairs of the swings. sign: 1 of lows, which closes break downwards, -1 of highs."""
     pairs = [(a, b) for a, b in combinations(range(len(swings)), 2) if swings[b].at - swings[a].at >= _APART]
-    if not pairs or not atr > 0:
-        return None
+    if not pairs:
+        return []
     first, second = np.array(pairs).T
     at, price = np.array([one.at for one in swings]), np.array([one.price for one in swings])
     slope = (price[second] - price[first]) / (at[second] - at[first])
     base = price[first] - slope * at[first]
-    reach = atr / 2
-    bars = np.arange(len(close))
-    beyond = (close - (base[:, None] + slope[:, None] * bars)) * (-1 if kind == "support" else 1) > reach
-    breaks = np.where(bars >= at[first][:, None], beyond, False).sum(axis=1)
-    near = np.abs(price - (base[:, None] + slope[:, None] * at)) <= reach
-    touches = np.where(at >= at[first][:, None], near, False).sum(axis=1)
-    now = base + slope * (len(close) - 1)
-    order = np.lexsort((at[first], at[second], touches, (breaks <= _BREAKS) & (now > 0)))
-    best = order[-1]
-    if breaks[best] > _BREAKS or now[best] <= 0:
-        return None
-    start, end = swings[first[best]], swings[second[best]]
-    name = "TS" if kind == "support" else "TR"
-    return Trendline(name, kind, start, end, float(slope[best]), int(touches[best]), float(now[best]))
+    places, last = np.arange(len(bars.close)), len(bars.close) - 1
+    beyond = sign * (base[:, None] + slope[:, None] * places - bars.close) > atr / 2
+    between = beyond & (places >= at[first][:, None]) & (places <= at[second][:, None])
+    since = beyond & (places > at[second][:, None])
+    broken = since[:, -1] | (since.sum(axis=1) > _BREAKS)
+    ends = np.where(broken, since.argmax(axis=1), last)
+    near = np.abs(price - (base[:, None] + slope[:, None] * at)) <= atr / 2
+    touches = (near & (at >= at[first][:, None]) & (at <= ends[:, None])).sum(axis=1)
+    now = base + slope * last
+    distance = np.abs(bars.close[-1] - now) / atr
+    age = (last - at[first]) / last
+    score = touches * age / ((1 + distance) * (1 + _STEEP * np.abs(slope) / atr))
+    named = ~broken | ((last - ends < _RECENTLY) & (touches >= _PROVEN))
+    good = named & (between.sum(axis=1) <= _BREAKS) & (now > 0) & (distance <= FAR)
+    found = []
+    for one in np.flatnonzero(good).tolist():
+        is_below = sign > 0 if broken[one] else bool(now[one] <= bars.close[-1])
+        found.append(
+            Trendline(
+                ("B" if broken[one] else "T") + ("S" if is_below else "R"),
+                "support" if is_below else "resistance",
+                swings[first[one]],
+                swings[second[one]],
+                float(slope[one]),
+                int(touches[one]),
+                float(now[one]),
+                float(distance[one]),
+                float(score[one]),
+                bars.dates[int(ends[one])] if broken[one] else None,
+            )
+        )
+    return found

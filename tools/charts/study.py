@@ -17,6 +17,7 @@ from chordesk.tools.charts.lines import (
     Confluence,
     Fibonacci,
     Levels,
+    PriceLevel,
     Swing,
     Trendline,
     fibonacci,
@@ -190,7 +191,10 @@ class Study(NamedTuple):
             found |= {one.id: one.price for one in (*self.fib.retracements, *self.fib.extensions)}
         if self.levels is not None:
             found |= {one.id: one.price for one in (*self.levels.support, *self.levels.resistance)}
-        return found | {one.id: one.now for one in self.trendlines or ()}
+        return found | {one.id: one.now for one in self.lines_that_hold()}
+
+    def lines_that_hold(self) -> tuple[Trendline, ...]:
+        return tuple(one for one in self.trendlines or () if one.broken is None)
 
     def lacks(self) -> Iterator[tuple[str, str]]:
         """Yield each figure that is missing, with the reason."""
@@ -226,7 +230,7 @@ def study_of(frame: Frame, lookback: int, most: int) -> Study:
     found = swings(bars, lookback)
     fib = fibonacci(found)
     levels = levels_of.levels(found, close, atr, most) if found and atr is not None else None
-    lines = trendlines(found, bars.close, atr) if found and atr is not None else None
+    lines = trendlines(found, bars, atr) if found and atr is not None else None
     return Study(
         frame=frame,
         lookback=lookback,
@@ -263,7 +267,7 @@ def _confluence(
     kinds = [
         [(one.id, one.price) for one in (*levels.support, *levels.resistance)],
         [(one.id, one.price) for one in (*fib.retracements, *fib.extensions)] if fib is not None else [],
-        [(one.id, one.now) for one in lines or ()],
+        [(one.id, one.now) for one in lines or () if one.broken is None],
     ]
     return levels_of.confluence(kinds, close, atr, most)
 
@@ -273,22 +277,52 @@ OVERLAYS: tuple[Overlay, ...] = get_args(Overlay)
 _AVERAGES: dict[str, int] = {"sma20": 20, "sma50": 50, "sma200": 200}
 
 
+MOST_ZONES = 6
+
+
 class DrawnLevel(NamedTuple):
+    """A level or zone of a chart. low, high: of a zone; both the price where it is a line."""
+
     id: str
     price: float
-    kind: Literal["support", "resistance", "fib"]
+    kind: Literal["support", "resistance", "fib", "plan"]
+    low: float
+    high: float
 
 
-def levels(study: Study, overlays: Collection[str]) -> Iterator[DrawnLevel]:
+def levels(study: Study, overlays: Collection[str], ids: Collection[str]) -> list[DrawnLevel]:
+    """Return the levels that a chart shows: of the ids if there are any, else the ratios of the move and the six best
+    supports and resistances. A level's score is touches x (1 - age) / (1 + distance): age is the share of the bars
+    since its last touch, distance that of the close in average true ranges."""
+    found = []
     if "fib" in overlays and study.fib is not None:
-        yield from (DrawnLevel(one.id, one.price, "fib") for one in (*study.fib.retracements, *study.fib.extensions))
+        some = (*study.fib.retracements, *study.fib.extensions)
+        found += [DrawnLevel(one.id, one.price, "fib", one.price, one.price) for one in some]
     if "levels" in overlays and study.levels is not None:
-        yield from (DrawnLevel(one.id, one.price, "support") for one in study.levels.support)
-        yield from (DrawnLevel(one.id, one.price, "resistance") for one in study.levels.resistance)
+        kept = sorted((*study.levels.support, *study.levels.resistance), key=lambda one: -_level_score(study, one))
+        kept = [one for one in kept if one.id in ids] if ids else kept[:MOST_ZONES]
+        below = [
+            DrawnLevel(one.id, one.price, "support", one.low, one.high) for one in study.levels.support if one in kept
+        ]
+        above = [
+            DrawnLevel(one.id, one.price, "resistance", one.low, one.high)
+            for one in study.levels.resistance
+            if one in kept
+        ]
+        found += [*below, *above]
+    return [one for one in found if one.id in ids] if ids else found
 
 
-def lines(study: Study, overlays: Collection[str]) -> tuple[Trendline, ...]:
-    return study.trendlines or () if "trendlines" in overlays else ()
+def _level_score(study: Study, level: PriceLevel) -> float:
+    dates = study.frame.bars.dates
+    age = 1 - dates.index(level.last_touch) / len(dates)
+    distance = abs(study.close - level.price) / study.atr if study.atr else 0.0
+    return level.touches * (1 - age) / (1 + distance)
+
+
+def lines(study: Study, overlays: Collection[str], ids: Collection[str]) -> list[Trendline]:
+    found = study.trendlines or () if "trendlines" in overlays else ()
+    return [one for one in found if not ids or one.id in ids]
 
 
 def series(frame: Frame, overlays: Collection[str]) -> dict[str, Floats]:

@@ -11,14 +11,15 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
-from chordesk.models.errors import UsageError
+from chordesk.models.errors import DeskError, NotFound, UsageError
 from chordesk.tools.charts import study as of
 from chordesk.tools.charts.frames import INTRADAY_SESSIONS, PERIODS, SESSIONS_A_WEEK, Interval, frames
 from chordesk.tools.charts.lines import PriceLevel, Swing, Trendline
 from chordesk.tools.charts.study import OVERLAYS, Overlay, Study, study_of
 from chordesk.tools.decimals import finite, rounded
 from chordesk.tools.market.prices import stamped
-from chordesk.tools.market.protocol import Bars, Floats
+from chordesk.tools.market.protocol import Bars, EarningsSource, Floats
+from chordesk.tools.model_tools.company_data import split
 from chordesk.tools.registry import (
     DISTINCT,
     Arguments,
@@ -139,7 +140,13 @@ def _line(one: Trendline) -> dict[str, Any]:
         "slope": rounded(one.slope, 6),
         "touches": one.touches,
         "now": rounded(one.now),
+        "atrAway": rounded(one.distance, 2),
+        **_broken(one),
     }
+
+
+def _broken(one: Trendline) -> dict[str, str]:
+    return {} if one.broken is None else {"broken": stamped(one.broken)}
 
 
 def _trend(study: Study) -> dict[str, Any]:
@@ -173,10 +180,11 @@ CHART_STUDY_GET = ToolSpec(
     description=(
         "Chart figures of up to 30 symbols from daily, weekly or intraday bars, each level with an id and price units: "
         "swings (confirmed `lookback` bars later), fib (retracements F, extensions E of the largest move of swings), "
-        "support S and resistance R (clusters of swings; 3 touches strong, 2 moderate), trendlines TS and TR, "
-        "confluence C (levels of two kinds within half an ATR), trend (r2 and slopeYear of log closes, adx14), "
-        "extension (close above the nearest support in ATR), candlestick patterns of the last 10 bars. Name a level by "
-        "its id: code fills its price. Null is unknown, and `missing` has the reason. Bars cannot be passed."
+        "support S and resistance R (clusters of swings; 3 touches strong, 2 moderate), trendlines TS and TR, at most "
+        "5 ATR away (BS and BR were broken lately and are no levels), confluence C (levels of two kinds within half an "
+        "ATR), trend (r2 and slopeYear of log closes, adx14), extension (close above the nearest support in ATR), "
+        "candlestick patterns of the last 10 bars. Name a level by its id: code fills its price. Null is unknown, and "
+        "`missing` has the reason. Bars cannot be passed."
     ),
     hint="swings, Fibonacci levels, support and resistance, trendlines, trend, candlestick patterns; `symbols`.",
     arguments=StudyArguments,
@@ -283,34 +291,66 @@ def chart_render(context: ToolContext, arguments: RenderArguments) -> dict[str, 
     return found, ToolImage(_picture().picture(panels), "image/png")
 
 
-def _panel(study: Study, arguments: RenderArguments, gaps: Gaps) -> tuple[Any, dict[str, Any]]:
+_PEOPLES: tuple[Overlay, ...] = (*_DEFAULT, "sma200", "rsi14")
+
+
+def picture_for_people(context: ToolContext, symbol: str, sessions: int, interval: Interval) -> bytes:
+    """Return a symbol's chart as a PNG of 2,400 x 1,600 pixels, with the days on which the company reported.
+
+    Raises NotFound where there are no bars to draw.
+    """
+    gaps, module = Gaps(), _picture()
+    arguments = RenderArguments(symbols=[symbol], overlays=list(_PEOPLES))
+    for frame in frames(context, [symbol], gaps, sessions, interval):
+        panel, _ = _panel(study_of(frame, LOOKBACK, LEVELS), arguments, gaps, module.PEOPLE)
+        places = {day: at for at, day in enumerate(frame.shown.dates)}
+        days = [(places[day], "E") for day in _reports(context, symbol) if day in places]
+        return bytes(module.picture([dataclasses.replace(panel, days=days)], module.PEOPLE))
+    reasons = "; ".join(f"{gap['what']}: {gap['reason']}" for gap in gaps.rows())
+    raise NotFound(f"there is no chart of {symbol}: {reasons}", remedy="ask for a symbol and a day that the market has")
+
+
+def _reports(context: ToolContext, symbol: str) -> list[dt.date]:
+    """Return the days on which the company reported, as far as the market knows them."""
+    if not isinstance(context.market, EarningsSource):
+        return []
+    try:
+        _, past = split(list(context.market.earnings(symbol)), context.clock.now())
+    except DeskError:
+        return []
+    return [row.date for row in past]
+
+
+def _panel(study: Study, arguments: RenderArguments, gaps: Gaps, size: Any = None) -> tuple[Any, dict[str, Any]]:
     frame, module, overlays = study.frame, _picture(), arguments.overlays
     indicators = of.series(frame, overlays)
-    oscillators = {"rsi14": of.relative_strength(frame)} if "rsi14" in overlays else {}
-    levels = [one for one in of.levels(study, overlays) if _wanted(one.id, arguments)]
-    lines = [one for one in of.lines(study, overlays) if _wanted(one.id, arguments)]
-    bare = module.Panel(_title(study), frame.shown, series=indicators, oscillators=oscillators)
-    scale = module.panel_scale(bare)
+    strengths = {"rsi14": of.relative_strength(frame)} if "rsi14" in overlays else {}
+    levels, lines = of.levels(study, overlays, arguments.ids), of.lines(study, overlays, arguments.ids)
+    strips = [module.Strip(name, values, 0.0, 100.0, (30.0, 70.0)) for name, values in strengths.items()]
+    bare = module.Panel(_title(study), frame.shown, series=indicators, strips=strips)
+    scale = module.panel_scale(bare, size or module.MODEL)
     inside = [one for one in levels if scale.holds(one.price)]
-    first, last = len(frame.shown.dates) - len(frame.bars.dates), len(frame.shown.dates) - 1
+    first = len(frame.shown.dates) - len(frame.bars.dates)
     panel = dataclasses.replace(
         bare,
         marks=inside,
-        segments=[module.Segment(one.id, (first + one.start.at, one.start.price), (last, one.now)) for one in lines],
+        segments=[_segment(one, first, len(frame.shown.dates) - 1) for one in lines],
         swings=[(first + one.at, one.price, one.kind == "high") for one in study.swings if "swings" in overlays],
     )
     row = {
         **head(study),
         "levels": [{"id": one.id, "price": rounded(one.price)} for one in inside],
         "outside": [{"id": one.id, "price": rounded(one.price)} for one in levels if one not in inside],
-        "trendlines": [{"id": one.id, "now": rounded(one.now)} for one in lines],
-        "indicators": _values(indicators | oscillators, study, gaps),
+        "trendlines": [{"id": one.id, "now": rounded(one.now), **_broken(one)} for one in lines],
+        "indicators": _values(indicators | strengths, study, gaps),
     }
     return panel, row
 
 
-def _wanted(id: str, arguments: RenderArguments) -> bool:
-    return not arguments.ids or id in arguments.ids
+def _segment(line: Trendline, first: int, last: int) -> Any:
+    """Return a line to its price at the last bar. first: place of the study's first bar among those drawn."""
+    start, end = (first + line.start.at, line.start.price), (last, line.now)
+    return _picture().Segment(line.id, start, end, line.broken is not None)
 
 
 def _values(indicators: dict[str, Floats], study: Study, gaps: Gaps) -> dict[str, float | None]:
@@ -323,7 +363,7 @@ def _values(indicators: dict[str, Floats], study: Study, gaps: Gaps) -> dict[str
 
 
 def _note_unknown_ids(study: Study, ids: list[str], gaps: Gaps) -> None:
-    known = study.prices()
+    known = dict.fromkeys([*study.prices(), *(one.id for one in study.trendlines or ())])
     if wrong := [one for one in ids if one not in known]:
         reason = f"no {', '.join(wrong)} in the study; it has {', '.join(known) or 'none'}"
         gaps.add("ids", reason, study.frame.symbol)

@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Response
 
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import SettingError, UsageError
@@ -40,6 +40,7 @@ from chordesk.tasks.web.schemas import DayFilter, IdFilter, Limit, Offset, TextF
 from chordesk.tasks.web.security import JsonRoute
 from chordesk.tools.charts.frames import Interval
 from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.model_tools.charts import SESSIONS, picture_for_people
 from chordesk.tools.orders.snapshots import take_snapshot
 from chordesk.tools.registry import ToolContext
 
@@ -94,6 +95,7 @@ def movements(context: Context, account: Name, limit: Limit = 100, offset: Skip 
 symbols_router = APIRouter(tags=["symbols"], route_class=JsonRoute)
 
 Sessions = Annotated[int, Query(ge=20, le=1000, description="sessions to look back; a week is 5 of them")]
+ChartSessions = Annotated[int, Query(ge=20, le=504, description="sessions to look back; a week is 5 of them")]
 Indicators = Annotated[list[Indicator], Query(alias="indicator", description="lines to show, with TA-Lib's periods")]
 OfRun = Annotated[IdFilter, Query(description="as of this run: its market, day and account")]
 OfDay = Annotated[DayFilter, Query(description="as of this session of the settings' market; a run has its own")]
@@ -137,6 +139,24 @@ def bars(
     `missing` has the reason.
     """
     return candles(_seen(context, run, day), symbol.upper(), sessions, interval, indicator)
+
+
+@symbols_router.get(
+    "/symbols/{symbol}/picture",
+    response_class=Response,
+    responses={200: {"content": {"image/png": {}}, "description": "The bytes of the picture."}},
+)
+def symbol_picture(
+    context: Context,
+    symbol: Ticker,
+    sessions: ChartSessions = SESSIONS,
+    interval: Interval = "day",
+    run: OfRun = None,
+    day: OfDay = None,
+) -> Response:
+    """Draw a symbol's chart with its levels and trendlines as a PNG. Nothing is later than that of its bars."""
+    seen = _seen(context, run, day)
+    return Response(picture_for_people(seen, symbol.upper(), sessions, interval), media_type="image/png")
 
 
 def _seen(context: ServiceContext, run: str | None, day: dt.date | None) -> ToolContext:

@@ -12,7 +12,21 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from chordesk.tools.charts.picture import FALL, FIB, HEIGHT, RESISTANCE, RISE, SUPPORT, WIDTH, Panel, picture, size_of
+from chordesk.tools.charts.picture import (
+    FALL,
+    FIB,
+    MODEL,
+    PEOPLE,
+    RESISTANCE,
+    RISE,
+    SUPPORT,
+    TREND,
+    Panel,
+    Segment,
+    Strip,
+    picture,
+    size_of,
+)
 from chordesk.tools.charts.scale import price_ticks, scale_of
 from chordesk.tools.charts.study import OVERLAYS, DrawnLevel
 from chordesk.tools.toolsets import MAX_IMAGE_BYTES
@@ -89,10 +103,10 @@ def test_retracements_are_dashed_and_those_beyond_the_prices_are_named(call: Cal
 
 def test_only_the_levels_that_a_model_names_are_drawn(make_context: MakeContext, call: Call) -> None:
     context = make_context(apple_market())
-    answer = call(context, "chart_render", symbols=["AAPL"], overlays=["levels", "fib", "trendlines"], ids=["S2", "TS"])
+    answer = call(context, "chart_render", symbols=["AAPL"], overlays=["levels", "fib", "trendlines"], ids=["S2", "TR"])
     (row,) = answer.payload["charts"]
     assert [one["id"] for one in row["levels"]] == ["S2"]
-    assert [one["id"] for one in row["trendlines"]] == ["TS"]
+    assert [one["id"] for one in row["trendlines"]] == ["TR"]
     assert answer.image is not None
     assert len(lines(pixels(answer.image.data), SUPPORT, 0.7)) == 1
     wrong = call(context, "chart_render", symbols=["AAPL"], ids=["S9"])
@@ -140,7 +154,7 @@ def test_odd_prices_have_a_picture(make_context: MakeContext, call: Call, close:
     assert answer.success, answer.payload
     assert answer.image is not None
     found = pixels(answer.image.data)
-    assert found.shape == (HEIGHT, WIDTH, 3)
+    assert found.shape == (MODEL.height, MODEL.width, 3)
     assert candle_rows(found, 36, 310)
 
 
@@ -165,14 +179,30 @@ def test_four_symbols_make_a_square_of_four_charts(call: Call) -> None:
         assert answer.payload["image"] == {"width": width, "height": height}
         assert [row["symbol"] for row in answer.payload["charts"]] == list(names[:count])
         assert len(answer.image.data) < MAX_IMAGE_BYTES / 4
-    assert size_of(4) == (2 * WIDTH, 2 * HEIGHT)
+    assert size_of(4) == (2 * MODEL.width, 2 * MODEL.height)
 
 
 def test_the_same_charts_are_the_same_bytes_in_every_thread() -> None:
-    panels = [Panel("W", walk(at).last(COUNT), marks=[DrawnLevel("S1", 100.0, "support")]) for at in range(4)]
+    panels = [
+        Panel("W", walk(at).last(COUNT), marks=[DrawnLevel("S1", 100.0, "support", 99.0, 101.0)]) for at in range(4)
+    ]
     expected = [picture([panel]) for panel in panels]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda at: picture([panels[at % 4]]), range(32))) == expected * 8
+
+
+def test_people_get_the_same_chart_larger_and_a_line_that_leaves_it_says_where_it_ends() -> None:
+    bars = walk(2).last(COUNT)
+    low, last = float(bars.low.min()), len(bars.dates) - 1
+    leaving = Segment("TS", (0, float(bars.low[0])), (last, low / 2))
+    strength = Strip("rsi14", np.linspace(20, 80, COUNT), 0.0, 100.0, (30.0, 70.0))
+    marks = [DrawnLevel("S1", low, "support", low, low * 1.02), DrawnLevel("strike", low, "plan", low, low)]
+    panel = Panel("W", bars, marks, [leaving], strips=[strength], days=[(60, "E")])
+    found = pixels(picture([panel], PEOPLE))
+    assert found.shape == (1600, 2400, 3)
+    words = is_colour(found[:, :2100], TREND).sum()
+    quiet = pixels(picture([Panel("W", bars, marks, strips=[strength], days=[(60, "E")])], PEOPLE))
+    assert words > is_colour(quiet[:, :2100], TREND).sum() + 500
 
 
 def test_ticks_are_round_and_few_and_a_price_that_never_moved_is_in_the_middle() -> None:

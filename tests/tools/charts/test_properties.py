@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chordesk.tools.charts import study as overlays
-from chordesk.tools.charts.lines import swings
+from chordesk.tools.charts.lines import FAR, swings
 from chordesk.tools.charts.study import OVERLAYS, Study, patterns, study_of
 from chordesk.tools.model_tools.charts import SECTIONS, study_row
 from tests.examples import examples
@@ -107,4 +107,7 @@ def test_any_bars_have_a_study_that_is_json(close: list[float], lookback: int, w
         assert all(some == sorted(some) for some in prices)
         assert all(price <= study.close for price in prices[0])
         assert all(price > study.close for price in prices[1])
+    for line in study.trendlines or ():
+        assert line.distance <= FAR
+        assert line.broken is not None or (line.kind == "support") == (line.now <= study.close)
     assert all(what and reason for what, reason in study.lacks())

@@ -4,7 +4,7 @@ import {
   CandlestickSeries, createChart, createSeriesMarkers, HistogramSeries, LineSeries, LineStyle,
 } from 'lightweight-charts';
 import {
-  compact, Empty, figure, html, Loaded, moment, numOf, Panel, plain, Segments, setQuery, signedPercent, Table, timeOf,
+  compact, Empty, figure, html, Loaded, moment, numOf, Panel, plain, SaveButton, Segments, setQuery, signedPercent, Table, timeOf,
   useEffect, useGet, useMemo, useRef, useState,
 } from '../lib/view.js';
 import { useColours } from '../lib/chart.js';
@@ -25,6 +25,8 @@ export function Prices({ path, symbol, query, detail }) {
   const kept = useRef(null);
   if (bars.data) kept.current = bars.data;
   const shown = bars.data === undefined && !bars.problem && kept.current ? { ...bars, data: kept.current } : bars;
+  const picture = new URLSearchParams({ sessions: Math.min(sessions, 500), interval });
+  for (const name of ['run', 'day']) if (query[name]) picture.set(name, query[name]);
   const turn = (name) => setQuery({ lines: (lines.includes(name) ? lines.filter((one) => one !== name) : [...lines, name]).join(',') || 'none' });
   const turnKind = (kind) => {
     const next = new Set([...hidden].filter(Boolean));
@@ -32,7 +34,8 @@ export function Prices({ path, symbol, query, detail }) {
     setQuery({ hide: [...next].join(',') });
   };
   return html`<${Panel} title="Prices" tools=${html`<${Segments} label="Span" value=${sessions} onChange=${(value) => setQuery({ sessions: value })} options=${SPANS} />
-      <${Segments} label="Bars" value=${interval} onChange=${(value) => setQuery({ interval: value === 'day' ? '' : value })} options=${[['day', 'Days'], ['week', 'Weeks']]} />`}>
+      <${Segments} label="Bars" value=${interval} onChange=${(value) => setQuery({ interval: value === 'day' ? '' : value })} options=${[['day', 'Days'], ['week', 'Weeks']]} />
+      <${SaveButton} label="Save picture" path=${`${path}/picture?${picture}`} name=${`${symbol}.png`} />`}>
     <div class="row chips" role="group" aria-label="Indicators">
       ${INDICATORS.map(([name, label]) => html`<button type="button" key=${name} aria-pressed=${lines.includes(name)}
       onClick=${() => turn(name)}>${label}</button>`)}</div>

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from datetime import date
+from io import BytesIO
+
+from PIL import Image
 
 from chordesk.models.states import OrderState
 from chordesk.models.tables.columns import utcnow
@@ -99,6 +102,15 @@ def test_bars_of_an_earlier_day_hold_nothing_later(screened: Screened) -> None:
     weekend = screened.client.get("/symbols/KO/bars", params={"day": "2010-08-14"})
     assert weekend.status_code >= 400
     assert "2010-08-14" in weekend.json()["detail"]
+
+
+def test_a_picture_of_the_chart_is_drawn_for_people(screened: Screened) -> None:
+    found = screened.client.get("/symbols/KO/picture", params={"run": screened.run_id})
+    assert (found.status_code, found.headers["content-type"]) == (200, "image/png")
+    assert Image.open(BytesIO(found.content)).size == (2400, 1600)
+    lacking = screened.client.get("/symbols/NOPE/picture")
+    assert lacking.status_code >= 400
+    assert "NOPE" in lacking.json()["detail"]
 
 
 def test_a_symbol_without_bars_has_the_reason(screened: Screened) -> None:
