@@ -215,7 +215,16 @@ class AccountFill(Frozen):
 
 
 SettlementKind = Literal[
-    "assigned", "exercised", "expired", "delivered", "delisted", "dividend", "split", "fraction", "converted"
+    "assigned",
+    "exercised",
+    "expired",
+    "delivered",
+    "delisted",
+    "dividend",
+    "split",
+    "fraction",
+    "converted",
+    "adjusted",
 ]
 PAID_FOR = ("dividend", "fraction")  # cash alone: the position stays
 
@@ -225,8 +234,8 @@ class Settlement(Frozen):
     traded no more: a change of a position without an order, at a price per share.
 
     quantity is signed. A contract goes at price 0; the shares that it delivers come or go at its strike. Of a dividend,
-    and of a fraction that a split leaves, it is what is paid for, and the position stays. ratio: shares after a split
-    for one before.
+    and of a fraction that a split leaves, it is what is paid for, and the position stays. An adjusted
+    contract stays and delivers other than 100 shares from then on. ratio: shares after a split for one before.
     """
 
     id: str

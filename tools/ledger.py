@@ -16,6 +16,7 @@ from chordesk.models.market import Quote
 from chordesk.models.orders import PAID_FOR, AccountView, BrokerFill, HeldPosition, Settlement
 from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Position
 from chordesk.tools.decimals import exact
+from chordesk.tools.market.clock import exchange_day
 
 
 class Quoter(Protocol):
@@ -96,7 +97,8 @@ def books_of(session: Session, account: str, opening_cash: float, at: dt.datetim
 def value(session: Session, market: Quoter, account: str, at: dt.datetime | None = None) -> AccountView:
     """Return cash, positions and equity: the one valuation, of every view, limit and report.
 
-    A position counts at the last price that the market knew by its now; one without a price makes equity None.
+    A position counts at the last price that the market knew by its now; one without a price, or whose price is that of
+    another contract, makes equity None.
     equity = cash + sum of quantity x price x multiplier. at: the market time, when the account may have moved since, as
     in a replay that was set back; by default the books as they stand. Raises OrderError when there is no such account.
     """
@@ -108,7 +110,8 @@ def value(session: Session, market: Quoter, account: str, at: dt.datetime | None
         books = books_of(session, account, head.opening_cash, at)
         cash = float(books.cash)
         held = [(symbol, float(quantity), float(cost)) for symbol, (quantity, cost) in sorted(books.held.items())]
-    positions = [_held(market, *one) for one in held]
+    adjusted = adjusted_contracts(session, account)
+    positions = [_held(market, *one, adjusted.get(one[0])) for one in held]
     worth = [worth_of(one) for one in positions]
     known = [one for one in worth if one is not None]
     equity = float(sum(known, exact(cash))) if len(known) == len(worth) else None
@@ -123,8 +126,22 @@ def _moved_since(session: Session, account: str, at: dt.datetime) -> bool:
     return any(session.exec(query.limit(1)).first() is not None for query in (filled, ended))
 
 
-def _held(market: Quoter, symbol: str, quantity: float, cost: float) -> HeldPosition:
+def adjusted_contracts(session: Session, account: str) -> dict[str, dt.date]:
+    """Return the contracts of an account that deliver other than 100 shares, with the day of the split since which."""
+    mine = (col(BookedSettlement.account) == account, col(BookedSettlement.kind) == "adjusted")
+    rows = session.exec(select(BookedSettlement).where(*mine).order_by(col(BookedSettlement.settled_at).desc()))
+    return {row.symbol: exchange_day(row.settled_at) for row in rows}
+
+
+def not_standard(symbol: str, day: dt.date) -> str:
+    """Return why an adjusted contract has no price: what is quoted under its name delivers 100 shares."""
+    return f"{symbol} delivers other than 100 shares since the split of {day}: it has no price, and ends at its expiry"
+
+
+def _held(market: Quoter, symbol: str, quantity: float, cost: float, adjusted: dt.date | None) -> HeldPosition:
     held = HeldPosition(symbol=symbol, quantity=quantity, average_cost=cost)
+    if adjusted is not None:
+        return held.model_copy(update={"missing": not_standard(symbol, adjusted)})
     try:
         quote = market.quote(symbol)
     except MarketError as error:

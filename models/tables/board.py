@@ -11,7 +11,8 @@ from chordesk.models.tables.columns import Dated, DeskTable, Identified, Utc
 
 
 class EpisodeQuestion(DeskTable, table=True):
-    """A question on a run's board. label: such as Q1; baseline: as it was then; chosen: why it was."""
+    """A question on a run's board. label: such as Q1; baseline: as it was then; chosen: why it was; blind, informed:
+    what its voices made of it together in round 1 and in round 2."""
 
     __table_args__ = (UniqueConstraint("run_id", "label"),)
 
@@ -21,6 +22,8 @@ class EpisodeQuestion(DeskTable, table=True):
     baseline: float | None = None
     baseline_source: str = ""
     chosen: str = ""
+    blind: float | None = None
+    informed: float | None = None
 
 
 SignalDirection = Literal["bullish", "bearish", "long", "short", "neutral", "arb", "contrarian"]

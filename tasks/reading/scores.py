@@ -19,8 +19,9 @@ from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.scoring.inference import Estimate, told_apart
 from chordesk.tools.scoring.statistics import CalibrationRow, Score, ScoredForecast, score
 from chordesk.tools.scoring.track_records import (
+    PUBLISHED,
+    aggregates,
     lens_judgements,
-    published_forecasts,
     rates,
     role_judgements,
     tool_forecasts,
@@ -78,7 +79,7 @@ class ScoreRow(PartRow):
 
 
 class CrowdRow(Frozen):
-    """The mean forecast of all voices, blind and with all positions in view, on the same questions."""
+    """The aggregate of all voices, blind and with all positions in view, on the same questions."""
 
     rounds: list[PartRow]
     gain: Estimate
@@ -111,13 +112,15 @@ def scores(
     if kind is not None and name is not None:
         _require_known(session, account, kind, name)
         rows = [row for row in rows if row.name == name]
+    whole = aggregates(session, account) if kind in (None, "voice") and name is None else []
+    published = score([one for one in whole if one.label == PUBLISHED])
     states = session.exec(select(Question.state, func.count()).group_by(Question.state).order_by(Question.state))
     return ScoreBoard(
         account=account,
         questions=dict(states.all()),
         rows=rows,
-        crowd=_crowd(held) if name is None else None,
-        published=_published(session, account) if name is None else None,
+        crowd=_crowd(whole),
+        published=PartRow.named(PUBLISHED, published) if published else None,
     )
 
 
@@ -171,17 +174,12 @@ def _labels(judged: Iterable[ScoredForecast], forecasts: Iterable[ScoredForecast
     return [LabelRow(**dict(part), rate=shares[part.name]) for part in _parts(by_label)]
 
 
-def _crowd(forecasts: Sequence[ScoredForecast]) -> CrowdRow | None:
-    found = crowd(forecasts)
+def _crowd(whole: Sequence[ScoredForecast]) -> CrowdRow | None:
+    found = crowd(whole)
     if found is None:
         return None
     rounds = [PartRow.named("round 1", found.blind), PartRow.named("round 2", found.informed)]
     return CrowdRow(rounds=rounds, gain=found.gain, better_round=found.better_round)
-
-
-def _published(session: Session, account: str) -> PartRow | None:
-    found = score(published_forecasts(session, account))
-    return PartRow.named("published", found) if found else None
 
 
 def _by_source(forecasts: Iterable[ScoredForecast]) -> list[tuple[str, list[ScoredForecast]]]:

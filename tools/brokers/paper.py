@@ -31,7 +31,7 @@ from chordesk.models.text import NEW_YORK, new_york
 from chordesk.tools.brokers.paper_matching import Offer, PaperPrices, match_legs, started
 from chordesk.tools.brokers.paper_settlements import changes, settlements, split_id
 from chordesk.tools.decimals import exact, money, plain
-from chordesk.tools.ledger import books_of
+from chordesk.tools.ledger import adjusted_contracts, books_of, not_standard
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import actions_of, quote_of
 from chordesk.tools.market.protocol import FillSource, MarketData, RecordedSessions
@@ -135,6 +135,8 @@ class PaperBroker:
         left = exact(ticket.whole) - _total(booked)
         if left <= 0:
             return _answer(ticket, "filled", None, booked)
+        if (strange := self._not_standard(ticket)) is not None:
+            return _answer(ticket, "cancelled" if booked else "rejected", strange, booked)
         if (due := self._restated_later(ticket)) is not None:
             return _answer(ticket, "partially_filled" if booked else "submitted", due, booked)
         over = self._over(ticket)
@@ -154,10 +156,13 @@ class PaperBroker:
             books = books_of(session, self.name, self._settings.starting_cash)
             fills = recent_fills(session, self.name, today)
             open_orders = resting(session, self.name)
-            changes = self._changes(session, {*books.held, *(order.symbol for order in open_orders)})
+            adjusted = adjusted_contracts(session, self.name)
+            changes = self._changes(session, {*books.held, *(order.symbol for order in open_orders)}, adjusted)
         for leg in changes:
             books.settle(leg.kind, leg.symbol, exact(leg.quantity), exact(leg.price))
-        for leg in (ended := settlements(books, self._market, self._settings.delisted_pays)):
+            if leg.kind == "adjusted":
+                adjusted.setdefault(leg.symbol, exchange_day(leg.at))
+        for leg in (ended := settlements(books, self._market, self._settings.delisted_pays, adjusted)):
             books.settle(leg.kind, leg.symbol, exact(leg.quantity), exact(leg.price))
         return BrokerState(
             account=self.name,
@@ -172,7 +177,7 @@ class PaperBroker:
             settlements=[*changes, *ended],
         )
 
-    def _changes(self, session: Session, symbols: Iterable[str]) -> list[Settlement]:
+    def _changes(self, session: Session, symbols: Iterable[str], adjusted: Mapping[str, dt.date]) -> list[Settlement]:
         """Return what splits and dividends of the last year do to positions in these symbols and to orders for them, as
         far as it is not booked."""
         since = self._market.clock.session() - dt.timedelta(days=_ACTIONS_BACK)
@@ -186,12 +191,20 @@ class PaperBroker:
                 held, cost = books.held.get(symbol, (Decimal(0), Decimal(0)))
                 if not held and not any(name == symbol and exchange_day(at) < action.day for name, at in waiting):
                     continue
-                found += changes(symbol, held, cost, action, self._market)
+                since_when = adjusted.get(symbol, action.day)
+                found += changes(symbol, held, cost, action, self._market, since_when < action.day)
         return [leg for leg in found if session.get(BookedSettlement, (self.name, leg.id)) is None]
 
     def _booked(self, ticket: OrderTicket) -> list[BrokerFill]:
         with self._store.read() as session:
             return fills_of(session, str(ticket.order_id))
+
+    def _not_standard(self, ticket: OrderTicket) -> str | None:
+        """Return why an order for a contract that the account holds adjusted has no price."""
+        with self._store.read() as session:
+            adjusted = adjusted_contracts(session, self.name)
+        traded = [leg.contract for leg in ticket.legs] or [ticket.traded]
+        return next((not_standard(name, adjusted[name]) for name in traded if name in adjusted), None)
 
     def _restated_later(self, ticket: OrderTicket) -> str | None:
         """Return why an order waits whose terms are of shares before a split that is not booked yet."""
@@ -289,9 +302,11 @@ class PaperBroker:
         """Return the view with a price on each short that it has none of, as far as the market has one."""
         if self._prices.at_open:
             return account  # the market's price is of the session's end
+        with self._store.read() as session:
+            adjusted = adjusted_contracts(session, self.name)
         positions = []
         for position in account.positions:
-            if position.quantity < 0 and position.market_price is None:
+            if position.quantity < 0 and position.market_price is None and position.symbol not in adjusted:
                 try:
                     price = quote_of(self._market, position.symbol).price
                 except MarketError:

@@ -4,7 +4,7 @@ and dividends."""
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import ROUND_DOWN, Decimal
 
 from chordesk.models.contracts import OptionContract, contract_of, multiplier_of, parse_contract
@@ -20,12 +20,15 @@ from chordesk.tools.market.protocol import Action, MarketData
 _SESSIONS_BACK = 30
 
 
-def settlements(books: Books, market: MarketData, delisted_pays: float = 1.0) -> list[Settlement]:
+def settlements(
+    books: Books, market: MarketData, delisted_pays: float, adjusted: Mapping[str, dt.date]
+) -> list[Settlement]:
     """Return the settlements of contracts past their expiry, and of shares that are traded no more at that fraction of
     their last close. A contract without a known close of its underlying waits.
 
     A written put that ends in the money is assigned: its shares are bought at the strike. A bought contract that ends
-    in the money is closed at what it is worth, as brokers that sell out before the exercise do.
+    in the money is closed at what it is worth, as brokers that sell out before the exercise do. adjusted: contracts
+    that deliver what 100 shares of before that day have become.
     """
     found: list[Settlement] = []
     for symbol, (held, _) in sorted(books.held.items()):
@@ -37,7 +40,7 @@ def settlements(books: Books, market: MarketData, delisted_pays: float = 1.0) ->
             continue
         close = _close_at(contract, market)
         if close is not None:
-            found += _ended(contract, held, *close)
+            found += _ended(contract, held, *close, _delivered(contract, adjusted.get(symbol), market))
     return found
 
 
@@ -64,34 +67,55 @@ def _close_at(contract: OptionContract, market: MarketData) -> tuple[Decimal, dt
     return exact(float(closes[session])) * exact(splits_since(market, contract.underlying, session)), at
 
 
-def _ended(contract: OptionContract, held: Decimal, close: Decimal, at: dt.datetime) -> list[Settlement]:
-    worth = close - contract.strike if contract.kind == "call" else contract.strike - close
+def _delivered(contract: OptionContract, split_on: dt.date | None, market: MarketData) -> Decimal:
+    """Return the shares that a contract delivers for one of the 100 that it was made for."""
+    if split_on is None:
+        return Decimal(1)
+    before, after = split_on - dt.timedelta(days=1), contract.expiry
+    grown = [splits_since(market, contract.underlying, day) for day in (before, after)]
+    return exact(grown[0]) / exact(grown[1])
+
+
+def _ended(
+    contract: OptionContract, held: Decimal, close: Decimal, at: dt.datetime, delivered: Decimal
+) -> list[Settlement]:
+    worth = (delivered * close - contract.strike) * (1 if contract.kind == "call" else -1)
 
     def leg(kind: str, symbol: str, quantity: Decimal, price: Decimal) -> Settlement:
         amounts = {"quantity": float(quantity), "price": float(price)}
-        names = {"id": f"{contract.symbol}/{symbol}", "kind": kind, "symbol": symbol}
+        names = {
+            "id": f"{contract.symbol}/{symbol}" + ("/fraction" * (kind == "fraction")),
+            "kind": kind,
+            "symbol": symbol,
+        }
         return Settlement.model_validate({**names, **amounts, "at": at})
 
     if worth <= 0:
         return [leg("expired", contract.symbol, -held, Decimal(0))]
     if held > 0:
         return [leg("exercised", contract.symbol, -held, worth)]
-    shares = -held * exact(multiplier_of(contract.symbol)) * (1 if contract.kind == "put" else -1)
-    return [
+    shares = -held * exact(multiplier_of(contract.symbol)) * delivered * (1 if contract.kind == "put" else -1)
+    whole, strike = shares.to_integral_value(ROUND_DOWN), contract.strike / delivered
+    legs = [
         leg("assigned", contract.symbol, -held, Decimal(0)),
-        leg("delivered", contract.underlying, shares, contract.strike),
+        leg("delivered", contract.underlying, whole, strike),
     ]
+    if fraction := abs(shares - whole):
+        legs.append(leg("fraction", contract.underlying, -fraction, abs(strike - close)))
+    return legs
 
 
 def split_id(symbol: str, day: dt.date) -> str:
     return f"{symbol}/{day}/split"
 
 
-def changes(symbol: str, held: Decimal, cost: Decimal, action: Action, market: MarketData) -> Iterator[Settlement]:
+def changes(
+    symbol: str, held: Decimal, cost: Decimal, action: Action, market: MarketData, adjusted: bool
+) -> Iterator[Settlement]:
     """Yield what an action does to a position as it was the evening before. A dividend is cash, paid by who is short. A
     split changes the quantity, whole shares of it, and pays a fraction at the last close; of a symbol that is not held
     it is yielded for the orders that wait. Contracts follow a split of one share into a whole number, if the strike can
-    be divided by it."""
+    be divided by it and they are not adjusted; any other split adjusts them: they deliver other than 100 shares."""
 
     def leg(kind: str, quantity: Decimal, price: Decimal, named: str = symbol, *, ratio: float = 1.0) -> Settlement:
         facts = {"id": f"{named}/{action.day}/{kind}", "kind": kind, "symbol": named, "ratio": ratio}
@@ -101,10 +125,13 @@ def changes(symbol: str, held: Decimal, cost: Decimal, action: Action, market: M
     contract, ratio = parse_contract(symbol), exact(action.split)
     if contract is not None:
         strike = contract.strike / ratio
-        if held and ratio > 1 and ratio == int(ratio) and strike == round(strike, 3):
+        follows = ratio > 1 and ratio == int(ratio) and strike == round(strike, 3)
+        if held and follows and not adjusted:
             after = contract_of(contract.underlying, contract.expiry, contract.kind, strike).symbol
             yield leg("converted", -held, cost)
             yield leg("converted", held * ratio, cost / ratio, after)
+        elif held and ratio != 1:
+            yield leg("adjusted", Decimal(0), Decimal(0))
         return
     if action.dividend and held:
         yield leg("dividend", held, exact(action.dividend))

@@ -199,10 +199,10 @@ def _contradiction(order: Order, what: str) -> OrderError:
 
 
 def _move(session: Session, settings: Settings, order: Order, to: OrderState, answer: BrokerAnswer) -> None:
-    note = None if (order.message or "").startswith((NO_ANSWER, UNKNOWN_TO_BROKER)) else order.message
+    over = to == OrderState.FILLED or (order.message or "").startswith((NO_ANSWER, UNKNOWN_TO_BROKER))
     changes: dict[str, Any] = {
         "broker_order_id": answer.broker_order_id or order.broker_order_id,
-        "message": answer.message or note,
+        "message": answer.message or (None if over else order.message),
     }
     if order.state != to:
         advance(session, order, to, **changes)

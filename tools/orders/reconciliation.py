@@ -307,8 +307,8 @@ def restate(session: Session, settings: Settings, account: str, leg: Settlement)
 
 def _due(session: Session, state: BrokerState, leg: Settlement) -> bool:
     """Return whether the leg accounts for our missing position: one from before the account was adopted is included
-    already. What pays cash alone, and a split, is due once."""
-    if leg.kind == "split" or leg.kind in PAID_FOR:
+    already. What pays cash alone, a split, and what a split adjusts are due once."""
+    if leg.kind in ("split", "adjusted", *PAID_FOR):
         return True
     ours = position_here(session, state.account, leg.symbol)
     lacking, quantity = position_there(state, leg.symbol) - ours, exact(leg.quantity)

@@ -15,7 +15,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.analysis import Depth
 from chordesk.models.answers import ReportStatus
-from chordesk.models.board import QuestionState, SignalState, implied
+from chordesk.models.board import ROUNDS, QuestionState, SignalState, implied
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import (
     Episode,
@@ -217,32 +217,26 @@ def _asked(session: Session, until: dt.datetime | None) -> _Asked:
     return _Asked(by_verdict, by_day)
 
 
-def published_forecasts(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
-    """Return what an account's episodes published on questions that are resolved, by time: the pool of their voices.
-    until: as in `voice_forecasts`."""
-    boards = _boards(session, account, until)
-    wanted = sqlalchemy.select(col(Episode.run_id), col(Episode.summary)).where(col(Episode.account) == account)
-    found = []
-    for run, summary in session.execute(wanted.order_by(col(Episode.run_id))):
-        questions = summary.get("questions", ())  # a summary whose tally failed has none
-        pools = {one["id"]: one["aggregate"] for one in questions if one["aggregate"] is not None}
-        found += [
-            ScoredForecast(
-                "published",
-                one.id,
-                one.at,
-                one.known,
-                pools[one.id]["probability"],
-                one.baseline,
-                one.outcome,
-                CODE,
-                run,
-                name=one.name,
-            )
-            for one in boards.get(run, ())
-            if one.id in pools
-        ]
-    return sorted(found, key=lambda one: one.at)
+PUBLISHED = "published"
+
+
+def aggregates(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
+    """Return what the voices of an account's episodes made of resolved questions together, by round and time; the label
+    is `published` where the episode used the round. until: as in `voice_forecasts`."""
+    used = select(Episode.run_id, Episode.used_round).where(Episode.account == account)
+    rounds = dict(session.exec(used).all())
+    found = [
+        ScoredForecast(
+            *("crowd", one.id, one.at, one.known, chance, one.baseline, one.outcome, CODE, run, number),
+            label=PUBLISHED if number == rounds[run] else "",
+            name=one.name,
+        )
+        for run, asked in _boards(session, account, until).items()
+        for one in asked
+        for number, chance in zip(ROUNDS, one.aggregates, strict=True)
+        if chance is not None
+    ]
+    return sorted(found, key=lambda one: (one.round, one.at))
 
 
 class _OnBoard(NamedTuple):
@@ -255,6 +249,7 @@ class _OnBoard(NamedTuple):
     known: dt.datetime
     baseline: float
     outcome: float
+    aggregates: tuple[float | None, float | None]  # by round
 
 
 def tool_forecasts(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
@@ -337,6 +332,8 @@ def _boards(session: Session, account: str, until: dt.datetime | None) -> dict[s
             known_column(),
             baseline,
             col(Question.outcome),
+            col(EpisodeQuestion.blind),
+            col(EpisodeQuestion.informed),
         )
         .join(EpisodeQuestion, col(EpisodeQuestion.run_id) == col(Run.id))
         .join(Question, col(Question.id) == col(EpisodeQuestion.question_id))
@@ -344,9 +341,9 @@ def _boards(session: Session, account: str, until: dt.datetime | None) -> dict[s
         .order_by(col(Run.id), col(EpisodeQuestion.label))
     )
     found: dict[str, list[_OnBoard]] = defaultdict(list)
-    for run, question, label, subjects, at, known, base, outcome in session.execute(query):
-        name = subjects[0] if subjects else ""
-        found[run].append(_OnBoard(question, frozenset({label, *subjects}), name, at, known, base, outcome))
+    for run, question, label, subjects, at, known, base, outcome, *pools in session.execute(query):
+        name, names = subjects[0] if subjects else "", frozenset({label, *subjects})
+        found[run].append(_OnBoard(question, names, name, at, known, base, outcome, (pools[0], pools[1])))
     return found
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from chordesk.models.board import log_odds
+from chordesk.models.board import ROUNDS, log_odds
 from chordesk.models.errors import UsageError
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.scoring.inference import Estimate, told_apart
@@ -159,13 +159,13 @@ def error_correlation(errors: Floats) -> float | None:
     return float((matrix.sum() - n) / (n * (n - 1)))
 
 
-BLIND, INFORMED = 1, 2
+BLIND, INFORMED = ROUNDS
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """The mean forecast of all voices on the same questions, blind and with all positions in view. gain: the fall of
-    its Brier score from one to the other."""
+    """The aggregate of all voices on the same questions, blind and with all positions in view. gain: the fall of its
+    Brier score from one to the other."""
 
     blind: Score
     informed: Score
@@ -212,36 +212,13 @@ def pooled(probabilities: Mapping[str, float], shares: Mapping[str, float]) -> f
     return 1 / (1 + math.exp(-mean))
 
 
-def crowd(forecasts: Sequence[ScoredForecast]) -> Crowd | None:
-    """Return the record of the pooled forecast by round; None before a run with two rounds has a resolved question.
-
-    A voice that sat round 2 out keeps its position of round 1 in it.
-    """
-    revised = {one.run for one in forecasts if one.round == INFORMED}
-    held = [one for one in forecasts if one.run in revised]
-    blind = _pooled([one for one in held if one.round == BLIND], BLIND)
-    both = {(one.run, one.question) for one in blind}
-    informed = [one for one in _pooled(last_positions(held), INFORMED) if (one.run, one.question) in both]
-    gain = revision_gain([*blind, *informed])
-    scores = score(blind), score(informed)
-    if gain is None or scores[0] is None or scores[1] is None:
-        return None
-    return Crowd(scores[0], scores[1], gain)
-
-
-def _pooled(forecasts: Iterable[ScoredForecast], round_: int) -> list[ScoredForecast]:
-    grouped: dict[tuple[str, str], list[ScoredForecast]] = defaultdict(list)
-    for one in forecasts:
-        grouped[one.run, one.question].append(one)
-    return [
-        replace(
-            group[0],
-            source="crowd",
-            round=round_,
-            probability=pooled({one.source: one.probability for one in group}, {}),
-        )
-        for group in grouped.values()
-    ]
+def crowd(aggregates: Sequence[ScoredForecast]) -> Crowd | None:
+    """Return the record of the aggregates by round, over the questions that have both; None without one."""
+    by_round = {number: {(one.run, one.question) for one in aggregates if one.round == number} for number in ROUNDS}
+    both = [one for one in aggregates if (one.run, one.question) in by_round[BLIND] & by_round[INFORMED]]
+    blind, informed = (score([one for one in both if one.round == number]) for number in ROUNDS)
+    gain = revision_gain(both)
+    return Crowd(blind, informed, gain) if blind and informed and gain else None
 
 
 def _points(one: ScoredForecast) -> float:

@@ -102,19 +102,23 @@ class VoiceStanding:
 
 @dataclass(frozen=True)
 class EpisodeTally:
-    """What an episode came to. used_round: of which round the aggregates are; None without a round. notes: of answers,
-    by voice."""
+    """What an episode came to. rounds: the aggregates of each; used_round: the one whose are published, None without a
+    round. notes: of answers, by voice."""
 
     board: Board
     standings: tuple[VoiceStanding, ...]
     positions: tuple[VoicePosition, ...] = ()
     judged: tuple[JudgedCitation, ...] = ()
     conduct: tuple[ConductNote, ...] = ()
-    aggregates: tuple[QuestionAggregate, ...] = ()
+    rounds: Mapping[int, Sequence[QuestionAggregate]] = field(default_factory=dict)
     used_round: int | None = None
     convergence: tuple[Convergence, ...] = ()
     herding: Herding | None = None
     notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def aggregates(self) -> Sequence[QuestionAggregate]:
+        return () if self.used_round is None else self.rounds[self.used_round]
 
 
 def content(tally: EpisodeTally) -> dict[str, Any]:

@@ -308,7 +308,7 @@ def _tables() -> None:
         "episode_question",
         "run_id question_id",
         text="run_id question_id label baseline_source chosen",
-        real_or_null="baseline",
+        real_or_null="baseline blind informed",
         refs="run_id:run.id question_id:question.id",
         unique=["run_id label"],
     )

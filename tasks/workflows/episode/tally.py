@@ -19,7 +19,7 @@ from chordesk.agents.board.content import EpisodeTally, VoiceStanding, content, 
 from chordesk.agents.board.karma import aggregate, conduct, convergence, herding, skill
 from chordesk.agents.board.voices import VOICES, voice_of
 from chordesk.models import event_log
-from chordesk.models.board import VoicePosition
+from chordesk.models.board import ROUNDS, VoicePosition
 from chordesk.models.errors import NotConfigured
 from chordesk.models.events import written
 from chordesk.models.states import StepKind
@@ -53,8 +53,8 @@ from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.questions.reading import known_at
 from chordesk.tools.questions.resolving import OnResolved, is_under_way, resolve_due
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.scoring.track_records import voice_forecasts, voice_records
-from chordesk.tools.scoring.voices import BLIND, crowd
+from chordesk.tools.scoring.track_records import aggregates, voice_forecasts, voice_records
+from chordesk.tools.scoring.voices import BLIND, INFORMED, crowd
 from chordesk.tools.venues.factory import build_venues
 from chordesk.tools.venues.markets import EventVenue
 
@@ -190,10 +190,12 @@ def tally_of(session: Session, run: Run, plan: EpisodePlan, now: dt.datetime) ->
         for note in conduct(voice.key, voice.tool, held, judged, board, answered=voice.key in answered)
     ]
     past = voice_forecasts(session, run.account, now)
-    rounds = max((one.round for one in held), default=0)
-    both = crowd(past)
-    used = min(both.better_round if both else BLIND, rounds) or None
+    rounds = sorted({one.round for one in held})
+    both = crowd(aggregates(session, run.account, now))
+    better = both.better_round if both else BLIND
+    used = better if better in rounds else max(rounds, default=None)
     taking_part = [*plan.voices, *(one.voice for one in held if one.voice not in plan.voices)]
+    correlation = correlation_of(past)
     shares = {voice: one.share for voice, one in plan.voices.items()}
     records = {one.voice: one for one in voice_records(past, dict.fromkeys(taking_part))}
     return EpisodeTally(
@@ -204,10 +206,10 @@ def tally_of(session: Session, run: Run, plan: EpisodePlan, now: dt.datetime) ->
         positions=tuple(held),
         judged=tuple(judged),
         conduct=tuple(notes),
-        aggregates=tuple(aggregate(held, board, used, shares, FACTIONS, correlation_of(past)) if used else ()),
+        rounds={number: aggregate(held, board, number, shares, FACTIONS, correlation) for number in rounds},
         used_round=used,
         convergence=tuple(convergence(held)),
-        herding=herding(held, both.gain if both else None) if rounds > 1 else None,
+        herding=herding(held, both.gain if both else None) if INFORMED in rounds else None,
         notes=_notes(steps),
     )
 
@@ -265,6 +267,12 @@ def _write(session: Session, run: Run, found: EpisodeTally, now: dt.datetime) ->
     )
     event_log.append(session, [written(row)])
     session.add(row)
+    for asked in session.exec(select(EpisodeQuestion).where(EpisodeQuestion.run_id == run.id)):
+        asked.blind, asked.informed = (_chance(found, number, asked.label) for number in ROUNDS)
+
+
+def _chance(found: EpisodeTally, number: int, label: str) -> float | None:
+    return next((one.probability for one in found.rounds.get(number, ()) if one.question == label), None)
 
 
 def _standing(session: Session, run: Run, one: VoiceStanding, now: dt.datetime) -> VoiceStanding:

@@ -7,7 +7,7 @@ import pytest
 from sqlmodel import Session, select
 
 from chordesk.models.errors import NotFound
-from chordesk.models.tables.board import KarmaEntry, Question, VerdictQuestion
+from chordesk.models.tables.board import Episode, KarmaEntry, Question, VerdictQuestion
 from chordesk.models.tables.runs import Run, Verdict
 from chordesk.tasks.cli.show.questions import odds_report, score_report
 from chordesk.tasks.cli.show.runs import run_report
@@ -36,7 +36,18 @@ def episodes(session: Session) -> Session:
         chance = 0.3 if day % 2 else 0.8
         run, outcome = a_run_on(session, 3 * day), float(draws.random() < chance)
         question = a_question(session, f"q{day}", outcome, 3 * day, source="verdict")
-        on_board(session, run, question, "Q1")
+        on_board(session, run, question, "Q1", blind=0.5, informed=chance)
+        session.add(
+            Episode(
+                run_id=run.id,
+                account="paper",
+                number=day,
+                rounds=2,
+                used_round=1 + day % 2,
+                content="",
+                created_at=on_day(0),
+            )
+        )
         a_signal(session, run, "momentum", chance, "AAPL")
         a_forecast(session, run, question, "ada", 0.5, author="codex:gpt-5.5")
         a_forecast(session, run, question, "ada", chance, round=2, author="codex:gpt-5.5")
@@ -115,6 +126,10 @@ def test_the_crowd_is_shown_with_the_round_in_use(episodes: Session) -> None:
     assert found is not None
     assert found.gain.mean == pytest.approx(found.rounds[0].brier.mean - found.rounds[1].brier.mean)
     assert found.better_round == 2
+    published = board(episodes).published
+    assert published is not None
+    rounds = [part.brier.mean for part in found.rounds]
+    assert min(rounds) < published.brier.mean < max(rounds), "half of the episodes used each"
     assert board(episodes, "tool").crowd is None
 
 

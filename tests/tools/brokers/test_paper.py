@@ -350,7 +350,7 @@ def test_a_contract_that_ends_on_a_day_without_a_session_goes_by_the_one_before(
     market = Deep({"AAA": 100.0}, closes={"AAA": {dt.date(*session): 101.0}})
     market.clock.at = dt.datetime(2010, 8, 23, 15, 55, tzinfo=market.clock.at.tzinfo)
     books = Books(Decimal(0), {f"AAA{day}P00090000": (Decimal(-2), Decimal(1))})
-    (leg,) = settlements(books, market)
+    (leg,) = settlements(books, market, 1, {})
     assert (leg.kind, leg.quantity) == ("expired", 2)
 
 

@@ -142,8 +142,8 @@ def test_a_modelled_put_ends_by_the_real_close(data: ReplayData) -> None:
     close = dict(zip(bars.dates, bars.close.tolist(), strict=True))[put.contract.expiry]
     in_the_money = close < float(put.contract.strike)
     books = Books(Decimal(0), {put.contract.symbol: (Decimal(-1), Decimal(1))})
-    assert settlements(books, before) == []
-    found = [(leg.kind, leg.symbol, leg.quantity) for leg in settlements(books, after)]
+    assert settlements(books, before, 1, {}) == []
+    found = [(leg.kind, leg.symbol, leg.quantity) for leg in settlements(books, after, 1, {})]
     ended = ("assigned" if in_the_money else "expired", put.contract.symbol, 1.0)
     assert found == [ended, *([("delivered", "MMM", 100.0)] if in_the_money else [])]
 

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from chordesk.models.tables.orders import Preview
 from chordesk.tools.ledger import value
 from chordesk.tools.market.files.market import FilesMarket, build
 from chordesk.tools.market.prices import Quotes
+from chordesk.tools.orders.checking import ticket_of
+from chordesk.tools.orders.reconciliation import reconcile
 from tests.tools.market.files import folders
 from tests.tools.market.files.folders import market, sessions, write_table
 from tests.tools.orders.desk import Desk, action, make_desk
@@ -118,6 +121,25 @@ def test_contracts_follow_a_split_of_one_share_into_several(make: Any) -> None:
     with desk.store.read() as session:
         costs = {row.symbol: row.average_cost for row in value(session, Quotes(desk.market), "paper").positions}
     assert (costs["A200918C00025000"], desk.cash()) == (1.25, 100_000)
+
+
+@pytest.mark.parametrize(("ratio", "strike", "bought"), [(1.5, 110, 150), (0.1, 110, 10)])
+def test_a_contract_that_a_split_adjusts_has_no_price_and_delivers_what_its_shares_became(
+    make: Any, ratio: float, strike: int, bought: int
+) -> None:
+    desk, put = make("a", {AT + 1: (ratio, 0.0)}), f"A200702P{strike:05d}000"
+    desk.hold(put, -1.0, 12.0)
+    to_session(desk, AT + 1)
+    with desk.store.read() as session:
+        found = value(session, Quotes(desk.market), "paper")
+    assert (found.equity, found.positions[0].market_price) == (None, None)
+    assert "other than 100 shares" in str(found.positions[0].missing)
+    desk.run(action("A", "close", side="buy", contract=put, quantity=1.0))
+    answer = desk.broker.lookup(ticket_of(desk.orders()[0]), Preview(price=1.0), found)
+    assert (answer.status, answer.message) == ("rejected", found.positions[0].missing)
+    desk.go(DAYS[AT + 4])  # after the expiry
+    assert reconcile(desk.store, desk.settings, desk.broker, "a test").agreed
+    assert (desk.positions(), round(desk.cash(), 2)) == ({"A": bought}, 100_000 - 100 * strike)
 
 
 def test_rounded_adjusted_closes_show_splits_and_dividends_alone(tmp_path: Path) -> None:

@@ -81,8 +81,11 @@ def a_forecast(
     return row
 
 
-def on_board(session: Session, run: Run, question: Question, label: str, baseline: float | None = 0.5) -> None:
-    session.add(EpisodeQuestion(run_id=run.id, question_id=question.id, label=label, baseline=baseline))
+def on_board(
+    session: Session, run: Run, question: Question, label: str, baseline: float | None = 0.5, **aggregates: float
+) -> None:
+    asked = {"run_id": run.id, "question_id": question.id, "label": label, "baseline": baseline}
+    session.add(EpisodeQuestion(**asked, **aggregates))
     session.flush()
 
 
