@@ -34,6 +34,7 @@ from chordesk.tasks.services.supervision import tethered
 from chordesk.tasks.services.tether import PARENT
 from chordesk.tools.market.clock import exchange_hours
 from tests import constants
+from tests.ordeal import reads
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
@@ -257,6 +258,7 @@ def _become(order: dict[str, object], descriptors: Sequence[int], reporter: int)
     time.tzset()
     os.chdir(str(order["cwd"]))
     constants.apply(os.environ)
+    reads.apply(os.environ)
     sys.argv = [str(ROOT / "chordesk" / "tasks" / "cli" / "main.py"), *arguments]
 
 

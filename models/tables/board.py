@@ -17,7 +17,7 @@ class EpisodeQuestion(DeskTable, table=True):
     __table_args__ = (UniqueConstraint("run_id", "label"),)
 
     run_id: str = Field(foreign_key="run.id", primary_key=True)
-    question_id: str = Field(foreign_key="question.id", primary_key=True)
+    question_id: str = Field(foreign_key="question.id", primary_key=True, index=True)
     label: str
     baseline: float | None = None
     baseline_source: str = ""
@@ -63,16 +63,20 @@ class Signal(Identified, Dated, SignalFinding, table=True):
 class Forecast(Identified, Dated, table=True):
     """A voice's forecast of one question in one round. stated: the probability as the voice gave it; probability: made
     coherent with its others; baseline: of the question then; chain: labels of signals; market_at: market time. author:
-    label of the model."""
+    label of the model. booked: the question has ended, and what it earned its voice is booked."""
 
-    __table_args__ = (UniqueConstraint("run_id", "voice", "round", "question_id"),)
+    __table_args__ = (
+        UniqueConstraint("run_id", "voice", "round", "question_id"),
+        Index("ix_forecast_booked", "account", "booked"),
+        Index("ix_forecast_voice", "account", "voice", "market_at"),
+    )
 
     run_id: str = Field(foreign_key="run.id", index=True)
     step_id: str = Field(foreign_key="step.id", index=True)
     turn_id: str = Field(foreign_key="turn.id", index=True)
     question_id: str = Field(foreign_key="question.id", index=True)
     account: str
-    voice: str = Field(index=True)
+    voice: str
     round: int
     probability: float
     stated: float
@@ -83,6 +87,7 @@ class Forecast(Identified, Dated, table=True):
     baseline: float
     author: str
     market_at: dt.datetime = Field(sa_type=Utc)
+    booked: bool = False
 
 
 class SignalCitation(Identified, Dated, table=True):
@@ -221,9 +226,12 @@ class EventPosition(Identified, Dated, table=True):
     """Play money on one question. side: yes or no; price: paid a share, fees included in `cost`; payout: null while it
     is open."""
 
-    __table_args__ = (UniqueConstraint("run_id", "question_id"),)
+    __table_args__ = (
+        UniqueConstraint("run_id", "question_id"),
+        Index("ix_event_position_account", "account", "payout"),
+    )
 
-    account: str = Field(index=True)
+    account: str
     run_id: str = Field(foreign_key="run.id")
     question_id: str = Field(foreign_key="question.id", index=True)
     side: str

@@ -3,7 +3,7 @@
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, CheckConstraint, UniqueConstraint
+from sqlalchemy import JSON, BigInteger, CheckConstraint, Index, UniqueConstraint
 from sqlmodel import Field
 
 from chordesk.models.tables.columns import Dated, DeskTable, HumanRequest, Identified, Utc, utcnow
@@ -208,10 +208,13 @@ class AuditAnchor(DeskTable, table=True):
 class TraderNote(Identified, table=True):
     """One line for each action of a decision on a symbol: the action, its result and the reason."""
 
-    __table_args__ = (UniqueConstraint("decision_id", "ordinal"),)
+    __table_args__ = (
+        UniqueConstraint("decision_id", "ordinal"),
+        Index("ix_trader_note_account", "account", "symbol", "market_at", "id"),
+    )
 
-    account: str = Field(index=True)
-    symbol: str = Field(index=True)
+    account: str
+    symbol: str
     decision_id: str = Field(foreign_key="decision.id")
     ordinal: int
     action: str

@@ -188,9 +188,13 @@ class Artifact(Identified, table=True):
 
 
 class ScreenHit(Identified, table=True):
-    """A symbol put forward by one lens."""
+    """A symbol put forward by one lens. market_at: market time."""
 
-    __table_args__ = (UniqueConstraint("step_id", "symbol"),)
+    __table_args__ = (
+        UniqueConstraint("step_id", "symbol"),
+        Index("ix_screen_hit_symbol", "symbol", "market_at", "id"),
+        Index("ix_screen_hit_lens", "lens", "symbol", "market_at", "id"),
+    )
 
     run_id: str = Field(foreign_key="run.id", index=True)
     step_id: str = Field(foreign_key="step.id")
@@ -200,6 +204,7 @@ class ScreenHit(Identified, table=True):
     instrument: str
     confidence: str
     thesis: str
+    market_at: dt.datetime = Field(sa_type=Utc)
 
 
 class Candidate(Identified, table=True):
@@ -236,13 +241,16 @@ class Report(Identified, Dated, table=True):
     author: label of the model that wrote it.
     """
 
-    __table_args__ = (UniqueConstraint("run_id", "symbol", "role"),)
+    __table_args__ = (
+        UniqueConstraint("run_id", "symbol", "role"),
+        Index("ix_report_symbol", "symbol", "market_at", "created_at"),
+    )
 
     run_id: str = Field(foreign_key="run.id", index=True)
     step_id: str = Field(foreign_key="step.id", index=True)
     candidate_id: str = Field(foreign_key="candidate.id", index=True)
     turn_id: str = Field(foreign_key="turn.id", index=True)
-    symbol: str = Field(index=True)
+    symbol: str
     role: str
     status: str
     verdict: str | None = None
@@ -258,9 +266,12 @@ class Report(Identified, Dated, table=True):
 
 
 class Verdict(Identified, Dated, table=True):
-    """The reduced reports of one candidate."""
+    """The reduced reports of one candidate. market_at: market time."""
 
-    __table_args__ = (UniqueConstraint("run_id", "symbol"),)
+    __table_args__ = (
+        UniqueConstraint("run_id", "symbol"),
+        Index("ix_verdict_symbol", "symbol", "market_at", "created_at"),
+    )
 
     run_id: str = Field(foreign_key="run.id", index=True)
     candidate_id: str = Field(foreign_key="candidate.id", index=True)
@@ -271,6 +282,7 @@ class Verdict(Identified, Dated, table=True):
     key_risks: list[str] = Field(default_factory=list, sa_type=JSON)
     completed: list[str] = Field(default_factory=list, sa_type=JSON)
     missing: list[str] = Field(default_factory=list, sa_type=JSON)
+    market_at: dt.datetime = Field(sa_type=Utc)
 
 
 class VerdictReport(DeskTable, table=True):
@@ -287,7 +299,7 @@ class Decision(Identified, Dated, table=True):
     processed_at: when its orders were drafted, and the decision put on record.
     """
 
-    __table_args__ = (UniqueConstraint("run_id"),)
+    __table_args__ = (UniqueConstraint("run_id"), Index("ix_decision_account", "account", "created_at"))
 
     run_id: str = Field(foreign_key="run.id")
     step_id: str = Field(foreign_key="step.id", index=True)

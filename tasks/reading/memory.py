@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Executable, Select, bindparam, func, null, select, union_all
+from sqlalchemy import Executable, Select, String, bindparam, column, null, select, union_all, values
 from sqlmodel import Session, col
 
 from chordesk.agents.role_models import role_labels
@@ -24,14 +24,16 @@ from chordesk.tools.orders.drafting import last_notes
 from chordesk.tools.registry import ToolContext
 
 MEMORY_TOKENS = 400  # most tokens of a prompt's memory
+NEWEST = 24  # reports of a symbol that are read: enough for every role of the last runs
 
 # The rows of a prompt's memory: what earlier runs of an account on a market have stored, up to now.
 #
-# The statements are built once: composing SQL costs more than running it, and each turn runs them.
+# The statements are built once: composing SQL costs more than running it, and each turn runs them. Each reads the
+# newest rows alone, in the order of an index.
 
 
 class PastVerdict(NamedTuple):
-    """A symbol's newest verdict. at: market time of its run."""
+    """A symbol's newest verdict. at: market time."""
 
     at: dt.datetime
     rating: str
@@ -51,7 +53,7 @@ class PastReport(NamedTuple):
 
 
 class PastHit(NamedTuple):
-    """A lens's newest hit of a symbol. at: market time of its run."""
+    """A lens's newest hit of a symbol. at: market time."""
 
     at: dt.datetime
     symbol: str
@@ -68,20 +70,20 @@ class PastDecision(NamedTuple):
 
 
 def past_research(session: Session, context: ToolContext, symbol: str) -> tuple[list[PastVerdict], list[PastReport]]:
-    """Return the newest verdict on a symbol, if there is any, and the newest report of each role, in no order."""
+    """Return the newest verdict on a symbol, if there is any, and the newest report of each role."""
     verdicts: list[PastVerdict] = []
-    reports: list[PastReport] = []
+    reports: dict[str, PastReport] = {}
     for row in _rows(session, context, _past(), symbol=symbol):
         if row.role is None:
             verdicts.append(PastVerdict(row.market_at, row.verdict, row.confidence))
         else:
-            reports.append(PastReport(*row))
-    return verdicts, reports
+            reports.setdefault(row.role, PastReport(*row))
+    return verdicts, list(reports.values())
 
 
 def past_hits(session: Session, context: ToolContext, lens: str, symbols: Sequence[str], most: int) -> list[PastHit]:
     """Return the newest hit of a lens on each symbol, the newest first."""
-    found = _rows(session, context, _hits(), lens=lens, symbols=list(symbols), most=most)
+    found = _rows(session, context, _hits(symbols), lens=lens, most=most)
     return [PastHit(*row) for row in found]
 
 
@@ -105,18 +107,18 @@ def _seen() -> tuple[Any, ...]:
 
 @cache
 def _past() -> Executable:
-    """Return the statement of the newest reports and, with a role of null, the newest verdict: each turn runs it, and
-    a statement more costs more than its rows."""
+    """Return the statement of the newest reports, the newest first, and, with a role of null, the newest verdict: each
+    turn runs it, and a statement more costs more than its rows."""
     return union_all(_reports(), _verdict())
 
 
 def _verdict() -> Select[Any]:
     names = (col(Verdict.rating), col(Verdict.confidence), col(Verdict.summary), col(Verdict.key_risks))
     newest = (
-        select(col(Run.market_now), null().label("role"), *names, null().label("author"))
-        .join(Verdict, col(Verdict.run_id) == col(Run.id))
-        .where(*_seen(), col(Verdict.symbol) == bindparam("symbol"))
-        .order_by(col(Run.market_now).desc(), col(Verdict.created_at).desc())
+        select(col(Verdict.market_at), null().label("role"), *names, null().label("author"))
+        .join(Run, col(Run.id) == col(Verdict.run_id))
+        .where(*_seen(), col(Verdict.symbol) == bindparam("symbol"), col(Verdict.market_at) <= bindparam("now"))
+        .order_by(col(Verdict.market_at).desc(), col(Verdict.created_at).desc())
         .limit(1)
         .subquery()
     )
@@ -125,36 +127,35 @@ def _verdict() -> Select[Any]:
 
 def _reports() -> Select[Any]:
     names = ("market_at", "role", "verdict", "confidence", "summary", "key_risks", "author")
-    newest = (col(Report.market_at).desc(), col(Report.created_at).desc())
-    place = func.row_number().over(partition_by=col(Report.role), order_by=newest).label("place")
-    known = (
-        select(*(getattr(Report, name) for name in names), place)
+    newest = (
+        select(*(getattr(Report, name) for name in names))
         .join(Run, col(Run.id) == col(Report.run_id))
         .where(*_seen(), col(Report.symbol) == bindparam("symbol"), col(Report.status) == ReportStatus.COMPLETED)
         .where(col(Report.market_at) <= bindparam("now"))
+        .order_by(col(Report.market_at).desc(), col(Report.created_at).desc())
+        .limit(NEWEST)
         .subquery()
     )
-    return select(*(known.c[name] for name in names)).where(known.c.place == 1)
+    return select(*newest.c)
 
 
-@cache
-def _hits() -> Executable:
-    names = ("symbol", "confidence", "thesis")
-    newest = (col(Run.market_now).desc(), col(ScreenHit.id).desc())
-    place = func.row_number().over(partition_by=col(ScreenHit.symbol), order_by=newest).label("place")
-    known = (
-        select(col(Run.market_now), col(ScreenHit.id), *(getattr(ScreenHit, name) for name in names), place)
-        .join(ScreenHit, col(ScreenHit.run_id) == col(Run.id))
-        .where(*_seen(), col(ScreenHit.lens) == bindparam("lens"))
-        .where(col(ScreenHit.symbol).in_(bindparam("symbols", expanding=True)))
-        .subquery()
+def _hits(symbols: Sequence[str]) -> Executable:
+    asked = values(column("symbol", String), name="asked").data([(symbol,) for symbol in symbols]).cte()
+    newest = (
+        select(col(ScreenHit.id))
+        .join(Run, col(Run.id) == col(ScreenHit.run_id))
+        .where(*_seen(), col(ScreenHit.lens) == bindparam("lens"), col(ScreenHit.symbol) == asked.c.symbol)
+        .where(col(ScreenHit.market_at) <= bindparam("now"))
+        .order_by(col(ScreenHit.market_at).desc(), col(ScreenHit.id).desc())
+        .limit(1)
+        .correlate(asked)
+        .scalar_subquery()
     )
-    return (
-        select(known.c.market_now, *(known.c[name] for name in names))
-        .where(known.c.place == 1)
-        .order_by(known.c.market_now.desc(), known.c.id.desc())
-        .limit(bindparam("most"))
+    names = ("market_at", "symbol", "confidence", "thesis")
+    found = select(*(getattr(ScreenHit, name) for name in names)).where(
+        col(ScreenHit.id).in_(select(newest).select_from(asked))
     )
+    return found.order_by(col(ScreenHit.market_at).desc(), col(ScreenHit.id).desc()).limit(bindparam("most"))
 
 
 @cache
@@ -163,7 +164,7 @@ def _decisions() -> Executable:
         select(col(Run.market_now), col(Decision.actions), col(Decision.reasoning))
         .join(Decision, col(Decision.run_id) == col(Run.id))
         .where(*_seen(), col(Decision.account) == bindparam("account"), col(Decision.status) == "completed")
-        .order_by(col(Run.market_now).desc(), col(Decision.created_at).desc())
+        .order_by(col(Decision.created_at).desc())
         .limit(bindparam("most"))
     )
 

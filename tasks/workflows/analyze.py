@@ -7,6 +7,7 @@ its own that nothing but the end of the run waits for.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -214,12 +215,13 @@ def synthesise_reports(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     with desk.store.read() as session:
         rogue = rogue_calls.of_candidate(session, step.payload["candidate_id"], [row.id for row in reports])
     found = found.model_copy(update={"verdict": with_rogue(found.verdict, rogue_calls.note(rogue))})
-    verdict, analysis = _rows(step, request, found)
+    market = desk.market_of(step.run_id)
+    verdict, analysis = _rows(step, request, found, market.clock.now())
     links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]
     described = found.recommendation == "select" and run.params["depth"] != "quick"
     result = {"recommendation": found.recommendation, "rating": found.verdict.rating}
     text = [_description(step, analysis)] if described else []
-    question = verdict_question(desk.market_of(step.run_id), desk.settings_of(step.run_id), verdict)
+    question = verdict_question(market, desk.settings_of(step.run_id), verdict)
     return Done(result, ([verdict], links, [analysis]), text, also=question)
 
 
@@ -235,9 +237,9 @@ def request_of(run: Run) -> AnalysisRequest:
     return AnalysisRequest.model_validate({name: run.params[name] for name in AnalysisRequest.model_fields})
 
 
-def _rows(step: ClaimedStep, request: AnalysisRequest, found: Synthesis) -> tuple[Verdict, Analysis]:
+def _rows(step: ClaimedStep, request: AnalysisRequest, found: Synthesis, now: dt.datetime) -> tuple[Verdict, Analysis]:
     ids = {"run_id": step.run_id, "candidate_id": step.payload["candidate_id"], "symbol": step.subject}
-    verdict = Verdict(id=new_id(), **ids, **found.verdict.model_dump())
+    verdict = Verdict(id=new_id(), market_at=now, **ids, **found.verdict.model_dump())
     analysis = Analysis(
         id=new_id(),
         **ids,

@@ -336,6 +336,7 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         run_id=step.run_id,
         candidate_id=step.payload["candidate_id"],
         symbol=step.subject,
+        market_at=now,
         **reduced.model_dump(),
     )
     links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]

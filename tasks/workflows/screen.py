@@ -159,7 +159,8 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     if status is ReportStatus.COMPLETED and turn is not None:
         output = ScreenOutput.model_validate(value_of(run))
         kept, notes = accept(output, lens, symbols, options_allowed=settings.options_allowed)
-        hits = [_hit(step, turn.id, lens, item) for item in kept]
+        now = desk.market_of(step.run_id).clock.now()
+        hits = [_hit(step, turn.id, lens, item, now) for item in kept]
         if (rogue := rogue_note(run)) is not None:
             notes = [*notes, rogue]
             for hit in hits:
@@ -169,8 +170,10 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     return Done(result, (*run.rows, hits), error=error)
 
 
-def _hit(step: ClaimedStep, turn_id: str, lens: str, item: ScreenCandidate) -> ScreenHit:
-    return ScreenHit(run_id=step.run_id, step_id=step.id, turn_id=turn_id, lens=lens, **item.model_dump())
+def _hit(step: ClaimedStep, turn_id: str, lens: str, item: ScreenCandidate, now: dt.datetime) -> ScreenHit:
+    return ScreenHit(
+        run_id=step.run_id, step_id=step.id, turn_id=turn_id, lens=lens, market_at=now, **item.model_dump()
+    )
 
 
 def merge_hits(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:

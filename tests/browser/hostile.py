@@ -67,11 +67,11 @@ def a_hostile_run(store: Store) -> Hostile:
         )  # fmt: skip
         verdict = Verdict(
             run_id=run.id, candidate_id=candidate.id, symbol=SYMBOL, rating="HOLD", confidence="low", summary=MARKUP,
-            key_risks=[MARKUP], missing=[MARKUP], completed=["risk"],
+            key_risks=[MARKUP], missing=[MARKUP], completed=["risk"], market_at=MARKET_NOW,
         )  # fmt: skip
         hit = ScreenHit(
             run_id=run.id, step_id=step.id, turn_id=turn.id, lens="technical", symbol=SYMBOL, instrument="equity",
-            confidence="high", thesis=MARKUP,
+            confidence="high", thesis=MARKUP, market_at=MARKET_NOW,
         )  # fmt: skip
         session.add_all([report, verdict, hit])
         session.flush()

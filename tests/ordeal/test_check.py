@@ -30,7 +30,15 @@ def researched(session: Session, symbol: str = "IBM") -> Run:
             )
         )  # fmt: skip
     session.add(
-        Verdict(run_id=run.id, candidate_id=candidate.id, symbol=symbol, rating="BUY", confidence="high", summary="")
+        Verdict(
+            run_id=run.id,
+            candidate_id=candidate.id,
+            symbol=symbol,
+            rating="BUY",
+            confidence="high",
+            summary="",
+            market_at=run.market_now,
+        )
     )
     return run
 

@@ -83,7 +83,8 @@ def add_report(session: Session, run: Run, candidate: Candidate, role: str, **ch
 
 def add_verdict(session: Session, run: Run, candidate: Candidate, rating: str) -> Verdict:
     values = {"rating": rating, "confidence": "medium", "summary": f"{rating} it", "key_risks": ["one"]}
-    return add(session, Verdict(run_id=run.id, candidate_id=candidate.id, symbol=candidate.symbol, **values))
+    about = {"run_id": run.id, "candidate_id": candidate.id, "symbol": candidate.symbol, "market_at": run.market_now}
+    return add(session, Verdict(**about, **values))
 
 
 def filled_order(session: Session) -> Order:

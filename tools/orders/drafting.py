@@ -9,12 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import sqlalchemy
 from pydantic import ValidationError
 from sqlalchemy import Row, bindparam, update
-from sqlmodel import Session, col, func, select
+from sqlmodel import Session, col, select
 
 from chordesk.models import event_log, events
 from chordesk.models.answers import ActionKind, TraderAction
@@ -291,7 +292,7 @@ LINES_A_SYMBOL = 3
 LINES_AT_MOST = 60  # of one prompt, however many symbols it is about
 LINE_CHARS = 200
 # The columns that a line is made of.
-NOTED = ("decision_id", "ordinal", "symbol", "action", "outcome", "line", "market_at")
+NOTED = ("id", "decision_id", "ordinal", "symbol", "action", "outcome", "line", "market_at")
 Note = TraderNote | Row[Any]
 _NOT_SENT = {
     OrderState.DRAFTED: "not checked yet",
@@ -333,8 +334,9 @@ def last_notes(
 ) -> dict[str, list[str]]:
     """Return by symbol the last lines that are not of a later market time, oldest first; LINES_A_SYMBOL of each and
     at most LINES_AT_MOST in all. The line of an order that has changed since shows its present state."""
-    parameters = {"account": account, "symbols": sorted(set(symbols)), "now": now}
-    rows = session.connection().execute(_newest(), parameters).all()
+    connection, known = session.connection(), {"account": account, "now": now}
+    each = (connection.execute(_newest(), {**known, "symbol": symbol}).all() for symbol in set(symbols))
+    rows = sorted(chain.from_iterable(each), key=lambda row: (row.market_at, row.id), reverse=True)[:LINES_AT_MOST]
     if not rows:
         return {}
     ids = [order_id(row.decision_id, row.ordinal) for row in rows]
@@ -347,23 +349,14 @@ def last_notes(
 
 @cache
 def _newest() -> Any:
-    """Return the statement for the last notes, built once: each turn runs it, and composing it costs more than
-    running it."""
-    newest_first = (col(TraderNote.market_at).desc(), col(TraderNote.id).desc())
-    place = func.row_number().over(partition_by=col(TraderNote.symbol), order_by=newest_first).label("place")
-    known = (
-        select(col(TraderNote.id), place)
-        .where(col(TraderNote.account) == bindparam("account"))
-        .where(col(TraderNote.symbol).in_(bindparam("symbols", expanding=True)))
-        .where(col(TraderNote.market_at) <= bindparam("now"))
-        .subquery()
-    )
+    """Return the statement for the last notes on a symbol, built once: each turn runs it, and composing it costs more
+    than running it."""
     return (
         sqlalchemy.select(*(getattr(TraderNote, name) for name in NOTED))
-        .join(known, known.c.id == col(TraderNote.id))
-        .where(known.c.place <= LINES_A_SYMBOL)
-        .order_by(*newest_first)
-        .limit(LINES_AT_MOST)
+        .where(col(TraderNote.account) == bindparam("account"), col(TraderNote.symbol) == bindparam("symbol"))
+        .where(col(TraderNote.market_at) <= bindparam("now"))
+        .order_by(col(TraderNote.market_at).desc(), col(TraderNote.id).desc())
+        .limit(LINES_A_SYMBOL)
     )
 
 

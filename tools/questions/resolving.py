@@ -22,7 +22,7 @@ from chordesk.models.board import (
 )
 from chordesk.models.database.store import Store, transact
 from chordesk.models.states import RUN_FINAL
-from chordesk.models.tables.board import Episode, EpisodeQuestion, EventPosition, Forecast, KarmaEntry, Question
+from chordesk.models.tables.board import Episode, EpisodeQuestion, EventPosition, Forecast, Question
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
 from chordesk.tools.market.protocol import MarketData
@@ -71,34 +71,30 @@ def keep_open(session: Session, question_id: str, note: str) -> None:
 def book(session: Session, question: Question, account: str, on_resolved: Sequence[OnResolved]) -> None:
     for books in on_resolved:
         books(session, question, account)
+    if not is_under_way(session, question.id, account):
+        mine = (col(Forecast.question_id) == question.id, col(Forecast.account) == account)
+        session.connection().execute(update(Forecast).where(*mine).values(booked=True))
 
 
-def unbooked(session: Session, account: str, market: str, until: dt.datetime) -> list[str]:
+def unbooked(session: Session, account: str, market: str, until: dt.datetime, only: str | None = None) -> list[str]:
     """Return the ids of ended questions on which something of this account is not booked yet, in order. Forecasts are
     left out while a board of the account with the question is under way.
 
     Another account may have resolved a question on a later day of a replay: for this account the outcome exists once
-    `until`, market time, has reached the closing.
+    `until`, market time, has reached the closing. only: the one question to look at.
     """
-    forecast = exists().where(
-        col(Forecast.question_id) == col(Question.id),
-        col(Forecast.account) == account,
-        ~exists().where(
-            col(KarmaEntry.question_id) == col(Forecast.question_id),
-            col(KarmaEntry.account) == account,
-            col(KarmaEntry.voice) == col(Forecast.voice),
-        ),
-    )
-    position = exists().where(
-        col(EventPosition.question_id) == col(Question.id),
-        col(EventPosition.account) == account,
-        col(EventPosition.payout).is_(None),
-    )
-    ended = (col(Question.state) == QuestionState.RESOLVED, forecast, ~_under_way(account))
-    rests = or_(and_(*ended), position)
+    ended = col(Question.state).in_(QUESTION_FINAL)
+    resolved = col(Question.state) == QuestionState.RESOLVED
     known = or_(col(Question.market) == "", and_(col(Question.market) == market, col(Question.closes_at) <= until))
-    query = select(Question.id).where(col(Question.state).in_(QUESTION_FINAL), known, rests)
-    return list(session.exec(query.order_by(col(Question.id))))
+    found: set[str] = set()
+    for table, waits, also in (
+        (Forecast, col(Forecast.booked).is_(False), [resolved, ~_under_way(account)]),
+        (EventPosition, col(EventPosition.payout).is_(None), []),
+    ):
+        query = select(Question.id).join(table, col(table.question_id) == col(Question.id))
+        query = query.where(col(table.account) == account, waits, ended, known, *also)
+        found.update(session.exec(query if only is None else query.where(col(table.question_id) == only)))
+    return sorted(found)
 
 
 def is_under_way(session: Session, question_id: str, account: str) -> bool:
@@ -122,7 +118,7 @@ def book_late(
 ) -> bool:
     """Book what rests on a question that ended before; return False when another has done so meanwhile."""
     locked = session.exec(select(Question).where(Question.id == question_id).with_for_update()).one()
-    if question_id not in unbooked(session, account, market, until):
+    if not unbooked(session, account, market, until, only=question_id):
         return False
     book(session, locked, account, on_resolved)
     return True

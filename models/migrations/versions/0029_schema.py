@@ -311,6 +311,7 @@ def _tables() -> None:
         real_or_null="baseline blind informed",
         refs="run_id:run.id question_id:question.id",
         unique=["run_id label"],
+        indexes=["question_id"],
     )
     table(
         "event_position",
@@ -322,7 +323,7 @@ def _tables() -> None:
         real_or_null="payout",
         refs="run_id:run.id question_id:question.id",
         unique=["run_id question_id"],
-        indexes=["account", "question_id"],
+        indexes=["account payout", "question_id"],
     )
     table(
         "graph_part",
@@ -448,11 +449,11 @@ def _tables() -> None:
         "verdict",
         "id",
         text="id run_id candidate_id symbol rating confidence summary",
-        time="created_at",
+        time="created_at market_at",
         json="key_risks completed missing",
         refs="run_id:run.id candidate_id:candidate.id",
         unique=["run_id symbol"],
-        indexes=["candidate_id", "run_id"],
+        indexes=["candidate_id", "run_id", "symbol market_at created_at"],
     )
     table(
         "analysis",
@@ -476,7 +477,7 @@ def _tables() -> None:
         json="actions",
         refs="run_id:run.id step_id:step.id turn_id:turn.id",
         unique=["run_id"],
-        indexes=["step_id", "turn_id"],
+        indexes=["account created_at", "step_id", "turn_id"],
     )
     table(
         "forecast",
@@ -486,9 +487,17 @@ def _tables() -> None:
         json="chain citations",
         real="probability stated stake baseline",
         integer="round",
+        flag="booked",
         refs="run_id:run.id step_id:step.id turn_id:turn.id question_id:question.id",
         unique=["run_id voice round question_id"],
-        indexes=["question_id", "run_id", "step_id", "turn_id", "voice"],
+        indexes=[
+            "booked:account booked",
+            "question_id",
+            "run_id",
+            "step_id",
+            "turn_id",
+            "voice:account voice market_at",
+        ],
     )
     table(
         "report",
@@ -500,15 +509,16 @@ def _tables() -> None:
         json_or_null="answer grounding",
         refs="run_id:run.id step_id:step.id candidate_id:candidate.id turn_id:turn.id",
         unique=["run_id symbol role"],
-        indexes=["candidate_id", "run_id", "step_id", "symbol", "turn_id"],
+        indexes=["candidate_id", "run_id", "step_id", "symbol market_at created_at", "turn_id"],
     )
     table(
         "screen_hit",
         "id",
         text="id run_id step_id turn_id lens symbol instrument confidence thesis",
+        time="market_at",
         refs="run_id:run.id step_id:step.id turn_id:turn.id",
         unique=["step_id symbol"],
-        indexes=["run_id", "turn_id"],
+        indexes=["lens symbol market_at id", "run_id", "symbol market_at id", "turn_id"],
     )
     table(
         "tool_call",
@@ -589,7 +599,7 @@ def _tables() -> None:
         integer="ordinal",
         refs="decision_id:decision.id",
         unique=["decision_id ordinal"],
-        indexes=["account", "symbol"],
+        indexes=["account symbol market_at id"],
     )
     table(
         "verdict_report",

@@ -114,6 +114,7 @@ class Books:
         for lens in ("fundamental", "options"):
             step = a_step(session, run, kind=StepKind.SCREEN_SHARD, role=f"screener_{lens}", state=StepState.DONE)
             about = {"run_id": run.id, "step_id": step.id, "turn_id": a_turn(session, step).id, "symbol": "ACME"}
+            about["market_at"] = run.market_now
             hit = ScreenHit(**about, lens=lens, instrument="equity", confidence="low", thesis="a long thesis " * 20)
             session.add(hit)
             session.flush()
@@ -121,6 +122,7 @@ class Books:
         for role in ("fundamentals", "catalyst"):
             step = a_step(session, run, subject="ACME", role=role, state=StepState.DONE)
             about = {"run_id": run.id, "step_id": step.id, "turn_id": a_turn(session, step).id, "symbol": "ACME"}
+            about["market_at"] = run.market_now
             report = Report(
                 **about, candidate_id=verdict.candidate_id, role=role, status="no_data", author="rulebook",
                 reason="no data from symbol_overview " * 9, market_at=MARKET_NOW,

@@ -79,7 +79,9 @@ def _researched(session: Session, chance: random.Random, run: Run) -> list[Repor
         screen = a_step(session, run, kind=StepKind.SCREEN_SHARD, state=StepState.DONE)
         seen = a_turn(session, screen)
         values = {"lens": "technical", "instrument": "equity", "confidence": "high", "thesis": "t"}
-        hit = ScreenHit(run_id=run.id, step_id=screen.id, turn_id=seen.id, symbol=symbol, **values)
+        hit = ScreenHit(
+            run_id=run.id, step_id=screen.id, turn_id=seen.id, symbol=symbol, market_at=run.market_now, **values
+        )
         candidate = a_candidate(session, run, symbol)
         session.add(hit)
         session.flush()
@@ -121,7 +123,9 @@ def _judged(
         by_symbol[report.symbol].append(report)
     for symbol, reports in by_symbol.items():
         values = {"rating": "BUY", "confidence": "medium", "summary": "s", "key_risks": ["r"]}
-        verdict = Verdict(run_id=run.id, candidate_id=reports[0].candidate_id, symbol=symbol, **values)
+        verdict = Verdict(
+            run_id=run.id, candidate_id=reports[0].candidate_id, symbol=symbol, market_at=run.market_now, **values
+        )
         session.add(verdict)
         session.flush()
         cited = [*reports, *(chance.sample(earlier, 1) if earlier and chance.random() < 0.2 else [])]

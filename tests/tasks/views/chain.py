@@ -93,16 +93,17 @@ def _researched(session: Session, run: Run, symbols: tuple[str, ...]) -> dict[st
     for lens in ("technical", "catalyst"):
         step = a_step(session, run, kind=StepKind.SCREEN_SHARD, role=f"screener_{lens}", state=StepState.DONE)
         turn = a_turn(session, step, thread_id=f"thread-{lens}", model=MODEL, total_tokens=1000)
-        hits = [_hit(run.id, step.id, turn.id, lens, name) for name in symbols]
+        hits = [_hit(run, step.id, turn.id, lens, name) for name in symbols]
         session.add_all(hits)
         session.flush()
         session.add_all(CandidateHit(candidate_id=candidates[hit.symbol].id, hit_id=hit.id) for hit in hits)
     return {name: _judged(session, run, name, candidate.id) for name, candidate in candidates.items()}
 
 
-def _hit(run_id: str, step_id: str, turn_id: str, lens: str, symbol: str) -> ScreenHit:
+def _hit(run: Run, step_id: str, turn_id: str, lens: str, symbol: str) -> ScreenHit:
     return ScreenHit(
-        run_id=run_id,
+        run_id=run.id,
+        market_at=run.market_now,
         step_id=step_id,
         turn_id=turn_id,
         lens=lens,
@@ -115,7 +116,13 @@ def _hit(run_id: str, step_id: str, turn_id: str, lens: str, symbol: str) -> Scr
 
 def _judged(session: Session, run: Run, symbol: str, candidate_id: str) -> Verdict:
     verdict = Verdict(
-        run_id=run.id, candidate_id=candidate_id, symbol=symbol, rating="BUY", confidence="medium", summary="two of two"
+        run_id=run.id,
+        candidate_id=candidate_id,
+        symbol=symbol,
+        rating="BUY",
+        confidence="medium",
+        summary="two of two",
+        market_at=run.market_now,
     )
     session.add(verdict)
     session.flush()

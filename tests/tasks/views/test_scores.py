@@ -68,7 +68,13 @@ def _judge(session: Session, run: Run, question_id: str) -> None:
     step = a_step(session, run, role="risk")
     report = a_report(session, step, a_turn(session, step))
     verdict = Verdict(
-        run_id=run.id, candidate_id=report.candidate_id, symbol="AAPL", rating="BUY", confidence="high", summary=""
+        run_id=run.id,
+        candidate_id=report.candidate_id,
+        symbol="AAPL",
+        rating="BUY",
+        confidence="high",
+        summary="",
+        market_at=run.market_now,
     )
     session.add(verdict)
     session.flush()
@@ -171,7 +177,15 @@ def test_a_verdict_shows_its_probability_once_there_is_one(session: Session) -> 
     run = a_run_on(session, 120)
     candidate = a_candidate(session, run)
     session.add(
-        Verdict(run_id=run.id, candidate_id=candidate.id, symbol="AAPL", rating="BUY", confidence="high", summary="")
+        Verdict(
+            run_id=run.id,
+            candidate_id=candidate.id,
+            symbol="AAPL",
+            rating="BUY",
+            confidence="high",
+            summary="",
+            market_at=run.market_now,
+        )
     )
     session.flush()
     assert view(session, run).candidates[0].verdict_probability is None

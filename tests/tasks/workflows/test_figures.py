@@ -107,7 +107,7 @@ def _judge(session: Session, run: Run, symbol: str, rating: Rating | None, turns
             session.add(ToolCall(**call, success=True, has_data=True, seconds=0.0))
     if rating is not None:
         verdict = {"run_id": run.id, "candidate_id": candidate.id, "symbol": symbol, "rating": rating}
-        session.add(Verdict(**verdict, confidence="low", summary=""))
+        session.add(Verdict(**verdict, confidence="low", summary="", market_at=run.market_now))
 
 
 def test_candidates_by_where_they_are(store: Store) -> None:
@@ -121,7 +121,7 @@ def test_candidates_by_where_they_are(store: Store) -> None:
         a_step(session, run, kind="conclude", subject="LOST", state=StepState.FAILED)
         a_step(session, run, kind="decide", subject="", state=StepState.RUNNING)
         verdict = {"run_id": run.id, "candidate_id": candidate.id, "symbol": "JUDGED", "rating": "HOLD"}
-        session.add(Verdict(**verdict, confidence="low", summary=""))
+        session.add(Verdict(**verdict, confidence="low", summary="", market_at=run.market_now))
         session.flush()
         seen = progress(session, run.id)
     assert seen.candidates == {"quick": 1, "research": 1, "HOLD": 1, NO_VERDICT: 1}

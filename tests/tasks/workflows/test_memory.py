@@ -161,7 +161,7 @@ def test_the_memory_of_a_screen_has_the_lens_s_last_hits(context: Context, store
                 session,
                 ScreenHit(
                     run_id=turn.run_id, step_id=turn.step_id, turn_id=turn.id, lens=lens, symbol=symbol,
-                    instrument="equity", confidence="high", thesis=thesis,
+                    instrument="equity", confidence="high", thesis=thesis, market_at=at,
                 ),
             )  # fmt: skip
     with store.read() as session:

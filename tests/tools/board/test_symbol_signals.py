@@ -66,7 +66,10 @@ def screened(session: Session, at: dt.datetime, *symbols: str, **changes: str) -
     turn = add_turn(session, run)
     for symbol in symbols:
         values = {"lens": "technical", "instrument": "equity", "confidence": "high", "thesis": "rises"}
-        add(session, ScreenHit(run_id=run.id, step_id=turn.step_id, turn_id=turn.id, symbol=symbol, **values))
+        add(
+            session,
+            ScreenHit(run_id=run.id, step_id=turn.step_id, turn_id=turn.id, symbol=symbol, market_at=at, **values),
+        )
 
 
 def test_the_hits_are_those_of_the_latest_screen_of_the_day(

@@ -143,6 +143,7 @@ class Desk:
                         rating=rating,
                         confidence="high",
                         summary="",
+                        market_at=found.market_now,
                     )
                 )
             decision = Decision(

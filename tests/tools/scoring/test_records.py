@@ -97,6 +97,7 @@ def a_hit(session: Session, run: Run, lens: str, symbol: str, confidence: str = 
             instrument="equity",
             confidence=confidence,
             thesis="up",
+            market_at=run.market_now,
         )
     )
     session.flush()
@@ -124,7 +125,13 @@ def test_reports_and_verdicts_are_scored_by_the_question_of_the_verdict(session:
     mine = a_question(session, "mine", 1.0, source="verdict")
     report = a_report(session, a_step(session, run, role="risk"), a_turn(session, a_step(session, run)))
     verdict = Verdict(
-        run_id=run.id, candidate_id=report.candidate_id, symbol="AAPL", rating="BUY", confidence="high", summary=""
+        run_id=run.id,
+        candidate_id=report.candidate_id,
+        symbol="AAPL",
+        rating="BUY",
+        confidence="high",
+        summary="",
+        market_at=run.market_now,
     )
     session.add(verdict)
     session.flush()
@@ -314,7 +321,15 @@ def a_verdict(session: Session, nth: int, symbol: str, outcome: float, model: st
     a_question(session, f"{symbol} {day} {run.id}", outcome, day, symbol=symbol)
     candidate = a_candidate(session, run, symbol)
     session.add(
-        Verdict(run_id=run.id, candidate_id=candidate.id, symbol=symbol, rating=rating, confidence="high", summary="")
+        Verdict(
+            run_id=run.id,
+            candidate_id=candidate.id,
+            symbol=symbol,
+            rating=rating,
+            confidence="high",
+            summary="",
+            market_at=run.market_now,
+        )
     )
     session.flush()
 
@@ -345,7 +360,13 @@ def test_verdicts_of_thirty_dates_that_overlap_are_not_enough(session: Session) 
         question = a_question(session, f"q{day}", float(day % 2), day, closes_at=on_day(day + 28))
         candidate = a_candidate(session, run, "AAPL")
         verdict = Verdict(
-            run_id=run.id, candidate_id=candidate.id, symbol="AAPL", rating="BUY", confidence="high", summary=""
+            run_id=run.id,
+            candidate_id=candidate.id,
+            symbol="AAPL",
+            rating="BUY",
+            confidence="high",
+            summary="",
+            market_at=run.market_now,
         )
         session.add(verdict)
         session.flush()
