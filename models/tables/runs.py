@@ -60,11 +60,12 @@ class Step(Identified, Dated, table=True):
     __table_args__ = (
         UniqueConstraint("run_id", "kind", "subject", "role"),
         Index("ix_step_due", "state", "due_at"),
+        Index("ix_step_parent_id", "parent_id", "state"),
         CheckConstraint("pending >= 0", name="ck_step_pending"),
     )
 
     run_id: str = Field(foreign_key="run.id", index=True)
-    parent_id: str | None = Field(default=None, foreign_key="step.id", index=True)
+    parent_id: str | None = Field(default=None, foreign_key="step.id")
     kind: str
     subject: str = ""
     role: str = ""

@@ -393,7 +393,7 @@ def _tables() -> None:
         integer="pending attempt max_attempts sends",
         refs="run_id:run.id parent_id:step.id",
         unique=["run_id kind subject role"],
-        indexes=["due:state due_at", "parent_id", "run_id"],
+        indexes=["due:state due_at", "parent_id state", "run_id"],
         checks={"ck_step_pending": "pending >= 0"},
     )
     table(

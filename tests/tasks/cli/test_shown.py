@@ -114,15 +114,16 @@ class Books:
         for lens in ("fundamental", "options"):
             step = a_step(session, run, kind=StepKind.SCREEN_SHARD, role=f"screener_{lens}", state=StepState.DONE)
             about = {"run_id": run.id, "step_id": step.id, "turn_id": a_turn(session, step).id, "symbol": "ACME"}
-            about["market_at"] = run.market_now
-            hit = ScreenHit(**about, lens=lens, instrument="equity", confidence="low", thesis="a long thesis " * 20)
+            hit = ScreenHit(
+                **about, lens=lens, instrument="equity", confidence="low", thesis="a long thesis " * 20,
+                market_at=run.market_now,
+            )  # fmt: skip
             session.add(hit)
             session.flush()
             session.add(CandidateHit(candidate_id=verdict.candidate_id, hit_id=hit.id))
         for role in ("fundamentals", "catalyst"):
             step = a_step(session, run, subject="ACME", role=role, state=StepState.DONE)
             about = {"run_id": run.id, "step_id": step.id, "turn_id": a_turn(session, step).id, "symbol": "ACME"}
-            about["market_at"] = run.market_now
             report = Report(
                 **about, candidate_id=verdict.candidate_id, role=role, status="no_data", author="rulebook",
                 reason="no data from symbol_overview " * 9, market_at=MARKET_NOW,
