@@ -6,6 +6,7 @@ and less on what is small: a share of the whole.
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import tempfile
@@ -81,7 +82,8 @@ def require_room(settings: Settings) -> None:
             probe.write(b"x")
             probe.flush()
     except OSError as error:
-        remedy = "set DESK_HOME to a folder you may write"
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = ROOM_REMEDY if full else "set DESK_HOME to a folder you may write"
         raise UsageError(f"{settings.home} cannot be written: {error.strerror}", remedy=remedy) from None
     if out := [str(one) for one in shortages(settings) if one.out]:
         raise UsageError("; ".join(out), remedy=ROOM_REMEDY)

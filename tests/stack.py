@@ -179,10 +179,10 @@ class Processes:
 
 
 @contextlib.contextmanager
-def processes(forked: bool = True, **environ: str) -> Iterator[Processes]:
-    """A home, a database and Redis; the block adds the rest."""
+def processes(forked: bool = True, at: Path | None = None, **environ: str) -> Iterator[Processes]:
+    """A home, a database and Redis; the block adds the rest. at: folder of the home, as of `homes.owned`."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("DESK_", "TRADER_", "AUTONOMOUS_"))}
-    with homes.owned() as home:
+    with homes.owned(at) as home:
         desk = Processes(
             home,
             {**clean, "DESK_HOME": str(home), "PYTHONUNBUFFERED": "1", "DESK_DRAIN_SECONDS": "2", **environ},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from chordesk.models.errors import ServiceError
+from chordesk.models.errors import DeskError, ServiceError
 from chordesk.models.settings.running_desk import standing_of
 from chordesk.models.settings.sources import load
 from chordesk.models.urls import masked
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 WATCH_SECONDS = 1.0
 REVIVE_SECONDS = 15.0
+RESTART_SECONDS = 2.0
 
 commands = typer.Typer()
 
@@ -46,7 +47,6 @@ def up(
     from chordesk.tasks.cli import page
     from chordesk.tasks.services import plan, signals
     from chordesk.tasks.services.plan import Choice
-    from chordesk.tasks.services.stack import desk_stack
 
     out = console()
     loaded = load(join=False)
@@ -56,13 +56,30 @@ def up(
         try:
             out.print(f"starting the desk on {made.folders.home} ...", highlight=False)
             out.print(standing_line(standing_of(made.settings)))
-            with desk_stack(made, print_line) as stack:
-                show(out, stack)
-                if with_page:
-                    page.offer(made.settings)
-                _watch(out, stack)
+            _keep_up(out, made, lambda: page.offer(made.settings) if with_page else None)
         except signals.StopRequested as stop:
             out.print(f"stopped ({stop})")
+
+
+def _keep_up(out: Console, made: Plan, once_up: Callable[[], None]) -> None:
+    """Start the desk and watch it until a signal comes. Once it was up it is started anew when its supervisor ends,
+    until that succeeds."""
+    from chordesk.tasks.services.stack import desk_stack
+
+    was_up = False
+    while True:
+        try:
+            with desk_stack(made, print_line) as stack:
+                show(out, stack)
+                if not was_up:
+                    once_up()
+                was_up = True
+                _watch(out, stack)
+        except (DeskError, OSError) as error:
+            if not was_up:
+                raise
+            _say(out, f"{error}; the desk is started again")
+            time.sleep(RESTART_SECONDS)
 
 
 def show(out: Console, stack: Stack) -> None:
@@ -89,14 +106,15 @@ def _outside(made: Plan) -> list[tuple[str, str, str, str, str]]:
     return [("redis", "outside", "", masked(given.get_secret_value()), "")]
 
 
+def _say(out: Console, line: str) -> None:
+    with suppress(OSError):  # of a terminal, or a file, that takes no more
+        out.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
 def _watch(out: Console, stack: Stack) -> None:
     """Report programs that died or came back and what is short, and restart those that supervisord gave up on, until a
     signal comes."""
     from chordesk.models.room import shortages
-
-    def say(line: str) -> None:
-        with suppress(OSError):  # of a terminal, or a file, that takes no more
-            out.print(line, highlight=False, markup=False, soft_wrap=True)
 
     before = {each.name: each for each in stack.poll()}
     running = {name: each.pid for name, each in before.items()}
@@ -106,7 +124,7 @@ def _watch(out: Console, stack: Stack) -> None:
         time.sleep(WATCH_SECONDS)
         was, short = short, {one.key: one for one in shortages(stack.plan.settings)}
         for line in room_changes(was, short):
-            say(line)
+            _say(out, line)
         try:
             now = {each.name: each for each in stack.poll()}
         except ServiceError:
@@ -115,7 +133,7 @@ def _watch(out: Console, stack: Stack) -> None:
             continue  # without a file left to open, say
         for name, each in now.items():
             if (changed := change(running[name], before[name], each)) is not None:
-                say(changed)
+                _say(out, changed)
             if each.state == "RUNNING":
                 running[name] = each.pid
         before = now

@@ -79,15 +79,6 @@ def mark_unsent(session: Session, steps: Iterable[str] | None = None) -> int:
     return done.rowcount
 
 
-def wake(session: Session, waiting_for: str, run_id: str | None = None) -> int:
-    """Make the steps due that were given back because they wait for something that begins so, of one run or of all;
-    return how many."""
-    which = [col(Step.state) == StepState.READY, col(Step.error).contains(f"{waiting_for}", autoescape=True)]
-    which += [col(Step.run_id) == run_id] if run_id is not None else []
-    woken = update(Step).where(*which).values(due_at=utcnow(), sent_at=None)
-    return session.connection().execute(woken).rowcount
-
-
 def fire_joins(session: Session) -> list[ReadyStep]:
     """Make ready and return the waiting steps that have no open child, neither a step nor a run. The count of open
     children makes every join ready; this is for a count that was changed from outside."""

@@ -14,8 +14,6 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run, snapshot, with_values
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.engine import step_queries
-from chordesk.tasks.engine.policy import A_WORKER
 from chordesk.tasks.engine.steps import open_runs_below
 from chordesk.tools.orders import audit
 
@@ -45,8 +43,8 @@ _FORM = f"PROVIDER:MODEL, such as codex:gpt-5.5, or rulebook; providers are {', 
 
 def adopt(session: Session, settings: Settings, run_id: str, by: str) -> list[str]:
     """Give a run that has not ended, with the runs that its steps wait for, the models of these settings. Its steps
-    that wait for a worker are tried again at once; turns in flight end with the model that they have. Return a line for
-    each run. Raises UsageError, SettingError."""
+    that wait for a worker are found by one with that model; turns in flight end with the model that they have. Return a
+    line for each run. Raises UsageError, SettingError."""
     return [_adopt(session, settings, one, by) for one in (run_id, *open_runs_below(session, [run_id]))]
 
 
@@ -63,5 +61,4 @@ def _adopt(session: Session, settings: Settings, run_id: str, by: str) -> str:
     run.notes = [*run.notes, line]
     session.add(run)
     event_log.append(session, [events.adopted(run, by)])
-    step_queries.wake(session, A_WORKER, run.id)
     return line

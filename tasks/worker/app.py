@@ -59,6 +59,7 @@ def _configuration(settings: Settings) -> dict[str, Any]:
         "result_expires": 3600,
         "result_chord_join_timeout": 10,
         "worker_prefetch_multiplier": 1,
+        "worker_direct": True,
         "worker_hijack_root_logger": False,
         "worker_consumer": "chordesk.tasks.worker.celery_fixes:Consumer",
         "worker_send_task_events": True,
@@ -85,7 +86,7 @@ def _follow_worker(app: DeskApp, warm: bool, turns: bool) -> None:
     _on(worker_ready, lambda: desk.drain.watch(desk.lease_keeper))
     _on(worker_ready, lambda: desk.telemetry.begin())
     _on(worker_ready, lambda: desk.room.start())
-    _on(worker_ready, lambda: Sweeper(app).start())
+    worker_ready.connect(lambda sender, **_: Sweeper(app, sender.hostname).start(), weak=False)
     if warm:
         _on(worker_ready, lambda: threading.Thread(target=desk.warm, args=(turns,), name="warm", daemon=True).start())
     _on(worker_shutdown, desk.close)

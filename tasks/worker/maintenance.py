@@ -23,15 +23,16 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.tasks import approvals
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import graph, leases, policy, step_queries
+from chordesk.tasks.engine import graph, leases, step_queries, unserved
 from chordesk.tasks.engine.leases import LeaseTrust
 from chordesk.tasks.engine.steps import ReadyStep
 from chordesk.tasks.engine.summary import run_state, summarise
 from chordesk.tasks.events import lifecycles
+from chordesk.tasks.reading.waits import waits
 from chordesk.tasks.retention import collection as retention
 from chordesk.tasks.worker import messages, stopping
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.worker.work import send
+from chordesk.tasks.worker.work import send, take_up
 from chordesk.tools.orders.submitting import ORDERS_SECONDS
 
 log = structlog.get_logger(__name__)
@@ -49,14 +50,14 @@ REPORTS_SECONDS = 5.0
 
 
 class Sweeper:
-    """The thread by which a worker sweeps when no other has lately."""
+    """The thread by which a worker sweeps when no other has lately, and takes up what others could not do. node: the
+    worker's name on the broker."""
 
-    def __init__(self, app: DeskApp) -> None:
-        self._app, self._desk = app, app.desk
+    def __init__(self, app: DeskApp, node: str) -> None:
+        self._app, self._desk, self._node = app, app.desk, node
         self._looked = time.monotonic()
 
     def start(self) -> None:
-        """Begin, and wake the steps that wait for another worker: this may be the one."""
         self._desk.watch.health.live_by(self.why_stuck)
         threading.Thread(target=self._loop, name="sweeper", daemon=True).start()
 
@@ -71,14 +72,12 @@ class Sweeper:
         return self._desk.settings.lease_seconds + leases.SWEEP_SECONDS
 
     def _loop(self) -> None:
-        away, woken = False, False
+        away = False
         while not self._desk.drain.requested:
             self._looked = time.monotonic()
             try:
-                if not woken:
-                    with self._desk.store.session() as session:
-                        step_queries.wake(session, policy.A_WORKER)
-                    woken = True
+                if self._desk.room.why_not() is None:
+                    take_up(self._app, self._node)
                 if (seconds := self._due_in()) <= 0:
                     sweep_if_due(self._app)
                     seconds = self._due_in()
@@ -214,19 +213,25 @@ def _unique(steps: list[ReadyStep]) -> list[ReadyStep]:
 
 
 def close_overdue(desk: Desk) -> int:
-    """Close runs past their deadline, and runs with a failed finish step; return how many."""
+    """Close runs past their deadline, but for those that wait for a worker, and runs with a failed finish step; return
+    how many."""
     with desk.store.read() as session:
-        overdue = session.exec(
-            select(Run.id).where(Run.state == RunState.RUNNING, col(Run.deadline_at) < utcnow())
-        ).all()
+        late = session.exec(select(Run).where(Run.state == RunState.RUNNING, col(Run.deadline_at) < utcnow())).all()
+        overdue = {run.id: _late(session, run) for run in late if unserved.idle_since(session, run.id) is None}
         unfinished = session.exec(
             select(Run.id)
             .join(Step, col(Step.run_id) == col(Run.id))
             .where(Run.state == RunState.RUNNING, Step.kind == StepKind.FINISH, Step.state == StepState.FAILED)
         ).all()
-    return sum(_close(desk, run_id, RunState.PARTIAL, "the run's deadline passed") for run_id in overdue) + sum(
+    return sum(_close(desk, run_id, RunState.PARTIAL, why) for run_id, why in overdue.items()) + sum(
         _close(desk, run_id, RunState.FAILED, "the run could not be closed") for run_id in unfinished
     )
+
+
+def _late(session: Session, run: Run) -> str:
+    """Return why a run past its deadline ends, with what it waited for."""
+    found = [one.what.partition(";")[0] for one in waits(session, run)]
+    return "the run's deadline passed" + (f" while it waited for {' and '.join(found)}" if found else "")
 
 
 def _close(desk: Desk, run_id: str, state: RunState, reason: str) -> bool:

@@ -10,10 +10,10 @@ from chordesk.models.text import SHORT_ID
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.policy import A_WORKER
-from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.engine.steps import ReadyStep
 
 
-def lack(desk: Desk, step: ClaimedStep) -> str | None:
+def lack(desk: Desk, step: ReadyStep) -> str | None:
     """Return for which worker a step waits that this process cannot do; None when it can."""
     spec = kinds.find_step(step.kind)
     if spec is None or step.kind == StepKind.FINISH:

@@ -7,7 +7,7 @@ Nothing raises: a header task of a chord that raised would end the chord.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ import structlog
 from celery import Task, chord, group
 from celery.canvas import Signature
 from celery.exceptions import Reject
+from celery.utils.nodenames import worker_direct
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
@@ -29,7 +30,7 @@ from chordesk.models.states import AttemptEnd, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import graph, kinds, policy, step_queries
+from chordesk.tasks.engine import graph, kinds, policy, step_queries, unserved
 from chordesk.tasks.engine.kinds import StepSpec, task_name
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, ReadyStep, started_event
@@ -44,15 +45,34 @@ from chordesk.tasks.worker.messages import DeskApp, cancel_on_workers
 
 def send(app: DeskApp, ready: Sequence[ReadyStep]) -> None:
     """Send steps that were just made ready."""
-    try:
+    with _noting_unsent(app, ready):
         for run_id in dict.fromkeys(step.run_id for step in ready):
             own = [step for step in ready if step.run_id == run_id]
             with app.desk.telemetry.within(run_id):
                 for canvas in canvases(app, own):
                     canvas.apply_async()
+
+
+@contextmanager
+def _noting_unsent(app: DeskApp, ready: Sequence[ReadyStep]) -> Iterator[None]:
+    try:
+        yield
     except (OperationalError, RedisError, OSError) as error:
         log.warning("dispatch.failed", steps=len(ready), error=str(error))
         _note_unsent(app, ready)
+
+
+def take_up(app: DeskApp, node: str) -> None:
+    """Have this worker do the steps that others could not, and that it can. node: its name on the broker."""
+    own = kinds.kinds_of(lambda spec: spec.queue in app.amqp.queues.consume_from)
+    with app.desk.store.read() as session:
+        found = unserved.find(session, own)
+    if able := [step for step in found if serving.lack(app.desk, step) is None]:
+        with app.desk.store.session() as session:
+            taken = unserved.take_up(session, able)
+        with _noting_unsent(app, taken):
+            for step in taken:
+                _signature(app, step).apply_async(queue=worker_direct(node))
 
 
 def _note_unsent(app: DeskApp, ready: Sequence[ReadyStep]) -> None:
@@ -105,7 +125,6 @@ log = structlog.get_logger(__name__)
 
 # A step that could not be claimed is sent again by the sweep.
 CLAIM_SECONDS = 15.0
-UNSERVED_SECONDS = 8.0  # until a step that this worker cannot do may meet another; one that starts wakes it at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +208,7 @@ def work(app: DeskApp, step_id: str, handler: Handler, *, in_chord: bool = False
 
 
 def _put_off(desk: Desk, step: ClaimedStep, reason: str) -> None:
-    seconds = policy.jittered(UNSERVED_SECONDS)
+    seconds = unserved.PUT_OFF_SECONDS
     transact(desk.store, lambda one: graph.put_off(one, step, seconds, reason), CLAIM_SECONDS)
     if reason != step.error:
         log.info("step.put_off", reason=reason)

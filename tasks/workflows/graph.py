@@ -16,7 +16,7 @@ from chordesk.models.tables.runs import GraphCheckpoint, GraphPart, GraphWrite, 
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
-from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
 from chordesk.tasks.reading.runs import graph_rows
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.work import Ending
@@ -96,7 +96,7 @@ def play_chapter(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     return Chapter(desk, step, held).play()
 
 
-def graph_lack(desk: Desk, step: ClaimedStep) -> str | None:
+def graph_lack(desk: Desk, step: ReadyStep) -> str | None:
     """Return the graph of a step if this process may not load it. One of TradingAgents is the feature's own."""
     if step.role == ROLE:
         return None

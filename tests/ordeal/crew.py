@@ -307,10 +307,10 @@ SMALL_MIB = 16
 
 
 @contextmanager
-def small_disk() -> Iterator[Path]:
-    """A small file system, as root alone can mount one; unmounted with the block."""
-    folder = Path(tempfile.mkdtemp(prefix="small-"))
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL_MIB}m", "tmpfs", str(folder)], check=True)
+def small_disk(mib: int = SMALL_MIB, at: Path | None = None) -> Iterator[Path]:
+    """A small file system, as root alone can mount one, in the temp folder or another; unmounted with the block."""
+    folder = Path(tempfile.mkdtemp(prefix="small-", dir=at))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(folder)], check=True)
     try:
         yield folder
     finally:

@@ -126,8 +126,8 @@ def no_fault(asked: Asked, body: dict[str, Any]) -> Reply | None:
 
 
 class FaultyModel(FakeResponses):
-    """`fault`, `wait` and `slow` may be changed while it serves. latency: seconds before each answer; roles in `slow`
-    take SLOW_SECONDS longer."""
+    """`fault`, `own`, `wait` and `slow` may be changed while it serves. own: what it answers to a role where no fault
+    comes; latency: seconds before each answer; roles in `slow` take SLOW_SECONDS longer."""
 
     def __init__(self, latency: float, file: Path | None = None) -> None:
         super().__init__(latency=0.0, log=False)
@@ -135,13 +135,14 @@ class FaultyModel(FakeResponses):
         self.slow: frozenset[str] = frozenset()
         self.journal = Journal(file)
         self.fault: Fault = no_fault
+        self.own: Callable[[Asked, dict[str, Any]], Reply] = lambda asked, body: own_reply(asked.role, body)
 
     async def answer(self, seen: Seen, receive: Receive, send: Send) -> None:
         chat = seen.path.endswith(CHAT)
         asked = self.journal.begin(json.loads(seen.headers[METADATA_HEADER]) if chat else seen.metadata)
         body = as_responses(seen.body) if chat else seen.body
         fault = self.fault(asked, body)
-        reply = fault if fault is not None else own_reply(asked.role, body)
+        reply = fault if fault is not None else self.own(asked, body)
         asked.answer = FAULT if fault is not None else TOOL if isinstance(reply, Call) else FINAL
         seconds = self.wait + (SLOW_SECONDS if asked.role in self.slow else 0.0)
         late = Slow(seconds, as_chat(reply, fault is not None)) if chat else Slow(seconds, reply)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from celery import Celery
+from redis import Redis
 from sqlmodel import col, select
 
 from chordesk.models.errors import UsageError
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.states import StepKind
+from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Attempt, Run, Step
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import step_queries
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.reading.waits import waits
 from chordesk.tasks.worker.adopting import adopt, with_model
-from chordesk.tasks.worker.work import Done, work
+from chordesk.tasks.worker.maintenance import close_overdue
+from chordesk.tasks.worker.work import Done, take_up, work
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen, split_universe
 from chordesk.tools.orders.audit_reading import check_logs
@@ -79,8 +82,12 @@ def waiting_step(app: Celery, run: Run) -> Step:
     with app.desk.store.read() as session:
         step = session.exec(select(Step.id).where(Step.run_id == run.id, Step.kind == StepKind.REPORT)).one()
     work(app, step, done)
+    return find_step(app, run)
+
+
+def find_step(app: Celery, run: Run) -> Step:
     with app.desk.store.read() as session:
-        return session.get_one(Step, step)
+        return session.exec(select(Step).where(Step.run_id == run.id, Step.kind == StepKind.REPORT)).one()
 
 
 def done(_desk: Desk, _step: ClaimedStep, _held: HeldStep) -> Done:
@@ -100,12 +107,35 @@ def test_a_step_waits_for_a_worker_with_its_runs_model_and_loses_nothing(make_ap
         f"waiting: a worker with endpoint:gpt-5.5; start one or `desk runs adopt {run.id[:16]} --model ...`"
     )
     waiting_step(other, run)  # not due
+    take_up(other, "other@here")
+    assert find_step(other, run).sent_at is None, "it is for another worker"
     with other.desk.store.session() as session:
         (found,) = waits(session, get_run(other.desk.store, run.id))
         assert str(found).startswith("waits for a worker with endpoint:gpt-5.5; start one or `desk runs adopt")
-        assert step_queries.wake(session, "a worker with ") == 1, "a worker starts"
         assert session.exec(select(Attempt)).all() == [], "no attempt was made"
-    assert waiting_step(make_app(**ENDPOINT), run).state == "done"
+    able = make_app(**ENDPOINT)
+    take_up(able, "able@here")
+    assert Redis.from_url(able.desk.settings.redis_url.get_secret_value()).llen("able@here.dq2") == 1
+    assert waiting_step(able, run).state == "done"
+
+
+def test_time_without_a_worker_for_it_is_none_of_a_runs(make_app: MakeApp) -> None:
+    run = open_research(make_app(**ENDPOINT), ["IBM"])
+    other = make_app()
+    step, store = waiting_step(other, run), other.desk.store
+    hour = dt.timedelta(hours=1)
+    change(store, Step, step.id, due_at=step.due_at - 5 * hour)  # for so long it has waited
+    change(store, Run, run.id, deadline_at=utcnow() - hour)
+    close_overdue(other.desk)
+    assert get_run(store, run.id).state == "running", "nobody was there to work on it"
+    take_up(make_app(**ENDPOINT), "able@here")
+    left = get_run(store, run.id).deadline_at - utcnow()
+    assert abs(left - 4 * hour) < dt.timedelta(minutes=10)
+    change(store, Run, run.id, deadline_at=utcnow() - hour)
+    close_overdue(other.desk)
+    ended = get_run(store, run.id)
+    assert ended.state == "partial", "one could have worked on it"
+    assert ended.notes[-1] == "the run's deadline passed while it waited for a worker with endpoint:gpt-5.5"
 
 
 def test_a_run_that_is_adopted_goes_on_with_the_other_model(make_app: MakeApp) -> None:
@@ -122,7 +152,9 @@ def test_a_run_that_is_adopted_goes_on_with_the_other_model(make_app: MakeApp) -
     (chain,) = check_logs(store, settings)
     facts = [one.facts for one in chain.reading.entries if one.kind == "run_adopted"]
     assert [(one["was"], one["model"], one["by"]) for one in facts] == [("endpoint:gpt-5.5", run_model(app), "ann")]
-    assert waiting_step(make_app(), run).state == "done"
+    able = make_app()
+    take_up(able, "able@here")
+    assert waiting_step(able, run).state == "done"
     for text, what in (("gpt-5.5", "no provider"), ("codex", "no model"), ("endpoint:a", "no address")):
         with pytest.raises(UsageError, match=what):
             with_model(settings, text)

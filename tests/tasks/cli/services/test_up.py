@@ -249,9 +249,13 @@ def test_one_that_is_still_loading_in_the_background_of_a_script_takes_ctrl_c(tm
     assert (up.process.returncode, up.process.stdout.read()) == (130, "")
 
 
-def test_a_killed_worker_comes_back_and_the_end_leaves_nothing(running: Up) -> None:
+def test_a_killed_worker_or_supervisor_comes_back_and_the_end_leaves_nothing(running: Up) -> None:
     os.kill(running.pids["trade"], signal.SIGKILL)
     assert "trade" in running.until("running again")
+    (supervisor,) = psutil.Process(running.process.pid).children()
+    supervisor.kill()
+    assert "supervisord has ended" in running.until("started again")
+    running.until("Ctrl-C stops all")
     os.kill(running.pids["redis"], signal.SIGKILL)
     everybody = running.everybody()
     assert len(everybody) >= len(PROGRAMS)
