@@ -66,6 +66,7 @@ DASHBOARDS: Mapping[str, tuple[str, Sequence[Panel]]] = {
             lines("Oldest due step", ("max by (queue) (desk_steps_due_age_seconds)", "{{queue}}"), unit="s"),
             lines("Steps in work", ("max by (queue) (desk_steps_running)", "{{queue}}")),
             lines("Parts that answer", ("desk_part_up", "{{part}} {{instance}}")),
+            lines("Little room (2: none)", ("max by (instance, what) (desk_room_short)", "{{what}} {{instance}}")),
             lines("Alerts", ('count by (alertname) (ALERTS{alertstate="firing"})', "{{alertname}}")),
             lines("Equity", ("max by (account) (desk_equity)", "{{account}}")),
         ],

@@ -24,6 +24,7 @@ from sqlalchemy import select as select_rows
 from sqlmodel import Session, col, select
 
 from chordesk.agents.runtime import RECYCLE_RSS_MB, ProcessStatus
+from chordesk.models.room import Shortage
 from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_OPEN, RUN_FINAL, ApprovalState, AttemptEnd, RunState, StepState, TradingState
 from chordesk.models.tables.columns import utcnow
@@ -66,14 +67,16 @@ TURNS_IN_FLIGHT = Gauge("desk_turns_in_flight", "Turns that run here.", ("kind",
 SERVERS = Gauge("desk_app_servers", "App-servers of this worker.", ("kind",))
 MEMORY = Gauge("desk_app_server_bytes", "Resident memory of all of them.", ("kind",))
 LARGEST = Gauge("desk_app_server_largest_bytes", "Resident memory of the largest of them.", ("kind",))
-WORKER_GAUGES = (STEPS_HELD, TURNS_IN_FLIGHT, SERVERS, MEMORY, LARGEST)
+ROOM = Gauge("desk_room_short", "Little room here: 1, 2 where no step begins; missing with enough.", ("what", "where"))
+WORKER_GAUGES = (STEPS_HELD, TURNS_IN_FLIGHT, SERVERS, MEMORY, LARGEST, ROOM)
 _Values = dict[tuple[str, ...], float]
 
 
-def read_own(held: int, servers: Sequence[ProcessStatus] | None) -> Reading:
+def read_own(held: int, servers: Sequence[ProcessStatus] | None, short: Sequence[Shortage] = ()) -> Reading:
     """Return the gauges of a worker with `held` steps. servers: of its runtimes; None where they are not known."""
+    own = {STEPS_HELD: {(): held}, ROOM: {(one.what, one.where): 2 if one.out else 1 for one in short}}
     if servers is None:
-        return {STEPS_HELD: {(): held}}
+        return own
     turns: _Values = defaultdict(float)
     count: _Values = defaultdict(float)
     memory: _Values = defaultdict(float)
@@ -84,7 +87,7 @@ def read_own(held: int, servers: Sequence[ProcessStatus] | None) -> Reading:
         count[kind] += 1
         memory[kind] += one.rss_mb * MIB
         largest[kind] = max(largest[kind], one.rss_mb * MIB)
-    return {STEPS_HELD: {(): held}, TURNS_IN_FLIGHT: turns, SERVERS: count, MEMORY: memory, LARGEST: largest}
+    return {**own, TURNS_IN_FLIGHT: turns, SERVERS: count, MEMORY: memory, LARGEST: largest}
 
 
 UNACKED = "unacked"  # kombu's hash of the messages that workers hold

@@ -26,7 +26,8 @@ def watch_worker(desk: Desk, role: str) -> None:
 def _own(desk: Desk) -> Iterator[GaugeMetricFamily]:
     servers, trouble = app_servers(desk)
     keeper = desk.lease_keeper()
-    yield from families(read_own(keeper.count() if keeper is not None else 0, servers if trouble is None else None))
+    held, known = keeper.count() if keeper is not None else 0, servers if trouble is None else None
+    yield from families(read_own(held, known, desk.room.short))
 
 
 def _database(desk: Desk) -> Reading:

@@ -23,12 +23,11 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.tasks import approvals
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import graph, leases, step_queries, unserved
+from chordesk.tasks.engine import graph, leases, policy, step_queries, unserved
 from chordesk.tasks.engine.leases import LeaseTrust
 from chordesk.tasks.engine.steps import ReadyStep
 from chordesk.tasks.engine.summary import run_state, summarise
 from chordesk.tasks.events import lifecycles
-from chordesk.tasks.reading.waits import waits
 from chordesk.tasks.retention import collection as retention
 from chordesk.tasks.worker import messages, stopping
 from chordesk.tasks.worker.messages import DeskApp
@@ -230,8 +229,9 @@ def close_overdue(desk: Desk) -> int:
 
 def _late(session: Session, run: Run) -> str:
     """Return why a run past its deadline ends, with what it waited for."""
-    found = [one.what.partition(";")[0] for one in waits(session, run)]
-    return "the run's deadline passed" + (f" while it waited for {' and '.join(found)}" if found else "")
+    errors = session.exec(select(Step.error).where(Step.run_id == run.id, Step.state == StepState.READY)).all()
+    found = {why.partition(";")[0] for error in errors if (why := policy.waits_for(error)) is not None}
+    return "the run's deadline passed" + (f" while it waited for {' and '.join(sorted(found))}" if found else "")
 
 
 def _close(desk: Desk, run_id: str, state: RunState, reason: str) -> bool:

@@ -64,6 +64,8 @@ FAULTS: Mapping[str, Fault] = {
     "DeskProcessAway": Fault({'up{job="desk",instance="api"}': "0x120"}),
     "DeskWorkerLost": Fault({'desk_attempts_lost{instance="ops"}': "3x120"}),
     "DeskAppServerMemory": Fault({'desk_app_server_largest_bytes{instance="research",kind="kept"}': "1000000000x120"}),
+    "DeskRoomShort": Fault({'desk_room_short{instance="ops",what="space",where="home (/srv)"}': "1x120"}),
+    "DeskNoRoom": Fault({'desk_room_short{instance="ops",what="memory",where=""}': "2x120"}),
     "DeskDatabaseAway": Fault({**{DATABASE.format(role): "0x120" for role in ("ops", "notify")}, AGE: None}, alerts=2),
     "DeskRedisAway": Fault({'desk_part_up{part="redis",instance="ops"}': "0x120"}),
     "DeskStepsDue": Fault({'desk_steps_due_age_seconds{queue="research"}': "0+60x120"}),

@@ -15,6 +15,7 @@ from sqlmodel import Session
 
 from chordesk.agents.runtime import ProcessStatus
 from chordesk.models.notifications import NoticeKind, NotificationState
+from chordesk.models.room import Shortage
 from chordesk.models.settings import Settings
 from chordesk.models.states import ApprovalState, AttemptEnd, OrderState, RunState, StepState, TradingState
 from chordesk.models.tables.columns import new_id, utcnow
@@ -160,7 +161,10 @@ def test_a_worker_has_the_turns_and_the_memory_of_its_app_servers() -> None:
     assert found["desk_app_servers"] == {("kept",): 2}
     assert found["desk_app_server_bytes"] == {("kept",): 250 * MIB}
     assert found["desk_app_server_largest_bytes"] == {("kept",): 150 * MIB}
-    assert [gauge.name for gauge in read_own(3, None)] == ["desk_steps_held"], "unknown ones are missing, not 0"
+    assert found["desk_room_short"] == {}
+    full = Shortage("space", "home (/srv)", 0, 100, out=True)
+    unknown = {gauge.name: dict(each) for gauge, each in read_own(3, None, [full]).items()}
+    assert unknown == {"desk_steps_held": {(): 3}, "desk_room_short": {("space", "home (/srv)"): 2}}, "missing, not 0"
 
 
 GAUGE = Gauge("desk_tested", "For a test.")

@@ -33,7 +33,8 @@ REJECTED = "APC"  # the rulebook's quick role turns it down on the replay's day
 
 @pytest.fixture(scope="module")
 def desk() -> Iterator[Processes]:
-    with processes(**constants(SWEEP_SECONDS=600)) as found:
+    # A worker that is held up on a busy machine keeps its lease: a copy would take its step.
+    with processes(**constants(SWEEP_SECONDS=600), DESK_LEASE_SECONDS="120") as found:
         found.rulebook()
         found.workers("research", "ops", "trade")
         yield found
@@ -148,6 +149,7 @@ class Copies:
         self._thread.join(PATIENCE)
 
 
+@pytest.mark.flaky(reruns=0)  # its orders are in the books of the desk, which denies others like them
 def test_a_live_screen_fills_and_copies_of_its_messages_change_nothing(desk: Processes, store: Store) -> None:
     for name in ("ops", "trade"):
         desk.end(name)
