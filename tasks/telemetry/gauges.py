@@ -74,7 +74,8 @@ _Values = dict[tuple[str, ...], float]
 
 def read_own(held: int, servers: Sequence[ProcessStatus] | None, short: Sequence[Shortage] = ()) -> Reading:
     """Return the gauges of a worker with `held` steps. servers: of its runtimes; None where they are not known."""
-    own = {STEPS_HELD: {(): held}, ROOM: {(one.what, one.where): 2 if one.out else 1 for one in short}}
+    room: _Values = {(one.what, one.where): 2 if one.out else 1 for one in short}
+    own: dict[Gauge, _Values] = {STEPS_HELD: {(): held}, ROOM: room}
     if servers is None:
         return own
     turns: _Values = defaultdict(float)

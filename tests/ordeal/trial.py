@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,9 +39,13 @@ from tests.stack import REPOSITORY, free_port, processes
 
 CREW = ("up",)
 MIB = 96
-DAY, NEXT_DAY = "2010-08-12", "2010-08-13"
-SCREENS = (("IBM", "GE", "XOM"), ("KO", "PEP", "JNJ"), ("CAT", "BA", "MMM"), ("HPQ", "INTC", "CSCO"))
-BY_RULES = 1  # of the screens: the one that is opened while the desk has the rulebook
+DAYS = ("2010-08-09", "2010-08-10", "2010-08-11", "2010-08-12", "2010-08-13")  # one more with each repetition
+SYMBOLS = (
+    "IBM", "GE", "XOM", "KO", "PEP", "JNJ", "CAT", "BA", "MMM", "HPQ", "INTC", "CSCO", "ORCL", "WMT", "PG", "MRK",
+    "PFE", "T", "VZ", "CVX", "WFC", "HD", "MCD", "DIS",
+)  # fmt: skip
+SYMBOLS_EACH, SCREENS = 3, 4
+BY_RULES = 1  # of the three parts: that in which the desk has the rulebook
 HOSTILE = 14
 SHARE = 0.05  # of turns with a rogue call
 ROGUE = (Call("orders_submit", '{"symbol": "IBM", "quantity": 1000}'), Call("shell", '{"command": "id"}'))
@@ -78,10 +82,11 @@ class Wild:
 def _opening_all(reply: Text, body: dict[str, Any]) -> Text:
     """Return the trader's answer with an order on every verdict's symbol in place of the first one's."""
     answer, subject = json.loads(reply.text), subject_of(body)
-    *closing, opening = answer["actions"]
+    closing = [one for one in answer["actions"] if one["action"] == "close"]
+    opening = next((one for one in answer["actions"] if one["action"] == "open"), None)
     held = {one["symbol"] for one in closing}
-    names = [row["symbol"] for row in (subject or {})["verdicts"] if row["symbol"] not in held]
-    return Text(json.dumps({**answer, "actions": [*closing, *({**opening, "symbol": name} for name in names)]}))
+    names = [row["symbol"] for row in (subject or {})["verdicts"] if row["symbol"] not in held] if opening else []
+    return Text(json.dumps({**answer, "actions": [*closing, *({**(opening or {}), "symbol": name} for name in names)]}))
 
 
 def _without(body: dict[str, Any], tool: str) -> dict[str, Any]:
@@ -164,7 +169,7 @@ class UpDesk(FaultDesk):
             time.sleep(0.05)
         self.start("up")
 
-    def screen(self, symbols: tuple[str, ...]) -> str:
+    def screen(self, symbols: Sequence[str]) -> str:
         """A run of a person's command, tried again while the desk is not there."""
         command = desk_command(
             "screen", "--universe", ",".join(symbols), "--max", str(len(symbols)), "--no-wait", "--json"
@@ -203,7 +208,12 @@ def _is(process: psutil.Process, name: str) -> bool:
 @contextmanager
 def up_desk(pace: Pace) -> Iterator[UpDesk]:
     port = free_port()
-    settings = {**paced(pace), "DESK_LENSES": "technical,catalyst", "DESK_API_PORT": str(port), "DESK_REPLAY_DATE": DAY}
+    settings = {
+        **paced(pace),
+        "DESK_LENSES": "technical,catalyst",
+        "DESK_API_PORT": str(port),
+        "DESK_REPLAY_DATE": DAYS[0],
+    }
     settings["DESK_MAX_SECTOR_SHARE"] = "1"
     with ExitStack() as held:
         small = held.enter_context(small_disk(MIB, homes.base()))
@@ -239,6 +249,7 @@ def everything(desk: FaultDesk, chance: random.Random, result: Result) -> None:
     wild = desk.model.own = Wild(chance)
     url = desk.processes.environ["DESK_PROVIDER_URL"]
     kills = chance.sample(KINDS, len(KINDS))
+    symbols = chance.sample(SYMBOLS, SYMBOLS_EACH * SCREENS)
     runs: list[str] = []
     with besieged(desk):
         for number in range(3):
@@ -246,9 +257,8 @@ def everything(desk: FaultDesk, chance: random.Random, result: Result) -> None:
                 desk.switched_to(DESK_PROVIDER="rulebook", DESK_PROVIDER_URL="")
             elif number == BY_RULES + 1:
                 desk.switched_to(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=url)
-            runs.append(desk.screen(SCREENS[number]))
-            if number == 2:
-                runs.append(desk.screen(SCREENS[3]))
+            for _ in range(2 if number == 0 else 1):
+                runs.append(desk.screen([symbols.pop() for _ in range(SYMBOLS_EACH)]))
             _harm(desk, chance, result, kills[number * 3 :][:3], runs)
         left = desk.await_end(*runs, seconds=END_SECONDS)
     result.runs += len(runs)
@@ -312,13 +322,13 @@ def _standing(desk: UpDesk, run_id: str) -> str:
 
 
 def _look(desk: UpDesk, result: Result, runs: list[str], wild: Wild) -> None:
-    ruled = runs[BY_RULES]
+    ruled = runs[BY_RULES + 1]
     found = check(desk, [run for run in runs if run != ruled])
     found.add(check(desk, [ruled], Expected(whole=False)))
     with desk.store.read() as session:
         found.wrong += _unrecorded(session, wild, desk.excused, result)
         found.wrong += _unheld(session, wild, runs)
-    _next_day(desk, runs)
+    _next_day(desk)
     with desk.store.read() as session:
         found.wrong += _books(session, runs, result)
     result.findings.add(found)
@@ -362,9 +372,10 @@ def _completed(session: Session, step: str, attempt: int) -> bool:
     return session.exec(rows).first() is not None
 
 
-def _next_day(desk: UpDesk, runs: list[str]) -> None:
+def _next_day(desk: UpDesk) -> None:
     """Let the next day come, on which what rests is filled."""
-    desk.switched_to(DESK_REPLAY_DATE=NEXT_DAY)
+    today = DAYS.index(desk.processes.environ["DESK_REPLAY_DATE"])
+    desk.switched_to(DESK_REPLAY_DATE=DAYS[today + 1])
 
     def done() -> bool:
         with suppress(DBAPIError), desk.store.read() as session:
@@ -372,7 +383,7 @@ def _next_day(desk: UpDesk, runs: list[str]) -> None:
         return False
 
     with suppress(AssertionError):
-        until(done, "the next day's fills are booked", 90.0)
+        until(done, "the next day's fills are booked", PATIENCE)
 
 
 def _books(session: Session, runs: list[str], result: Result) -> list[str]:
