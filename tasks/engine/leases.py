@@ -374,6 +374,7 @@ SWEEP_ROW = 1
 # Parts of a lease. Holders renew each third of it: two thirds are left when they have just not yet done so, and within
 # half of it all that live have.
 SWEEP_SECONDS = 3.0  # from one sweep to the next
+NO_SWEEP_SECONDS = 15.0  # after which nothing sweeps: lost messages, lost workers and steps that wait go unnoticed
 RENEWAL = 1 / 3
 GRACE = 1 / 2
 

@@ -23,6 +23,7 @@ log = structlog.get_logger(__name__)
 CHANNEL = "desk:deltas"
 QUEUED_MOST = 4_000  # messages
 REDIS_SECONDS = 3.0
+ASK_SECONDS = 5
 
 
 class DeltaPublisher:
@@ -77,12 +78,19 @@ def listening_client(address: str) -> redis.asyncio.Redis:
 
 
 async def listen(server: redis.asyncio.Redis, wanted: Callable[[], bool]) -> AsyncIterator[Envelope]:
-    """Yield all deltas of the desk from now on, while they are wanted. Raises redis.RedisError and OSError."""
+    """Yield all deltas of the desk from now on, while they are wanted. Raises redis.RedisError and OSError, also when
+    the server has gone silent."""
     async with server.pubsub(ignore_subscribe_messages=True) as channel:
         await channel.subscribe(CHANNEL)
+        quiet = 0  # seconds
         while wanted():
             message = await channel.get_message(timeout=1.0)
-            for one in _read(message["data"]) if message is not None else []:
+            quiet = quiet + 1 if message is None else 0
+            if quiet == ASK_SECONDS:
+                await channel.ping()  # its answer is a message too
+            elif quiet > ASK_SECONDS + REDIS_SECONDS:
+                raise redis.ConnectionError("the server has gone silent")
+            for one in _read(message["data"]) if message is not None and message["type"] == "message" else []:
                 yield one
 
 

@@ -30,20 +30,21 @@ from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepState, TradingStat
 from chordesk.models.tables.columns import Row, utcnow
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.models.text import span
-from chordesk.tasks.engine.kinds import QUEUES
+from chordesk.tasks.engine.kinds import QUEUES, WORKER_QUEUES
+from chordesk.tasks.engine.leases import NO_SWEEP_SECONDS
 from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_waiting
 from chordesk.tasks.notifications import messages
 from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tasks.reading.runs import turn_phases
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.worker.messages import STATUS, sender_app
-from chordesk.tasks.worker.schedule import BeatState, beat_state
+from chordesk.tasks.worker.schedule import BeatState, beat_schedule, beat_state
 from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.protection import unprotected
 
 ASK_SECONDS = 1.0
-SWEEP_LATE_SECONDS = 15.0  # each worker sweeps when none has for three seconds
 UNACKED = "unacked"
+ROLES = {queue: role for role, queues in WORKER_QUEUES.items() if role != "all" for queue in queues.split(",")}
 
 
 class WorkerRow(Frozen):
@@ -98,8 +99,7 @@ class LastSweep(Frozen):
 
     @property
     def late(self) -> bool:
-        """Return whether nothing sweeps: lost messages, lost workers and steps that wait go unnoticed."""
-        return self.seconds is None or self.seconds > SWEEP_LATE_SECONDS
+        return self.seconds is None or self.seconds > NO_SWEEP_SECONDS
 
     def __str__(self) -> str:
         since = "none has ended yet" if self.seconds is None else f"the last one ended {span(self.seconds)} ago"
@@ -166,6 +166,8 @@ def status(
     if found is None:
         trouble["workers"] = "they can be reached only through Redis"
     else:
+        if (unscheduled := _unscheduled(settings, found.beat)) is not None:
+            trouble["beat"] = unscheduled
         try:
             workers = ask_workers(settings, app)
             trouble.update(_unserved(workers))
@@ -193,13 +195,26 @@ def status(
     )
 
 
+def _unscheduled(settings: Settings, beat: BeatState) -> str | None:
+    """Return why a schedule of these settings will not come. A `desk up` of this home may have been told to start no
+    beat."""
+    wanted = set(beat_schedule(settings))
+    if not beat.running:
+        why = f"no beat runs, so {', '.join(sorted(wanted))} will not start: start `desk beat`, or set them to off"
+        return why if wanted and not is_up(settings.home) else None
+    missing = wanted - {entry.name for entry in beat.entries}
+    if not missing:
+        return None
+    return f"beat runs without {', '.join(sorted(missing))}: restart it, with the settings that this terminal has"
+
+
 def _unserved(workers: Sequence[WorkerRow]) -> dict[str, str]:
     """Return which queues no worker serves that answered; one entry when none did."""
     if not workers:
-        return {"workers": f"none answered within {ASK_SECONDS:g} s"}
+        return {"workers": f"none answered within {ASK_SECONDS:g} s: start `desk up`, or a `desk worker` of each role"}
     served = {queue for one in workers for queue in one.queues}
-    why = f"no worker that serves it answered within {ASK_SECONDS:g} s"
-    return {f"queue {name}": why for name in QUEUES if name not in served}
+    why = f"no worker that serves it answered within {ASK_SECONDS:g} s: start `desk worker"
+    return {f"queue {name}": f"{why} {ROLES[name]}`" for name in QUEUES if name not in served}
 
 
 def _reason(error: Exception) -> str:

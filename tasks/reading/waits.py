@@ -23,13 +23,13 @@ from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks.engine import kinds, policy
+from chordesk.tasks.engine.leases import NO_SWEEP_SECONDS
 from chordesk.tasks.engine.steps import open_runs_below
 from chordesk.tools.market.clock import exchange_hours
 
 # A step that is due is taken up within less when a worker is free.
 UNCLAIMED_SECONDS = 1.5
 # Each worker sweeps every few seconds: where none has for so long, none runs.
-NO_SWEEP_SECONDS = 12.0
 # A step may be tried again so soon that nobody is told.
 SHORTEST_SECONDS = 1.0
 _PLACE = re.compile(r"; \d+ are before it$")  # of a step in line, which the others do not share

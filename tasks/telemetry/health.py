@@ -26,6 +26,7 @@ class ProcessHealth:
         self.role, self.name = role, name or role
         self._began = time.monotonic()
         self._ready: Check = lambda: STARTING
+        self._also: list[Check] = []
         self._stopping: Callable[[], bool] = lambda: False
         self._live: list[Check] = []
 
@@ -37,6 +38,10 @@ class ProcessHealth:
         """Put a check in place of the one that decides on readiness: it must not wait for another process."""
         self._ready = check
 
+    def also_ready_by(self, check: Check) -> None:
+        """Add a check without which the process is not ready, beside the one that decides."""
+        self._also.append(check)
+
     def stops_by(self, stopping: Callable[[], bool]) -> None:
         """Set what returns whether the process was asked to end; it is not ready from then on."""
         self._stopping = stopping
@@ -45,9 +50,9 @@ class ProcessHealth:
         return [why for check in self._live if (why := check()) is not None]
 
     def why_not_ready(self) -> list[str]:
-        found = self.why_not_live()
-        why = STOPPING if self._stopping() else self._ready()
-        return [*found, why] if why is not None else found
+        if self._stopping():
+            return [*self.why_not_live(), STOPPING]
+        return [*self.why_not_live(), *(why for check in (self._ready, *self._also) if (why := check()) is not None)]
 
     def answer(self) -> dict[str, Any]:
         """Return what `/health` shows. why: the reasons for which it is not live or not ready."""

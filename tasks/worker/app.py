@@ -15,7 +15,7 @@ from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import QueueName, task_name
-from chordesk.tasks.redis_clients import redis_url
+from chordesk.tasks.redis_clients import SILENT_SECONDS, redis_url
 from chordesk.tasks.worker import celery_fixes
 from chordesk.tasks.worker.control import HealthSocket
 from chordesk.tasks.worker.maintenance import Sweeper
@@ -68,6 +68,7 @@ def _configuration(settings: Settings) -> dict[str, Any]:
         "beat_schedule": beat_schedule(settings),
         "beat_max_loop_interval": 1,
         "redbeat_redis_url": redis_url(settings),
+        "redbeat_redis_options": {"socket_timeout": SILENT_SECONDS, "socket_connect_timeout": SILENT_SECONDS},
         "redbeat_key_prefix": BEAT_PREFIX,
         "redbeat_lock_timeout": 5,
     }

@@ -46,6 +46,17 @@ def count_unwritable_as_away() -> None:
     BaseParser.EXCEPTION_CLASSES["MISCONF"] = RedisCannotWrite
 
 
+def check_idle_subscriptions() -> None:
+    """Let a consumer without an event loop, which is Flower's, check its connection too: kombu has the timer for it in
+    the worker's loop alone, and a subscription to a Redis that vanished would wait for ever. It can go when kombu's
+    `drain_events` does so, as it does for queues."""
+
+    def heartbeat_check(self: Any, connection: Any, rate: int = 2) -> None:
+        self.cycle.maybe_check_subclient_health()
+
+    setattr(transport.Transport, "heartbeat_check", heartbeat_check)  # noqa: B010  (as above)
+
+
 class Consumer(consumer.Consumer):  # type: ignore[misc]
     """Asks for a Redis that is away every two seconds. Celery's waits two seconds more each time, up to thirty, and
     would be away for as long when Redis is back."""

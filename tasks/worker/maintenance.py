@@ -54,16 +54,24 @@ class Sweeper:
 
     def __init__(self, app: DeskApp, node: str) -> None:
         self._app, self._desk, self._node = app, app.desk, node
-        self._looked = time.monotonic()
+        self._looked = self._fresh = time.monotonic()
 
     def start(self) -> None:
         self._desk.watch.health.live_by(self.why_stuck)
+        self._desk.watch.health.also_ready_by(self.why_late)
         threading.Thread(target=self._loop, name="sweeper", daemon=True).start()
 
     def why_stuck(self) -> str | None:
         """Return that the thread does not come to an end of what it does; a database that is away is no such case."""
         seconds = time.monotonic() - self._looked
         return f"its sweeper has done nothing for {seconds:.0f} s" if seconds > STALLED_SECONDS + self._most else None
+
+    def why_late(self) -> str | None:
+        """Return that no worker's sweep has ended for too long, as far as this one can see."""
+        seconds = time.monotonic() - self._fresh
+        if seconds <= leases.NO_SWEEP_SECONDS + self._most:
+            return None
+        return f"no sweep has ended for {seconds:.0f} s: is the database away? see the log for sweep.failed"
 
     @property
     def _most(self) -> float:
@@ -97,7 +105,10 @@ class Sweeper:
             row, now = session.get_one(Sweep, leases.SWEEP_ROW), utcnow()
         if row.last_at is None or row.last_at > now:
             return 0.0
-        return leases.SWEEP_SECONDS - (now - row.last_at).total_seconds()
+        seconds = (now - row.last_at).total_seconds()
+        if seconds < leases.NO_SWEEP_SECONDS:
+            self._fresh = time.monotonic()
+        return leases.SWEEP_SECONDS - seconds
 
 
 def sweep_if_due(app: DeskApp) -> dict[str, int]:

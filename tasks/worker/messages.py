@@ -40,7 +40,7 @@ EXPIRES_SECONDS = 60
 PASSES: dict[str, QueueName] = {ORDER_PASS: "trade", REPORTS_PASS: "ops"}
 VISIBILITY_SECONDS = 30
 REDIS_SECONDS = 1.0
-CHECK_SECONDS = 3.0
+CHECK_SECONDS = 2.0
 
 
 class DeskApp(Celery):  # type: ignore[misc]
@@ -53,6 +53,7 @@ def sender_app(settings: Settings, kind: type[Celery] = Celery, **options: Any) 
     """Return an app that can send to the desk's queues. Raises RedisDown, SettingError."""
     celery_fixes.guard_lost_connection()
     celery_fixes.count_unwritable_as_away()
+    celery_fixes.check_idle_subscriptions()
     broker = _checked(redis_url(settings))
     app = kind("desk", broker=broker, backend=broker, set_as_current=True, **options)
     app.conf.update(

@@ -2,27 +2,58 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
-from typing import Any
+from contextlib import suppress
+from typing import Any, ClassVar
 
 from redbeat import RedBeatScheduler
+from redbeat.schedulers import get_redis
+from redis.exceptions import RedisError
 
 STALLED_SECONDS = 30.0  # it ticks at least once a second, unless Redis is away
 
 
 class WatchedScheduler(RedBeatScheduler):  # type: ignore[misc]
     """Scheduler of a beat that is ready once it has ticked. A second beat waits for the lock of the first, and does
-    not tick."""
+    not tick.
+
+    A Redis that has lost the schedule gets it again, with the time of this process's last tick: what came due meanwhile
+    is sent once.
+    """
+
+    last_tick: ClassVar[dt.datetime | None] = None  # of this process, which makes a scheduler for each connection
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._ticked: float | None = None
         super().__init__(*arguments, **options)
         self.app.desk.watch.health.ready_by(self._why_not)
 
+    def setup_schedule(self) -> None:
+        lost = self._lost()
+        super().setup_schedule()
+        for key in lost if WatchedScheduler.last_tick is not None else ():
+            self.Entry.from_key(key, app=self.app).reschedule(WatchedScheduler.last_tick)
+
     def tick(self, *arguments: Any, **options: Any) -> float:
+        if self._lost():  # and kept the lock: without that RedBeat ends, and begins anew
+            self.setup_schedule()
         pause: float = super().tick(*arguments, **options)
-        self._ticked = time.monotonic()
+        self._ticked, WatchedScheduler.last_tick = time.monotonic(), self.app.now()
         return pause
+
+    def close(self) -> None:
+        # From the handler of SIGTERM: an error of a Redis that is away would take the place of the end, and beat would
+        # begin anew. The lock runs out by itself.
+        with suppress(RedisError):
+            super().close()
+
+    def _lost(self) -> list[str]:
+        """Return the keys of entries that Redis does not have."""
+        conf = self.app.redbeat_conf
+        there = set(get_redis(self.app).zrange(conf.schedule_key, 0, -1))
+        keys = [self.Entry.generate_key(self.app, name) for name in conf.schedule]
+        return [key for key in keys if key not in there]
 
     def _why_not(self) -> str | None:
         if self._ticked is None:

@@ -27,7 +27,7 @@ from tests.tasks.engine.steps import sweep_row
 
 @pytest.fixture(scope="module")
 def desk() -> Iterator[Processes]:
-    with processes(**constants(SWEEP_SECONDS=1)) as found:
+    with processes(**constants(SWEEP_SECONDS=1), DESK_PREMARKET="off", DESK_MIDDAY="off") as found:
         found.rulebook(latency=0.7)
         found.workers("research", "ops", "trade", concurrency=4)
         wait_for(lambda: row(found).last_at is not None, "the first sweep")

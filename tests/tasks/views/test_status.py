@@ -14,11 +14,16 @@ def test_a_worker_with_other_settings_than_the_terminal_is_shown_with_them() -> 
         made.workers("ops")
         made.workers("trade", environ=own)
         done = zygote.run(("status", "--json"), made.environ, REPOSITORY)
+        off = zygote.run(
+            ("status", "--json"), {**made.environ, "DESK_PREMARKET": "off", "DESK_MIDDAY": "off"}, REPOSITORY
+        )
         shown = zygote.run(("status",), made.environ, REPOSITORY).stdout
         agreed = zygote.run(("status",), {**made.environ, **own, "TRADER_LIVE": "0"}, REPOSITORY).stdout
     found = json.loads(done.stdout)
-    assert found["trouble"].keys() == {"queue screen", "queue research"}
-    assert "queue research: no answer (no worker that serves it answered within 1 s)" in shown
+    assert found["trouble"].keys() == {"queue screen", "queue research", "beat"}
+    assert "start `desk worker research`" in found["trouble"]["queue research"]
+    assert "midday, premarket will not start: start `desk beat`" in found["trouble"]["beat"]
+    assert "beat" not in json.loads(off.stdout)["trouble"], "nothing is to be scheduled"
     assert done.returncode == 1, "a part of the desk does not answer"
     assert (found["running"], found["standing"]["live"]) == (False, False)
     ops, trade = found["workers"]

@@ -20,6 +20,7 @@ from chordesk.models.tables.runs import Run, Step
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.worker.schedule import TICK_EXPIRES_SECONDS, beat_schedule, beat_state
+from chordesk.tasks.worker.scheduler import WatchedScheduler
 from chordesk.tasks.workflows import screen
 from chordesk.tasks.workflows.episode import opening
 from chordesk.tasks.workflows.screen import session_slot
@@ -177,6 +178,36 @@ def test_a_real_beat_keeps_the_screens_as_plain_crontabs(beating: Processes) -> 
     assert (stored["schedule"]["hour"], stored["schedule"]["minute"]) == ("8", "30")
     assert stored["options"]["expires"] == TICK_EXPIRES_SECONDS
     assert beating.running["beat"].poll() is None
+
+
+def test_a_redis_that_has_lost_the_schedule_gets_it_again(beating: Processes) -> None:
+    """Lost with the lock, as after a restart without its file; and without it, as where an access list drops the
+    transactions of a file."""
+
+    def scheduled(client: redis.Redis) -> bool:
+        state = beat_state(client)
+        return state.running and [entry.name for entry in state.entries] == ["premarket"]
+
+    with redis.Redis.from_url(redis_url(beating.settings)) as client:
+        wait_for(lambda: scheduled(client), "beat has written its schedule")
+        client.delete("desk:beat:premarket", "desk:beat::schedule", "desk:beat::statics")
+        wait_for(lambda: scheduled(client), "it is written again")
+        client.flushall()
+        wait_for(lambda: scheduled(client), "it is written again, with the lock")
+
+
+def test_what_came_due_while_the_schedule_was_lost_is_sent(
+    make_app: Callable[..., Celery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = dt.datetime.now(NEW_YORK) - dt.timedelta(minutes=2)
+    app = make_app(premarket=f"{before:%H:%M}", midday="off")
+    with redis.Redis.from_url(redis_url(app.desk.settings)) as client:
+        for seen, due in ((None, False), (before - dt.timedelta(days=4), True)):  # four days have a weekday among them
+            client.flushall()
+            monkeypatch.setattr(WatchedScheduler, "last_tick", seen)
+            WatchedScheduler(app)
+            (entry,) = beat_state(client).entries
+            assert (entry.next <= dt.datetime.now(dt.UTC)) is due
 
 
 def make_overdue(client: redis.Redis, name: str) -> None:
