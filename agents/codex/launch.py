@@ -87,6 +87,7 @@ class RuntimeConfig:
     limits: TurnLimits = field(default_factory=TurnLimits)
     lease_seconds: float = 9.0
     health_seconds: float = 15.0
+    idle_seconds: float = 30.0
     deltas: bool = False
     roles_models: tuple[str, ...] = ()
     summary: str | None = None

@@ -99,6 +99,13 @@ async def test_a_fat_process_is_replaced(codex: Codex) -> None:
         assert (await one_turn(runtime, spec())).status == "completed"
 
 
+async def test_processes_without_turns_end_and_their_threads_go_on(codex: Codex) -> None:
+    async with codex(idle_seconds=0.1, health_seconds=0.1) as runtime:
+        first = await one_turn(runtime, spec(keep=True))
+        await until(lambda: runtime.status() == [])
+        assert (await one_turn(runtime, spec(keep=True))).thread_id == first.thread_id
+
+
 async def test_a_hung_process_is_killed_and_its_turns_fail_retryable(model: FakeResponses, codex: Codex) -> None:
     model.script(Text(FINAL), Silence(60))
     async with codex(health_seconds=0.2, rpc_seconds=4.0) as runtime:
