@@ -8,13 +8,17 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 SET ?= fleet
 ROOMS := models tools agents tasks
 CODE := $(ROOMS) chordesk tests docs
-FLEET := --extra demo --extra yahoo --extra alpaca --extra litellm --extra filings --extra pages --extra parquet --extra events --extra langchain --extra mcp --extra postgres --extra notify --extra otel
+FLEET := $(addprefix --extra ,demo yahoo alpaca pages events langchain mcp postgres notify otel)
+# Large, and of use to some: each has a set of what it needs beside the fleet's.
+LARGE := filings litellm parquet
+EXTRAS ?=
 
 REAL ?= .real
 CARD ?= .card
 REAL_PIP := $(REAL)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps --require-hashes
 LLAMA := $(addprefix -DLLAMA_,$(addsuffix =OFF,BUILD_TESTS BUILD_EXAMPLES BUILD_APP USE_PREBUILT_UI OPENSSL))
 DIST ?= dist
+IMAGE ?= $(or $(CHORDESK_IMAGE),chordesk)
 SECRETS ?= .secrets
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 REVISION = $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
@@ -22,7 +26,7 @@ REVISION = $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 SAMPLE := $(VENV)/samples/msft-chain
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-deep check format bench fleet faults real card docs up install lock audit vendor pictures clean sbom bytecode secrets image
+.PHONY: help demo test test-fast test-deep check format bench fleet containers faults real card docs up install lock audit vendor pictures clean sbom slim bytecode secrets image
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
@@ -78,7 +82,7 @@ docs: $(VENV)/.docs ## Write the tables of docs/reference anew and build the pag
 up: $(VENV)/.demo ## Start Redis, model, workers and schedule; Ctrl-C stops all
 	@$(BIN)/desk up
 
-install: $(VENV)/.$(SET) ## Install only, from the pinned set SET=demo, dev, docs, ship or fleet (default)
+install: $(VENV)/.$(SET) $(EXTRAS:%=$(VENV)/.%) ## Install only, from the pinned set SET=demo, dev, docs, ship or fleet (default; EXTRAS="filings litellm parquet" adds to it)
 
 $(VENV)/bin/python:
 	@$(PYTHON) deploy/preflight.py $(VENV)
@@ -120,12 +124,14 @@ $(SAMPLE): | $(VENV)/.demo
 
 lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer versions)
 	@command -v uv >/dev/null || { echo "make lock needs uv on the PATH: python3 -m pip install uv"; exit 1; }
-	@for set in "dev --extra dev --extra ship $(FLEET)" "demo --extra demo -c requirements/dev.txt" \
+	@for set in "dev --extra dev --extra ship $(FLEET) $(addprefix --extra ,$(LARGE))" "demo --extra demo -c requirements/dev.txt" \
 	  "fleet $(FLEET) -c requirements/dev.txt" "docs --extra docs -c requirements/dev.txt" \
-	  "ship --extra ship -c requirements/dev.txt"; do \
+	  "ship --extra ship -c requirements/dev.txt" $(foreach extra,$(LARGE),"$(extra) --extra $(extra) -c requirements/dev.txt"); do \
 	  file=requirements/$${set%% *}.txt; \
 	  echo "-- $$file"; \
-	  uv pip compile pyproject.toml requirements/build.in $${set#* } --universal --python-version 3.11 \
+	  there=; case " $(LARGE) " in *" $${set%% *} "*) \
+	    there=$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements/fleet.txt | sort -u);; esac; \
+	  uv pip compile pyproject.toml requirements/build.in $${set#* } $$there --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet \
 	    $(if $(filter 1,$(UPGRADE)),--upgrade) --output-file $$file >/dev/null || exit 1; \
 	done
@@ -147,9 +153,12 @@ audit: ## Ask the advisories about every pinned package (needs pip-audit on the 
 sbom: ## List what the image has, in CycloneDX, from the pinned requirements
 	@test -x $(BIN)/cyclonedx-py || $(MAKE) --no-print-directory install SET=ship
 	@mkdir -p $(DIST)
-	@$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --output-format JSON \
-	  --output-file $(DIST)/sbom.cdx.json requirements/fleet.txt
+	@cat $(patsubst %,requirements/%.txt,fleet $(EXTRAS)) | $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml \
+	  --output-reproducible --output-format JSON --output-file $(DIST)/sbom.cdx.json -
 	@echo "-- $(DIST)/sbom.cdx.json"
+
+slim: ## Take out of $(VENV) what the image does not load (needs binutils)
+	@$(PYTHON) deploy/slim.py $(VENV)
 
 bytecode: ## Compile the code, for images with a root that cannot be written
 	@$(BIN)/python -m compileall -q chordesk
@@ -157,10 +166,14 @@ bytecode: ## Compile the code, for images with a root that cannot be written
 secrets: $(VENV)/.$(SET) ## Make passwords, a private authority and a certificate for compose.yaml in $(SECRETS); keeps what is there
 	@$(BIN)/python deploy/credentials.py $(SECRETS)
 
-image: ## Build the image with its labels (needs Docker; BASE= names another base)
-	@docker build --file deploy/Dockerfile --tag chordesk:$(VERSION) --tag chordesk:latest \
-	  --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
-	  $(if $(BASE),--build-arg BASE=$(BASE)) .
+# podman where no Docker answers. BUILD: more options of the build.
+image: ## Build the image with its labels, by Docker or podman (EXTRAS="filings litellm parquet", BASE= another base)
+	@$$(docker info >/dev/null 2>&1 && echo docker build || echo podman build --format docker) --file deploy/Dockerfile \
+	  --tag $(IMAGE):$(VERSION) --tag $(IMAGE):latest --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
+	  --build-arg EXTRAS="$(EXTRAS)" $(if $(BASE),--build-arg BASE=$(BASE)) $(BUILD) .
+
+containers: $(VENV)/.dev ## compose.yaml in real containers, by docs/deploying.md: started, scaled, killed, cut off, restored; removed at the end
+	@$(BIN)/python -m tests.containers
 
 pictures: $(VENV)/.dev $(VENV)/.demo ## Take the pictures of the page anew, from a demo's desk (needs Chromium)
 	@$(BIN)/python docs/pictures.py

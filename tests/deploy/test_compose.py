@@ -111,7 +111,7 @@ def test_the_image_has_each_folder_of_a_volume_for_its_user(compose: dict[str, A
     """Docker gives a new volume the owner of the image's folder; without one it is root's, and cannot be written."""
     image = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
     user = re.findall(r"^USER (\S+)$", image, re.MULTILINE)[-1]
-    owned = set(re.findall(rf"^COPY --from=build --chown={user} \S+ (/\S+)$", image, re.MULTILINE))
+    owned = set(re.findall(rf"^COPY --from=code --chown={user} \S+ (/\S+)$", image, re.MULTILINE))
     mounted = {volume.split(":")[1] for each in ours(compose).values() for volume in each.get("volumes", [])}
     assert mounted == owned
 
