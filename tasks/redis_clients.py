@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any
 
-from chordesk.models.errors import RedisDown, SettingError
+from chordesk.models.errors import RedisDown, ServiceError, SettingError
 from chordesk.models.settings import Settings
 from chordesk.models.urls import masked
 
@@ -53,6 +55,56 @@ def wrong_url(address: str) -> SettingError:
     """Return the error for a URL that a client cannot use. The client's own message is not repeated: it may hold a
     piece of a password."""
     return SettingError(f"DESK_REDIS_URL={masked(address)} is not an address of a Redis", remedy=_REMEDY)
+
+
+OLDEST_REDIS = (6, 2)
+# Between these versions a server reads the transactions of its own append-only file as the default user, and drops
+# those that this user may not do (redis #14541, valkey #3983).
+_DROPS_FROM, _KEEPS_AGAIN_VALKEY = (7, 0), (9, 0)
+_LIST = "write `user default off resetpass allkeys allchannels +@all` into its access list, and restart it"
+
+
+def server_name(info: Mapping[str, Any]) -> str:
+    """Return product and version of a server's INFO."""
+    return f"Valkey {info['valkey_version']}" if "valkey_version" in info else f"Redis {info.get('redis_version', '?')}"
+
+
+def why_unfit(info: Mapping[str, Any], default_user: Mapping[str, Any] | None) -> tuple[str, str] | None:
+    """Return why a desk cannot rely on a server, and the remedy. info: its INFO. default_user: what `ACL GETUSER`
+    answers, None where this login may not ask."""
+    version = _pair(info.get("redis_version", "0.0"))
+    if version < OLDEST_REDIS:
+        oldest = ".".join(map(str, OLDEST_REDIS))
+        return f"{server_name(info)} is older than {oldest}", f"use Redis {oldest} or newer, or Valkey"
+    if default_user is None or "+@all" in default_user.get("categories", ()):
+        return None
+    if version < _DROPS_FROM or _pair(info.get("valkey_version", "0.0")) >= _KEEPS_AGAIN_VALKEY:
+        return None
+    return f"{server_name(info)} would lose its transactions at a restart: its default user may not do them", _LIST
+
+
+def _pair(version: object) -> tuple[int, ...]:
+    return tuple(int(part) for part in str(version).split(".")[:2])
+
+
+def unfit(server: redis.Redis) -> tuple[str, str] | None:
+    """Return the same of a running server. Raises redis.RedisError."""
+    import redis
+
+    try:
+        user = server.acl_getuser("default")
+    except redis.ResponseError:  # this login may not ask, as with the access lists of deploy/
+        user = None
+    return why_unfit(server.info("server"), user)
+
+
+def require_fit(address: str) -> None:
+    """Raise ServiceError for a server that a desk cannot rely on. One that is away is waited for by others."""
+    import redis
+
+    with suppress(redis.RedisError), closing(client(address, SILENT_SECONDS, again=False)) as server:
+        if (found := unfit(server)) is not None:
+            raise ServiceError(f"{found[0]} ({masked(address)})", remedy=found[1])
 
 
 def wait_ready(address: str, seconds: float) -> None:

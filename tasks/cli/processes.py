@@ -49,6 +49,7 @@ def worker(
 ) -> None:
     """Run one worker in the foreground."""
     from chordesk.tasks.engine.kinds import WORKER_QUEUES
+    from chordesk.tasks.redis_clients import redis_url, require_fit
     from chordesk.tasks.worker import celery_fixes
     from chordesk.tasks.worker.app import create_app
 
@@ -58,6 +59,7 @@ def worker(
     settings = configured(*needs, own_switch=_sends_orders(WORKER_QUEUES[role]))
     called = name or default_name(role)
     app = create_app(settings, called, warm=role is not WorkerRole.OPS, turns=turns)
+    require_fit(redis_url(settings))
     app.desk.telemetry.check()
     if settings.metrics_port:
         from chordesk.tasks.worker.gauges import watch_worker

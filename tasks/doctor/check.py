@@ -19,8 +19,7 @@ from chordesk.models.errors import DeskError, RedisDown
 from chordesk.models.settings import Settings
 from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.redis_clients import client, redis_url
-from chordesk.tasks.services.plan import OLDEST_REDIS
+from chordesk.tasks.redis_clients import client, redis_url, server_name, unfit
 
 
 class CheckStatus(StrEnum):
@@ -128,17 +127,16 @@ def redis_server(context: CheckContext) -> Check:
     try:
         with closing(client(address, REDIS_SECONDS)) as redis:
             info = {**redis.info("server"), **redis.info("memory"), **redis.info("persistence")}
+            found = unfit(redis)
     except RedisError as error:
         raise RedisDown(f"Redis at {masked(address)} does not answer: {error}") from None
+    if found is not None:
+        return fail(f"{found[0]} ({masked(address)})", found[1])
     return judge(address, info, context.embedded)
 
 
 def judge(address: str, info: dict[str, object], embedded: bool) -> Check:
-    version = str(info.get("redis_version", "0.0"))
-    name = f"Valkey {info['valkey_version']}" if "valkey_version" in info else f"Redis {version}"
-    found = f"{name} at {masked(address)}" + (", started for this check" if embedded else "")
-    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS:
-        return fail(found, f"use Redis {'.'.join(map(str, OLDEST_REDIS))} or newer, or Valkey")
+    found = f"{server_name(info)} at {masked(address)}" + (", started for this check" if embedded else "")
     policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         return warn(f"{found}; it may evict ({policy})", "set maxmemory-policy noeviction")

@@ -31,6 +31,7 @@ from chordesk.models.settings.sources import Loaded
 from chordesk.models.settings.variables import PINNED_VARIABLE, PREFIX
 from chordesk.models.urls import masked
 from chordesk.tasks.engine.kinds import WORKER_QUEUES
+from chordesk.tasks.redis_clients import OLDEST_REDIS
 from chordesk.tasks.worker import sockets
 
 Group = Literal["services", "desk"]
@@ -217,7 +218,6 @@ def _locked(handle: IO[str]) -> bool:
 
 
 NAMES = ("valkey-server", "redis-server")
-OLDEST_REDIS = (6, 2)
 _VERSION = re.compile(r"(Redis|Valkey) server v=(\d+)\.(\d+)\.(\d+)")
 # At the begin of the file that a server writes with its first start, and anew from time to time.
 _WRITER = re.compile(rb"(?:REDIS|VALKEY)\d+\xfa.(redis|valkey)-ver.(\d+)\.(\d+)\.(\d+)", re.DOTALL)

@@ -226,6 +226,7 @@ def desk_stack(plan: Plan, notify: Callable[[str], None]) -> Stack:
     def migrate() -> None:
         # Ours answers already; one that the user named may be down, and workers would wait for it for ever.
         redis_clients.wait_ready(redis_url(plan.settings), REDIS_SECONDS)
+        redis_clients.require_fit(redis_url(plan.settings))
         store.upgrade(plan.settings.database)
 
     return Stack(plan, before_desk=migrate, late_workers=late, notify=notify)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import RedisDown, ServiceError, SettingError
-from chordesk.tasks.redis_clients import wait_ready
+from chordesk.tasks.redis_clients import wait_ready, why_unfit
 from chordesk.tasks.services import plan as embedded
 from chordesk.tasks.services.plan import socket_url
 
@@ -100,3 +100,21 @@ def test_a_url_that_no_client_can_use_is_an_error_that_keeps_the_password(url: s
     ) as caught:
         wait_ready(url, 0.0)
     assert "hidden" not in str(caught.value)
+
+
+# Of each server with a default user of few rights: killed by -9 and started again, it had its transaction or not.
+@pytest.mark.parametrize(
+    ("info", "keeps"),
+    [
+        ({"redis_version": "6.2.14"}, True),
+        ({"redis_version": "7.0.15"}, False),
+        ({"redis_version": "7.4.1"}, False),
+        ({"redis_version": "8.2.3"}, False),
+        ({"redis_version": "7.2.4", "valkey_version": "8.1.1"}, False),
+        ({"redis_version": "7.2.4", "valkey_version": "9.1.2"}, True),
+    ],
+)
+def test_a_server_that_would_drop_its_own_transactions_is_unfit(info: dict[str, str], keeps: bool) -> None:
+    assert (why_unfit(info, {"categories": ["-@all"]}) is None) is keeps
+    assert why_unfit(info, {"categories": ["+@all"]}) is None
+    assert why_unfit(info, None) is None, "not known"
