@@ -135,7 +135,7 @@ lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer 
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet \
 	    $(if $(filter 1,$(UPGRADE)),--upgrade) --output-file $$file >/dev/null || exit 1; \
 	done
-	@for set in "real --no-deps" realbuild card; do \
+	@for set in "real --no-deps" realbuild card "secrets -c requirements/dev.txt"; do \
 	  file=requirements/$${set%% *}; \
 	  echo "-- $$file.txt"; \
 	  uv pip compile $$file.in $${set#$${set%% *}} --universal --python-version 3.11 \
@@ -145,7 +145,7 @@ lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer 
 
 audit: ## Ask the advisories about every pinned package (needs pip-audit on the PATH, and a network)
 	@command -v pip-audit >/dev/null || { echo "make audit needs pip-audit on the PATH: python3 -m pip install pip-audit"; exit 1; }
-	@for set in card demo dev docs fleet real realbuild ship; do \
+	@for set in card demo dev docs fleet real realbuild secrets ship; do \
 	  echo "-- requirements/$$set.txt"; \
 	  pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement requirements/$$set.txt || exit 1; \
 	done
@@ -163,7 +163,12 @@ slim: ## Take out of $(VENV) what the image does not load (needs binutils)
 bytecode: ## Compile the code, for images with a root that cannot be written
 	@$(BIN)/python -m compileall -q chordesk
 
-secrets: $(VENV)/.$(SET) ## Make passwords, a private authority and a certificate for compose.yaml in $(SECRETS); keeps what is there
+# Without the desk: where it is not installed yet, this is a matter of seconds.
+$(VENV)/.secrets: requirements/secrets.txt | $(VENV)/bin/python
+	@$(PIP) install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	@touch $@
+
+secrets: $(VENV)/.secrets ## Make passwords, a private authority and a certificate for compose.yaml in $(SECRETS); keeps what is there
 	@$(BIN)/python deploy/credentials.py $(SECRETS)
 
 # podman where no Docker answers. BUILD: more options of the build.

@@ -12,7 +12,7 @@ import hashlib
 import ipaddress
 import secrets
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cryptography import x509
@@ -26,8 +26,6 @@ CLOCK_ERROR = dt.timedelta(hours=1)  # by which another machine's clock may be b
 USER = "desk"
 MOUNTED = "/run/secrets"
 DATABASE = "postgresql+psycopg://{user}:{password}@postgres:5432/desk"
-# By the file of their address; deploy/roles.py makes them.
-LOGINS = {"migrate_url": "desk_schema", "database_url": "desk_rows"}
 # What only you can fill in. They are there empty, because compose mounts each; an empty one is used by nothing until
 # .env names it.
 BROUGHT = (
@@ -46,56 +44,65 @@ ACL = (
 )
 
 
+TRUST = f"ssl_cert_reqs=required&ssl_check_hostname=true&ssl_ca_certs={MOUNTED}/authority"
+# What is made up, in this order: each by the hosts of Redis and what the folder has so far. A new secret is a line here
+# and one of compose.yaml's `secrets`.
+MADE: Mapping[str, Callable[[str, Mapping[str, str]], str]] = {
+    "redis_password": lambda redis, have: secrets.token_urlsafe(32),
+    "redis_users": lambda redis, have: users(have["redis_password"]),
+    "redis_url": lambda redis, have: f"rediss://{USER}:{have['redis_password']}@{redis}:6379/0?{TRUST}",
+    "postgres_password": lambda redis, have: secrets.token_urlsafe(32),
+    "admin_url": lambda redis, have: DATABASE.format(user=USER, password=have["postgres_password"]),
+    "migrate_url": lambda redis, have: DATABASE.format(user="desk_schema", password=secrets.token_urlsafe(32)),
+    "database_url": lambda redis, have: DATABASE.format(user="desk_rows", password=secrets.token_urlsafe(32)),
+    "api_token": lambda redis, have: secrets.token_urlsafe(32),
+    "flower_auth": lambda redis, have: f"{USER}:{secrets.token_urlsafe(24)}",
+    "grafana_password": lambda redis, have: secrets.token_urlsafe(24),
+}
+# What an older set has, and this version does not take: other users of Redis, and services that were superusers of
+# PostgreSQL. It is made anew; all else is kept.
+OLDER: Mapping[str, Callable[[str, Mapping[str, str]], bool]] = {
+    "redis_users": lambda found, have: found != users(have["redis_password"]).strip(),
+    "database_url": lambda found, have: found == have["admin_url"],
+}
+
+
 def make(folder: Path, hosts: Sequence[str] = ("redis",)) -> list[str]:
-    """Write what is missing in the folder; return the names of the new files. hosts: names and addresses of Redis,
-    besides localhost. Raises OSError, and ValueError for half of what belongs together."""
+    """Write what is missing in the folder, and anew what is too old; return the names of what was written. hosts: names
+    and addresses of Redis, besides localhost. Raises OSError, and ValueError for half of what belongs together."""
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
-    before = {path.name for path in folder.iterdir()}
-    _pairs(folder, hosts)
-    _passwords(folder, hosts[0])
-    for name in BROUGHT:
-        if not (folder / name).exists():
-            (folder / name).touch()
-            (folder / name).chmod(0o644)
-    return sorted({path.name for path in folder.iterdir()} - before)
+    written = _pairs(folder, hosts)
+    have: dict[str, str] = {}
+    for name, new in MADE.items():
+        path = folder / name
+        found = path.read_text(encoding="utf-8").strip() if path.exists() else None
+        if found is None or (name in OLDER and OLDER[name](found, have)):
+            _write(path, new(hosts[0], have).encode())
+            written.append(name)
+        have[name] = path.read_text(encoding="utf-8").strip()
+    for path in (folder / name for name in BROUGHT if not (folder / name).exists()):
+        path.touch()
+        path.chmod(0o644)
+        written.append(path.name)
+    return sorted(written)
 
 
-def _passwords(folder: Path, redis: str) -> None:
-    password = _kept(folder, "redis_password", lambda: secrets.token_urlsafe(32))
-    digest = hashlib.sha256(password.encode()).hexdigest()
-    users = ACL.format(user=USER, digest=digest)
-    if _kept(folder, "redis_users", lambda: users) != users.strip():
-        _write(folder / "redis_users", users.encode())  # of an older set: it follows from the password alone
-    trust = f"ssl_cert_reqs=required&ssl_check_hostname=true&ssl_ca_certs={MOUNTED}/authority"
-    _kept(folder, "redis_url", lambda: f"rediss://{USER}:{password}@{redis}:6379/0?{trust}")
-    password = _kept(folder, "postgres_password", lambda: secrets.token_urlsafe(32))
-    admin = _kept(folder, "admin_url", lambda: DATABASE.format(user=USER, password=password))
-    if (folder / "database_url").exists() and (folder / "database_url").read_text(encoding="utf-8").strip() == admin:
-        (folder / "database_url").unlink()  # of an older set, in which every service was the server's superuser
-    for name, user in LOGINS.items():
-        _kept(folder, name, lambda user=user: DATABASE.format(user=user, password=secrets.token_urlsafe(32)))
-    _kept(folder, "api_token", lambda: secrets.token_urlsafe(32))
-    _kept(folder, "flower_auth", lambda: f"{USER}:{secrets.token_urlsafe(24)}")
-    _kept(folder, "grafana_password", lambda: secrets.token_urlsafe(24))
-
-
-def _kept(folder: Path, name: str, new: Callable[[], str]) -> str:
-    """Return a file's text; write it first where there is none."""
-    path = folder / name
-    if not path.exists():
-        _write(path, new().encode())
-    return path.read_text(encoding="utf-8").strip()
+def users(password: str) -> str:
+    """Return the users of Redis and what each may do."""
+    return ACL.format(user=USER, digest=hashlib.sha256(password.encode()).hexdigest())
 
 
 def _write(path: Path, content: bytes, mode: int = 0o444) -> None:
+    path.unlink(missing_ok=True)  # an older one cannot be written to
     path.touch(mode=0o600)
     path.write_bytes(content if content.endswith(b"\n") else content + b"\n")
     path.chmod(mode)
 
 
-def _pairs(folder: Path, hosts: Sequence[str]) -> None:
-    """Write the authority, and the certificate that it signs for Redis."""
+def _pairs(folder: Path, hosts: Sequence[str]) -> list[str]:
+    """Write the authority, and the certificate that it signs for Redis, where they are missing; return their names."""
+    written = []
     authority, signer = folder / "authority", folder / "authority_key"
     if authority.exists() != signer.exists():
         raise ValueError(f"{folder} has one of authority and authority_key: bring the other back, or remove both")
@@ -103,18 +110,18 @@ def _pairs(folder: Path, hosts: Sequence[str]) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
         _write(signer, pem(key), 0o400)  # mounted nowhere
         _write(authority, root(key).public_bytes(serialization.Encoding.PEM))
+        written += [authority.name, signer.name]
     certificate, own = folder / "redis_certificate", folder / "redis_key"
     if certificate.exists() and own.exists():
-        return
+        return written
     loaded = serialization.load_pem_private_key(signer.read_bytes(), None)
     if not isinstance(loaded, ec.EllipticCurvePrivateKey):
         raise ValueError(f"{signer} is no key of an elliptic curve: remove it and authority, and make new ones")
     key = ec.generate_private_key(ec.SECP256R1())
     signed = server(key, x509.load_pem_x509_certificate(authority.read_bytes()), loaded, hosts)
-    for path in (certificate, own):
-        path.unlink(missing_ok=True)
     _write(own, pem(key))
     _write(certificate, signed.public_bytes(serialization.Encoding.PEM))
+    return [*written, certificate.name, own.name]
 
 
 def root(key: ec.EllipticCurvePrivateKey, days: int = AUTHORITY_DAYS) -> x509.Certificate:
@@ -191,12 +198,15 @@ def main(arguments: list[str]) -> int:
         print("usage: credentials.py FOLDER [HOST of Redis ...]", file=sys.stderr)
         return 2
     folder = Path(arguments[0])
+    older = (folder / "authority").exists()
     try:
         new = make(folder, arguments[1:] or ("redis",))
     except (OSError, ValueError) as error:
         print(f"the secrets were not made: {error}", file=sys.stderr)
         return 1
     print(f"{folder}: {'new: ' + ', '.join(new) if new else 'all are there'}")
+    if new and older:
+        print("an older set lacked these; the others are as they were. Start the fleet anew: docker compose up")
     return 0
 
 

@@ -8,6 +8,7 @@ DeskError
   ServiceError         a service is not reachable (retried)
     RedisDown
     DatabaseDown
+      DatabaseUnfit    its schema is not this version's, or it cannot be written
     BlobsDown
   CodexError           the model runtime
     BinaryMissing
@@ -82,6 +83,12 @@ class RedisDown(ServiceError):
 
 class DatabaseDown(ServiceError):
     remedy = "check DESK_DATABASE_URL and run `desk db upgrade`"
+
+
+class DatabaseUnfit(DatabaseDown):
+    """A database that answers, and cannot be this desk's: waiting changes nothing."""
+
+    retryable = False
 
 
 class BlobsDown(ServiceError):

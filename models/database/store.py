@@ -7,9 +7,11 @@ one of their host, because SQLite's busy handler sleeps and is not fair. Postgre
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import fcntl
 import importlib
 import pkgutil
+import secrets
 import sqlite3
 import threading
 import time
@@ -21,14 +23,14 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import orjson
 import structlog
-from sqlalchemy import Connection, Engine, Table, create_engine, event, insert, inspect
+from sqlalchemy import Connection, Engine, Inspector, Table, create_engine, event, insert, inspect, select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session, SQLModel
 
 from chordesk.models import migrations, tables
-from chordesk.models.errors import DatabaseDown, SettingError
+from chordesk.models.errors import DatabaseDown, DatabaseUnfit, SettingError
 from chordesk.models.urls import masked, require_database
 
 if TYPE_CHECKING:
@@ -102,6 +104,7 @@ class WriterQueue:
 
 
 BUSY_SECONDS = 20
+SHOWN = 5  # tables and columns that an error names
 _READS = "desk_reads"
 # A server that vanished is noticed within seconds, not when the kernel gives up after minutes.
 _PSYCOPG = {
@@ -244,25 +247,95 @@ def _server_engine(address: str) -> Engine:
 
 def upgrade(url: str, revision: str = "head") -> None:
     """Bring the database to the newest schema or to this revision; safe to call when it is there already. Raises
-    DatabaseDown for one of a version whose schema does not lead here."""
-    found, newest = current(url)
-    if found is not None and not knows(found):
-        raise DatabaseDown(
-            f"the database {masked(url)} is at revision {found}, which this version (schema {newest}) does not know",
-            remedy="use the version of the desk that wrote it, or name another place in DESK_HOME or DESK_DATABASE_URL",
-        )
-    if found == (newest if revision == "head" else revision):
-        return  # foreign keys, which are checked after a change, take time by the number of rows
-    with closing(Store(url)) as store, _answering(store) as connection, _foreign_keys_suspended(connection):
-        # Loaded here: no other command but an upgrade has use for it.
-        from alembic import command
-        from alembic.config import Config
+    DatabaseUnfit for one of a version whose schema does not lead here, and for a server that may not be written."""
+    with closing(Store(url)) as store:
+        found, newest = _revision(store), migrations.revisions()[-1]
+        if found is not None and not knows(found):
+            raise _of_another_version(url, found)
+        if found == newest:
+            _require_tables(store)
+            with _answering(store) as connection:
+                _sign(connection)
+            return  # foreign keys, which are checked after a change, take time by the number of rows
+        with _answering(store) as connection, _foreign_keys_suspended(connection):
+            # Loaded here: no other command but an upgrade has use for it.
+            from alembic import command
+            from alembic.config import Config
 
-        config = Config()
-        config.set_main_option("script_location", str(migrations.VERSIONS.parent))
-        config.attributes["connection"] = connection
-        every_table()  # what the metadata has is what Alembic sees
-        command.upgrade(config, revision)
+            config = Config()
+            config.set_main_option("script_location", str(migrations.VERSIONS.parent))
+            config.attributes["connection"] = connection
+            every_table()  # what the metadata has is what Alembic sees
+            command.upgrade(config, revision)
+            if revision == "head":
+                _sign(connection)
+
+
+def _of_another_version(url: str, found: str) -> DatabaseUnfit:
+    newest = migrations.revisions()[-1]
+    return DatabaseUnfit(
+        f"the database {masked(url)} is at revision {found}, which this version (schema {newest}) does not know",
+        remedy="use the version of the desk that wrote it, or name another place in DESK_HOME or DESK_DATABASE_URL",
+    )
+
+
+def _sign(connection: Connection) -> None:
+    """Write the database's one row about itself: a new desk's id, and which migrations made the tables. Where others
+    made them, indexes may be missing."""
+    table = every_table()["identity"]
+    made_by = connection.execute(select(table.c.migrations)).scalar()
+    if made_by == migrations.digest():
+        return
+    for one in every_table().values():
+        for index in one.indexes:
+            index.create(connection, checkfirst=True)
+    if made_by is None:
+        made = {"id": 1, "desk": secrets.token_hex(8), "made_at": dt.datetime.now(dt.UTC), "migrations": ""}
+        connection.execute(insert(table), [made])
+    connection.execute(update(table).values(migrations=migrations.digest()))
+
+
+def _require_tables(store: Store) -> None:
+    """Raise DatabaseUnfit when the tables are not those of this version's migrations, whatever the revision says. They
+    are compared one by one only where other migrations made them."""
+    with _answering(store) as connection:
+        there = inspect(connection)
+        if there.has_table("identity"):
+            made_by = connection.exec_driver_sql("select migrations from identity").scalar()
+            if made_by == migrations.digest():
+                return
+        differences = _differences(there)
+    if differences:
+        shown = "; ".join(differences[:SHOWN])
+        more = f"; and {len(differences) - SHOWN} more" if len(differences) > SHOWN else ""
+        raise DatabaseUnfit(
+            f"the database {masked(store.url)} is of another version, though its revision is the same: {shown}{more}",
+            remedy="use the version that wrote it, or name another place in DESK_HOME or DESK_DATABASE_URL",
+        )
+
+
+def _differences(there: Inspector) -> list[str]:
+    """Return what keeps this version from using the tables: those and the columns that are not there, and columns that
+    it does not know and must not leave empty."""
+    found: list[str] = []
+    for name, table in every_table().items():
+        if not there.has_table(name):
+            found.append(f"it has no table {name}")
+            continue
+        columns = {column["name"]: column for column in there.get_columns(name)}
+        found += [f"it has no {name}.{column.name}" for column in table.columns if column.name not in columns]
+        found += [
+            f"it needs {name}.{column}"
+            for column, about in columns.items()
+            if column not in table.columns and not about["nullable"] and about.get("default") is None
+        ]
+    return found
+
+
+def desk_of(url: str) -> str:
+    """Return the id of the desk whose database this is."""
+    with closing(Store(url)) as store, _answering(store) as connection:
+        return str(connection.exec_driver_sql("select desk from identity").scalar_one())
 
 
 @contextmanager
@@ -288,7 +361,7 @@ def current(url: str) -> tuple[str | None, str]:
 def _revision(store: Store) -> str | None:
     with _answering(store) as connection:
         if not store.is_sqlite and connection.exec_driver_sql("select pg_is_in_recovery()").scalar():
-            raise DatabaseDown(
+            raise DatabaseUnfit(
                 f"the database {masked(store.url)} is a replica, which takes no writes",
                 remedy="name its primary in DESK_DATABASE_URL",
             )
@@ -320,14 +393,17 @@ def knows(revision: str) -> bool:
 
 
 def open_current(url: str) -> Store:
-    """Return the database. Raises DatabaseDown when its schema is not the one this code was written for."""
+    """Return the database. Raises DatabaseUnfit when its schema is not the one this code was written for."""
     store = Store(url)
     try:
         found, newest = _revision(store), migrations.revisions()[-1]
+        if found is not None and not knows(found):
+            raise _of_another_version(url, found)
         if found != newest:
             remedy = "run `desk db upgrade`" if found else "start `desk up`, which makes it, or run `desk db upgrade`"
             problem = f"the database {masked(url)} is at revision {found or 'none'}, this version needs {newest}"
-            raise DatabaseDown(problem, remedy=remedy)
+            raise DatabaseUnfit(problem, remedy=remedy)
+        _require_tables(store)
     except BaseException:
         store.close()
         raise
@@ -335,7 +411,7 @@ def open_current(url: str) -> Store:
 
 
 def require_current(url: str) -> None:
-    """Raise DatabaseDown when the schema is not the one this code was written for."""
+    """Raise DatabaseUnfit when the schema is not the one this code was written for."""
     open_current(url).close()
 
 
@@ -347,7 +423,10 @@ def _answering(store: Store) -> Iterator[Connection]:
             yield connection
             connection.commit()
     except OperationalError as error:
-        raise DatabaseDown(f"the database does not answer: {_reason(error)}") from None
+        reason = _reason(error)
+        remedy = "bring back the secrets that its volume was made with, or give it an empty one"
+        strange = "password authentication failed" in reason
+        raise DatabaseDown(f"the database does not answer: {reason}", remedy=remedy if strange else None) from None
     except DatabaseError as error:
         raise DatabaseDown(
             f"the database {masked(url)} cannot be used: {_reason(error)}",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from functools import cache
 from pathlib import Path
 
 VERSIONS = Path(__file__).parent / "versions"
@@ -14,3 +16,12 @@ def revisions() -> list[str]:
     that neither a check of the schema nor `desk --version` loads Alembic."""
     files = [_REVISION.fullmatch(path.name) for path in VERSIONS.iterdir()]
     return sorted(found[1] for found in files if found)
+
+
+@cache
+def digest() -> str:
+    """Return a hash of the migrations: a database remembers which ones made it."""
+    whole = hashlib.sha256()
+    for path in sorted(VERSIONS.glob("[0-9]*.py")):
+        whole.update(path.read_bytes())
+    return whole.hexdigest()

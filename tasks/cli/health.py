@@ -3,8 +3,10 @@ shows every setting."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -96,7 +98,10 @@ def _found(each: Check) -> Text:
 
 @commands.command()
 def config(
-    running: Annotated[bool, typer.Option("--running", help="Only the settings of the running desk.")] = False,
+    running: Annotated[
+        bool,
+        typer.Option("--running", help="Those of the running desk, or of each process of a fleet."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show every setting: its value, its owner, its source."""
@@ -106,7 +111,7 @@ def config(
     warn(loaded.warnings)
     rows = describe(loaded)
     if running:
-        rows = published(loaded, rows)
+        rows = published(loaded, rows) if loaded.running else of_processes(loaded.settings, rows)
     home = loaded.settings.home
     last = desk_line(standing_of(loaded.settings), home, running=loaded.running, held=is_up(home))
     emit(rows, lambda rows: Group(_listed(rows), "", _prices(loaded.settings), last), as_json=as_json)
@@ -118,19 +123,39 @@ def _listed(rows: list[dict[str, Any]]) -> Table:
 
 
 def published(loaded: Loaded, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of what the running desk has published, with its values. Raises UsageError when none runs."""
+    """Return the rows of what the running desk has published, with its values."""
     from chordesk.tasks.reading.setting_values import shown
 
     theirs = loaded.published
-    if not loaded.running:
-        reason = f"no `desk up` runs on {loaded.settings.home}: there is no running desk to show"
-        raise UsageError(reason, remedy="start it with `desk up`, or set DESK_HOME to its home")
     source = f"services.json ({RUNNING})"
     return [
         {**row, "value": shown(row["name"], theirs[row["name"]], loaded.settings), "source": source}
         for row in rows
         if row["name"] in theirs
     ]
+
+
+def of_processes(settings: Settings, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows with the values of the processes that run on the database: one a value, with those that have it.
+    Raises UsageError when none runs."""
+    from chordesk.models.database.store import open_current
+    from chordesk.tasks import presence
+
+    processes = []
+    if settings.database_url is not None or (settings.home / "desk.db").exists():
+        with closing(open_current(settings.database)) as store:
+            processes = presence.here(store)
+    if not processes:
+        reason = f"no `desk up` runs on {settings.home}, and no process of a fleet on its database"
+        raise UsageError(reason, remedy="start it with `desk up`, or set DESK_HOME or DESK_DATABASE_URL to a desk's")
+    found = []
+    for row in rows:
+        holders: dict[str, list[str]] = {}
+        values = {one.name: one.settings.get(row["name"]) for one in processes}
+        for name, value in values.items():
+            holders.setdefault(json.dumps(value), []).append(name)
+        found += [{**row, "value": json.loads(text), "source": ", ".join(names)} for text, names in holders.items()]
+    return found
 
 
 def _prices(settings: Settings) -> Table:

@@ -106,6 +106,7 @@ def run() -> None:
     """Send notifications in the foreground; a second process waits until the first one ends."""
     from chordesk.models.database.store import Store, require_current
     from chordesk.tasks.notifications import channels
+    from chordesk.tasks.presence import present
     from chordesk.tasks.services import signals
 
     forget_credentials()
@@ -120,7 +121,7 @@ def run() -> None:
     owner = f"notify@{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     names = ", ".join(f"{name} ({wire.service})" for name, wire in made.items())
     stop = threading.Event()
-    with closing(Store(settings.database)) as store:
+    with closing(Store(settings.database)) as store, present(settings, "notify"):
         sender = Sender(store, settings, made, owner)
         with _watched(settings, store, sender, owner, stop), ThreadPoolExecutor(1, "notify") as pool, signals.raised():
             print_line(f"sending to {names}")

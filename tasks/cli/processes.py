@@ -49,6 +49,7 @@ def worker(
 ) -> None:
     """Run one worker in the foreground."""
     from chordesk.tasks.engine.kinds import WORKER_QUEUES
+    from chordesk.tasks.presence import present
     from chordesk.tasks.redis_clients import redis_url, require_fit
     from chordesk.tasks.worker import celery_fixes
     from chordesk.tasks.worker.app import create_app
@@ -65,7 +66,9 @@ def worker(
         from chordesk.tasks.worker.gauges import watch_worker
 
         watch_worker(app.desk, role)
-    end(celery_fixes.run_celery(app, worker_arguments(settings, role, concurrency, called)))
+    with present(settings, called, of_home=_sends_orders(WORKER_QUEUES[role])):
+        code = celery_fixes.run_celery(app, worker_arguments(settings, role, concurrency, called))
+    end(code)
 
 
 def end(code: int) -> NoReturn:
@@ -142,6 +145,7 @@ def beat() -> None:
 
     A second one waits for the lock of the first.
     """
+    from chordesk.tasks.presence import present
     from chordesk.tasks.redis_clients import redis_url, wait_ready
     from chordesk.tasks.worker.app import create_app
     from chordesk.tasks.worker.schedule import run_beat
@@ -150,7 +154,9 @@ def beat() -> None:
     app = create_app(settings, "beat")
     app.desk.watch.serve("beat")
     wait_ready(redis_url(settings), REDIS_SECONDS)  # the schedule is there; redbeat's error is a traceback
-    end(run_beat(app, ["beat", "-S", SCHEDULER, "-l", settings.log_level]))
+    with present(settings, "beat"):
+        code = run_beat(app, ["beat", "-S", SCHEDULER, "-l", settings.log_level])
+    end(code)
 
 
 @commands.command()
@@ -165,6 +171,7 @@ def flower(
     It has their metrics, too. The login is DESK_FLOWER_AUTH, else desk with the password in run/flower-password of the
     home.
     """
+    from chordesk.tasks.presence import present
     from chordesk.tasks.services import plan
     from chordesk.tasks.services.plan import free_ports
     from chordesk.tasks.web.security import flower_login, host_names
@@ -177,7 +184,9 @@ def flower(
     chosen = port or free_ports(1)[0]
     os.environ["FLOWER_BASIC_AUTH"] = flower_login(settings).value  # an argument would be seen in ps
     celery_fixes.guard_flower(host_names(settings))
-    end(celery_fixes.run_celery(app, flower_arguments(settings, address, chosen)))
+    with present(settings, "flower"):
+        code = celery_fixes.run_celery(app, flower_arguments(settings, address, chosen))
+    end(code)
 
 
 def flower_arguments(settings: Settings, address: str, port: int) -> list[str]:
@@ -216,6 +225,7 @@ def api(
 
     Runs, threads, orders, approvals and stop.
     """
+    from chordesk.tasks.presence import present
     from chordesk.tasks.services import signals
 
     # Loaded here: no other command, and no worker, has use for a web framework.
@@ -232,7 +242,7 @@ def api(
             warn([f"{settings.api_host} is not loopback, and tokens go in clear: put TLS in front"])
 
     try:
-        with signals.raised():
+        with signals.raised(), present(settings, "api"):
             serve(settings, settings.api_port if port is None else port, announce, watched=True)
     except signals.StopRequested as stop:
         end(128 + stop.number)

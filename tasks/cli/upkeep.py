@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import load_settings
+from chordesk.models.settings.variables import read_secret
 from chordesk.models.text import utc_seconds
 from chordesk.models.urls import masked
 from chordesk.tasks.cli.output import emit, print_line, relative, table, warn
@@ -328,16 +330,43 @@ db_commands = typer.Typer(name="db", help="The database and its migrations.", no
 
 
 @db_commands.command()
-def upgrade() -> None:
+def upgrade(
+    fleet: Annotated[
+        bool, typer.Option("--fleet", help="First refuse settings and servers that a service of a fleet cannot use.")
+    ] = False,
+    fixed: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Of --fleet: a variable that all services have.")
+    ] = None,
+    login: Annotated[
+        str | None, typer.Option(metavar="FILE", help="File with the URL of a login of the migration's own.")
+    ] = None,
+) -> None:
     """Bring the database to this version's schema."""
     from chordesk.models.database import store
+    from chordesk.tasks.services import identity
 
-    settings = load_settings()
-    before, _ = store.current(settings.database)
-    store.upgrade(settings.database)
-    after, _ = store.current(settings.database)
+    settings = _of_fleet(fixed or []) if fleet else load_settings()
+    url = settings.database if login is None else read_secret("--login", login)
+    before, _ = store.current(url)
+    store.upgrade(url)
+    after, _ = store.current(url)
+    if fleet:
+        identity.require_redis(settings, store.desk_of(url))
     done = "is up to date" if before == after else f"went from revision {before or 'none'} to {after}"
-    print_line(f"{masked(settings.database)} {done}")
+    print_line(f"{masked(url)} {done}")
+
+
+def _of_fleet(fixed: list[str]) -> Settings:
+    """Return the settings, which all services can take, with a Redis that keeps what it is given."""
+    from chordesk.tasks.doctor.check import CheckStatus, look_at_redis
+    from chordesk.tasks.redis_clients import redis_url
+    from chordesk.tasks.services import fleet_settings
+
+    settings = fleet_settings.check(os.environ, dict(one.partition("=")[::2] for one in fixed))
+    found = look_at_redis(redis_url(settings))
+    if found.status is CheckStatus.FAIL:
+        raise UsageError(found.detail, remedy=found.remedy)
+    return settings
 
 
 @db_commands.command()

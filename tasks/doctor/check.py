@@ -7,11 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from chordesk.agents.role_models import longest_turn
 from chordesk.models.database import store
@@ -123,16 +123,21 @@ def redis_server(context: CheckContext) -> Check:
     """Check that Redis answers, is new enough, never evicts and keeps its data on disk."""
     if context.trouble is not None:
         raise context.trouble
-    address = redis_url(context.settings)
+    return look_at_redis(redis_url(context.settings), context.embedded)
+
+
+def look_at_redis(address: str, embedded: bool = False) -> Check:
     try:
         with closing(client(address, REDIS_SECONDS)) as redis:
             info = {**redis.info("server"), **redis.info("memory"), **redis.info("persistence")}
+            with suppress(ResponseError):  # the fleet's user may not ask for it, and those of hosted servers
+                info["saves"] = bool(redis.config_get("save").get("save"))
             found = unfit(redis)
     except RedisError as error:
         raise RedisDown(f"Redis at {masked(address)} does not answer: {error}") from None
     if found is not None:
         return fail(f"{found[0]} ({masked(address)})", found[1])
-    return judge(address, info, context.embedded)
+    return judge(address, info, embedded)
 
 
 def judge(address: str, info: dict[str, object], embedded: bool) -> Check:
@@ -141,8 +146,10 @@ def judge(address: str, info: dict[str, object], embedded: bool) -> Check:
     if policy != "noeviction":
         return warn(f"{found}; it may evict ({policy})", "set maxmemory-policy noeviction")
     if not info.get("aof_enabled"):
-        found = f"{found}; no append-only file: queued messages are lost if it stops"
-        return warn(found, "set appendonly yes and appendfsync everysec")
+        remedy = "set appendonly yes and appendfsync everysec"
+        if info.get("saves") is False:
+            return fail(f"{found}; it keeps nothing on disk: no append-only file, and no save", remedy)
+        return warn(f"{found}; no append-only file: queued messages are lost if it stops", remedy)
     return ok(found)
 
 
@@ -154,10 +161,8 @@ def database(context: CheckContext) -> Check:
     url = context.settings.database
     if not_made(context):
         return warn(f"{masked(url)} does not exist yet", "`desk db upgrade` creates it")
-    revision, newest = store.current(url)
-    found = f"{masked(url)} at revision {revision or 'none'}"
-    if revision != newest:
-        return fail(f"{found}, this version needs {newest}", "run `desk db upgrade`")
+    store.require_current(url)
+    found = f"{masked(url)} at revision {store.current(url)[0]}"
     if (may := store.may_too_much(url)) is not None:
         return warn(f"{found}; its login {may}, and with it every process of the desk", _PLAIN_LOGIN)
     return ok(found)

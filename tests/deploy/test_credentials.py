@@ -60,7 +60,9 @@ def test_a_second_time_keeps_what_is_there_and_adds_what_is_not(tmp_path: Path) 
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     (tmp_path / "redis_key").unlink()
     (tmp_path / "api_token").unlink()
-    assert credentials.make(tmp_path) == ["api_token", "redis_key"]
+    (tmp_path / "redis_users").chmod(0o644)
+    (tmp_path / "redis_users").write_text("user default on nopass\n", encoding="utf-8")  # of an older set
+    assert credentials.make(tmp_path) == ["api_token", "redis_certificate", "redis_key", "redis_users"]
     changed = {path.name for path in tmp_path.iterdir() if path.read_bytes() != before[path.name]}
     assert changed == {"redis_certificate", "redis_key", "api_token"}
 
@@ -68,11 +70,10 @@ def test_a_second_time_keeps_what_is_there_and_adds_what_is_not(tmp_path: Path) 
 def test_the_superusers_address_of_an_older_set_becomes_that_of_a_plain_login(tmp_path: Path) -> None:
     credentials.make(tmp_path)
     older = (tmp_path / "admin_url").read_bytes()
-    for name in credentials.LOGINS:
+    for name in ("admin_url", "migrate_url", "database_url"):
         (tmp_path / name).unlink()
-    (tmp_path / "admin_url").unlink()
     (tmp_path / "database_url").write_bytes(older)
-    assert credentials.make(tmp_path) == ["admin_url", "migrate_url"]
+    assert credentials.make(tmp_path) == ["admin_url", "database_url", "migrate_url"]
     assert (tmp_path / "admin_url").read_bytes() == older, "the password of a volume that is there"
     assert "://desk_rows:" in (tmp_path / "database_url").read_text(encoding="utf-8")
 

@@ -109,6 +109,14 @@ def _tables() -> None:
     table("event_batch", "run_id last", text="run_id events", time="newest_at", big="last first")
     table("event_head", "run_id", text="run_id", time="updated_at", big="last trimmed", indexes=["updated_at"])
     table(
+        "identity",
+        "id",
+        text="desk migrations",
+        time="made_at",
+        integer="id",
+        checks={"ck_identity_single": "id = 1"},
+    )
+    table(
         "mandate",
         "version",
         text="broker document signature",
@@ -160,6 +168,7 @@ def _tables() -> None:
         real_or_null="at_the_money_iv put_volume call_volume put_open_interest call_open_interest",
         date="day",
     )
+    table("process", "name", text="name", time="started_at seen_at", json="settings")
     table(
         "question",
         "id",

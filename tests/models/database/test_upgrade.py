@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, create_engine, event, inspect, text
 
-from chordesk.models.database.store import current, knows, upgrade
-from chordesk.models.errors import DatabaseDown
+from chordesk.models.database.store import current, knows, require_current, upgrade
+from chordesk.models.errors import DatabaseDown, DatabaseUnfit
 from tests.postgres import Server
 
 
@@ -64,3 +64,39 @@ def test_a_database_of_a_schema_that_is_not_known_is_left_alone(tmp_path: Path, 
         upgrade(url)
     assert inspect(engine).get_table_names() == ["alembic_version"]
     engine.dispose()
+
+
+def a_database_of_another_state_is_refused(url: str) -> None:
+    upgrade(url)
+    engine = create_engine(url)
+    changes = ("alter table turn drop column way", "alter table step add column mood varchar not null default 'x'")
+    with engine.begin() as connection:
+        connection.execute(text(changes[0]))
+        connection.execute(text("update identity set migrations = 'others'"))
+    refused = "is of another version, though its revision is the same: it has no turn.way"
+    for check in (upgrade, require_current):
+        with pytest.raises(DatabaseUnfit, match=refused) as found:
+            check(url)
+        assert "use the version that wrote it" in found.value.remedy
+    with engine.begin() as connection:
+        connection.execute(text("alter table turn add column way varchar"))
+        connection.execute(text(changes[1]))
+    require_current(url)  # a column with a default is no trouble, and neither is a remark in a migration
+    with engine.begin() as connection:
+        connection.execute(text("drop index ix_turn_thread_id"))
+    upgrade(url)
+    assert "ix_turn_thread_id" in {index["name"] for index in inspect(engine).get_indexes("turn")}
+    with engine.begin() as connection:
+        connection.execute(text("drop table identity"))
+    with pytest.raises(DatabaseUnfit, match="it has no table identity"):
+        require_current(url)
+    engine.dispose()
+
+
+def test_a_database_whose_tables_are_of_another_state_is_refused_by_name(tmp_path: Path) -> None:
+    a_database_of_another_state_is_refused(f"sqlite:///{tmp_path / 'desk.db'}")
+
+
+@pytest.mark.postgres
+def test_a_database_whose_tables_are_of_another_state_is_refused_by_name_on_postgres(postgres: Server) -> None:
+    a_database_of_another_state_is_refused(postgres.empty())

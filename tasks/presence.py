@@ -1,0 +1,91 @@
+"""What each process of the desk says of itself in the database while it lives: the settings that it runs with."""
+
+from __future__ import annotations
+
+import datetime as dt
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import structlog
+from sqlmodel import col, delete, select
+
+from chordesk.models.database.store import AWAY, Store, desk_of, require_current
+from chordesk.models.errors import DatabaseDown, DatabaseUnfit
+from chordesk.models.settings import Settings
+from chordesk.models.settings.schema import SECRETS
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.processes import Process
+from chordesk.tasks.reading.setting_values import shown
+from chordesk.tasks.services.identity import require_home
+
+log = structlog.get_logger(__name__)
+SAY_SECONDS = 20.0
+GONE = dt.timedelta(seconds=75)  # without a word; the process has ended, or its database was away
+LAST_SECONDS = 2.0  # for the word that it ends; a row that stays is not seen any more
+FORGOTTEN = dt.timedelta(days=1)
+SET = "set"
+
+
+@contextmanager
+def present(settings: Settings, name: str, *, of_home: bool = False) -> Iterator[None]:
+    """Say that this process runs, until the block ends. of_home: it keeps an audit log in its data folder, which must
+    be the desk's whose database this is. Raises DatabaseUnfit and UsageError; a database that is away is waited for, as
+    by all that the process does."""
+    try:
+        require_current(settings.database)
+        if of_home and settings.database_url is not None:
+            require_home(settings, desk_of(settings.database))
+    except DatabaseUnfit:
+        raise
+    except DatabaseDown as error:
+        log.warning("database.away", error=str(error.args[0]))
+    with closing(Store(settings.database)) as store:
+        row = Process(
+            name=f"{name}@{socket.gethostname()}", started_at=utcnow(), seen_at=utcnow(),
+            settings={each: _said(settings, each) for each in Settings.model_fields},
+        )  # fmt: skip
+        stop = threading.Event()
+        speaking = threading.Thread(target=_speak, args=(store, row, stop), name="presence", daemon=True)
+        speaking.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            speaking.join(LAST_SECONDS)
+
+
+def _said(settings: Settings, name: str) -> object:
+    value = getattr(settings, name)
+    if name in SECRETS:
+        return SET if value is not None else None
+    return shown(name, value, settings)
+
+
+def _speak(store: Store, row: Process, stop: threading.Event) -> None:
+    while not stop.is_set():
+        _write(store, row)
+        stop.wait(SAY_SECONDS)
+    try:
+        with store.session() as session:
+            session.execute(delete(Process).where(col(Process.name) == row.name))
+    except AWAY as error:
+        log.warning("presence.lost", error=type(error).__name__)
+
+
+def _write(store: Store, row: Process) -> None:
+    row.seen_at = utcnow()
+    try:
+        with store.session() as session:
+            session.merge(row)
+            session.execute(delete(Process).where(col(Process.seen_at) < row.seen_at - FORGOTTEN))
+    except AWAY as error:
+        log.warning("presence.lost", error=type(error).__name__)
+
+
+def here(store: Store) -> list[Process]:
+    """Return the processes that run now, by name."""
+    with store.read() as session:
+        seen = select(Process).where(col(Process.seen_at) > utcnow() - GONE)
+        return list(session.exec(seen.order_by(col(Process.name))))

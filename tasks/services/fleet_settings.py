@@ -1,0 +1,90 @@
+"""Settings that all services of a fleet are given, as by `env_file: .env` of compose or a ConfigMap, checked before any
+of them starts. Each service reads its own once more; here what only one of them would refuse is refused for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from chordesk.agents.role_models import PROVIDER_KEYS, require_keys, require_roles
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.schema import SECRETS
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.settings.variables import PREFIX, SUFFIX
+
+MOUNTED = "/run/secrets/"
+OF_PROVIDERS = frozenset(name for names in PROVIDER_KEYS.values() for name in names)
+HIDDEN_NAMES = frozenset(
+    {f"{PREFIX}{name.upper()}" for name in SECRETS} | OF_PROVIDERS
+    | {*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS}
+)  # fmt: skip
+
+
+def check(environ: Mapping[str, str], fixed: Mapping[str, str], cwd: Path | None = None) -> Settings:
+    """Return the settings of the services, which every one of them can take. fixed: what they have whatever the
+    environment says. Raises SettingError."""
+    given = {name: value for name, value in environ.items() if value}
+    for name in sorted(HIDDEN_NAMES & given.keys()):
+        raise _in_clear(name)
+    for name, value in fixed.items():
+        if name in given and given[name] != value:
+            raise _fixed(name, given[name], value)
+    files = {f"{name}{SUFFIX}" for name in HIDDEN_NAMES}
+    brought = files & given.keys() - fixed.keys()
+    for name in sorted(brought):
+        _require_mounted(name, given[name])
+    # Files of other services are not here: their names are all that is known of them.
+    own = {name: value for name, value in {**given, **fixed}.items() if name not in files or Path(value).exists()}
+    settings = load_settings(own, cwd)
+    require_roles(settings)
+    require_keys(settings, {name.removesuffix(SUFFIX): name for name in brought})
+    _require_named(settings, brought)
+    return settings
+
+
+def _in_clear(name: str) -> SettingError:
+    file = _file_of(name)
+    return SettingError(
+        f"{name} has a secret in clear, which every service would see",
+        remedy=f"write it into .secrets/{file} (Kubernetes: into its Secret) and {name}{SUFFIX}={MOUNTED}{file} here",
+    )
+
+
+def _file_of(name: str) -> str:
+    return name.removeprefix(PREFIX).lower()
+
+
+def _fixed(name: str, value: str, ours: str) -> SettingError:
+    if name == Settings.LIVE_SWITCH:
+        remedy = f"leave it out; say it where the fleet is started: {name}={value} docker compose up"
+        return SettingError(f"{name}={value} in a file: no file makes a desk live", remedy=remedy)
+    return SettingError(
+        f"{name}={value}: the services have {ours}, whatever it says", remedy="leave it out, or change it with them"
+    )
+
+
+def _require_mounted(name: str, path: str) -> None:
+    file = _file_of(name.removesuffix(SUFFIX))
+    if not path.startswith(MOUNTED) or Path(path).name != file:
+        raise SettingError(f"{name}={path}: no service has this file", remedy=f"write {name}={MOUNTED}{file}")
+
+
+def _require_named(settings: Settings, brought: set[str]) -> None:
+    """Raise SettingError for keys that a service needs with these settings, and no file has."""
+    needed = {}
+    if settings.broker.startswith("alpaca"):
+        needed[f"{PREFIX}BROKER={settings.broker}"] = Settings.CREDENTIALS
+    if settings.option_chains.startswith("alpaca"):
+        needed[f"{PREFIX}OPTION_CHAINS={settings.option_chains}"] = Settings.DATA_CREDENTIALS
+    for setting, names in needed.items():
+        if lacking := [f"{name}{SUFFIX}" for name in names if f"{name}{SUFFIX}" not in brought]:
+            lines = " and ".join(f"{name}={MOUNTED}{_file_of(name.removesuffix(SUFFIX))}" for name in lacking)
+            raise SettingError(
+                f"{setting} needs {' and '.join(lacking)}", remedy=f"add {lines}, and write the keys there"
+            )
+    if settings.provider == "rulebook" and settings.rulebook_url is None:
+        raise SettingError(
+            f"{PREFIX}PROVIDER=rulebook: no service of a fleet serves the rulebook",
+            remedy=f"set {PREFIX}PROVIDER=endpoint and {PREFIX}PROVIDER_URL, or use `desk up`",
+        )
