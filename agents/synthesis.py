@@ -50,9 +50,9 @@ def _checks(request: AnalysisRequest, answers: Mapping[str, Answer], account: Ac
     if chart is not None:
         yield _extension(chart)
     if not request.chart:
-        yield _check("chart", "warn", "no chart was asked for: trend and levels were not looked at", {})
+        yield _check("chart", "warn", "trend and levels were not looked at", {})
     if not request.research:
-        yield _check("research", "warn", "no research was asked for: news and earnings were not looked at", {})
+        yield _check("research", "warn", "news and earnings were not looked at", {})
     if options is None or options.get("recommendation") != "select":
         return
     yield _contract(request, options)

@@ -55,14 +55,17 @@ class AnalysisRequest(Frozen):
         if self.min_days > self.max_days:
             range_ = f"{self.min_days} to {self.max_days} days to expiry is no range"
             raise UsageError(range_, remedy="name the fewest days first")
-        if self.strategy not in WRITES and len(self.roles) < 2:
-            why = f"the strategy {self.strategy} rests on chart and research: one report decides nothing"
-            raise UsageError(why, remedy="leave both in")
+        if self.strategy not in WRITES and not self.chart:
+            why = f"the strategy {self.strategy} rests on the chart: research alone decides nothing"
+            raise UsageError(why, remedy="leave the chart in")
         return self
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The analysts, in the order in which they report."""
+        """The analysts, in the order in which they report. Of shares the role `risk` judges in place of research that
+        is left out, by prices alone."""
+        if self.strategy not in WRITES and not self.research:
+            return ("chart", "risk")
         left_out = {name for name, asked in (("chart", self.chart), ("research", self.research)) if not asked}
         return tuple(role for role in ANALYSTS[self.strategy] if role not in left_out)
 

@@ -87,37 +87,42 @@ _MOST_DAYS, _MOST_CONTRACTS = 400, 1000
 
 
 def analysis_request(
-    strategy: str,
+    strategy: str | None,
     *,
     max_delta: float | None = None,
     min_roc: float | None = None,
     dte: str | None = None,
     contracts: int | None = None,
     chart: bool = True,
-    research: bool = True,
+    research: bool | None = None,
     orders: bool = True,
 ) -> AnalysisRequest:
-    """Return the request of the options; None takes its default. min_roc: percent a week. Raises UsageError."""
+    """Return the request of the options; None takes its default, or what the market has. min_roc: percent a week.
+    Raises UsageError."""
     from chordesk.models.analysis import WRITES, AnalysisRequest
 
-    chosen = _strategy(strategy)
-    if chosen not in WRITES and not (chart and research):
-        reason = f"the strategy {chosen} rests on chart and research alone, and one report decides nothing"
-        raise UsageError(reason, remedy="leave --no-chart and --no-research out")
+    chosen = _strategy(strategy) if strategy is not None else None
+    if chosen is not None and chosen not in WRITES and not chart:
+        reason = f"the strategy {chosen} rests on the chart, and research alone decides nothing"
+        raise UsageError(reason, remedy="leave --no-chart out")
     given = {"--max-delta": max_delta, "--min-roc": min_roc, "--dte": dte, "--contracts": contracts}
-    if chosen not in WRITES and (extra := [name for name, value in given.items() if value is not None]):
+    if (
+        chosen is not None
+        and chosen not in WRITES
+        and (extra := [name for name, value in given.items() if value is not None])
+    ):
         reason = f"{' and '.join(extra)} is of a contract, and the strategy {chosen} writes none"
         raise UsageError(reason, remedy=f"leave it out, or choose --strategy {' or '.join(WRITES)}")
     found = {
+        "strategy": chosen,
+        "research": research,
         "max_delta": _within("--max-delta", max_delta, 0.01, 1),
         "min_weekly_roc": _share(_within("--min-roc", min_roc, 0, 100)),
         "contracts": _within("--contracts", contracts, 1, _MOST_CONTRACTS),
         **(_days(dte) if dte is not None else {}),
     }
     asked = {name: value for name, value in found.items() if value is not None}
-    return AnalysisRequest.model_validate(
-        {"strategy": chosen, "chart": chart, "research": research, "orders": orders, **asked}
-    )
+    return AnalysisRequest.model_validate({"chart": chart, "orders": orders, **asked})
 
 
 def analysis_depth(depth: str | None) -> Depth | None:
@@ -214,7 +219,9 @@ def research(
 @commands.command()
 def analyze(
     symbols: Annotated[list[str], typer.Argument(help="The symbols to analyse.")],
-    strategy: Annotated[str, typer.Option(help="csp, covered_call or equity.")] = "csp",
+    strategy: Annotated[
+        str | None, typer.Option(help="csp, covered_call or equity; by default csp where there are option chains.")
+    ] = None,
     depth: Annotated[
         str | None, typer.Option(help="quick (no text around the synthesis), standard or deep; DESK_DEPTH by default.")
     ] = None,
@@ -228,15 +235,16 @@ def analyze(
         bool, typer.Option("--chart/--no-chart", help="Ask the chart analyst; without it at most CAUTION.")
     ] = True,
     with_research: Annotated[
-        bool, typer.Option("--research/--no-research", help="Ask the research analyst; without it at most CAUTION.")
-    ] = True,
+        bool | None,
+        typer.Option("--research/--no-research", help="Ask the research analyst; by default where there are sources."),
+    ] = None,
     orders: Annotated[bool, typer.Option("--orders/--no-orders", help="Propose an order for what is selected.")] = True,
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
     """Analyse symbols, and propose a put or a covered call.
 
-    Chart, options, research, and a synthesis by code.
+    Chart, options, research, and a synthesis by code. Without option chains the shares are analysed.
     """
     from chordesk.tasks.workflows.analyze import open_analysis
 
@@ -325,6 +333,8 @@ def _head(app: DeskApp, run: Run, out: Console) -> None:
     out.print(standing_line(_standing(run)))
     for line in amounts.outlook(_outlook(app, run)):
         out.print(line, highlight=False, markup=False)
+    for lack in run.params.get("lacks", ()):
+        out.print(f"note: {lack}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _outlook(app: DeskApp, run: Run) -> Outlook:

@@ -153,6 +153,11 @@ def _verdicts(
     return {row.symbol: (row, rule_of(row, _stances(cells.get(row.symbol, {})), reasons.get(row.id))) for row in rows}
 
 
+def rules(session: Session, run_id: str) -> dict[str, str]:
+    """Return by symbol the rule that gave its verdict the rating."""
+    return {symbol: rule for symbol, (_, rule) in _verdicts(session, run_id, _cells(session, run_id)).items()}
+
+
 def rule_of(verdict: Verdict, stances: Mapping[str, str], reasons: Sequence[str] | None) -> str:
     """Return the rule that gave a verdict its rating. stances: of its completed reports; reasons: of its analysis, None
     where there is none."""

@@ -34,6 +34,7 @@ from chordesk.models.tables.runs import (
 from chordesk.models.tables.runtime import RuntimeTurn
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import runs_of_backtest, was_run
+from chordesk.tasks.reading.candidates import rules
 from chordesk.tasks.reading.portfolio import PortfolioResearchResult, portfolio_research
 from chordesk.tasks.reading.reports import AnalysisRow, analyses
 from chordesk.tasks.reading.waits import Wait, waits
@@ -117,8 +118,8 @@ _OF_A_ROLE = (StepKind.REPORT, StepKind.GRAPH)
 
 class CandidateRow(Frozen):
     """One line of the closing table. confidence: of the screeners, None when none named it; verdict_probability: that
-    the symbol beats the median, None until `desk calibrate` has found it; tools: calls by name, of the candidate's
-    reports; tokens: theirs, None where the provider gave no figure."""
+    the symbol beats the median, None until `desk calibrate` has found it; why: the rule that gave the verdict; tools:
+    calls by name, of the candidate's reports; tokens: theirs, None where the provider gave no figure."""
 
     symbol: str
     origin: str
@@ -127,6 +128,7 @@ class CandidateRow(Frozen):
     verdict: str | None
     verdict_confidence: str | None
     verdict_probability: float | None = None
+    why: str | None = None
     missing: list[str]
     tools: dict[str, int]
     tokens: int | None
@@ -375,7 +377,7 @@ def candidates(session: Session, run: Run) -> list[CandidateRow]:
     for candidate_id, lens in sorted(found):
         lenses[candidate_id].append(lens)
     tools, tokens = _costs(session, run_id)
-    odds = odds_of_run(session, run_id)
+    odds, reasons = odds_of_run(session, run_id), rules(session, run_id)
     return [
         CandidateRow.of(
             row,
@@ -383,6 +385,7 @@ def candidates(session: Session, run: Run) -> list[CandidateRow]:
             verdict=verdicts[row.symbol].rating if row.symbol in verdicts else None,
             verdict_confidence=verdicts[row.symbol].confidence if row.symbol in verdicts else None,
             verdict_probability=odds(verdicts[row.symbol]) if row.symbol in verdicts else None,
+            why=reasons.get(row.symbol),
             missing=verdicts[row.symbol].missing if row.symbol in verdicts else [],
             tools=dict(sorted(tools[row.symbol].items())),
             tokens=tokens.get(row.symbol, 0),

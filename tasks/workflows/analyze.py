@@ -22,7 +22,7 @@ from chordesk.agents.verdict import with_rogue
 from chordesk.models.analysis import WRITES, AnalysisRequest, Depth, break_even_texts
 from chordesk.models.answers import ActionKind, Confidence, Instrument, TraderAction
 from chordesk.models.contracts import MODELLED, SHARES_PER_CONTRACT
-from chordesk.models.errors import UsageError
+from chordesk.models.errors import DeskError, NotConfigured, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import with_values
 from chordesk.models.states import RunKind, StepKind
@@ -125,12 +125,14 @@ REASON = "analysis"  # of each of its roles
 def open_analysis(app: DeskApp, symbols: Sequence[str], request: AnalysisRequest, depth: Depth | None = None) -> Run:
     """Start an analysis of symbols that a person named. depth: None is that of the settings.
 
-    Raises UsageError for a symbol that the market does not carry, and for a strategy in options on a market without
-    chains.
+    What the request does not name is fitted to the market: without chains the shares are analysed, without a source of
+    news and earnings the research is left out, and the run's parameter `lacks` has a line on each.
+
+    Raises UsageError for a symbol that the market does not carry, and for what was named and cannot be judged.
     """
     desk = app.desk
-    require_chains(desk.market, request)
     found = resolve_universe(",".join(symbols), desk.market)
+    request, lacks = fitted(desk.market, request, found)
     settings = with_values(desk.settings, {"depth": depth}) if depth is not None else desk.settings
     roles = request.roles
     params = {
@@ -138,6 +140,7 @@ def open_analysis(app: DeskApp, symbols: Sequence[str], request: AnalysisRequest
         "roles": list(roles),
         "required_roles": list(roles),
         "depth": settings.depth,
+        **({"lacks": lacks} if lacks else {}),
         **request.model_dump(mode="json"),
     }
 
@@ -152,16 +155,51 @@ def open_analysis(app: DeskApp, symbols: Sequence[str], request: AnalysisRequest
     return open_run(app, new_run(desk, RunKind.ANALYZE, params, settings=settings), write)
 
 
-def require_chains(market: MarketData, request: AnalysisRequest) -> None:
-    """Raises UsageError when a strategy writes options and the market lists none."""
-    if request.strategy not in WRITES or isinstance(market, ChainSource):
-        return
-    modelled = "DESK_REPLAY_OPTIONS=modelled for modelled ones, or " if market.clock.day is not None else ""
-    chosen = f"start the desk with {modelled}DESK_MARKET set to a market with chains, such as yahoo"
-    raise UsageError(
-        f"the strategy {request.strategy} needs option chains, and the {market.name} market has none",
-        remedy=f"{chosen}; or choose --strategy equity",
-    )
+def fitted(market: MarketData, request: AnalysisRequest, symbols: Sequence[str]) -> tuple[AnalysisRequest, list[str]]:
+    """Return the request as the market can answer it, with a line on each thing that cannot be judged there and what
+    would add it. No turn is spent on what has no data. Raises UsageError where that was named."""
+    given, lacks = request.model_fields_set, list[str]()
+    if request.strategy in WRITES and not isinstance(market, ChainSource):
+        what = f"the {market.name} market has no option chains"
+        modelled = "DESK_REPLAY_OPTIONS=modelled for modelled ones, or " if market.clock.day is not None else ""
+        chosen = f"start the desk with {modelled}DESK_MARKET set to a market with chains, such as yahoo"
+        if "strategy" in given:
+            raise UsageError(
+                f"the strategy {request.strategy} needs option chains, and {what}",
+                remedy=f"{chosen}; or choose --strategy equity",
+            )
+        request = request.model_copy(update={"strategy": "equity"})
+        lacks.append(f"{what}: the shares are analysed; for a contract {chosen}")
+    if request.research and not _has_sources(market, symbols):
+        what = f"the {market.name} market has no headlines, earnings, ratings, short interest or insiders' trades"
+        remedy = "add headlines.csv or earnings.csv to a data folder, or set DESK_MARKET=yahoo"
+        if "research" in given:
+            raise UsageError(f"research would have no data: {what}", remedy=f"leave it out; or {remedy}")
+        # Without news and earnings a contract is shown, and written only where a person left the research out.
+        request = request.model_copy(update={"research": False, "orders": False})
+        lacks.append(f"{what}: no research, at most CAUTION and no order; {remedy}")
+    return AnalysisRequest.model_validate(request.model_dump()), lacks
+
+
+def _has_sources(market: MarketData, symbols: Sequence[str]) -> bool:
+    """Return whether a past day's market carries any of what research judges by. One of real time is asked by the turn:
+    that takes its time."""
+    return market.clock.day is None or any(_carries(market, ask, symbols[0]) for ask in _SOURCES)
+
+
+def _carries(market: MarketData, ask: str, symbol: str) -> bool:
+    if (source := getattr(market, ask, None)) is None:
+        return False
+    try:
+        source(symbol, *((1,) if ask == "headlines" else ()))
+    except NotConfigured:
+        return False
+    except DeskError:
+        return True
+    return True
+
+
+_SOURCES = ("headlines", "earnings", "short_interest", "rating_changes", "insider_trades", "filings")
 
 
 def _first_steps(
@@ -315,7 +353,8 @@ class AnalyzeRequest(AnalysisRequest, Request):
     depth: Depth | None = None
 
     def open(self, app: DeskApp) -> Run:
-        request = AnalysisRequest(**self.model_dump(include=set(AnalysisRequest.model_fields)))
+        fields = set(AnalysisRequest.model_fields)
+        request = AnalysisRequest(**self.model_dump(include=fields, exclude_unset=True))
         return open_analysis(app, self.symbols, request, self.depth)
 
 

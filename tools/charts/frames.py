@@ -45,9 +45,9 @@ _INTRADAY_WARM_UP: dict[IntradayInterval, int] = {"hour": 40, "15min": 11}
 class Frame:
     """The bars of one symbol's chart, all ending with the same bar.
 
-    bars: for figures, without a missing session among them; long: with earlier bars, for indicators that look back
-    further; shown: for drawing, not a number where the symbol has no bar. wanted: the requested number; incomplete: the
-    last bar goes on. Intraday bars are dated by their starts.
+    bars: for figures; at most a tenth of their sessions has no bar, else none among them lacks one; long: with earlier
+    bars, for indicators that look back further; shown: for drawing, not a number where the symbol has no bar. wanted:
+    the requested number; incomplete: the last bar goes on. Intraday bars are dated by their starts.
     """
 
     symbol: str
@@ -61,6 +61,12 @@ class Frame:
     @property
     def period(self) -> Period:
         return PERIODS[self.interval]
+
+    @property
+    def places(self) -> list[int]:
+        """The place among the bars drawn of each of the bars for figures."""
+        there: list[int] = np.flatnonzero(np.isfinite(self.shown.close)).tolist()
+        return there[-len(self.bars.dates) :]
 
     @property
     def flags(self) -> dict[str, bool]:
@@ -88,7 +94,7 @@ def frames(
     found = list(histories(context, symbols, gaps, sessions + _WARM_UP))
     if not closes_alone:
         found = [history for history in found if not has_closes_alone(history.bars)]
-    note_holes(found, gaps, sessions)
+    (_note_holes if interval == "day" else note_holes)(found, gaps, sessions)
     days = context.market.sessions(sessions + _WARM_UP)
     short = sum(len(history.bars.dates) < sessions for history in found)
     if short:
@@ -102,18 +108,29 @@ def frames(
 def _frame(
     history: History, gaps: Gaps, days: Sequence[dt.date], clock: MarketClock, sessions: int, interval: Interval
 ) -> Frame | None:
-    run, spread = history.run, history.spread
+    found = [history.kept(sessions), history.kept(sessions + _WARM_UP), history.spread.last(sessions), history.run]
     if (since := _since(history.bars, gaps)) is not None:
-        run, spread = (bars.last(sum(day >= since for day in bars.dates)) for bars in (run, spread))
-    wanted, incomplete = sessions, False
-    if interval == "week":
-        run = weekly(run, days)
-        spread, wanted, incomplete = run, -(-sessions // SESSIONS_A_WEEK), _goes_on(clock)
-        if not run.dates:
-            gaps.add("bars", "no whole week of bars", history.symbol)
-            return None
-    bars = run.last(wanted)
-    return Frame(history.symbol, interval, bars, run, spread.last(wanted), wanted, incomplete)
+        found = [bars.last(sum(day >= since for day in bars.dates)) for bars in found]
+    bars, long, shown, run = found
+    if interval == "day":
+        longest = max(bars, long, key=lambda some: len(some.dates))
+        return Frame(history.symbol, interval, bars, longest, shown, sessions, False)
+    weeks, wanted = weekly(run, days), -(-sessions // SESSIONS_A_WEEK)
+    if not weeks.dates:
+        gaps.add("bars", "no whole week of bars", history.symbol)
+        return None
+    last = weeks.last(wanted)
+    return Frame(history.symbol, interval, last, weeks, last, wanted, _goes_on(clock))
+
+
+def _note_holes(found: Sequence[History], gaps: Gaps, sessions: int) -> None:
+    """Add a line that names the symbols with holes that figures go across, and one on those that they do not."""
+    across = [one for one in found if len(one.run.dates) < len(one.kept(sessions).dates)]
+    if across:
+        lacking = {one.symbol: min(sessions, len(one.spread.dates)) - len(one.kept(sessions).dates) for one in across}
+        names = ", ".join(f"{count} of {symbol}" for symbol, count in lacking.items())
+        gaps.add("missing sessions", f"of the last {sessions}: {names}; figures are of the others")
+    note_holes([one for one in found if one not in across], gaps, sessions)
 
 
 def _intraday(

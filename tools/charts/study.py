@@ -343,8 +343,10 @@ def relative_strength(frame: Frame) -> Floats:
 
 
 def _aligned(frame: Frame, values: Floats) -> Floats:
-    """Return an indicator of the bars without a hole at the places of the bars drawn, not a number before it has a
-    value."""
-    count = len(frame.shown.dates)
-    found = values[-count:]
-    return np.concatenate([np.full(count - len(found), np.nan), found])
+    """Return an indicator of the bars at the places of the bars drawn, not a number where there is no bar, and before
+    it has a value."""
+    there = np.flatnonzero(np.isfinite(frame.shown.close))
+    found = values[-len(there) :]
+    wide = np.full(len(frame.shown.dates), np.nan)
+    wide[there[len(there) - len(found) :]] = found
+    return wide

@@ -30,6 +30,8 @@ from chordesk.tools.market.protocol import (
 _SPLIT_LIKE = (-0.45, 0.80)
 # A name without a bar for more than this many days has left the market: its last price is no price now.
 STALE_DAYS = 10
+# Share of a window's sessions without a bar, up to which its figures are of the others.
+MOST_MISSING = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,14 @@ class History:
     bars: Bars
     spread: Bars
     run: Bars
+
+    def kept(self, sessions: int) -> Bars:
+        """Return the bars of the last `sessions` sessions where at most a tenth of these have none; else those of the
+        run."""
+        wanted = min(sessions, len(self.spread.dates))
+        first = self.spread.dates[-wanted]
+        there = len(self.bars.dates) - bisect.bisect_left(self.bars.dates, first)
+        return self.bars.last(there) if wanted - there <= wanted * MOST_MISSING else self.run.last(sessions)
 
 
 def history_of(bars: Bars, sessions: Sequence[dt.date]) -> History:

@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 import importlib
 import math
+from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
@@ -330,12 +331,12 @@ def _panel(study: Study, arguments: RenderArguments, gaps: Gaps, size: Any = Non
     bare = module.Panel(_title(study), frame.shown, series=indicators, strips=strips)
     scale = module.panel_scale(bare, size or module.MODEL)
     inside = [one for one in levels if scale.holds(one.price)]
-    first = len(frame.shown.dates) - len(frame.bars.dates)
+    places = frame.places
     panel = dataclasses.replace(
         bare,
         marks=inside,
-        segments=[_segment(one, first, len(frame.shown.dates) - 1) for one in lines],
-        swings=[(first + one.at, one.price, one.kind == "high") for one in study.swings if "swings" in overlays],
+        segments=[_segment(one, places) for one in lines],
+        swings=[(places[one.at], one.price, one.kind == "high") for one in study.swings if "swings" in overlays],
     )
     row = {
         **head(study),
@@ -347,9 +348,9 @@ def _panel(study: Study, arguments: RenderArguments, gaps: Gaps, size: Any = Non
     return panel, row
 
 
-def _segment(line: Trendline, first: int, last: int) -> Any:
-    """Return a line to its price at the last bar. first: place of the study's first bar among those drawn."""
-    start, end = (first + line.start.at, line.start.price), (last, line.now)
+def _segment(line: Trendline, places: Sequence[int]) -> Any:
+    """Return a line to its price at the last bar. places: of the study's bars among those drawn."""
+    start, end = (places[line.start.at], line.start.price), (places[-1], line.now)
     return _picture().Segment(line.id, start, end, line.broken is not None)
 
 

@@ -167,7 +167,7 @@ def run_report(run: RunView, home: Path | None = None) -> RenderableType:
     failed = [Text(paragraph(run.notes[0]), style="red")] if run.state == RunState.FAILED and run.notes else []
     parts: list[RenderableType] = [*failed, _headline(run), *(Text(line) for line in amounts.figures(run.summary))]
     if run.candidates:
-        parts += ["", _candidates(run)]
+        parts += ["", _candidates(run), *_reasons(run.candidates)]
     parts += [Text(f"missing {line}", style="dim") for line in _missing(run.candidates)]
     parts += [Text(f"note: {paragraph(note)}", style="dim") for note in run.notes[len(failed) :]]
     if run.portfolio_research:
@@ -261,6 +261,18 @@ def _judged(row: CandidateRow) -> str:
 
 def _count(tokens: int | None) -> str:
     return f"{tokens:,}" if tokens is not None else "?"
+
+
+def _reasons(rows: Sequence[CandidateRow]) -> Iterable[Text]:
+    """Return the rule of each verdict, each rule once with its symbols."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.verdict is not None and row.why:
+            found.setdefault((row.verdict, row.why), []).append(row.symbol)
+    return (
+        Text.assemble(state(verdict), (f" {paragraph(', '.join(symbols))}: {paragraph(why)}", "dim"))
+        for (verdict, why), symbols in found.items()
+    )
 
 
 def _missing(rows: Sequence[CandidateRow]) -> Iterable[str]:

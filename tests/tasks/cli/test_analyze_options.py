@@ -27,6 +27,7 @@ def test_options_that_are_not_given_have_their_defaults() -> None:
     assert made.roles == ("chart", "options", "research")
     assert analysis_request("csp", research=False).roles == ("chart", "options")
     assert analysis_request("equity").roles == ("chart", "research")
+    assert analysis_request("equity", research=False).roles == ("chart", "risk")
     assert [analysis_request(one).proposes for one in ("csp", "covered_call", "equity")] == [True, True, False]
 
 
@@ -44,8 +45,7 @@ def test_options_that_are_not_given_have_their_defaults() -> None:
         ("csp", {"contracts": 0}, "--contracts 0 is out of range"),
         ("equity", {"dte": "14-45"}, "--dte is of a contract, and the strategy equity writes none"),
         ("equity", {"contracts": 1, "min_roc": 1.0}, "--min-roc and --contracts is of a contract"),
-        ("equity", {"research": False}, "the strategy equity rests on chart and research alone"),
-        ("equity", {"chart": False}, "the strategy equity rests on chart and research alone"),
+        ("equity", {"chart": False}, "the strategy equity rests on the chart"),
     ],
 )
 def test_an_option_that_is_wrong_is_named_with_its_remedy(strategy: str, given: dict[str, Any], error: str) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
 from chordesk.tools.charts.frames import frames, weekly
 from chordesk.tools.market.protocol import Bars
@@ -60,17 +62,26 @@ def test_a_week_that_goes_on_is_flagged(make_context: MakeContext) -> None:
     assert not over.incomplete
 
 
-def test_figures_begin_after_a_hole_and_the_picture_shows_it(make_context: MakeContext) -> None:
+@pytest.mark.parametrize(
+    ("lost", "bars", "what", "reason"),
+    [
+        ([100], 59, "missing sessions", "of the last 60: 1 of X; figures are of the others"),
+        (range(90, 97), 23, "sessions", "no bar of some of the last 60, and no figure across them, of X"),
+    ],
+)
+def test_figures_go_across_few_missing_sessions_and_begin_after_more_than_a_tenth(
+    make_context: MakeContext, lost: Sequence[int], bars: int, what: str, reason: str
+) -> None:
     whole = daily("X", np.linspace(50, 60, 120))
-    kept = [at for at in range(120) if at != 100]
+    kept = [at for at in range(120) if at not in lost]
     columns = (values[kept] for values in (whole.open, whole.high, whole.low, whole.close, whole.volume))
     market = FarMarket({"X": Bars("X", [whole.dates[at] for at in kept], True, *columns)})
     gaps = Gaps()
     (frame,) = frames(make_context(market), ["X"], gaps, 60, "day")
-    assert (len(frame.bars.dates), len(frame.shown.dates)) == (19, 60)
-    assert int(np.isnan(frame.shown.close).sum()) == 1
-    reasons = {gap["what"]: gap["reason"] for gap in gaps.rows()}
-    assert reasons["sessions"] == "no bar of some of the last 60, and no figure across them, of X"
+    assert (len(frame.bars.dates), len(frame.shown.dates)) == (bars, 60)
+    assert int(np.isnan(frame.shown.close).sum()) == len(lost)
+    assert [frame.shown.dates[at] for at in frame.places] == list(frame.bars.dates)
+    assert {gap["what"]: gap["reason"] for gap in gaps.rows()}[what] == reason
 
 
 def test_only_what_comes_after_a_move_like_a_split_compares(make_context: MakeContext) -> None:

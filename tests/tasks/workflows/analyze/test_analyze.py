@@ -60,9 +60,9 @@ def command(desk: Processes, *arguments: str, **environ: str) -> Any:
     return zygote.run(arguments, {**desk.environ, **environ}, REPOSITORY)
 
 
-def printed(desk: Processes, *arguments: str) -> Any:
+def printed(desk: Processes, *arguments: str, **environ: str) -> Any:
     """The JSON that a command prints."""
-    done = command(desk, *arguments, "--json")
+    done = command(desk, *arguments, "--json", **environ)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return json.loads(done.stdout)
 
@@ -173,15 +173,21 @@ def test_no_orders_are_made_where_none_are_wanted_or_allowed(desk: Processes, st
     assert shown["progress"]["steps"].keys() == {"report", "synthesize", "describe", "finish"}
 
 
-def test_research_that_has_no_source_leaves_an_analysis_incomplete(desk: Processes, store: Store) -> None:
+def test_research_that_has_no_source_is_left_out_before_any_turn_and_nothing_is_ordered(
+    desk: Processes, store: Store
+) -> None:
     """The replay has no headlines and no dates of earnings: what is missing is never in order."""
-    put, shares = (analyses(printed(desk, "analyze", SELECTED, *more))[0] for more in ((), ("--strategy", "equity")))
-    for row in (put, shares):
-        assert (row["recommendation"], row["rating"], row["order"]) == ("incomplete", "INSUFFICIENT", None)
-        (reason,) = row["reasons"]
-        assert reason.startswith("research: no_data (no data from news_list, earnings_dates")
-    assert [text["role"] for text in shares["texts"]] == ["chart", "research"]
-    assert put["contract"] is not None
+    for more, roles in (((), ["chart", "options"]), (("--strategy", "equity"), ["chart", "risk"])):
+        found = printed(desk, "analyze", SELECTED, *more)
+        assert found["analyses"], json.dumps(found)[:4000]
+        (row,) = analyses(found)
+        assert (row["rating"], row["order"], found["decision"]) == ("CAUTION", None, None)
+        assert [text["role"] for text in row["texts"]] == roles
+        with store.read() as session:
+            (lack,) = session.get_one(Run, found["run_id"]).params["lacks"]
+        assert lack.startswith("the replay market has no headlines, earnings")
+    bare = printed(desk, "analyze", SELECTED, DESK_REPLAY_OPTIONS="none")
+    assert [text["role"] for text in analyses(bare)[0]["texts"]] == ["chart", "risk"]
 
 
 def test_a_covered_call_is_written_on_shares_that_are_held_and_free(desk: Processes, store: Store) -> None:
@@ -212,11 +218,12 @@ def test_wrong_options_and_markets_start_nothing(desk: Processes, store: Store) 
     before = runs(store)
     for arguments, environ, error, remedy in (
         (
-            ("HAL",),
+            ("HAL", "--strategy", "csp"),
             {"DESK_REPLAY_OPTIONS": "none"},
-            "the replay market has none",
+            "the replay market has no option chains",
             "with DESK_REPLAY_OPTIONS=modelled for",
         ),
+        (("HAL", "--research"), {}, "research would have no data", "leave it out"),
         (("NOPE",), {}, "does not carry NOPE", "leave them out"),
         (("HAL", "--dte", "30-20"), {}, "--dte 30-20 begins after its end", "such as 14-45"),
         (("HAL", "--depth", "fast"), {}, "--depth 'fast' is no depth", "quick, standard, deep"),
