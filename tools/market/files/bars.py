@@ -27,7 +27,7 @@ from chordesk.tools.market.files.tables import (
     rows_of,
     symbol_of,
 )
-from chordesk.tools.market.prices import moves_like_splits
+from chordesk.tools.market.prices import STALE_DAYS, moves_like_splits
 from chordesk.tools.market.protocol import Action, Floats
 
 PRICES = ("open", "high", "low", "close")
@@ -187,8 +187,9 @@ def corporate_actions(day: npt.NDArray[np.int32], close: Floats, adjusted: Float
     """Return the actions of a symbol that its adjusted closes show, in ascending order: a step of the factor adjusted /
     close from one bar to the next that rounding does not explain. No step depends on a later bar."""
     factor = adjusted / close
-    noise = _rounding(adjusted) / adjusted
-    steps, off = factor[1:] / factor[:-1], noise[1:] + noise[:-1]
+    with np.errstate(divide="ignore"):  # of cells that are problems already
+        noise = _rounding(adjusted) / adjusted
+        steps, off = factor[1:] / factor[:-1], noise[1:] + noise[:-1]
     found = np.flatnonzero(np.abs(steps - 1) > off + _LEAST_STEP)
     actions = (
         _action(dt.date.fromordinal(int(day[at + 1])), float(steps[at]), float(close[at]), float(off[at]))
@@ -289,6 +290,11 @@ def _days(rows: Rows, problems: Problems) -> None:
     today = exchange_day(dt.datetime.now(dt.UTC))
     for at in np.flatnonzero(rows.day > today.toordinal()).tolist():
         message = f"a bar of {rows.day_at(at)}, which is after today, {today}"
+        problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), "date")
+    days, counts = np.unique(rows.day, return_counts=True)
+    if len(rows.symbols) > 1 and len(days) > 1 and counts[-1] == 1 and days[-1] - days[-2] > STALE_DAYS:
+        at, last = int(np.argmax(rows.day)), dt.date.fromordinal(int(days[-2]))
+        message = f"a bar of {rows.day_at(at)}, alone and {days[-1] - days[-2]} days after the folder's last, {last}"
         problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), "date")
     sessions = np.array([day.toordinal() for day in exchange_hours().sessions])
     for at in np.flatnonzero(~np.isin(rows.day, sessions)).tolist():

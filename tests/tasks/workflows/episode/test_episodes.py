@@ -56,6 +56,9 @@ def test_an_episode_resolves_harvests_forecasts_in_two_rounds_and_tallies(rulebo
     tally = found["episode"]
     assert tally["content"].startswith("# Episode ")
     assert (tally["rounds"], tally["used_round"]) == (2, 1)
+    published = {one["question"]: one["aggregate"]["probability"] for one in tally["summary"]["questions"]}
+    assert {row.label: row.blind for row in asked} == published, "what is published of a board is what its record has"
+    assert all(row.informed is not None for row in asked)
     assert {row["voice"] for row in tally["summary"]["leaderboard"]} == set(VOICES)
     assert rulebook.json("runs", "show", run_id)["episode"] == tally
 

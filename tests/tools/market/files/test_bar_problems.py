@@ -89,6 +89,14 @@ def test_a_file_that_cannot_be_used_is_an_error(tmp_path: Path, text: str | byte
     assert problem in found(one_file(tmp_path, text), "error")[0]
 
 
+def test_a_lone_bar_long_after_the_last_session_of_all_is_an_error(tmp_path: Path) -> None:
+    rows = "".join(f"{day},10,11,9,10,100\n" for day in DAYS[:3])
+    one_file(tmp_path, f"{FIRST}\n{rows}", "B.csv")
+    folder = one_file(tmp_path, f"{FIRST}\n{rows}{DAYS[40]},10,11,9,10,100\n")
+    (error,) = found(folder, "error")
+    assert error.startswith(f"bars/A.csv, row 5, column date: a bar of {DAYS[40]}, alone and")
+
+
 @pytest.mark.parametrize(
     "text",
     [
