@@ -143,7 +143,10 @@ def _present(path: Path) -> Path:
 
 def _memory() -> Shortage | None:
     """Return that memory is short: that of the machine, or of the control group where it has less."""
-    machine = psutil.virtual_memory()
+    try:
+        machine = psutil.virtual_memory()
+    except OSError:  # no file is left to read it from
+        return None
     left, whole = min((machine.available, machine.total), _of_group() or (machine.available, machine.total))
     return next(_short("memory", "", left, whole, MEMORY), None)
 

@@ -71,8 +71,8 @@ class RoomWatch:
 
     def _loop(self) -> None:
         while not self._ending():
-            why = self.look()
             try:
+                why = self.look()
                 self._tell(go_on=why is None and self._held_back)
             except Exception as error:
                 log.warning("room.not_told", error=f"{type(error).__name__}: {getattr(error, 'orig', None) or error}")

@@ -16,6 +16,24 @@ _CHATTY = ("celery.worker.strategy", "celery.app.trace", "alembic")
 _TELLTALE = ("websockets",)
 
 
+AGAIN_SECONDS = 10.0
+
+
+class _NotAgain(logging.Filter):
+    """Passes a line of asyncio's once in AGAIN_SECONDS: without a file left to open it writes a thousand a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: tuple[str, float] = ("", 0.0)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        line, at = record.getMessage().partition("\n")[0], record.created
+        again = self._said[0] == line and at - self._said[1] < AGAIN_SECONDS
+        if not again:
+            self._said = (line, at)
+        return not again
+
+
 def quiet() -> None:
     """Set up logging for a command that ends: warnings alone, on stderr. Its answer is on stdout."""
     structlog.configure(
@@ -53,6 +71,7 @@ def configure(settings: Settings) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level)
+    logging.getLogger("asyncio").addFilter(_NotAgain())
     for name in _TELLTALE:
         logging.getLogger(name).setLevel(logging.WARNING)
     if root.level > logging.DEBUG:

@@ -9,6 +9,7 @@ import datetime as dt
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -303,14 +305,15 @@ def paced(pace: Pace) -> dict[str, str]:
 
 
 SMALL = "{small}"  # in a setting of a scenario: a file system of SMALL_MIB of its own
-SMALL_MIB = 16
+SMALL_MIB, SMALL_INODES = 16, 4096
 
 
 @contextmanager
 def small_disk(mib: int = SMALL_MIB, at: Path | None = None) -> Iterator[Path]:
     """A small file system, as root alone can mount one, in the temp folder or another; unmounted with the block."""
     folder = Path(tempfile.mkdtemp(prefix="small-", dir=at))
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(folder)], check=True)
+    options = f"size={mib}m,nr_inodes={SMALL_INODES}"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], check=True)
     try:
         yield folder
     finally:
@@ -319,16 +322,17 @@ def small_disk(mib: int = SMALL_MIB, at: Path | None = None) -> Iterator[Path]:
 
 
 @contextmanager
-def filled(folder: Path) -> Iterator[None]:
-    """While the block runs, the folder's file system takes not a byte more, but for moments."""
+def filled(folder: Path, *, inodes: bool = False) -> Iterator[None]:
+    """While the block runs, the folder's file system takes not a byte more, or not a file, but for moments."""
     over, filler = threading.Event(), folder / "filler"
+    filler.mkdir()
 
     def fill() -> None:
-        with filler.open("ab", buffering=0) as file:
+        with (filler / "bytes").open("ab", buffering=0) as file:
             while not over.wait(0.02):
                 with suppress(OSError):
-                    while True:
-                        file.write(bytes(4096))
+                    for number in count():
+                        (filler / f"{time.monotonic_ns()}-{number}").touch() if inodes else file.write(bytes(4096))
 
     thread = threading.Thread(target=fill, daemon=True)
     thread.start()
@@ -337,7 +341,7 @@ def filled(folder: Path) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-        filler.unlink()
+        shutil.rmtree(filler)
 
 
 @contextmanager

@@ -68,6 +68,14 @@ SCENARIOS: tuple[Scenario, ...] = (
         "database's disk full", runs.disk_full, times=2, environ={"DESK_DATABASE_URL": f"sqlite:///{SMALL}/desk.db"}
     ),
     Scenario("vault's disk full", runs.disk_full, times=2, environ={"DESK_BLOB_URL": f"{SMALL}/vault"}),
+    Scenario("reports' disk full", runs.disk_full, times=2, environ={"DESK_REPORT_URL": f"{SMALL}/reports"}),
+    Scenario(
+        "vault's inodes used up",
+        partial(runs.disk_full, inodes=True),
+        times=2,
+        environ={"DESK_BLOB_URL": f"{SMALL}/vault"},
+    ),
+    Scenario("no files to open", runs.no_files_to_open, times=2),
     Scenario("desk suspended", runs.desk_suspended, times=2),
     Scenario("clock moved", runs.clock_moved, times=2, launcher=CLOCK),
     Scenario("model: 429, Retry-After", runs.too_many_requests),

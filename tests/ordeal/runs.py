@@ -384,16 +384,33 @@ def locked(desk: FaultDesk, seconds: float) -> None:
 ROOM_SECONDS = 15.0
 
 
-def disk_full(desk: FaultDesk, chance: random.Random, result: Result) -> None:
-    """The file system of the database, or of the vault, is full from one moment to the next, for longer than a lease,
-    and a worker is killed then. With room again something goes on in time."""
+def disk_full(desk: FaultDesk, chance: random.Random, result: Result, *, inodes: bool = False) -> None:
+    """The file system of the database, of the vault or of the reports is full, or has no inode left, from one moment to
+    the next, for longer than a lease, and a worker is killed then. With room again something goes on in time."""
     settings = desk.processes.settings
-    blobs, database = settings.blob_url, make_url(settings.database).database
-    small = Path(blobs or str(database)).parent
+    small = Path(settings.blob_url or settings.report_url or str(make_url(settings.database).database)).parent
     run_id = desk.open_run()
     desk.kill_in_flight(chance.choice(WORKERS), [run_id])
-    with filled(small):
+    with filled(small, inodes=inodes):
         time.sleep(desk.pace.lease + chance.uniform(0.0, desk.pace.lease))
+    _room_again(desk, result, run_id)
+
+
+def no_files_to_open(desk: FaultDesk, chance: random.Random, result: Result) -> None:
+    """Every worker has as many files open as it may, for longer than a lease."""
+    run_id = desk.open_run()
+    desk.excused |= set(_in_flight(desk, run_id, chance).items())  # a turn may need a file that it cannot open
+    workers = [psutil.Process(desk.pid(name)) for name in desk.crew]
+    before = [worker.rlimit(psutil.RLIMIT_NOFILE) for worker in workers]
+    for worker, (_, most) in zip(workers, before, strict=True):
+        worker.rlimit(psutil.RLIMIT_NOFILE, (worker.num_fds(), most))
+    time.sleep(desk.pace.lease + chance.uniform(0.0, desk.pace.lease))
+    for worker, limits in zip(workers, before, strict=True):
+        worker.rlimit(psutil.RLIMIT_NOFILE, limits)
+    _room_again(desk, result, run_id)
+
+
+def _room_again(desk: FaultDesk, result: Result, run_id: str) -> None:
     began, since = time.monotonic(), utcnow()
     while not any(max(step.started_at or since, step.finished_at or since) > since for step in desk.steps(run_id)):
         if time.monotonic() > began + ROOM_SECONDS:

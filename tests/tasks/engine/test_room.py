@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -19,18 +20,24 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.runs import Step
 from chordesk.models.tables.runtime import EventBatch
-from chordesk.tasks.engine.room import RoomWatch
+from chordesk.tasks.engine.room import LOOK_SECONDS, RoomWatch
 from tests.builders import a_run, a_step
 from tests.patience import PATIENCE
 
 
 @contextmanager
-def hardly_a_file_left() -> Iterator[None]:
+def no_file_left() -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (psutil.Process().num_fds() + 2, before[1]))
+    held: list[int] = []
     try:
+        with suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
         yield
     finally:
+        for file in held:
+            os.close(file)
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
@@ -40,11 +47,12 @@ def test_steps_wait_for_room_and_are_all_sent_anew(store: Store, tmp_path: Path)
     ending: list[bool] = []
     watch = RoomWatch(Settings(home=tmp_path), lambda: store, lambda: bool(ending))
     with ThreadPoolExecutor(1) as pool:
-        with hardly_a_file_left():
-            assert "open files" in (watch.look() or "")
+        with no_file_left():
+            watch.start()
+            assert "open files" in (watch.why_not() or "")
             waiting = pool.submit(watch.wait)
+            time.sleep(2 * LOOK_SECONDS)  # it goes on looking
             assert not waiting.done()
-        watch.start()
         assert waiting.result(PATIENCE), "there is room again"
     until = time.monotonic() + PATIENCE
     while not (changes := _noted(store)):
