@@ -187,7 +187,7 @@ class Redis:
             "port 0", f"tls-port {port}", f"bind {ADDRESS}", "tls-auth-clients no",
             f"tls-cert-file {pair.certificate}", f"tls-key-file {pair.key}", f"tls-ca-cert-file {root}",
             f"dir {folder}", "appendonly yes", "appendfsync everysec", 'save ""', "maxmemory-policy noeviction",
-            "user default off", f"user {USER} on >{password} {RIGHTS}",
+            "user default off resetpass allkeys allchannels +@all", f"user {USER} on >{password} {RIGHTS}",
         ]  # fmt: skip
         file = folder / "redis.conf"
         file.touch(mode=0o600)
