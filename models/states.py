@@ -35,6 +35,7 @@ class RunState(StrEnum):
 
 
 RUN_FINAL = frozenset({RunState.DONE, RunState.PARTIAL, RunState.FAILED, RunState.STOPPED})
+RUN_LIVE = frozenset(RunState) - RUN_FINAL  # what queries name: an index finds these few among all
 
 
 class StepKind(StrEnum):

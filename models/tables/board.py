@@ -67,6 +67,7 @@ class Forecast(Identified, Dated, table=True):
 
     __table_args__ = (
         UniqueConstraint("run_id", "voice", "round", "question_id"),
+        Index("ix_forecast_account", "account", "market_at"),
         Index("ix_forecast_booked", "account", "booked"),
         Index("ix_forecast_voice", "account", "voice", "market_at"),
     )

@@ -26,6 +26,7 @@ class Order(Dated, table=True):
 
     __table_args__ = (
         UniqueConstraint("decision_id", "ordinal"),
+        Index("ix_order_symbol", "symbol", "created_at"),
         CheckConstraint(
             "verdict_id is not null or state in ('drafted', 'denied') or action in ('close', 'reduce')",
             name="ck_order_verdict",
@@ -38,7 +39,7 @@ class Order(Dated, table=True):
     verdict_id: str | None = Field(default=None, foreign_key="verdict.id", index=True)
     ordinal: int
     account: str = Field(index=True)
-    symbol: str = Field(index=True)
+    symbol: str
     action: str
     side: str | None = None
     quantity: float | None = None

@@ -193,6 +193,7 @@ class ScreenHit(Identified, table=True):
 
     __table_args__ = (
         UniqueConstraint("step_id", "symbol"),
+        Index("ix_screen_hit_market_at", "market_at"),
         Index("ix_screen_hit_symbol", "symbol", "market_at", "id"),
         Index("ix_screen_hit_lens", "lens", "symbol", "market_at", "id"),
     )

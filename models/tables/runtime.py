@@ -3,7 +3,7 @@
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, LargeBinary
+from sqlalchemy import JSON, BigInteger, Index, LargeBinary
 from sqlmodel import Field
 
 from chordesk.models.tables.columns import Dated, DeskTable, HumanRequest, Identified, Utc, utcnow
@@ -110,9 +110,10 @@ class KeptThread(Dated, table=True):
     """
 
     __tablename__ = "thread"
+    __table_args__ = (Index("ix_thread_created_at", "created_at"), Index("ix_thread_role", "role", "created_at"))
 
     thread_id: str = Field(primary_key=True)
-    role: str = Field(index=True)
+    role: str
     subject: str = Field(index=True)
     parent_id: str | None = Field(default=None, index=True)
     before_turn: str | None = None

@@ -22,7 +22,7 @@ from sqlmodel import col
 from chordesk.models.database.artifacts import path_in_home
 from chordesk.models.database.store import Store, every_table, upgrade
 from chordesk.models.errors import BackupError, DatabaseDown, UsageError
-from chordesk.models.states import RUN_FINAL
+from chordesk.models.states import RUN_LIVE
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import AuditAnchor, Order
 from chordesk.models.tables.runs import Artifact, Run
@@ -64,7 +64,7 @@ def facts_of(connection: Connection, at: dt.datetime) -> Facts:
         ).order_by(col(AuditAnchor.chain))
     )  # fmt: skip
     pictures = connection.execute(select(col(Artifact.digest), col(Artifact.kind)).distinct())
-    open_runs = select(func.count()).select_from(Run).where(col(Run.state).not_in(RUN_FINAL))
+    open_runs = select(func.count()).select_from(Run).where(col(Run.state).in_(RUN_LIVE))
     return Facts(
         at=at,
         revision=str(connection.execute(text("select version_num from alembic_version")).scalar_one()),

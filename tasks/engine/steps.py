@@ -16,7 +16,7 @@ from sqlalchemy.orm import Mapped, aliased
 from sqlmodel import Session, col
 
 from chordesk.models.events import Envelope, EventType, event
-from chordesk.models.states import RUN_FINAL, AttemptEnd, RunState, StepState
+from chordesk.models.states import RUN_LIVE, AttemptEnd, RunState, StepState
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.runs import Run, Step
 
@@ -145,7 +145,7 @@ def open_runs_below(session: Session, run_ids: Iterable[str]) -> dict[str, str]:
         rows = session.execute(
             select(col(Run.id), col(Step.run_id))
             .join(Step, col(Step.id) == named_step())
-            .where(col(Run.state).not_in(RUN_FINAL), col(Step.run_id).in_(layer))
+            .where(col(Run.state).in_(RUN_LIVE), col(Step.run_id).in_(layer))
         ).all()
         layer = {row.id for row in rows if row.id not in top}
         top |= {row.id: top[row.run_id] for row in rows if row.id in layer}

@@ -26,7 +26,7 @@ from chordesk.models.errors import DeskError
 from chordesk.models.room import Shortage, shortages
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import Standing, differing, is_up, snapshot, standing_of, with_values
-from chordesk.models.states import RUN_FINAL, STEP_FINAL, StepState, TradingState
+from chordesk.models.states import RUN_LIVE, STEP_FINAL, StepState, TradingState
 from chordesk.models.tables.columns import Row, utcnow
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.models.text import span
@@ -284,7 +284,7 @@ def database_state(session: Session, settings: Settings) -> DatabaseState:
         why=why,
         runs=_runs(session),
         steps=_steps(session),
-        phases=turn_phases(session, select(Run.id).where(col(Run.state).not_in(RUN_FINAL))),
+        phases=turn_phases(session, select(Run.id).where(col(Run.state).in_(RUN_LIVE))),
         oldest=_oldest(session),
         sweep=_sweep(session),
         unprotected=[UnprotectedShares.of(row) for row in unprotected(session, settings)],
@@ -293,7 +293,7 @@ def database_state(session: Session, settings: Settings) -> DatabaseState:
 
 
 def _runs(session: Session) -> dict[str, int]:
-    active = select(Run.state, func.count()).where(col(Run.state).not_in(RUN_FINAL))
+    active = select(Run.state, func.count()).where(col(Run.state).in_(RUN_LIVE))
     return dict(session.exec(active.group_by(col(Run.state))).all())
 
 
@@ -301,7 +301,7 @@ def _steps(session: Session) -> dict[str, int]:
     rows = session.exec(
         select(Step.state, func.count())
         .join(Run, col(Run.id) == col(Step.run_id))
-        .where(col(Run.state).not_in(RUN_FINAL), col(Step.state).not_in(STEP_FINAL))
+        .where(col(Run.state).in_(RUN_LIVE), col(Step.state).not_in(STEP_FINAL))
         .group_by(col(Step.state))
     )
     return dict(rows.all())
@@ -311,7 +311,7 @@ def _oldest(session: Session) -> OldestStep | None:
     step = session.exec(
         select(Step)
         .join(Run, col(Run.id) == col(Step.run_id))
-        .where(col(Run.state).not_in(RUN_FINAL), col(Step.state).in_((StepState.READY, StepState.RUNNING)))
+        .where(col(Run.state).in_(RUN_LIVE), col(Step.state).in_((StepState.READY, StepState.RUNNING)))
         .order_by(col(Step.created_at), col(Step.id))
         .limit(1)
     ).first()

@@ -12,7 +12,7 @@ from chordesk.models.errors import MarketError
 from chordesk.models.room import Shortage, shortages
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import Standing, standing_of
-from chordesk.models.states import RUN_FINAL
+from chordesk.models.states import RUN_LIVE
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import Run
 from chordesk.models.text import NEW_YORK
@@ -101,7 +101,7 @@ def glance(session: Session, settings: Settings, now: dt.datetime) -> Glance:
         at=now,
         standing=standing,
         runs=running_runs(session, settings),
-        all_runs=session.exec(select(func.count()).where(col(Run.state).not_in(RUN_FINAL))).one(),
+        all_runs=session.exec(select(func.count()).where(col(Run.state).in_(RUN_LIVE))).one(),
         waiting=waiting(session),
         equity=equity_now(session, settings.account, standing.day),
         database=database_state(session, settings),
@@ -113,7 +113,7 @@ def glance(session: Session, settings: Settings, now: dt.datetime) -> Glance:
 def running_runs(session: Session, settings: Settings, most: int = MOST_RUNS) -> list[RunningRun]:
     """Return the runs that have not ended, the newest first."""
     rows = session.exec(
-        select(Run).where(col(Run.state).not_in(RUN_FINAL)).order_by(col(Run.created_at).desc()).limit(most)
+        select(Run).where(col(Run.state).in_(RUN_LIVE)).order_by(col(Run.created_at).desc()).limit(most)
     ).all()
     return [_running(session, settings, row) for row in rows]
 

@@ -39,14 +39,14 @@ class SymbolRow(Frozen):
 
 
 class SymbolHit(Frozen):
-    """A hit. market_at: market time of its run."""
+    """A hit. market_at: market time."""
 
     hit: Row[ScreenHit]
     market_at: dt.datetime
 
 
 class SymbolVerdict(Frozen):
-    """A verdict. market_at: market time of its run."""
+    """A verdict. market_at: market time."""
 
     verdict: Row[Verdict]
     market_at: dt.datetime
@@ -140,8 +140,15 @@ def symbol_detail(session: Session, context: ToolContext, listing: Listing, limi
     from chordesk.tasks.reading.memory import symbol_memory
 
     symbol, account = listing.symbol, context.account
-    of_run = (_of_run(session, table, account, symbol, limit) for table in (ScreenHit, Verdict, Report, Order))
-    hits, verdicts, reports, orders = of_run
+    hits, verdicts, reports = (
+        _of_run(session, table, account, symbol, limit) for table in (ScreenHit, Verdict, Report)
+    )
+    orders = session.exec(
+        select(Order)
+        .where(Order.symbol == symbol, Order.account == account)
+        .order_by(col(Order.created_at).desc(), col(Order.id).desc())
+        .limit(limit)
+    ).all()
     fills = session.exec(
         select(Fill)
         .join(Order, col(Order.id) == col(Fill.order_id))
@@ -163,22 +170,20 @@ def symbol_detail(session: Session, context: ToolContext, listing: Listing, limi
         memory=symbol_memory(session, context, symbol),
         memory_off=context.settings.memory == "off",
         positions=_positions(session, account, symbol),
-        hits=[SymbolHit(hit=row, market_at=run.market_now) for row, run in hits],
-        verdicts=[SymbolVerdict(verdict=row, market_at=run.market_now) for row, run in verdicts],
-        reports=[row for row, _ in reports],
-        orders=[row for row, _ in orders],
+        hits=[SymbolHit(hit=row, market_at=row.market_at) for row in hits],
+        verdicts=[SymbolVerdict(verdict=row, market_at=row.market_at) for row in verdicts],
+        reports=list(reports),
+        orders=list(orders),
         fills=list(fills),
         notes=list(notes),
     )
 
 
-def _of_run(session: Session, table: Any, account: str, symbol: str, limit: int) -> Sequence[tuple[Any, Run]]:
-    """Return the newest rows of a table on a symbol, each with its run."""
-    newest = (col(Run.created_at).desc(), col(table.id).desc())
-    query = select(table, Run).join(Run, col(Run.id) == col(table.run_id))
-    return session.exec(
-        query.where(table.symbol == symbol, Run.account == account).order_by(*newest).limit(limit)
-    ).all()
+def _of_run(session: Session, table: Any, account: str, symbol: str, limit: int) -> Sequence[Any]:
+    """Return the newest rows of a table on a symbol, by market time."""
+    query = select(table).join(Run, col(Run.id) == col(table.run_id))
+    query = query.where(table.symbol == symbol, Run.account == account)
+    return session.exec(query.order_by(col(table.market_at).desc(), col(table.id).desc()).limit(limit)).all()
 
 
 def _positions(session: Session, account: str, symbol: str) -> list[SymbolPosition]:

@@ -26,7 +26,7 @@ from sqlmodel import Session, col, select
 from chordesk.agents.runtime import RECYCLE_RSS_MB, ProcessStatus
 from chordesk.models.room import Shortage
 from chordesk.models.settings import Settings
-from chordesk.models.states import ORDER_OPEN, RUN_FINAL, ApprovalState, AttemptEnd, RunState, StepState, TradingState
+from chordesk.models.states import ORDER_OPEN, RUN_LIVE, ApprovalState, AttemptEnd, RunState, StepState, TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, EquityMark, Order
 from chordesk.models.tables.runs import Attempt, Run, Step, Sweep
@@ -194,7 +194,7 @@ def _queue(kind: str) -> tuple[str] | None:
 def _runs(session: Session) -> _Values:
     found: _Values = {(kind,): 0.0 for kind in kinds.run_kinds()}
     kind = col(Run.kind)
-    rows = session.execute(select_rows(kind, func.count()).where(col(Run.state).not_in(RUN_FINAL)).group_by(kind))
+    rows = session.execute(select_rows(kind, func.count()).where(col(Run.state).in_(RUN_LIVE)).group_by(kind))
     return found | {(name,): float(count) for name, count in rows}
 
 

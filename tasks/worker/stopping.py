@@ -20,7 +20,7 @@ from sqlmodel import Session, col
 from chordesk.models import event_log, events
 from chordesk.models.database.store import Store, transact
 from chordesk.models.settings import Settings
-from chordesk.models.states import RUN_FINAL, AttemptEnd, RunState, StepState
+from chordesk.models.states import RUN_FINAL, RUN_LIVE, AttemptEnd, RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.engine import graph, leases, steps
@@ -58,7 +58,7 @@ class Stop:
 
 def unfinished(session: Session) -> list[str]:
     """Return the ids of the runs that have not ended, those that are being stopped among them."""
-    rows = session.scalars(select(col(Run.id)).where(col(Run.state).not_in(RUN_FINAL)).order_by(col(Run.created_at)))
+    rows = session.scalars(select(col(Run.id)).where(col(Run.state).in_(RUN_LIVE)).order_by(col(Run.created_at)))
     return list(rows)
 
 

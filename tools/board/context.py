@@ -191,18 +191,17 @@ def latest_hits(session: Session, tool: ToolContext) -> tuple[LensHit, ...]:
     now = tool.clock.now()
     opened = dt.datetime.combine(exchange_day(now), dt.time(), NEW_YORK)
     newest = session.exec(
-        select(Run)
-        .where(*seen_runs(tool.account, tool.market.name, now), col(Run.market_now) >= opened)
-        .where(col(Run.id).in_(select(ScreenHit.run_id)))
-        .order_by(col(Run.market_now).desc(), col(Run.created_at).desc())
+        select(ScreenHit.run_id)
+        .join(Run, col(Run.id) == col(ScreenHit.run_id))
+        .where(*seen_runs(tool.account, tool.market.name, now), col(ScreenHit.market_at).between(opened, now))
+        .order_by(col(ScreenHit.market_at).desc(), col(Run.created_at).desc())
         .limit(1)
     ).first()
     if newest is None:
         return ()
-    rows = session.exec(select(ScreenHit).where(ScreenHit.run_id == newest.id)).all()
+    rows = session.exec(select(ScreenHit).where(ScreenHit.run_id == newest)).all()
     return tuple(
-        LensHit(underlying_of(row.symbol), row.lens, ScreenConfidence(row.confidence), newest.market_now)
-        for row in rows
+        LensHit(underlying_of(row.symbol), row.lens, ScreenConfidence(row.confidence), row.market_at) for row in rows
     )
 
 
@@ -214,7 +213,7 @@ def earlier_votes(session: Session, tool: ToolContext, factions: Mapping[str, st
     newest = session.exec(
         select(Forecast.run_id, Forecast.round)
         .join(Run, col(Run.id) == col(Forecast.run_id))
-        .where(*seen)
+        .where(*seen, col(Forecast.account) == tool.account, col(Forecast.market_at) <= tool.clock.now())
         .order_by(col(Forecast.market_at).desc(), col(Run.created_at).desc(), col(Forecast.round).desc())
         .limit(1)
     ).first()

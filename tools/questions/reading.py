@@ -105,7 +105,7 @@ def previous_episode(session: Session, market: MarketData, now: dt.datetime, acc
     """Return the run of the account's last episode on this market before `now`, market time."""
     query = select(Run).join(Episode, col(Episode.run_id) == col(Run.id))
     mine = (col(Episode.account) == account, col(Run.market) == market.name, col(Run.market_now) < now)
-    return session.exec(query.where(*mine).order_by(col(Run.market_now).desc(), col(Run.id).desc()).limit(1)).first()
+    return session.exec(query.where(*mine).order_by(col(Episode.number).desc()).limit(1)).first()
 
 
 def unused_tools(session: Session, market: MarketData, now: dt.datetime, account: str) -> list[str]:

@@ -21,7 +21,7 @@ from chordesk.models.board import (
     ResolutionRule,
 )
 from chordesk.models.database.store import Store, transact
-from chordesk.models.states import RUN_FINAL
+from chordesk.models.states import RUN_LIVE
 from chordesk.models.tables.board import Episode, EpisodeQuestion, EventPosition, Forecast, Question
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
@@ -108,7 +108,7 @@ def _under_way(account: str) -> ColumnElement[bool]:
         col(EpisodeQuestion.question_id) == col(Question.id),
         col(Run.id) == col(EpisodeQuestion.run_id),
         col(Run.account) == account,
-        col(Run.state).not_in(RUN_FINAL),
+        col(Run.state).in_(RUN_LIVE),
         ~exists().where(col(Episode.run_id) == col(Run.id)),
     )
 

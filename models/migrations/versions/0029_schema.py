@@ -274,7 +274,7 @@ def _tables() -> None:
         text="thread_id role subject mode model reason worker",
         text_or_null="parent_id before_turn",
         time="created_at",
-        indexes=["parent_id", "role", "subject"],
+        indexes=["created_at", "parent_id", "role created_at", "subject"],
     )
     table("trading", "account", text="account state why by", time="since")
     table(
@@ -500,6 +500,7 @@ def _tables() -> None:
         refs="run_id:run.id step_id:step.id turn_id:turn.id question_id:question.id",
         unique=["run_id voice round question_id"],
         indexes=[
+            "account market_at",
             "booked:account booked",
             "question_id",
             "run_id",
@@ -527,7 +528,7 @@ def _tables() -> None:
         time="market_at",
         refs="run_id:run.id step_id:step.id turn_id:turn.id",
         unique=["step_id symbol"],
-        indexes=["lens symbol market_at id", "run_id", "symbol market_at id", "turn_id"],
+        indexes=["lens symbol market_at id", "market_at", "run_id", "symbol market_at id", "turn_id"],
     )
     table(
         "tool_call",
@@ -581,7 +582,7 @@ def _tables() -> None:
         integer_or_null="fence",
         refs="run_id:run.id decision_id:decision.id verdict_id:verdict.id",
         unique=["decision_id ordinal"],
-        indexes=["account", "protects", "run_id", "symbol", "verdict_id"],
+        indexes=["account", "protects", "run_id", "symbol created_at", "verdict_id"],
         checks={
             "ck_order_verdict": "verdict_id is not null or state in ('drafted', 'denied') "
             "or action in ('close', 'reduce')"
