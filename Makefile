@@ -58,8 +58,8 @@ format: $(VENV)/.dev ## Put the code in the one format
 	@$(BIN)/ruff check --fix $(CODE)
 	@$(BIN)/ruff format $(CODE)
 
-bench: $(VENV)/.dev ## Measure turns per second, their CPU and memory, whole runs, two workers, readers of events, graphs, tokens
-	@$(BIN)/python -m tests.ordeal.bench
+bench: $(VENV)/.dev ## Measure turns per second, their CPU and memory, whole runs, two workers, readers of events, graphs, tokens (AGE=1: a fresh home beside one of 1,000 screens)
+	@$(BIN)/python -m tests.ordeal.bench $(if $(filter 1,$(AGE)),age)
 
 fleet: $(VENV)/.dev ## A fleet on this machine for a quarter of an hour: Postgres, Redis, Prometheus, up to 4 workers, scaled, killed, counted (QUICK=1: some 3 minutes)
 	@$(BIN)/python -m tests.ordeal.fleet $(if $(filter 1,$(QUICK)),--quick)

@@ -7,6 +7,7 @@ import os
 
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.worker import logs
+from tests.ordeal.aged import aged_times
 from tests.ordeal.beside import trading_agents_tokens
 from tests.ordeal.feed import replay
 from tests.ordeal.graphs import TURNS as GRAPH_TURNS
@@ -17,6 +18,7 @@ from tests.ordeal.tokens import LONG, SHORT, ScreenTokens, Tokens, screen_tokens
 from tests.ordeal.turns import Throughput, throughput
 from tests.toy import checkout
 
+AGE = "age"  # takes half an hour, and runs only where it is named
 PARTS = ("throughput", "screen", "scaling", "replay", "verdict", "analysis", "walk", "graphs")
 READERS, EVENTS, PACE = 200, 5_000, 500
 # CPU milliseconds a turn, on a machine where an ephemeral turn takes an app-server so many. Another one is slower or
@@ -33,8 +35,9 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sessions", type=int, default=60, help="of the walk")
+    parser.add_argument("--screens", type=int, default=1000, help="that the aged home has done")
     parser.add_argument("--directly", type=int, default=5, help="graphs that are called one after another")
-    parser.add_argument("part", nargs="?", choices=PARTS, help="one part alone")
+    parser.add_argument("part", nargs="?", choices=(*PARTS, AGE), help="one part alone")
     given = parser.parse_args()
     logs.configure(load_settings({"DESK_LOG_LEVEL": "WARNING"}))
     sheet = Sheet()
@@ -47,6 +50,7 @@ def main() -> None:
         "analysis": lambda: show_analysis(sheet),
         "walk": lambda: show_walk(sheet, given.sessions),
         "graphs": lambda: show_graphs(sheet, given.directly),
+        AGE: lambda: show_age(sheet, given.screens),
     }
     for name in [given.part] if given.part else PARTS:
         parts[name]()
@@ -189,6 +193,18 @@ def show_graphs(sheet: Sheet, directly: int) -> None:
     sheet.line(f"on one worker of {GRAPH_TURNS} turns", f"{found.one:.1f} s")
     sheet.line("on two", f"{found.two:.1f} s")
     sheet.least("faster by", found.by_two, 1.8, form=".2f")
+
+
+def show_age(sheet: Sheet, screens: int) -> None:
+    found = aged_times(screens)
+    sheet.head(f"(q) CPU seconds on a home that has done a few runs, and on one that has done {screens:,} screens")
+    for name, after in found.aged.items():
+        before = found.fresh[name]
+        limit = max(1.3 * before, before + 0.3)  # below that the clock of the processor is too coarse
+        sheet.most(name, after, limit, " s", ".2f", f"fresh {before:.2f}")
+    before, after = found.memory
+    sheet.most("memory of the research worker", after, 1.2 * before, " MiB", ".0f", f"fresh {before:.0f}")
+    sheet.line("database, a screen", f"{found.bytes / 2**20:.2f} MiB")
 
 
 if __name__ == "__main__":
