@@ -64,7 +64,7 @@ bench: $(VENV)/.dev ## Measure turns per second, their CPU and memory, whole run
 fleet: $(VENV)/.dev ## A fleet on this machine for a quarter of an hour: Postgres, Redis, Prometheus, up to 4 workers, scaled, killed, counted (QUICK=1: some 3 minutes)
 	@$(BIN)/python -m tests.ordeal.fleet $(if $(filter 1,$(QUICK)),--quick)
 
-faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes; besiege the ports (some 20 minutes)
+faults: $(VENV)/.dev ## Kill workers, app-servers, Redis; count what is lost, doubled, and how long it takes; besiege the ports (half an hour)
 	@$(BIN)/python -m tests.ordeal.faults
 	@$(BIN)/python -m tests.ordeal.siege
 

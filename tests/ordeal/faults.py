@@ -114,7 +114,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     of_orders("stream of fills lost", orders.stream_lost, 4),
     of_orders("killed at every step, PostgreSQL", orders.killed_at_every_step, 2, postgres=True),
     of_orders("two trade workers, PostgreSQL", orders.two_trade_workers, 2, claim=False, postgres=True),
-    Scenario("everything at once", trial.everything, times=3, crew=trial.CREW),
+    Scenario("everything at once", trial.everything, times=2, crew=trial.CREW),
 )
 
 # Of the long version, how many desks work at once: most of a scenario is waiting for a lease to end.

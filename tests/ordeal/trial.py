@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
-from chordesk.models.states import ORDER_WORKING, OrderState, StepKind, StepState
+from chordesk.models.states import ORDER_WORKING, RUN_FINAL, OrderState, StepKind, StepState
 from chordesk.models.tables.orders import Account, Approval, Fill, Order, Position
 from chordesk.models.tables.runs import ScreenHit, Step, ToolCall, Turn
 from chordesk.models.text import SHORT_ID
@@ -47,6 +48,7 @@ SYMBOLS = (
 SYMBOLS_EACH, SCREENS = 3, 4
 BY_RULES = 1  # of the three parts: that in which the desk has the rulebook
 HOSTILE = 14
+SLOWER = 3
 SHARE = 0.05  # of turns with a rogue call
 ROGUE = (Call("orders_submit", '{"symbol": "IBM", "quantity": 1000}'), Call("shell", '{"command": "id"}'))
 ROOM_SECONDS = 15.0
@@ -220,7 +222,7 @@ def up_desk(pace: Pace) -> Iterator[UpDesk]:
         running = held.enter_context(processes(forked=False, at=small, **settings))
         running.end("redis")  # the desk has its own
         del running.environ["DESK_REDIS_URL"]
-        model = held.enter_context(FaultyModel(pace.latency))
+        model = held.enter_context(FaultyModel(SLOWER * pace.latency))  # so that there is work to disturb
         running.environ |= {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": model.url}
         books = held.enter_context(closing(Store(running.settings.database)))
         desk = UpDesk(running, model, pace, crew=CREW, port=port, books=books)
@@ -301,14 +303,14 @@ def _in_work(desk: UpDesk) -> bool:
 
 
 def _back(desk: UpDesk, runs: list[str]) -> float:
-    """Seconds until a step begins or ends."""
+    """Seconds until a step begins or ends; none where all runs had ended."""
     began = time.monotonic()
     seen = _moves(desk, runs)
     while time.monotonic() < began + PATIENCE:
         time.sleep(0.1)
         if _moves(desk, runs) != seen:
             return time.monotonic() - began
-        if not desk.await_end(*runs, seconds=0.0):
+        if all(desk.run(run).state in RUN_FINAL for run in runs):
             return 0.0
     return float("inf")
 
@@ -335,18 +337,20 @@ def _look(desk: UpDesk, result: Result, runs: list[str], wild: Wild) -> None:
 
 
 def _unrecorded(session: Session, wild: Wild, excused: set[tuple[str, int]], result: Result) -> list[str]:
-    """Return the turns with a rogue call that is not on record."""
-    found = []
-    result.figures["rogue"] += len(wild.made)
+    """Return the turns with a rogue call that is not on record. What a killed worker had in work rests on nothing: its
+    turn has no row."""
+    found, gone = [], 0
     for one in wild.made:
         rows = session.exec(
             select(ToolCall.id)
             .join(Turn)
             .where(Turn.step_id == one.step_id, Turn.attempt == one.attempt, col(ToolCall.rogue).is_not(None))
         ).all()
-        if not rows:
-            lost = " (of a killed worker)" if (one.step_id, one.attempt) in excused else ""
-            found.append(f"the rogue call of {one.role}, step {one.step_id} attempt {one.attempt}, is no row{lost}")
+        if not rows and (one.step_id, one.attempt) in excused:
+            gone += 1
+        elif not rows:
+            found.append(f"the rogue call of {one.role}, step {one.step_id} attempt {one.attempt}, is no row")
+    result.notes.append(f"{len(wild.made)} turns with a rogue call, {gone} of them of killed workers")
     return found
 
 
@@ -389,8 +393,7 @@ def _next_day(desk: UpDesk) -> None:
 def _books(session: Session, runs: list[str], result: Result) -> list[str]:
     """Return how positions and cash differ from the fills, and orders that were left open."""
     orders = session.exec(select(Order).where(col(Order.run_id).in_(runs))).all()
-    for order in orders:
-        result.figures[f"order {order.state}"] += 1
+    states = Counter(order.state for order in orders)
     found = [f"order {order.id} is {order.state}" for order in orders if order.state in ORDER_WORKING]
     fills = session.exec(select(Fill)).all()
     held: dict[str, Any] = {}
@@ -400,7 +403,8 @@ def _books(session: Session, runs: list[str], result: Result) -> list[str]:
         sign = 1 if fill.side == "buy" else -1
         held[fill.symbol] = held.get(fill.symbol, 0) + sign * exact(fill.quantity)
         cash -= sign * exact(fill.quantity) * exact(fill.price) + exact(fill.commission)
-    result.figures["fills"] += len(fills)
+    counted = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
+    result.notes.append(f"orders: {counted}; {len(fills)} fills in the books")
     there = {row.symbol: exact(row.quantity) for row in session.exec(select(Position)).all()}
     if there != {symbol: quantity for symbol, quantity in held.items() if quantity}:
         found.append(f"positions are {there}, the fills say {held}")
