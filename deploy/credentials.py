@@ -1,8 +1,9 @@
 """Make the secrets of a fleet on one host: `python deploy/credentials.py FOLDER`, as `make secrets` does.
 
 What exists is kept, so it can be run again: it adds what is missing. Written are a private authority, a certificate
-for Redis, passwords, and the addresses with them, a file a secret, for the `secrets` of compose.yaml. The folder is for
-its owner alone; the files in it can be read, because containers run as other users than their maker.
+for Redis, passwords, the key that signs messages, and the addresses, a file a secret, for the `secrets` of
+compose.yaml. The folder is for its owner alone; the files in it can be read, because containers run as other users than
+their maker.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ MADE: Mapping[str, Callable[[str, Mapping[str, str]], str]] = {
     "database_url": lambda redis, have: DATABASE.format(user="desk_rows", password=secrets.token_urlsafe(32)),
     "api_token": lambda redis, have: secrets.token_urlsafe(32),
     "flower_auth": lambda redis, have: f"{USER}:{secrets.token_urlsafe(24)}",
+    "message_key": lambda redis, have: secrets.token_urlsafe(32),
     "grafana_password": lambda redis, have: secrets.token_urlsafe(24),
 }
 # What an older set has, and this version does not take: other users of Redis, and services that were superusers of

@@ -82,6 +82,7 @@ class EventType(StrEnum):
     ARTIFACT_STORED = "artifact.stored"  # payload.id, kind, digest, run, turn: a tool gave a turn a picture
     ARTIFACT_WRITTEN = "artifact.written"  # payload.id, kind, digest, run, number: code wrote an episode's content
 
+    DESK_FORGED = "desk.forged"  # payload.process, count, why: messages that the desk did not sign were dropped
     DESK_ROOM = "desk.room"  # of a resource of a host. payload.state: short, out (no step is taken) or enough
 
     def __init__(self, value: str) -> None:

@@ -28,6 +28,7 @@ class NoticeKind(StrEnum):
     MODEL_PARKED = "model_parked"
     ROGUE_CALL = "rogue_call"  # a model called a tool that would act, and that no turn has
     BUDGET_REACHED = "budget_reached"
+    FORGED = "forged"  # messages that the desk did not sign came from its Redis
     ROOM = "room"  # little is left of a host's space, inodes, memory or open files; or there is room again
 
 

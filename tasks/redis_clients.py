@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from chordesk.models.errors import RedisDown, ServiceError, SettingError
 from chordesk.models.settings import Settings
@@ -33,6 +36,30 @@ def redis_url(settings: Settings) -> str:
     if settings.redis_url is None:
         raise RedisDown("no Redis is configured and none was started here")
     return settings.redis_url.get_secret_value()
+
+
+def message_key(settings: Settings) -> str | None:
+    """Return the key that signs messages; None without one beside a Redis on a private socket, which only the desk's
+    user reaches. Raises SettingError for another Redis without a key."""
+    if settings.message_key is not None:
+        return settings.message_key.get_secret_value()
+    address = redis_url(settings)
+    if _is_private(address):
+        return None
+    raise SettingError(
+        f"DESK_REDIS_URL={masked(address)} is no socket below a folder of this user alone, and no key signs messages",
+        remedy="set DESK_MESSAGE_KEY or DESK_MESSAGE_KEY_FILE to the same in every process of the desk; "
+        "`make secrets` makes one",
+    )
+
+
+def _is_private(address: str) -> bool:
+    """Return whether a URL is of a socket that is below a folder which only this user may enter."""
+    parts = urlsplit(address)
+    if parts.scheme != "unix":
+        return False
+    above = [folder.stat() for folder in Path(unquote(parts.path)).resolve().parents if folder.is_dir()]
+    return any(each.st_uid == os.getuid() and not each.st_mode & 0o077 for each in above)
 
 
 def client(address: str, seconds: float, *, again: bool = True) -> redis.Redis:

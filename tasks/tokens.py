@@ -22,6 +22,7 @@ from chordesk.models.tables.runtime import ApiToken
 from chordesk.tools.orders import audit
 
 BYTES = 32
+MCP_PATH = "/mcp"  # of the tools that agents of other programs may call: all of them read
 FRESH_SECONDS = 2.0  # for so long a revoked token may go on
 MOST_KEPT = 1000
 NAME = re.compile(r"\w[\w .,'@+-]{0,79}")
@@ -38,6 +39,9 @@ class Scope(StrEnum):
     OPERATE = "operate"  # halt, resume, stop, threads
 
 
+CALLER = "desk.caller"  # in a request's scope
+
+
 class Caller(NamedTuple):
     """Who asks. name: None for the home's own token, whose holder names a person with each request."""
 
@@ -50,7 +54,7 @@ OWNER = Caller(None, frozenset(Scope))
 
 def scope_of(method: str, path: str) -> Scope:
     """Return what a request takes."""
-    if method in ("GET", "HEAD", "OPTIONS") or path.startswith("/session"):
+    if method in ("GET", "HEAD", "OPTIONS") or path.startswith("/session") or path == MCP_PATH:
         return Scope.READ
     if path.startswith("/approvals/"):
         return Scope.DECIDE

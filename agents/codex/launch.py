@@ -57,8 +57,8 @@ class RuntimeConfig:
     settings.
     thread_answers: a thread that is gone on with has the last so many answers of its earlier turns; None for all that
     there is. mode_limits: limits on the kept threads of single modes, over those for all. deltas: have the app-server
-    send parts of an answer as they come. roles_models: models that single roles have beside `model`. summary,
-    verbosity: as the protocol names them; None is the model's own default.
+    send parts of an answer as they come. roles_models: models that single roles have beside `model`. summary: as the
+    protocol names it; None is the model's own default.
     """
 
     home: Path
@@ -91,7 +91,6 @@ class RuntimeConfig:
     deltas: bool = False
     roles_models: tuple[str, ...] = ()
     summary: str | None = None
-    verbosity: str | None = None
     facts: Callable[[str], Awaitable[ServerFacts]] | None = None
 
     @property
@@ -295,7 +294,6 @@ async def prepare(config: RuntimeConfig, url: str | None = None) -> Launch:
         "model_catalog_json": str(catalog),
         # A conversation's end unsubscribes its thread, and an idle thread costs about 1 MB.
         "thread_unload_delay_secs": 0,
-        **({"model_verbosity": config.verbosity} if config.verbosity is not None else {}),
         **(UNCOMPACTED if facts else {}),
         **config.flags,
     }

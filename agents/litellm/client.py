@@ -103,7 +103,6 @@ def closing_words(schema: Mapping[str, Any]) -> str:
 
 
 METADATA_HEADER = "x-desk-turn"
-VERBOSITY = "verbosity"
 # Tokens of output that a model gets for its reasoning, which providers count as output. Of the desk's limits only that
 # of time ends reasoning; this is so that the provider ends it, too.
 REASONING_TOKENS = 32_768
@@ -153,8 +152,6 @@ def parameters(
         found |= {"stream": True, "stream_options": {"include_usage": True}}
     if request.effort is not None and way is None:
         found["reasoning_effort"] = request.effort  # a forced call and reasoning exclude each other
-    if config.verbosity is not None and VERBOSITY in known_parameters(model):
-        found[VERBOSITY] = config.verbosity
     if is_rules(model):
         if config.rulebook_url is None:
             raise ModelError(failure("unreachable", "the rulebook is not served: rulebook_url is not set"))

@@ -114,18 +114,17 @@ async def close_clients() -> None:
 @dataclass(frozen=True, slots=True)
 class LitellmConfig:
     """Settings of one worker's runtime. rulebook_url: base URL of the rulebook's chat completions, for the model
-    `rulebook`. limits: of turns without their own. verbosity: for models that know it; None is their default."""
+    `rulebook`. limits: of turns without their own."""
 
     worker: str
     rulebook_url: str | None = None
     limits: TurnLimits = field(default_factory=TurnLimits)
-    verbosity: str | None = None
 
 
 def litellm_config(settings: Settings, worker: str) -> LitellmConfig:
     """Return the runtime's part of the settings. Keys and base URLs are not among them: the library reads each
     provider's own variables."""
-    return LitellmConfig(worker, settings.rulebook_url, general_limits(settings), settings.verbosity)
+    return LitellmConfig(worker, settings.rulebook_url, general_limits(settings))
 
 
 def is_rules(model: str) -> bool:

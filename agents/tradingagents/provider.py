@@ -82,7 +82,7 @@ def options_of(
         str(settings.provider_url) if served else None,
         settings.provider_key.get_secret_value() if served and settings.provider_key else None,
         _chosen("effort", effort) or settings.effort,
-        _chosen("verbosity", verbosity) or settings.verbosity,
+        _chosen("verbosity", verbosity),
         _chosen("summary", summary) or settings.summary,
         local=settings.provider == LOCAL,
     )
@@ -427,6 +427,6 @@ class TickerGraph:
 
 def graph_of(ticker: str, settings: Settings, model: str, analysts: Sequence[str], depth: int) -> TickerGraph:
     """Return a graph for a ticker; its data and its calls are those of the context it runs in. Raises UsageError."""
-    install(Options(settings.home, settings.turn_seconds, verbosity=settings.verbosity, summary=settings.summary))
+    install(Options(settings.home, settings.turn_seconds, summary=settings.summary))
     made = import_module(f"{PACKAGE}.graph.trading_graph").TradingAgentsGraph
     return TickerGraph(ticker, made(tuple(analysts), config=config_of(model, depth, str(settings.home))))

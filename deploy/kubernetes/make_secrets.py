@@ -3,10 +3,10 @@
     DESK_PROVIDER_URL=... DESK_PROVIDER_KEY=... python3 deploy/kubernetes/make_secrets.py small | kubectl create -f -
 
 Values come from the environment, so that none is in a file or among a command's arguments. What a small desk can make
-up by itself, the passwords of its Postgres and Redis and the token of its API, is random. A fleet brings
-DESK_DATABASE_URL and DESK_REDIS_URL, and DESK_MIGRATE_URL where another login owns the schema. DESK_NOTIFY_CHANNELS has
-the channels of notifications. `create` refuses to replace what is there: a new password would shut the desk out of its
-own database.
+up by itself, the passwords of its Postgres and Redis, is random; so are the key of messages and the API's token where
+none is given. A fleet brings DESK_DATABASE_URL and DESK_REDIS_URL, and DESK_MIGRATE_URL where another login owns the
+schema. DESK_NOTIFY_CHANNELS has the channels of notifications. `create` refuses to replace what is there: a new
+password would shut the desk out of its own database.
 Standard library only: the machine that runs it needs no desk.
 """
 
@@ -24,7 +24,7 @@ NAMESPACE = "desk"
 MOUNTED = "/run/secrets/desk"
 OWNER, SERVICE = "desk_schema", "desk_rows"  # logins of a small desk's Postgres, which deploy/roles.py makes
 # The settings in the file desk.toml of each pod.
-PLACES = ("database_url", "redis_url", "provider_url")
+PLACES = ("database_url", "redis_url", "message_key", "provider_url")
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "migrate": ("database_url",),
     "research": (*PLACES, "provider_key", "sec_identity"),
@@ -108,7 +108,8 @@ def fleet(environ: Mapping[str, str]) -> list[dict[str, Any]]:
 def of_the_desk(environ: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the secret of each of the desk's pods: its settings as desk.toml, and its keys, a file each; and the
     variables that name these files."""
-    environ = {"DESK_API_TOKEN": secrets.token_urlsafe(32), **environ}
+    made = {f"DESK_{name}": secrets.token_urlsafe(32) for name in ("API_TOKEN", "MESSAGE_KEY")}
+    environ = {**made, **environ}
     owner = {**environ, "DESK_DATABASE_URL": environ.get("DESK_MIGRATE_URL") or environ["DESK_DATABASE_URL"]}
     found = []
     for role, names in SETTINGS.items():

@@ -166,6 +166,11 @@ class Settings(BaseModel):
     redis_url: RedisUrl | None = of_process(
         None, "URL of Redis or Valkey; `desk up` has its own", "rediss://desk:password@redis:6379/0"
     )
+    message_key: Token | None = of_process(
+        None,
+        "signs messages, the same in every process; needed unless Redis is on a private socket",
+        "fedcba9876543210fedcba9876543210",
+    )
 
     # The model
     provider: Literal["rulebook", "codex", "endpoint", "local"] = of_run("rulebook", "provider of the model", "codex")
@@ -179,9 +184,6 @@ class Settings(BaseModel):
     effort: Effort | None = of_run(None, "reasoning effort; unset: the model's own", "high")
     summary: Literal["auto", "concise", "detailed", "none"] | None = of_desk(
         None, "reasoning summaries; unset: the model's own", "concise"
-    )
-    verbosity: Literal["low", "medium", "high"] | None = of_desk(
-        None, "length of answers; unset: the model's own", "low"
     )
     provider_url: WebUrl | None = of_run(None, "base URL of the endpoint or model server", "http://127.0.0.1:11434/v1")
     provider_key: SecretStr | None = of_desk(None, "its API key", "sk-of-the-endpoint")
@@ -361,7 +363,9 @@ class Settings(BaseModel):
         None, "token of callers; unset: one in the home", "0123456789abcdef0123456789abcdef"
     )
     api_hosts: HostNames = of_process("", "further Host names that it accepts, by comma", "desk.example.org")
-    flower_auth: Login | None = of_process(None, "USER:PASSWORD of Flower; unset: no login", "desk:password")
+    flower_auth: Login | None = of_process(
+        None, "USER:PASSWORD of Flower; unset: desk, and a password in the home", "desk:password"
+    )
     metrics_host: str = of_process(
         "127.0.0.1", "address of metrics and health, which have no password", "0.0.0.0", min_length=1
     )

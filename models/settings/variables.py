@@ -76,7 +76,7 @@ def _unusable(variable: str, path: str, why: str, remedy: str) -> SettingError:
 
 PREFIX = "DESK_"
 # The desk's own secrets that only some of its processes have use for; the others are started without, and forget them.
-OWN_SECRETS = frozenset({"provider_key", "api_token", "flower_auth", "notify_channels"})
+OWN_SECRETS = frozenset({"provider_key", "api_token", "flower_auth", "message_key", "notify_channels"})
 CONFIG_VARIABLE = "DESK_CONFIG"
 JSON_VARIABLE = "AUTONOMOUS_CONFIG_JSON"
 # The desk's own settings for the processes of a `desk up`, as JSON: one that restarts keeps those of the others.
@@ -98,6 +98,7 @@ _GONE: Mapping[str, str] = {
         "write DESK_PRICE_MOVE": "unrealized_change",
         "add hyperliquid to DESK_VENUES": "funding",
         "give the graph a recursion_limit": "graph_steps",
+        "give it to `register` or the chat model": "verbosity",
         "leave it out": "account alpaca_data_url alpaca_url broker_seconds codex_recycle_rss_mb event_bankroll "
         "events_per_run flower_port flower_url kelly_fraction maintain_seconds memory_tokens notify_per_hour "
         "notify_window_seconds orders_seconds rollout_days rollouts_kept rpc_seconds rulebook_latency_seconds "

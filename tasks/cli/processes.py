@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import sys
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -57,15 +58,16 @@ def worker(
     forget_credentials(WORKER_QUEUES[role])
     turns = role in (WorkerRole.RESEARCH, WorkerRole.ALL)
     needs = ("provider_key",) if turns else ()
-    settings = configured(*needs, own_switch=_sends_orders(WORKER_QUEUES[role]))
+    settings = configured("message_key", *needs, own_switch=_sends_orders(WORKER_QUEUES[role]))
     called = name or default_name(role)
     app = create_app(settings, called, warm=role is not WorkerRole.OPS, turns=turns)
     require_fit(redis_url(settings))
     app.desk.telemetry.check()
     if settings.metrics_port:
         from chordesk.tasks.worker.gauges import watch_worker
+        from chordesk.tasks.worker.signing import OPTION
 
-        watch_worker(app.desk, role)
+        watch_worker(app.desk, role, app.conf.broker_transport_options.get(OPTION))
     with present(settings, called, of_home=_sends_orders(WORKER_QUEUES[role])):
         code = celery_fixes.run_celery(app, worker_arguments(settings, role, concurrency, called))
     end(code)
@@ -80,12 +82,13 @@ def end(code: int) -> NoReturn:
     os._exit(code)
 
 
-def forget_credentials(queues: str = "") -> None:
-    """Remove the broker's credentials from the environment unless this worker sends orders, so that agents never see
-    them."""
-    if not _sends_orders(queues):
-        for variable in both_forms(Settings.CREDENTIALS):
-            os.environ.pop(variable, None)
+def forget_credentials(queues: str = "", keep: Iterable[str] = ()) -> None:
+    """Remove the keys that a process which serves these queues does not need from the environment. keep: others that it
+    does."""
+    from chordesk.tasks.services.plan import unneeded_keys
+
+    for variable in set(unneeded_keys(queues)).difference(both_forms(keep)):
+        os.environ.pop(variable, None)
 
 
 def _sends_orders(queues: str) -> bool:
@@ -150,7 +153,7 @@ def beat() -> None:
     from chordesk.tasks.worker.app import create_app
     from chordesk.tasks.worker.schedule import run_beat
 
-    settings = configured()
+    settings = configured("message_key")
     app = create_app(settings, "beat")
     app.desk.watch.serve("beat")
     wait_ready(redis_url(settings), REDIS_SECONDS)  # the schedule is there; redbeat's error is a traceback
@@ -178,7 +181,7 @@ def flower(
     from chordesk.tasks.worker import celery_fixes
     from chordesk.tasks.worker.app import create_app
 
-    settings = configured("flower_auth")
+    settings = configured("message_key", "flower_auth")
     plan.prepare_folders(settings.home)  # its state is kept there
     app = create_app(settings, "flower")
     chosen = port or free_ports(1)[0]
@@ -266,7 +269,7 @@ def mcp(
     # Loaded here: agents and a web framework, which no other command of this module's wing has use for.
     from chordesk.agents.offering import offer
 
-    forget_credentials()
+    forget_credentials(keep=Settings.DATA_CREDENTIALS)  # its tools read chains
     settings = load_settings()
     logs.configure(settings)
     logging.getLogger("mcp").setLevel(logging.WARNING)  # at INFO it has a line or two for each request

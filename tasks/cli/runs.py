@@ -14,7 +14,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from chordesk.models.errors import RedisDown, UsageError
+from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import standing_of_run
 from chordesk.models.settings.sources import load_settings
@@ -283,7 +283,7 @@ def _notifier(settings: Settings) -> Callable[[list[str]], None]:
     def notify(ids: list[str]) -> None:
         try:
             notifier.stop(ids)
-        except RedisDown as error:
+        except DeskError as error:  # no Redis, or no key that signs messages
             typer.echo(f"{error.args[0]}; workers notice it within {settings.lease_seconds / 3:g} s", err=True)
 
     return notify

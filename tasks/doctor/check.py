@@ -12,14 +12,18 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from redis.exceptions import RedisError, ResponseError
+from sqlmodel import col, select
 
 from chordesk.agents.role_models import longest_turn
 from chordesk.models.database import store
 from chordesk.models.errors import DeskError, RedisDown
+from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.notifications import Notice
 from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.redis_clients import client, redis_url, server_name, unfit
+from chordesk.tasks.redis_clients import client, message_key, redis_url, server_name, unfit
 
 
 class CheckStatus(StrEnum):
@@ -117,6 +121,7 @@ def _outcome(seconds: float, future: Future[Check], began: float) -> Check:
 
 
 REDIS_SECONDS = 3.0
+FORGED = dt.timedelta(days=1)
 
 
 def redis_server(context: CheckContext) -> Check:
@@ -151,6 +156,25 @@ def judge(address: str, info: dict[str, object], embedded: bool) -> Check:
             return fail(f"{found}; it keeps nothing on disk: no append-only file, and no save", remedy)
         return warn(f"{found}; no append-only file: queued messages are lost if it stops", remedy)
     return ok(found)
+
+
+def messages(context: CheckContext) -> Check:
+    """Check that messages are signed where others may send some, and that none was forged of late."""
+    if context.trouble is not None:
+        raise context.trouble
+    signed = message_key(context.settings) is not None
+    if not not_made(context) and store.current(context.settings.database)[0] is not None:
+        since = utcnow() - FORGED
+        with context.desk.store.read() as session:
+            rows = session.exec(
+                select(Notice).where(Notice.kind == NoticeKind.FORGED.value, col(Notice.occurred_at) > since)
+            ).all()
+        if rows:
+            count, last = sum(row.facts["count"] for row in rows), max(rows, key=lambda row: row.occurred_at)
+            detail = f"{count} messages that the desk did not sign were refused within a day: {last.facts['why']}"
+            remedy = "see who else writes to Redis, or which process has another DESK_MESSAGE_KEY, as after a change"
+            return warn(f"{detail} ({last.subject})", remedy)
+    return ok("signed" if signed else "not signed: Redis is on a socket of this user alone")
 
 
 _PLAIN_LOGIN = "name a login that owns the desk's schema and nothing else in DESK_DATABASE_URL (docs/operations.md)"

@@ -24,6 +24,7 @@ _OWN = (
     CheckEntry("room", machine.room, 10),
     CheckEntry("walls", machine.walls, 30),
     CheckEntry("redis", check.redis_server, 10),
+    CheckEntry("messages", check.messages, 30),
     CheckEntry("database", check.database, 30),
     CheckEntry("market", trading.market, 60),
     CheckEntry("data", trading.data, 120, slow=True),

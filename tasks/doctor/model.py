@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ from starlette.routing import Route
 from chordesk.agents.gateway.facts import SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
 from chordesk.agents.gateway.probe import ask_server
 from chordesk.agents.pulse import RAISE
-from chordesk.agents.role_models import LOCAL, local_url, models_in_use, models_of, role_models
+from chordesk.agents.role_models import LOCAL, local_url, missing_keys, models_in_use, models_of, role_models
 from chordesk.agents.roles import ROLES
 from chordesk.agents.rulebook.server import answer
 from chordesk.agents.runner import Assignment, RoleRun, Runner
@@ -301,6 +302,9 @@ def litellm(context: CheckContext) -> Check:
     if not models:
         return ok("no role uses it")
     for model in models:
+        if names := missing_keys(model, os.environ):
+            detail = f"{model}: {' or '.join(names)} is not in this process; those that run turns alone have it"
+            return warn(detail, "`desk doctor` asks it in a shell that has the key")
         every = ";".join(f"{role}=litellm:{model}" for role in ROLES)  # so that no other runtime starts
         done = _turn(context, {"role_models": every, "voice_models": ""}, "doctor-litellm")
         if isinstance(done.outcome, Failed):

@@ -76,6 +76,7 @@ _TITLES: Mapping[str, tuple[str, str]] = {
     NoticeKind.MODEL_PARKED: ("A model is parked", "times a model was parked"),
     NoticeKind.ROGUE_CALL: ("A model called a tool that acts", "calls of tools that act, by models"),
     NoticeKind.BUDGET_REACHED: ("A budget is used up", "budgets are used up"),
+    NoticeKind.FORGED: ("Messages are forged", "times messages were forged"),
     NoticeKind.ROOM: ("Room of a machine", "changes of a machine's room"),
 }
 
@@ -130,7 +131,7 @@ def _way(notice: Notice) -> str:
         return "/approvals"
     if kind in (NoticeKind.HALT, NoticeKind.RESUME):
         return "/account"
-    if kind in (NoticeKind.WORKER_LOST, NoticeKind.MODEL_PARKED, NoticeKind.ROOM):
+    if kind in (NoticeKind.WORKER_LOST, NoticeKind.MODEL_PARKED, NoticeKind.FORGED, NoticeKind.ROOM):
         return "/fleet"
     if order.isalnum() or order.replace("-", "").isalnum():
         return f"/orders/{order}"
@@ -205,6 +206,12 @@ def _budget_reached(notice: Notice, _: Wording) -> str:
     return f"{of} has used {amounts}; turns are skipped"
 
 
+def _forged(notice: Notice, _: Wording) -> str:
+    facts = notice.facts
+    what = f"{facts['count']} messages that the desk did not sign: {quoted(facts['why'], 80)}"
+    return f"{quoted(notice.subject, 60)} refused {what}. Somebody else writes to Redis, or a process has another key"
+
+
 def _room(notice: Notice, _: Wording) -> str:
     facts = notice.facts
     of = " ".join(quoted(part, 120) for part in (facts["what"], facts.get("where")) if part)
@@ -230,6 +237,7 @@ _SENTENCES: Mapping[NoticeKind, Callable[[Notice, Wording], str]] = {
     NoticeKind.MODEL_PARKED: _model_parked,
     NoticeKind.ROGUE_CALL: _rogue_call,
     NoticeKind.BUDGET_REACHED: _budget_reached,
+    NoticeKind.FORGED: _forged,
     NoticeKind.ROOM: _room,
 }
 

@@ -22,21 +22,22 @@ from typing import IO, Any, Literal
 from urllib.parse import quote
 
 import chordesk
-from chordesk.agents.role_models import require_roles
+from chordesk.agents.role_models import PROVIDER_KEYS, require_roles
 from chordesk.models import features
 from chordesk.models.errors import ServiceError, UsageError
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import lock_path, plain, snapshot
 from chordesk.models.settings.sources import Loaded
-from chordesk.models.settings.variables import PINNED_VARIABLE, PREFIX
+from chordesk.models.settings.variables import PINNED_VARIABLE, PREFIX, both_forms
 from chordesk.models.urls import masked
 from chordesk.tasks.engine.kinds import WORKER_QUEUES
-from chordesk.tasks.redis_clients import OLDEST_REDIS
+from chordesk.tasks.redis_clients import OLDEST_REDIS, message_key
 from chordesk.tasks.worker import sockets
 
 Group = Literal["services", "desk"]
 
 MOST_WORKERS = 32
+SENDS = frozenset({"message_key"})  # what a process needs that has to do with messages
 # The places of programs after the port of DESK_METRICS_PORT: each keeps its own, however many research workers there
 # are. Those of features are after the last one of these.
 WATCHED = ("ops", "trade", "beat", "api", "research")
@@ -49,9 +50,8 @@ class Program:
 
     where: its address, for people. node: the Celery node name it answers to, when it is a worker.
     stop_seconds: time between SIGTERM and SIGKILL. end: the signal it gets when its supervisor dies.
-    trades: it sends orders, and so it alone gets the broker's credentials. secrets: those of the desk's own that it
-    needs, by setting. metrics_port: of its metrics and health, 0
-    without any. extra: it is a feature's.
+    queues: those that it serves, when it is a worker, with comma. secrets: those of the desk's own that it
+    needs, by setting. metrics_port: of its metrics and health, 0 without any. extra: it is a feature's.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Program:
     node: str | None = None
     stop_seconds: int = 4
     end: Literal["TERM", "KILL"] = "KILL"
-    trades: bool = False
+    queues: str = ""
     secrets: frozenset[str] = frozenset()
     metrics_port: int = 0
     extra: bool = False
@@ -119,26 +119,42 @@ def workers(choice: Choice, flower_port: int, suffix: str) -> tuple[Program, ...
     programs = [_worker("research", name, suffix) for name in names]
     programs += [_worker(role, role, suffix) for role in ("ops", "trade")]
     if choice.beat:
-        programs.append(Program("beat", desk_command("beat"), where="schedule in New York time", stop_seconds=2))
+        where, command = "schedule in New York time", desk_command("beat")
+        programs.append(Program("beat", command, where=where, stop_seconds=2, secrets=SENDS))
     if choice.flower:
         command = desk_command("flower", "--port", str(flower_port))
-        where, needs = f"http://127.0.0.1:{flower_port}", frozenset({"flower_auth"})
+        where, needs = f"http://127.0.0.1:{flower_port}", SENDS | {"flower_auth"}
         programs.append(Program("flower", command, where=where, stop_seconds=2, secrets=needs))
     return tuple(programs)
 
 
 def api(host: str, port: int) -> Program:
     command = desk_command("api", "--port", str(port))
-    where, needs = f"http://{f'[{host}]' if ':' in host else host}:{port}", frozenset({"api_token", "provider_key"})
+    where, needs = f"http://{f'[{host}]' if ':' in host else host}:{port}", SENDS | {"api_token", "provider_key"}
     return Program("api", command, where=where, stop_seconds=3, secrets=needs)
 
 
 def _worker(role: str, name: str, suffix: str) -> Program:
     node, queues = f"{name}{suffix}", WORKER_QUEUES[role]
     command = desk_command("worker", role, "--name", node)
-    needs = frozenset({"provider_key"}) if role == "research" else frozenset[str]()
-    trades = "trade" in queues.split(",")
-    return Program(name, command, where=f"queue {queues}", node=node, trades=trades, secrets=needs)
+    needs = SENDS | {"provider_key"} if role == "research" else SENDS
+    return Program(name, command, where=f"queue {queues}", node=node, queues=queues, secrets=needs)
+
+
+def keys_of(queues: str) -> frozenset[str]:
+    """Return the variables of keys, which no setting holds, that a worker of these queues needs: those of the models'
+    providers where turns run, the broker's where orders are sent, and those of data for either."""
+    served, found = set(queues.split(",")), frozenset[str]()
+    if served & set(WORKER_QUEUES["research"].split(",")):
+        found |= {*Settings.DATA_CREDENTIALS, *(name for names in PROVIDER_KEYS.values() for name in names)}
+    if served & set(WORKER_QUEUES["trade"].split(",")):
+        found |= {*Settings.DATA_CREDENTIALS, *Settings.CREDENTIALS}
+    return found
+
+
+def unneeded_keys(queues: str) -> tuple[str, ...]:
+    """Return the variables, and those of files, that a process which serves these queues is not to have."""
+    return both_forms(sorted(keys_of(WORKER_QUEUES["all"]) - keys_of(queues)))
 
 
 LOCK_SECONDS = 0.5
@@ -391,7 +407,8 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
     """Return the plan for these settings; choice=None starts the services alone.
 
     A Redis or a rulebook model that the user named is used as it is; else one is embedded.
-    Raises SettingError for roles that cannot be served, before anything is written; UsageError when the home cannot be
+    Raises SettingError for roles that cannot be served, before anything is written, and for a Redis that others reach
+    without a key; UsageError when the home cannot be
     used or a port is taken; ServiceError without a Redis server.
     """
     require_roles(loaded.settings)
@@ -416,6 +433,8 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
     given = {name: found.value for name, found in loaded.origins.items()}
     drain = min(loaded.settings.drain_seconds, DRAIN_SECONDS)
     settings = Settings(**{**given, **urls, "drain_seconds": drain})
+    if choice is not None:
+        message_key(settings)
     return Plan(settings, where, tuple(started), urls, _environ(environ, where.home, settings, urls), cwd)
 
 

@@ -22,10 +22,9 @@ from supervisor.xmlrpc import SupervisorTransport
 
 from chordesk.models.errors import ServiceError, UsageError
 from chordesk.models.files import replacing
-from chordesk.models.settings import Settings
-from chordesk.models.settings.variables import both_forms, unneeded
+from chordesk.models.settings.variables import unneeded
 from chordesk.tasks.services import tether
-from chordesk.tasks.services.plan import Folders, Plan, Program
+from chordesk.tasks.services.plan import Folders, Plan, Program, unneeded_keys
 
 GROUP_PRIORITY = {"services": 100, "desk": 900}  # stopped from the highest down
 WAKE_SECONDS = 0.1
@@ -98,10 +97,9 @@ def _program(program: Program, folders: Folders) -> list[str]:
 
 
 def _environment(program: Program) -> list[str]:
-    """Return the line of what differs from supervisord's own environment. Only the worker that sends orders has the
-    broker's credentials, as agents run in some of the others; of the desk's own secrets each has what it needs."""
-    own = {} if program.trades else dict.fromkeys(both_forms(Settings.CREDENTIALS), "")
-    own |= dict.fromkeys(unneeded(program.secrets), "")
+    """Return the line of what differs from supervisord's own environment. Of keys and of the
+    desk's own secrets each has what it needs: agents run in some of them."""
+    own = dict.fromkeys((*unneeded_keys(program.queues), *unneeded(program.secrets)), "")
     if program.metrics_port:
         own["DESK_METRICS_PORT"] = str(program.metrics_port)
     return ["environment=" + ",".join(f'{name}="{value}"' for name, value in own.items())] if own else []

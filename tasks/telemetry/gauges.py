@@ -68,14 +68,20 @@ SERVERS = Gauge("desk_app_servers", "App-servers of this worker.", ("kind",))
 MEMORY = Gauge("desk_app_server_bytes", "Resident memory of all of them.", ("kind",))
 LARGEST = Gauge("desk_app_server_largest_bytes", "Resident memory of the largest of them.", ("kind",))
 ROOM = Gauge("desk_room_short", "Little room here: 1, 2 where no step begins; missing with enough.", ("what", "where"))
-WORKER_GAUGES = (STEPS_HELD, TURNS_IN_FLIGHT, SERVERS, MEMORY, LARGEST, ROOM)
+REFUSED = Gauge("desk_messages_refused", "Messages that the desk did not sign, dropped here; missing where none is.")
+WORKER_GAUGES = (STEPS_HELD, REFUSED, TURNS_IN_FLIGHT, SERVERS, MEMORY, LARGEST, ROOM)
 _Values = dict[tuple[str, ...], float]
 
 
-def read_own(held: int, servers: Sequence[ProcessStatus] | None, short: Sequence[Shortage] = ()) -> Reading:
-    """Return the gauges of a worker with `held` steps. servers: of its runtimes; None where they are not known."""
+def read_own(
+    held: int, servers: Sequence[ProcessStatus] | None, short: Sequence[Shortage] = (), refused: int | None = None
+) -> Reading:
+    """Return the gauges of a worker with `held` steps. servers: of its runtimes; None where they are not known.
+    refused: messages; None where they are not signed."""
     room: _Values = {(one.what, one.where): 2 if one.out else 1 for one in short}
     own: dict[Gauge, _Values] = {STEPS_HELD: {(): held}, ROOM: room}
+    if refused is not None:
+        own[REFUSED] = {(): refused}
     if servers is None:
         return own
     turns: _Values = defaultdict(float)

@@ -21,7 +21,7 @@ from chordesk.models.settings import Settings, running_desk
 from chordesk.models.urls import is_loopback
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.events.feed import Feed
-from chordesk.tasks.redis_clients import redis_url
+from chordesk.tasks.redis_clients import message_key, redis_url
 from chordesk.tasks.services import plan
 from chordesk.tasks.tokens import Tokens
 from chordesk.tasks.web import programs
@@ -125,6 +125,7 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *
     """
     require_safe(settings)
     address = redis_url(settings)
+    message_key(settings)
     require_current(settings.database)
     plan.prepare_folders(settings.home)
     token = token_of(settings)

@@ -32,7 +32,7 @@ from starlette.websockets import WebSocket
 
 from chordesk.models.errors import DeskError, SettingError
 from chordesk.models.settings import Settings
-from chordesk.tasks.tokens import OWNER, Caller, Tokens, scope_of
+from chordesk.tasks.tokens import CALLER, OWNER, Caller, Tokens, scope_of
 from chordesk.tasks.web.door import MOST_BYTES, MOST_DEPTH, is_too_deep, let_in
 from chordesk.tasks.web.page.assets import PREFIX
 from chordesk.tasks.web.page.sessions import Sessions
@@ -41,7 +41,6 @@ from chordesk.tasks.web.problems import Problem, answer, problem, problem_of
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 EVERYWHERE = ("", "0.0.0.0", "::")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-CALLER = "desk.caller"  # in a request's scope
 CHECK_SECONDS = 4.0  # between two looks at whether the session of an open stream has ended
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?")
 _ORIGIN = re.compile(r"https?://([^/]+)")

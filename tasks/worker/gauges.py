@@ -10,24 +10,26 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.kinds import WORKER_QUEUES
 from chordesk.tasks.telemetry.gauges import Exporter, Reading, families, read_broker, read_database, read_own
 from chordesk.tasks.worker.control import app_servers
+from chordesk.tasks.worker.signing import Signer
 
 OF_THE_DESK = "ops"  # the queue of the bookkeeping, which every desk has a worker for
 
 
-def watch_worker(desk: Desk, role: str) -> None:
-    """Serve a worker's metrics, gauges and health, if a port is set. Raises SettingError when the address cannot be
-    had."""
-    desk.watch.add(lambda: _own(desk))
+def watch_worker(desk: Desk, role: str, signer: Signer | None = None) -> None:
+    """Serve a worker's metrics, gauges and health, if a port is set. signer: of its messages. Raises SettingError when
+    the address cannot be had."""
+    desk.watch.add(lambda: _own(desk, signer))
     if OF_THE_DESK in WORKER_QUEUES[role].split(","):
         desk.watch.add(Exporter({"database": lambda: _database(desk), "redis": lambda: _broker(desk)}).collect)
     desk.watch.serve(role)
 
 
-def _own(desk: Desk) -> Iterator[GaugeMetricFamily]:
+def _own(desk: Desk, signer: Signer | None) -> Iterator[GaugeMetricFamily]:
     servers, trouble = app_servers(desk)
     keeper = desk.lease_keeper()
     held, known = keeper.count() if keeper is not None else 0, servers if trouble is None else None
-    yield from families(read_own(held, known, desk.room.short))
+    refused = signer.refused if signer is not None else None
+    yield from families(read_own(held, known, desk.room.short, refused))
 
 
 def _database(desk: Desk) -> Reading:

@@ -12,25 +12,33 @@ import random
 import threading
 import time
 import uuid
+from typing import Any
 
 import redis
 import structlog
 from sqlmodel import Session, col, select
 
 from chordesk.models.errors import RedisDown
+from chordesk.models.event_log import append
+from chordesk.models.events import DESK, EventType, event
+from chordesk.models.notices import is_noted, note
+from chordesk.models.notifications import NoticeKind
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.tasks import approvals
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, leases, policy, step_queries, unserved
 from chordesk.tasks.engine.leases import LeaseTrust
+from chordesk.tasks.engine.room import NOTICE_SECONDS
 from chordesk.tasks.engine.steps import ReadyStep
 from chordesk.tasks.engine.summary import run_state, summarise
 from chordesk.tasks.events import lifecycles
 from chordesk.tasks.retention import collection as retention
 from chordesk.tasks.worker import messages, stopping
 from chordesk.tasks.worker.messages import DeskApp
+from chordesk.tasks.worker.signing import OPTION, Signer
 from chordesk.tasks.worker.work import send, take_up
 from chordesk.tools.orders.submitting import ORDERS_SECONDS
 
@@ -55,6 +63,8 @@ class Sweeper:
     def __init__(self, app: DeskApp, node: str) -> None:
         self._app, self._desk, self._node = app, app.desk, node
         self._looked = self._fresh = time.monotonic()
+        self._signer: Signer | None = app.conf.broker_transport_options.get(OPTION)
+        self._told = 0  # of the messages that it refused
 
     def start(self) -> None:
         self._desk.watch.health.live_by(self.why_stuck)
@@ -85,6 +95,7 @@ class Sweeper:
             try:
                 if self._desk.room.why_not() is None:
                     take_up(self._app, self._node)
+                self._tell_refused()
                 if (seconds := self._due_in()) <= 0:
                     sweep_if_due(self._app)
                     seconds = self._due_in()
@@ -98,6 +109,20 @@ class Sweeper:
             held = self._desk.lease_keeper()
             busy = BUSY_SECONDS if held is not None and held.count() else 0.0
             _waited(self._desk, max(seconds, 0.0) + busy + random.uniform(0.0, JITTER_SECONDS))
+
+    def _tell_refused(self) -> None:
+        """Write how many messages were refused since the last notice, if it is some time since that."""
+        if self._signer is None or (count := self._signer.refused - self._told) == 0:
+            return
+        kind, now, owner = NoticeKind.FORGED.value, utcnow(), self._desk.owner
+        key = f"{kind}:{owner}:{int(now.timestamp() // NOTICE_SECONDS)}"
+        with self._desk.store.session() as session:
+            if is_noted(session, key):
+                return
+            facts: dict[str, Any] = {"count": count, "why": self._signer.why}
+            note(session, Notice(key=key, kind=kind, subject=owner, facts=facts, run_id=DESK, occurred_at=now))
+            append(session, [event(EventType.DESK_FORGED, DESK, now, process=owner, **facts)])
+        self._told += count
 
     def _due_in(self) -> float:
         """Return the seconds until the next sweep is due, 0 or less when it is."""

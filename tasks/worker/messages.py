@@ -22,7 +22,7 @@ from chordesk.models.errors import RedisDown
 from chordesk.models.settings import Settings
 from chordesk.tasks.engine.kinds import QUEUES, QueueName
 from chordesk.tasks.redis_clients import SILENT_SECONDS, SOCKET_LIMITS, client, redis_url, wait_ready, wrong_url
-from chordesk.tasks.worker import celery_fixes
+from chordesk.tasks.worker import celery_fixes, signing
 
 if TYPE_CHECKING:
     from chordesk.tasks.bootstrap import Desk
@@ -54,8 +54,9 @@ def sender_app(settings: Settings, kind: type[Celery] = Celery, **options: Any) 
     celery_fixes.guard_lost_connection()
     celery_fixes.count_unwritable_as_away()
     celery_fixes.check_idle_subscriptions()
-    broker = _checked(redis_url(settings))
-    app = kind("desk", broker=broker, backend=broker, set_as_current=True, **options)
+    broker, signer = _checked(redis_url(settings)), signing.signer_of(settings)
+    sent = broker if signer is None else broker.replace("redis+socket://", f"{signing.TRANSPORT}+socket://", 1)
+    app = kind("desk", broker=sent, backend=broker, set_as_current=True, **options)
     app.conf.update(
         {
             "task_queues": [_queue(name) for name in QUEUES],
@@ -74,7 +75,9 @@ def sender_app(settings: Settings, kind: type[Celery] = Celery, **options: Any) 
                 # A consumer whose connection is silent is found after the poll of a second and twice this.
                 "health_check_interval": CHECK_SECONDS,
                 **SOCKET_LIMITS,
+                **({signing.OPTION: signer} if signer is not None else {}),
             },
+            "broker_transport": signing.TRANSPORT if signer is not None else None,
             "redis_socket_timeout": SILENT_SECONDS,
             "redis_socket_connect_timeout": SILENT_SECONDS,
             "redis_socket_keepalive": not broker.startswith("redis+socket"),  # a unix socket has none

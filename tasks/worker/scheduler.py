@@ -35,6 +35,13 @@ class WatchedScheduler(RedBeatScheduler):  # type: ignore[misc]
         for key in lost if WatchedScheduler.last_tick is not None else ():
             self.Entry.from_key(key, app=self.app).reschedule(WatchedScheduler.last_tick)
 
+    @property
+    def schedule(self) -> dict[str, Any]:
+        """What is due, of this process's own schedule: whoever writes to Redis may name other tasks there, which would
+        be sent with the desk's signature."""
+        own = self.app.conf.beat_schedule
+        return {name: one for name, one in super().schedule.items() if name in own and _is(one, own[name])}
+
     def tick(self, *arguments: Any, **options: Any) -> float:
         if self._lost():  # and kept the lock: without that RedBeat ends, and begins anew
             self.setup_schedule()
@@ -60,3 +67,9 @@ class WatchedScheduler(RedBeatScheduler):  # type: ignore[misc]
             return "it is starting, or waits for the lock of another beat"
         age = time.monotonic() - self._ticked
         return f"the schedule last ticked {age:.0f} s ago: it waits for Redis" if age > STALLED_SECONDS else None
+
+
+def _is(entry: Any, own: dict[str, Any]) -> bool:
+    """Return whether an entry of Redis is what the schedule has by its name."""
+    found = {"task": entry.task, "schedule": entry.schedule, "kwargs": entry.kwargs, "options": entry.options}
+    return found == own and not entry.args

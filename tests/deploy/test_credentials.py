@@ -95,7 +95,7 @@ def test_the_certificate_names_the_service(folder: Path) -> None:
 
 
 def test_the_settings_read_what_it_makes(folder: Path, tmp_path: Path) -> None:
-    names = ("redis_url", "database_url", "api_token", "flower_auth")
+    names = ("redis_url", "message_key", "database_url", "api_token", "flower_auth")
     environ = {f"DESK_{name.upper()}_FILE": str(folder / name) for name in names}
     settings = load_settings({"DESK_HOME": str(tmp_path), **environ}, tmp_path)
     assert all(getattr(settings, name) is not None for name in names)
@@ -117,6 +117,7 @@ def secured(folder: Path) -> Iterator[Processes]:
         url = (folder / "redis_url").read_text(encoding="utf-8").replace("@redis:6379", f"@localhost:{port}")
         (desk.home / "url").write_text(url.replace("/run/secrets", str(folder)), encoding="utf-8")
         desk.environ["DESK_REDIS_URL_FILE"] = str(desk.home / "url")
+        desk.environ["DESK_MESSAGE_KEY_FILE"] = str(folder / "message_key")
         data = desk.home / "tls"
         data.mkdir()
         desk.end("redis")

@@ -97,6 +97,7 @@ def test_each_pods_file_gives_its_settings(role: str, small: dict[str, Any], tmp
     settings = load_settings({**settings_of("small", role), "DESK_CONFIG": str(file)}, tmp_path)
     assert settings.database.endswith("@postgres:5432/desk")
     assert (settings.redis_url is not None) == (role != "notify"), "it reads the database alone"
+    assert (settings.message_key is not None) == (role != "notify"), "it sends no messages"
     assert settings.provider_url == MODEL["DESK_PROVIDER_URL"]
     key = settings.provider_key.get_secret_value() if settings.provider_key else None
     assert key == (MODEL["DESK_PROVIDER_KEY"] if role == "research" else None)

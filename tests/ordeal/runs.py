@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import secrets
 import shutil
 import sqlite3
 import subprocess
@@ -196,7 +197,7 @@ def redis_vanished(desk: FaultDesk, chance: random.Random, result: Result) -> No
     direct = desk.processes.environ["DESK_REDIS_URL"]
     proxy = SilentProxy(direct.removeprefix("unix://"))
     try:
-        desk.processes.environ["DESK_REDIS_URL"] = proxy.url
+        desk.processes.environ |= {"DESK_REDIS_URL": proxy.url, "DESK_MESSAGE_KEY": secrets.token_urlsafe(32)}
         _restart(desk)
         run_id = desk.open_run()
         _in_flight(desk, run_id, chance)
@@ -205,6 +206,7 @@ def redis_vanished(desk: FaultDesk, chance: random.Random, result: Result) -> No
         ends_well(desk, result, run_id)
     finally:
         desk.processes.environ["DESK_REDIS_URL"] = direct
+        del desk.processes.environ["DESK_MESSAGE_KEY"]
         _restart(desk)
         proxy.close()
 

@@ -194,6 +194,7 @@ class Crew:
             "DESK_HOME": str(home),
             "DESK_DATABASE_URL": self.postgres.url(root),
             "DESK_REDIS_URL": self.redis.url(root),
+            "DESK_MESSAGE_KEY": self.redis.password,
         }
 
     def start_single(self) -> None:

@@ -18,7 +18,7 @@ from chordesk.models.settings import Settings
 MARK = "Quetzal77"
 PROVIDERS = tuple(sorted({name for names in PROVIDER_KEYS.values() for name in names}))
 # The names of settings and variables with a secret each.
-SETTINGS = ("provider_key", "api_token", "sec_identity", "notify_channels", "flower_auth")
+SETTINGS = ("provider_key", "api_token", "sec_identity", "notify_channels", "flower_auth", "message_key")
 VARIABLES = (*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS, *PROVIDERS)
 PASSWORDS = ("redis", "postgres", "trace", "flower")
 
@@ -33,7 +33,7 @@ CANARIES: Mapping[str, str] = {name: canary(name) for name in (*SETTINGS, *VARIA
 
 def variables() -> dict[str, str]:
     """Return the environment of a desk with all of them, without addresses that hold a password."""
-    own = {f"DESK_{name.upper()}": CANARIES[name] for name in ("provider_key", "api_token")}
+    own = {f"DESK_{name.upper()}": CANARIES[name] for name in ("provider_key", "api_token", "message_key")}
     identity = {"DESK_SEC_IDENTITY": f"Ada {CANARIES['sec_identity']} ada@example.org"}
     channels = {"DESK_NOTIFY_CHANNELS": f"desk=json://desk:{CANARIES['notify_channels']}@127.0.0.1:9/"}
     login = {"DESK_FLOWER_AUTH": f"desk:{CANARIES['flower_auth']}"}

@@ -14,10 +14,12 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.database.store import Store, require_current
+from chordesk.models.errors import DatabaseDown, SettingError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.urls import is_loopback
 from chordesk.tasks.services import plan
+from chordesk.tasks.tokens import MCP_PATH, Tokens
 from chordesk.tasks.web.app import bind, url_of
 from chordesk.tasks.web.door import DoorServer
 from chordesk.tasks.web.mcp.protocol import protocol_server
@@ -25,7 +27,6 @@ from chordesk.tasks.web.problems import answer, problem
 from chordesk.tasks.web.security import Guard, host_names, token_of
 from chordesk.tools.registry import Toolset
 
-PATH = "/mcp"
 MOST_BYTES = 1024 * 1024  # of a request; a tool's arguments are a few thousand
 _ADDRESS = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]*):)?(?P<port>\d{1,5})")
 LOOPBACK = "127.0.0.1"
@@ -55,14 +56,23 @@ def serve_http(settings: Settings, toolset: Toolset, address: str, announce: Cal
     plan.prepare_folders(settings.home)
     token = token_of(settings)
     with _bound(host, port) as listening:
-        url = f"{url_of(listening)}{PATH}"
-        app = mcp_app(toolset, host_names(here), token.value)
+        url = f"{url_of(listening)}{MCP_PATH}"
+        app = mcp_app(toolset, host_names(here), token.value, _tokens(settings))
         DoorServer(app, lambda: announce(url, token.where), programs=False, lifespan=True).run([listening])
 
 
-def mcp_app(toolset: Toolset, hosts: frozenset[str], token: str) -> ASGIApp:
+def _tokens(settings: Settings) -> Tokens | None:
+    """Return the named tokens; None without a database of this version: then there are none."""
+    try:
+        require_current(settings.database)
+    except DatabaseDown:
+        return None
+    return Tokens(Store(settings.database))
+
+
+def mcp_app(toolset: Toolset, hosts: frozenset[str], token: str, tokens: Tokens | None) -> ASGIApp:
     """Return the application: one path, which takes POST alone. A request stands by itself, so nothing is kept between
-    two of them."""
+    two of them. tokens: named ones, beside the token."""
     manager = StreamableHTTPSessionManager(
         protocol_server(toolset), json_response=True, stateless=True, max_request_body_size=MOST_BYTES
     )
@@ -72,9 +82,9 @@ def mcp_app(toolset: Toolset, hosts: frozenset[str], token: str) -> ASGIApp:
         async with manager.run():
             yield
 
-    app = Starlette(routes=[Route(PATH, _Endpoint(manager), methods=["POST"])], lifespan=running)
+    app = Starlette(routes=[Route(MCP_PATH, _Endpoint(manager), methods=["POST"])], lifespan=running)
     app.router.default = _nothing_here
-    return Guard(app, hosts, token)
+    return Guard(app, hosts, token, tokens=tokens)
 
 
 class _Endpoint:
@@ -107,7 +117,7 @@ def _text_of(receive: Receive) -> Receive:
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "http":
-        found = problem(HTTPStatus.NOT_FOUND, "not_found", "there is nothing at this path", f"POST to {PATH}")
+        found = problem(HTTPStatus.NOT_FOUND, "not_found", "there is nothing at this path", f"POST to {MCP_PATH}")
         await answer(found)(scope, receive, send)
 
 

@@ -12,11 +12,15 @@ from collections.abc import AsyncIterator
 from contextlib import redirect_stdout
 from typing import Any, BinaryIO
 
+import structlog
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
+from chordesk.tasks.tokens import CALLER
 from chordesk.tools.registry import ToolAnswer, Toolset, ToolSpec
+
+log = structlog.get_logger(__name__)
 
 INSTRUCTIONS = (
     "Read tools of a trading desk: prices and indicators as of the time in asOf, charts, option chains, news, filings "
@@ -32,7 +36,11 @@ def protocol_server(toolset: Toolset) -> Server[Any, Any]:
         return [_tool(spec) for spec in toolset.specs()]
 
     async def called(name: str, arguments: dict[str, Any]) -> types.CallToolResult:
-        return _result(await toolset.call(name, arguments))
+        answer = await toolset.call(name, arguments)
+        request = server.request_context.request  # None over standard input
+        if request is not None and request.scope[CALLER].name is not None:
+            log.info("mcp.call", tool=name, by=request.scope[CALLER].name, success=answer.success)
+        return _result(answer)
 
     server.list_tools()(listed)
     # The desk's own check names each wrong argument and the allowed ones.

@@ -1,4 +1,4 @@
-"""Options of a role's model: several models in one runtime, effort, summary and verbosity, and images."""
+"""Options of a role's model: several models in one runtime, effort and summary, and images."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Charts(Kit):
 
 
 async def test_roles_of_one_runtime_have_models_and_efforts_of_their_own(model: FakeResponses, codex: Codex) -> None:
-    changes = {"roles_models": ("gpt-5.6-sol", "local/llm:8b"), "summary": "concise", "verbosity": "high"}
+    changes = {"roles_models": ("gpt-5.6-sol", "local/llm:8b"), "summary": "concise"}
     async with codex(**changes) as runtime:
         await one_turn(runtime, replace(spec(), effort="high"))
         await one_turn(runtime, replace(spec(model="gpt-5.6-sol"), effort="max"))
@@ -43,7 +43,6 @@ async def test_roles_of_one_runtime_have_models_and_efforts_of_their_own(model: 
     assert [call.tools for call in (first, second, third)] == [["quotes_get"]] * 3
     assert first.body["reasoning"] == {"effort": "high", "summary": "concise"}
     assert second.body["reasoning"]["effort"] == "max"
-    assert {call.body["text"]["verbosity"] for call in (first, second, third)} == {"high"}
 
 
 async def test_a_kept_thread_of_another_model_starts_afresh(model: FakeResponses, codex: Codex) -> None:

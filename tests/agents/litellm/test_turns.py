@@ -76,20 +76,6 @@ async def test_a_model_that_reasons_with_tools_is_asked_through_the_responses_ap
     assert kit.calls == [("quotes_get", {"symbols": ["A"]})]
 
 
-@pytest.mark.parametrize(
-    ("name", "effort", "field"), [(OPENAI, None, "verbosity"), (OPENAI, "high", "text"), (ANTHROPIC, None, None)]
-)
-async def test_the_verbosity_reaches_a_model_that_knows_it(
-    model: FakeChat, name: str, effort: str | None, field: str | None
-) -> None:
-    model.script(answer(GOOD))
-    async with running(verbosity="low") as runtime:
-        assert (await one_turn(runtime, spec(model=name, effort=effort))).status == "completed"
-    (seen,) = model.requests
-    sent = {key: value for key, value in seen.body.items() if "verbosity" in str((key, value))}
-    assert sent == ({field: "low" if field == "verbosity" else {"verbosity": "low"}} if field else {})
-
-
 @pytest.mark.parametrize("name", DIALECTS)
 async def test_parallel_calls_run_beside_each_other_and_are_answered_in_their_order(model: FakeChat, name: str) -> None:
     both = asyncio.Event()

@@ -50,7 +50,7 @@ def client(name: str = "gpt-5.5", url: str | None = None, **more: Any) -> Any:
 
 
 def test_the_project_makes_models_with_the_desks_settings(project: Path, model: FakeResponses, home: Path) -> None:
-    desk = settings(model, home, effort="high", verbosity="medium", summary="concise", provider_key="desk-key")
+    desk = settings(model, home, effort="high", summary="concise", provider_key="desk-key")
     enter(options_of(desk, verbosity="low"))
     calls: list[Any] = []
     with pytest.warns(UserWarning, match="ChatCodex has no temperature"):

@@ -24,6 +24,7 @@ VALUES = {
     "redis_url": "rediss://desk:pw-from-file@redis:6379/0",
     "flower_auth": "desk:pw-from-file",
     "notify_channels": "ops=json://127.0.0.1:9/hook",
+    "message_key": "y8" * 20,
     "sec_identity": "Ada Lovelace ada@example.org",
 }
 

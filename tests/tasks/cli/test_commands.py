@@ -192,7 +192,11 @@ def test_a_wrong_setting_is_named_and_ends_with_2(
         ("runs list", {"DESK_DATABASE_URL": "sqlite:////dev/null/desk.db"}, ("/dev/null cannot be made", "DESK_HOME")),
         ("demo --home /dev/null/demo", {}, ("/dev/null/demo", "--home")),
         ("flower", {"DESK_HOME": "{home}/file", "DESK_REDIS_URL": "redis://127.0.0.1:1"}, ("file", "DESK_HOME")),
-        ("screen --no-wait", {"DESK_REDIS_URL": "redis://127.0.0.1:1"}, ("revision none", "desk up")),
+        (
+            "screen --no-wait",
+            {"DESK_REDIS_URL": "redis://127.0.0.1:1", "DESK_MESSAGE_KEY": "0123456789abcdef" * 2},
+            ("revision none", "desk up"),
+        ),
         ("screen --no-wait", {}, ("no Redis", "desk up")),
         ("worker ops", {}, ("no Redis", "desk up")),
         ("config --running", {}, ("no `desk up` runs on", "DESK_HOME")),

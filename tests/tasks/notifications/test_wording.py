@@ -85,6 +85,12 @@ CASES: dict[NoticeKind, tuple[dict[str, Any], str, str]] = {
         "run 01a208f22ccf13f0 has used 3,000,100 of 3,000,000 tokens; turns are skipped",
         f"/runs/{RUN}",
     ),
+    NoticeKind.FORGED: (
+        {"count": 3, "why": "it has no signature"},
+        "ops@host:1:a refused 3 messages that the desk did not sign: it has no signature. "
+        "Somebody else writes to Redis, or a process has another key",
+        "/fleet",
+    ),
     NoticeKind.ROOM: (
         {"state": "out", "what": "space", "where": "home, logs (/srv/desk)"},
         "host has no room, and takes no step until there is some: space home, logs ( srv desk)",
@@ -93,6 +99,7 @@ CASES: dict[NoticeKind, tuple[dict[str, Any], str, str]] = {
 }
 SUBJECTS = {
     NoticeKind.ROOM: "host",
+    NoticeKind.FORGED: "ops@host:1:a",
     NoticeKind.WORKER_LOST: "research@host:123:abc",
     NoticeKind.MODEL_PARKED: "gpt-5.5",
 }

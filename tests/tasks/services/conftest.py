@@ -28,7 +28,7 @@ def make_plan(home: Path) -> Callable[..., Plan]:
     """A plan on the test's own home; the services alone unless a choice is given."""
 
     def made(choice: Choice | None = None, **environ: str) -> Plan:
-        own = {**CLEAN, "DESK_HOME": str(home), **environ}
+        own = {**CLEAN, "DESK_HOME": str(home), "DESK_MESSAGE_KEY": "0123456789abcdef" * 2, **environ}
         home.mkdir(exist_ok=True)
         (home / ".env").touch()  # the search upward ends here
         (home / "desk.toml").touch()

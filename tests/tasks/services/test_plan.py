@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from chordesk.agents.role_models import PROVIDER_KEYS
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import PUBLISHED, is_up, lock_path, snapshot
@@ -202,6 +203,10 @@ def test_each_secret_reaches_the_processes_that_need_it_alone(make_plan: Callabl
         return {name for name, part in sections.items() if all(one in part for one in every)}
 
     assert without(Settings.CREDENTIALS) == sections.keys() - {"trade"}
+    providers = [name for names in PROVIDER_KEYS.values() for name in names]
+    assert without(providers) == sections.keys() - {"research", "research-2"}
+    assert without(Settings.DATA_CREDENTIALS) == sections.keys() - {"research", "research-2", "trade"}
+    assert without(["DESK_MESSAGE_KEY"]) == {"redis", "rulebook"}
     assert len(sections) >= 6
     assert without(["DESK_PROVIDER_KEY"]) == sections.keys() - {"research", "research-2", "api"}
     assert without(["DESK_API_TOKEN"]) == sections.keys() - {"api"}
@@ -222,14 +227,16 @@ def test_a_process_forgets_what_it_does_not_need_wherever_it_came_from(
 
 
 @pytest.mark.parametrize("role", list(WorkerRole))
-def test_a_worker_that_sends_no_orders_forgets_the_credentials(
+def test_a_worker_forgets_the_keys_that_its_queues_do_not_need(
     role: WorkerRole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = {f"{name}{end}" for name in Settings.CREDENTIALS for end in ("", "_FILE")}
-    for name in names:
+    turns = {*Settings.DATA_CREDENTIALS, *(name for names in PROVIDER_KEYS.values() for name in names)}
+    orders = {*Settings.DATA_CREDENTIALS, *Settings.CREDENTIALS}
+    for name in (every := turns | orders):
         monkeypatch.setenv(name, "given")
     forget_credentials(WORKER_QUEUES[role])
-    assert names & os.environ.keys() == (names if role in (WorkerRole.TRADE, WorkerRole.ALL) else set())
+    needed = {WorkerRole.RESEARCH: turns, WorkerRole.OPS: set(), WorkerRole.TRADE: orders, WorkerRole.ALL: every}
+    assert every & os.environ.keys() == needed[role]
 
 
 def test_the_http_service_forgets_them_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,7 +185,9 @@ def test_without_a_desk_there_is_nothing_to_serve(tmp_path: Path) -> None:
     nothing = desk(tmp_path / "home", "api")
     assert nothing.returncode == 2
     assert "`desk up`" in nothing.stderr
-    old = desk(tmp_path / "home", "api", DESK_REDIS_URL="redis://127.0.0.1:1/0")
+    old = desk(
+        tmp_path / "home", "api", DESK_REDIS_URL="redis://127.0.0.1:1/0", DESK_MESSAGE_KEY="0123456789abcdef" * 2
+    )
     assert old.returncode == 2
     assert "is at revision none" in old.stderr
 

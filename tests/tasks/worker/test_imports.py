@@ -41,7 +41,7 @@ desk.close()
 
 @pytest.mark.process
 def test_a_worker_without_roles_of_litellm_loads_no_library_of_some_roles_alone(tmp_path: Path) -> None:
-    environ = environment(tmp_path, DESK_REDIS_URL="redis://127.0.0.1:1/0")
+    environ = environment(tmp_path, DESK_REDIS_URL="redis://127.0.0.1:1/0", DESK_MESSAGE_KEY="0123456789abcdef" * 2)
     command = [sys.executable, "-W", "ignore", "-c", SCRIPT]
     done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

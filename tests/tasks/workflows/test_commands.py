@@ -210,13 +210,19 @@ def test_ctrl_c_leaves_the_run_to_the_workers(floor: Floor) -> None:
 
 
 Wrong = tuple[tuple[str, ...], dict[str, str], str, str]
+AWAY = {"DESK_REDIS_URL": "redis://127.0.0.1:1/0", "DESK_MESSAGE_KEY": "0123456789abcdef" * 2}
 WRONG: list[Wrong] = [
     (("research", "NOSUCH"), {}, "does not carry NOSUCH", "leave them out"),
     (("screen", "--lens", "magic"), {}, "--lens 'magic' is not a lens", "technical, fundamental, catalyst, options"),
     (("screen", "--universe", "none.txt"), {}, "'none.txt' cannot be read", "one symbol a line"),
     (("runs", "show", "zzz"), {}, "there is no run 'zzz'", "desk runs list"),
     (("trade", "zzz"), {}, "there is no run 'zzz'", "desk runs list"),
-    (("research", "IBM"), {"DESK_REDIS_URL": "redis://127.0.0.1:1/0"}, "127.0.0.1:1/0 does not answer", "desk up"),
+    (
+        ("research", "IBM"),
+        AWAY,
+        "127.0.0.1:1/0 does not answer",
+        "desk up",
+    ),
     (("research", "IBM"), {"DESK_DATABASE_URL": "sqlite:///{home}/new.db"}, "revision none", "desk db upgrade"),
     (("runs", "list"), {"DESK_DATABASE_URL": "sqlite:///{home}/new.db"}, "revision none", "desk db upgrade"),
 ]

@@ -17,6 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from chordesk.agents.role_models import PROVIDER_KEYS
+from chordesk.models.settings import Settings
 from chordesk.tasks.cli.up import change
 from chordesk.tasks.services.plan import desk_command
 from chordesk.tasks.services.supervision import Process
@@ -25,6 +27,11 @@ from tests.tasks.cli.running import desk, environment
 from tests.tasks.services.conftest import gone
 
 DAY = "2010-08-11"
+SECRETS = {
+    **{name: f"secret of {name}" for name in (*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS)},
+    **{name: f"secret of {name}" for names in PROVIDER_KEYS.values() for name in names},
+    **{f"DESK_{name}": f"desk:{'0123456789abcdef' * 2}" for name in ("PROVIDER_KEY", "FLOWER_AUTH", "MESSAGE_KEY")},
+}
 PROGRAMS = {"redis", "rulebook", "research", "ops", "trade", "beat", "flower", "api"}
 
 
@@ -81,7 +88,7 @@ def test_the_table_describes_each_program() -> None:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     own = {"TRADER_LIVE": "1", "SCREENER_MAX_CANDIDATES": "3", "DESK_MAX_ORDER_NOTIONAL": "900"}
     home = tmp_path_factory.mktemp("up") / "home"
-    up = Up(home, "--page", "--flower", DESK_REPLAY_DATE=DAY, DESK_MODEL="gpt-5.4", **own)
+    up = Up(home, "--page", "--flower", DESK_REPLAY_DATE=DAY, DESK_MODEL="gpt-5.4", **own, **SECRETS)
     try:
         up.until("Ctrl-C stops all")
         yield up
@@ -104,6 +111,24 @@ def test_all_programs_run_and_the_workers_answer(running: Up) -> None:
     assert "--name" in unanswered.stderr
     assert desk(running.home, "ping", "ops", "--name", "unanswered").returncode == 1
     assert desk(running.home, "db", "current").returncode == 0
+
+
+def test_each_process_has_the_secrets_that_it_needs_alone(running: Up) -> None:
+    providers = {name for names in PROVIDER_KEYS.values() for name in names}
+    has = {
+        name: {one for one, value in psutil.Process(pid).environ().items() if value and one in SECRETS}
+        for name, pid in running.pids.items()
+    }
+    assert has == {
+        "redis": set(),
+        "rulebook": set(),
+        "research": {*providers, *Settings.DATA_CREDENTIALS, "DESK_PROVIDER_KEY", "DESK_MESSAGE_KEY"},
+        "ops": {"DESK_MESSAGE_KEY"},
+        "trade": {*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS, "DESK_MESSAGE_KEY"},
+        "beat": {"DESK_MESSAGE_KEY"},
+        "flower": {"DESK_FLOWER_AUTH", "DESK_MESSAGE_KEY"},
+        "api": {"DESK_PROVIDER_KEY", "DESK_MESSAGE_KEY"},
+    }
 
 
 def test_the_page_opens_by_the_link_that_it_prints(running: Up) -> None:

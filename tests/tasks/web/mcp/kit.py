@@ -41,6 +41,8 @@ class Listening:
     """A server over HTTP."""
 
     process: subprocess.Popen[str]
+    home: Path
+    log: Path
     url: str
     token: str
 
@@ -66,12 +68,14 @@ class Listening:
 @contextlib.contextmanager
 def over_http(home: Path, *arguments: str, **environ: str) -> Iterator[Listening]:
     command = [*COMMAND, "--http", "0", *arguments]
-    process = subprocess.Popen(command, env=environment(home, **environ), cwd=home, stdout=subprocess.PIPE, text=True)
+    env, log = environment(home, **environ), home / "mcp.log"
+    with log.open("w", encoding="utf-8") as errors:
+        process = subprocess.Popen(command, env=env, cwd=home, stdout=subprocess.PIPE, stderr=errors, text=True)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
         url, _, where = line.removeprefix("listening on ").strip().partition(", the token is in ")
-        yield Listening(process, url, Path(where).read_text(encoding="ascii").strip())
+        yield Listening(process, home, log, url, Path(where).read_text(encoding="ascii").strip())
     finally:
         process.kill()
         process.wait(PATIENCE)

@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 
 import httpx
 import pytest
 
+from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.tasks import tokens
+from chordesk.tasks.tokens import Scope
 from chordesk.tasks.web.mcp.http import address_of
+from tests.databases import make_database
 from tests.patience import PATIENCE
+from tests.stack import wait_for
 from tests.tasks.web.mcp.kit import Listening, over_http, payload
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -19,7 +27,9 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 @pytest.fixture(scope="module")
 def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listening]:
-    with over_http(tmp_path_factory.mktemp("mcp"), DESK_REPLAY_DATE="2010-03-10") as found:
+    home = tmp_path_factory.mktemp("mcp")
+    make_database(f"sqlite:///{home / 'desk.db'}")
+    with over_http(home, DESK_REPLAY_DATE="2010-03-10") as found:
         yield found
 
 
@@ -32,6 +42,20 @@ async def test_two_clients_call_tools_at_once(listening: Listening) -> None:
             return str(result["overviews"][0]["symbol"])
 
     assert await asyncio.gather(overview("IBM"), overview("KO")) == ["IBM", "KO"]
+
+
+@pytest.mark.process
+async def test_a_named_token_reads_until_it_is_revoked(listening: Listening) -> None:
+    settings = Settings(home=listening.home)
+    with closing(Store(settings.database)) as store:
+        with store.session() as session:
+            named = replace(listening, token=tokens.add(session, settings, "Ann's agent", [Scope.READ], "ann"))
+        async with named.session() as asking:
+            assert payload(await asking.call_tool("symbol_overview", {"symbols": ["IBM"]}))["overviews"]
+        wait_for(lambda: 'by="Ann\'s agent"' in listening.log.read_text(encoding="utf-8"), "the call is in the log")
+        with store.session() as session:
+            tokens.revoke(session, settings, "Ann's agent", "ann")
+        wait_for(lambda: named.post(PING).status_code == 401, "it is refused")
 
 
 @pytest.mark.process
