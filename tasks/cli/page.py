@@ -106,10 +106,10 @@ def link(url: str, code: str, way: str) -> str:
 
 
 def _show(settings: Settings, url: str, person: str, way: str, no_open: bool) -> None:
-    from chordesk.tasks.redis_clients import redis_url
+    from chordesk.tasks.redis_clients import message_key, redis_url
     from chordesk.tasks.web.page import sessions
 
-    made = link(url, sessions.new_code(redis_url(settings), person), way)
+    made = link(url, sessions.new_code(redis_url(settings), person, message_key(settings)), way)
     print_line(f"the page: {made}")
     print_line(f"the link works once, for {sessions.CODE_SECONDS} s")
     if not no_open and opens_here(os.environ, sys.platform):

@@ -125,7 +125,7 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *
     """
     require_safe(settings)
     address = redis_url(settings)
-    message_key(settings)
+    key = message_key(settings)
     require_current(settings.database)
     plan.prepare_folders(settings.home)
     token = token_of(settings)
@@ -134,7 +134,7 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *
         if watched:
             desk.watch.serve("api")
         notifier = WorkerNotifier(settings, worker_app)  # runs are opened with it too
-        context = ServiceContext(desk, Feed(desk.store, address), notifier, Sessions(address))
+        context = ServiceContext(desk, Feed(desk.store, address), notifier, Sessions(address, key=key))
         url = url_of(listening)
 
         def started() -> None:

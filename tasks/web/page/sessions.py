@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import hmac
 import json
 import re
 import secrets
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import redis
 import redis.asyncio
@@ -68,13 +70,36 @@ def session_key(token: str) -> str:
     return f"desk:page:session:{_digest(token)}"
 
 
-def new_code(address: str, by: str) -> str:
-    """Return a code that logs a person in once within a minute. Raises RedisDown, SettingError."""
+def _sealed(place: str, kept: dict[str, Any], key: str | None) -> str:
+    """Return what Redis keeps in a place. With the key of the desk's messages it carries an HMAC: who writes to Redis
+    then makes no login, and no other person's of one."""
+    text = json.dumps(kept)
+    return text if key is None else f"{_mac(place, text, key)}{text}"
+
+
+def _unsealed(place: str, given: str | bytes | None, key: str | None) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    found = given.decode() if isinstance(given, bytes) else given
+    mac, text = (found[:64], found[64:]) if key is not None else ("", found)
+    if key is not None and not hmac.compare_digest(mac.encode(), _mac(place, text, key).encode()):
+        return None
+    kept: dict[str, Any] = json.loads(text)
+    return kept
+
+
+def _mac(place: str, text: str, key: str) -> str:
+    return hmac.new(key.encode(), f"chordesk login 1\n{place}\n{text}".encode(), hashlib.sha256).hexdigest()
+
+
+def new_code(address: str, by: str, key: str | None = None) -> str:
+    """Return a code that logs a person in once within a minute. key: of the desk's messages. Raises RedisDown,
+    SettingError."""
     server = redis_clients.client(address, REDIS_SECONDS)
     code = secrets.token_urlsafe(BYTES)
     try:
-        kept = json.dumps({"by": by, "generation": _number(server.get(GENERATION))})
-        server.set(code_key(code), kept, ex=CODE_SECONDS)
+        kept = {"by": by, "generation": _number(server.get(GENERATION))}
+        server.set(code_key(code), _sealed(code_key(code), kept, key), ex=CODE_SECONDS)
     except redis.RedisError as error:
         raise RedisDown(f"Redis does not answer: {error}") from None
     finally:
@@ -94,9 +119,11 @@ def end_all(address: str) -> None:
 
 
 class Sessions:
-    """The sessions as the service sees them; of one event loop. Each method raises RedisDown."""
+    """The sessions as the service sees them; of one event loop. key: of the desk's messages. Each method raises
+    RedisDown."""
 
-    def __init__(self, address: str, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, address: str, now: Callable[[], float] = time.monotonic, key: str | None = None) -> None:
+        self._key = key
         self._redis = redis.asyncio.Redis.from_url(
             address, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS,
             retry=Retry(NoBackoff(), 1), decode_responses=True,
@@ -114,19 +141,20 @@ class Sessions:
             self._wrong.append(self._now())
             raise WrongCode("this login link was used already, is older than a minute, or is not one of this desk's")
         token, until = secrets.token_urlsafe(BYTES), utcnow() + dt.timedelta(seconds=SESSION_SECONDS)
-        text = json.dumps({"by": kept["by"], "until": until.isoformat(), "generation": generation})
+        place = session_key(token)
+        made = {"by": kept["by"], "until": until.isoformat(), "generation": generation}
         try:
-            await self._redis.set(session_key(token), text, ex=SESSION_SECONDS)
+            await self._redis.set(place, _sealed(place, made, self._key), ex=SESSION_SECONDS)
         except redis.RedisError as error:
             raise _down(error) from None
         return NewSession(by=kept["by"], until=until, token=token)
 
-    async def _taken(self, code: str) -> tuple[dict[str, str | int] | None, int]:
+    async def _taken(self, code: str) -> tuple[dict[str, Any] | None, int]:
         if not _TOKEN.fullmatch(code):
             return None, 0
         try:
             kept = await self._redis.getdel(code_key(code))
-            return (json.loads(kept) if kept else None), _number(await self._redis.get(GENERATION))
+            return _unsealed(code_key(code), kept, self._key), _number(await self._redis.get(GENERATION))
         except redis.RedisError as error:
             raise _down(error) from None
 
@@ -137,10 +165,8 @@ class Sessions:
             text, generation = await self._redis.mget(session_key(token), GENERATION)
         except redis.RedisError as error:
             raise _down(error) from None
-        if text is None:
-            return None
-        kept = json.loads(text)
-        if kept["generation"] != _number(generation):
+        kept = _unsealed(session_key(token), text, self._key)
+        if kept is None or kept["generation"] != _number(generation):
             return None
         return PageSession(by=kept["by"], until=dt.datetime.fromisoformat(kept["until"]))
 

@@ -87,7 +87,7 @@ CASES: dict[NoticeKind, tuple[dict[str, Any], str, str]] = {
     ),
     NoticeKind.FORGED: (
         {"count": 3, "why": "it has no signature"},
-        "ops@host:1:a refused 3 messages that the desk did not sign: it has no signature. "
+        "ops refused 3 messages that the desk did not sign: it has no signature. "
         "Somebody else writes to Redis, or a process has another key",
         "/fleet",
     ),
@@ -99,7 +99,7 @@ CASES: dict[NoticeKind, tuple[dict[str, Any], str, str]] = {
 }
 SUBJECTS = {
     NoticeKind.ROOM: "host",
-    NoticeKind.FORGED: "ops@host:1:a",
+    NoticeKind.FORGED: "ops",
     NoticeKind.WORKER_LOST: "research@host:123:abc",
     NoticeKind.MODEL_PARKED: "gpt-5.5",
 }

@@ -29,6 +29,25 @@ def server(redis_server: str) -> Iterator[redis.Redis]:
         yield client
 
 
+async def test_who_writes_to_redis_makes_no_login_and_no_other_person_of_one(
+    server: redis.Redis, redis_server: str
+) -> None:
+    sessions, key = Sessions(redis_server, key="k" * 32), "k" * 32
+    begun = await sessions.begin(new_code(redis_server, "Ann", key))
+    assert await sessions.find(begun.token) is not None
+    place = session_key(begun.token)
+    text = server.get(place)
+    assert isinstance(text, bytes)
+    for written in (text.replace(b"Ann", b"Bob"), text[64:], b""):
+        server.set(place, written)
+        assert await sessions.find(begun.token) is None
+    server.set(session_key("t" * 43), text)
+    assert await sessions.find("t" * 43) is None
+    with pytest.raises(WrongCode):
+        await sessions.begin(new_code(redis_server, "Bob", "another key of 32 characters...."))
+    await sessions.close()
+
+
 @pytest.mark.usefixtures("server")
 async def test_a_code_is_for_one_session(redis_server: str) -> None:
     sessions = Sessions(redis_server)
