@@ -75,8 +75,24 @@ def signer_of(settings: Settings) -> Signer | None:
     return Signer(key) if key is not None else None
 
 
+class SignedQoS(transport.QoS):
+    """What workers hold, without what is no message: kombu would fail at it every two seconds, and restore nothing."""
+
+    def restore_by_tag(self, tag: Any, client: Any = None, leftmost: bool = False) -> None:
+        parent: Any = super()
+        try:
+            parent.restore_by_tag(tag, client, leftmost)
+        except (TypeError, ValueError, RecursionError):
+            self.channel.connection.signer.refuse("", "it is no JSON")
+            with self.channel.conn_or_acquire(client) as server:
+                server.zrem(self.unacked_index_key, tag)
+                server.hdel(self.unacked_key, tag)
+
+
 class SignedChannel(transport.Channel):
     """Channel of Redis that signs what it sends."""
+
+    QoS = SignedQoS
 
     def basic_publish(self, message: dict[str, Any], exchange: str, routing_key: str, **options: Any) -> Any:
         made = self.connection.signer.signature(message, message["body"], exchange, routing_key)

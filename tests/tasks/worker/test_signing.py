@@ -116,6 +116,18 @@ def test_a_message_counts_as_it_was_sent_and_where_it_was_sent(make_app: Callabl
         assert put(text)
 
 
+def test_what_workers_hold_is_restored_beside_what_is_no_message(make_app: Callable[..., Celery]) -> None:
+    app = make_app(message_key=KEY)
+    app.send_task(REPORTS_PASS)
+    with app.connection() as connection, client_of(app) as server:
+        held = json.dumps([json.loads(server.rpop(QUEUE)), "", QUEUE])
+        for place, text in enumerate((held, "no json", "[]", "7")):
+            server.hset("unacked", f"tag{place}", text)
+            server.zadd("unacked_index", {f"tag{place}": 1})
+        connection.channel().qos.restore_visible()
+        assert (server.llen(QUEUE), server.hlen("unacked"), server.zcard("unacked_index")) == (1, 0, 0)
+
+
 @pytest.mark.parametrize("command", [("worker", "ops"), ("beat",), ("flower",), ("api",), ("up",)])
 def test_no_process_starts_without_a_key_beside_a_redis_that_others_reach(
     command: tuple[str, ...], tmp_path: Path
