@@ -232,12 +232,13 @@ def api(
     from chordesk.tasks.services import signals
 
     # Loaded here: no other command, and no worker, has use for a web framework.
-    from chordesk.tasks.web.app import serve
+    from chordesk.tasks.web.app import require_servable, serve
     from chordesk.tasks.worker import logs
 
     forget_credentials()
     settings = checked().settings
     logs.configure(settings)
+    require_servable(settings)  # before the database is asked
 
     def announce(url: str, token_at: str) -> None:
         print_line(f"listening on {url}, the token is in {token_at}")

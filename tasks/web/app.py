@@ -116,16 +116,23 @@ class ApiServer(DoorServer):
         await self._context.sessions.close()
 
 
+def require_servable(settings: Settings) -> None:
+    """Raise SettingError for an address that is not safe, or a Redis that others reach without a key, and RedisDown
+    without a Redis."""
+    require_safe(settings)
+    message_key(settings)
+    redis_url(settings)
+
+
 def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *, watched: bool = False) -> None:
     """Serve until SIGINT or SIGTERM. announce: called with the URL and the token's place once the server answers.
     watched: serve metrics and health too, if a port is set for them.
 
-    Raises SettingError for an address that is not safe or a token's file that cannot be used, UsageError for an address
-    that cannot be bound, DatabaseDown and RedisDown when there is no desk here to serve.
+    Raises what `require_servable` does, SettingError for a token's file that cannot be used, UsageError for an address
+    that cannot be bound, DatabaseDown when there is no desk here to serve.
     """
-    require_safe(settings)
-    address = redis_url(settings)
-    key = message_key(settings)
+    require_servable(settings)
+    address, key = redis_url(settings), message_key(settings)
     require_current(settings.database)
     plan.prepare_folders(settings.home)
     token = token_of(settings)
