@@ -59,13 +59,15 @@ def fail(detail: str, remedy: str) -> Check:
 class CheckContext:
     """The settings in force, and a desk wired from them.
 
-    embedded: its services run for this check only. trouble: why they could not be started. began: when the checks did.
+    embedded: its services run for this check only. trouble: why they could not be started. taken: a port that a start
+    would lack. began: when the checks did.
     """
 
     settings: Settings
     desk: Desk
     embedded: bool = False
     trouble: DeskError | None = None
+    taken: DeskError | None = None
     began: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
 
 

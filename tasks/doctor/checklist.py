@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from chordesk.models import features
-from chordesk.models.errors import DeskError
+from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import Loaded
 from chordesk.tasks.bootstrap import Desk
@@ -22,6 +22,7 @@ _OWN = (
     CheckEntry("python", machine.python, 5),
     CheckEntry("codex binary", machine.binary, 20),
     CheckEntry("room", machine.room, 10),
+    CheckEntry("ports", machine.ports, 5),
     CheckEntry("walls", machine.walls, 30),
     CheckEntry("redis", check.redis_server, 10),
     CheckEntry("messages", check.messages, 30),
@@ -46,9 +47,13 @@ ALL = (*_OWN, *(check for _, checks in features.parts("checks") for check in che
 def admitted(loaded: Loaded, environ: Mapping[str, str], cwd: Path) -> Iterator[CheckContext]:
     """Yield the desk in its current state; services that `desk up` would embed, and that do not run now, run for the
     block."""
-    settings, trouble, embedded = loaded.settings, None, False
+    settings, trouble, taken, embedded = loaded.settings, None, None, False
     with ExitStack() as held:
         if not is_up(settings.home):
+            try:
+                plan.require_ports(settings)
+            except UsageError as error:
+                taken = error
             try:
                 made = plan.make(loaded, environ, cwd, None)
                 if made.programs:
@@ -56,4 +61,4 @@ def admitted(loaded: Loaded, environ: Mapping[str, str], cwd: Path) -> Iterator[
                 settings, embedded = made.settings, "redis_url" in made.urls
             except DeskError as error:
                 trouble = error
-        yield CheckContext(settings, Desk(settings, "doctor"), embedded, trouble)
+        yield CheckContext(settings, Desk(settings, "doctor"), embedded, trouble, taken)

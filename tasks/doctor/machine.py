@@ -60,6 +60,13 @@ def room(context: CheckContext) -> Check:
     return ok(f"home {context.settings.home}; for " + ", ".join(folders(context.settings)))
 
 
+def ports(context: CheckContext) -> Check:
+    """Check that a start would find the ports of the settings free, or has them."""
+    if context.taken is not None:
+        return warn(str(context.taken.args[0]), context.taken.remedy)
+    return ok("free, or the desk's own")
+
+
 def walls(context: CheckContext) -> Check:
     """Check that home, database, logs, pictures and reports are their owner's alone."""
     if found := open_to_others(context.settings):

@@ -466,6 +466,11 @@ def _api_port(settings: Settings, home: Path, free: int) -> int:
     return wanted or (last if last and is_free(last) else free)
 
 
+def require_ports(settings: Settings) -> None:
+    """Raise UsageError where a desk with its service would find a port of the settings taken."""
+    _watched((*workers(Choice(), 0, ""), api(settings.api_host, _api_port(settings, settings.home, 0))), settings)
+
+
 def _watched(started: Sequence[Program], settings: Settings) -> Sequence[Program]:
     """Return the programs with their ports for metrics. Raises UsageError when one of them is taken."""
     found = watched(started, settings.metrics_port)

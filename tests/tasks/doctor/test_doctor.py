@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,6 +67,14 @@ def test_an_outside_redis_that_is_down_fails_with_the_remedy_and_exit_code_1(tmp
     assert done.returncode == 1
     assert "redis" in done.stdout
     assert RedisDown.remedy in done.stdout
+
+
+def test_a_port_that_another_program_has_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        found = json.loads(desk(tmp_path / "home", "doctor", "--json", DESK_API_PORT=port).stdout)
+    (ports,) = [each for each in found["checks"] if each["name"] == "ports"]
+    assert (ports["status"], port in ports["detail"]) == ("warn", True)
 
 
 def test_without_any_redis_server_the_check_is_reported(tmp_path: Path) -> None:
