@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,13 +14,14 @@ import pytest
 import yaml
 
 from chordesk.models.database.store import Store
-from chordesk.models.errors import SettingError
+from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.schema import SECRETS
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks import presence
 from chordesk.tasks.reading.setting_values import shown
 from chordesk.tasks.services import fleet_settings
+from chordesk.tasks.services.identity import require_home
 from tests import zygote
 from tests.deploy.test_compose import filled
 from tests.stack import REPOSITORY, Processes, processes, wait_for
@@ -155,3 +158,24 @@ def test_a_line_that_a_service_cannot_take_is_refused_before_any_starts(
     assert all(each in text for each in said), text
     assert "mine" not in text
     assert "\n" not in text
+
+
+def test_a_volume_of_another_desk_is_refused(fleet: Processes, tmp_path: Path) -> None:
+    address = (tmp_path / "secrets" / "redis_url").read_text("utf-8")
+
+    def upgraded(name: str) -> subprocess.CompletedProcess[str]:
+        own = {"DESK_HOME": str(tmp_path / name), "DESK_DATABASE_URL_FILE": str(tmp_path / f"{name}.url")}
+        (tmp_path / f"{name}.url").write_text(f"sqlite:///{tmp_path}/{name}.db", encoding="utf-8")
+        fixed = [f"--fixed=DESK_REDIS_URL_FILE={tmp_path}/secrets/redis_url"]
+        fixed += [f"--fixed={variable}={value}" for variable, value in own.items()]
+        return zygote.run(["db", "upgrade", "--fleet", *fixed], {**os.environ, **GOOD}, tmp_path)
+
+    assert [upgraded("ours").returncode, upgraded("ours").returncode] == [0, 0]
+    other = upgraded("theirs")
+    assert (other.returncode, address in other.stderr) == (2, True)
+    assert "is of another desk" in other.stderr
+    settings = load_settings({"DESK_HOME": str(tmp_path / "home")}, tmp_path)
+    for _ in range(2):
+        require_home(settings, "ours")
+    with pytest.raises(UsageError, match="is of another desk"):
+        require_home(settings, "theirs")

@@ -187,6 +187,7 @@ def test_an_eviction_policy_or_an_old_server_is_noticed() -> None:
     assert why_unfit({**good, "redis_version": "6.0.16"}, None) is not None
     assert check.judge(url, {**good, "maxmemory_policy": "allkeys-lru"}, False).status is CheckStatus.WARN
     assert check.judge(url, {**good, "aof_enabled": 0}, False).status is CheckStatus.WARN
+    assert check.judge(url, {**good, "aof_enabled": 0, "saves": False}, False).status is CheckStatus.FAIL
     assert "secret" not in check.judge(url, good, False).detail
 
 
