@@ -22,6 +22,7 @@ from celery.worker.control import control_command, inspect_command
 from chordesk.agents.runtime import ProcessStatus
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.kinds import QUEUES
 from chordesk.tasks.engine.room import RoomWatch
 from chordesk.tasks.worker.messages import CANCEL, INTERRUPT, STATUS, STOP
 from chordesk.tasks.worker.sockets import Health, health_path, make_folder
@@ -81,7 +82,7 @@ def desk_status(state: Any) -> dict[str, Any]:
         "app_servers": [asdict(server) for server in servers],
         "trouble": trouble,
         "short": [asdict(one) for one in desk.room.short],
-        "queues": sorted(state.app.amqp.queues.consume_from),
+        "queues": sorted(set(state.app.amqp.queues.consume_from).intersection(QUEUES)),  # it has one of its own too
         "settings": snapshot(desk.settings),
     }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import count
 
 import httpx
 import pytest
@@ -13,6 +14,7 @@ import redis
 
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
+from chordesk.tasks.events import deltas
 from chordesk.tasks.worker.app import node_name
 from chordesk.tasks.worker.messages import REPORTS_PASS, request_pass
 from chordesk.tasks.worker.schedule import DUE
@@ -80,3 +82,22 @@ def test_workers_hear_and_work(silenced: Processes) -> None:
 def test_flower_hears_of_tasks_again(silenced: Processes, flower: int) -> None:
     before = heard(silenced, flower)
     wait_for(lambda: heard(silenced, flower) > before, "it hears of them")
+
+
+async def test_a_listener_to_the_live_text_notices_and_ends(redis_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deltas, "ASK_SECONDS", 1)
+    monkeypatch.setattr(deltas, "REDIS_SECONDS", 1)
+    proxy = SilentProxy(redis_server.removeprefix("unix://"))
+    server = deltas.listening_client(proxy.url)
+    turns = count()
+
+    def wanted() -> bool:
+        if next(turns) == 2:  # it has answered by then
+            proxy.vanish()
+        return True
+
+    with pytest.raises(redis.ConnectionError, match="silent"):
+        async for _ in deltas.listen(server, wanted):
+            pass
+    await server.aclose()
+    proxy.close()
