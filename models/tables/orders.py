@@ -195,7 +195,8 @@ class Reconciliation(Identified, table=True):
 class AuditAnchor(DeskTable, table=True):
     """Head and length of an audit chain, so that a cut-off tail shows. One row for each data folder that wrote lines.
 
-    count in lines, size in bytes of the file with the last of them; place: host and folder of the file.
+    count in lines, size in bytes of the file with the last of them; place: host and folder of the file. verified_...:
+    the same of the last line that a check found whole with all before it, null before the first.
     """
 
     chain: str = Field(primary_key=True)
@@ -204,6 +205,10 @@ class AuditAnchor(DeskTable, table=True):
     head: str
     size: int = Field(sa_type=BigInteger)
     at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+    verified_count: int | None = None
+    verified_head: str | None = None
+    verified_size: int | None = Field(default=None, sa_type=BigInteger)
+    verified_at: dt.datetime | None = Field(default=None, sa_type=Utc)
 
 
 class TraderNote(Identified, table=True):

@@ -167,7 +167,7 @@ def _verify(store: Store, settings: Settings, manifest: Manifest) -> int:
     """Check the audit log and the lineage of each order; return how many lines of the log were checked. Raises
     BackupError."""
     lines = 0
-    for checked in check_logs(store, settings):
+    for checked in check_logs(store, settings, whole=True):
         known = manifest.chain(checked.chain)
         if known is not None and not known.included:
             continue  # its file is on another host

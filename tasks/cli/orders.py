@@ -231,7 +231,7 @@ def show(
     settings, store = opened()
     with store.read() as session:
         found = order_detail(session, by_prefix(session, Order, order or last("order", newest_order(session).id)))
-    entries = entries_of(check_logs(store, settings), found.order.id)
+    entries = entries_of(check_logs(store, settings), found.order.id, found.order.created_at)
     whole = found.model_copy(update={"log": entries})
     emit(whole, lambda _: order_report(found, len(entries), settings.home), as_json=as_json)
 
@@ -249,8 +249,8 @@ audit_commands = typer.Typer(
 
 @audit_commands.command()
 def verify(also: With = None, as_json: Json = False) -> None:
-    """Find lines that were altered, removed or cut off; exit code 1 if there is one."""
-    checked = _check(*opened(), also)
+    """Read the whole log for lines that were altered, removed or cut off; exit code 1 if there is one."""
+    checked = _check(*opened(), also, whole=True)
     if as_json:
         print_json([_plain(one) for one in checked])
     else:
@@ -271,28 +271,27 @@ def show_log(
     from chordesk.models.tables.orders import Order
     from chordesk.tasks.cli.show.orders import log_table, order_history
     from chordesk.tasks.reading.orders import order_detail
-    from chordesk.tools.orders.audit_reading import entries_of
+    from chordesk.tools.orders.audit_reading import entries_of, last_entries
 
     settings, store = opened()
     checked = _check(settings, store, also)
     if order is not None:
         with store.read() as session:
             found = order_detail(session, by_prefix(session, Order, order))
-        entries = entries_of(checked, found.order.id)
+        entries = entries_of(checked, found.order.id, found.order.created_at)
         whole = found.model_copy(update={"log": entries})
         emit(whole, lambda _: order_history(found, entries), as_json=as_json)
     else:
-        lines = sorted((line for one in checked for line in one.reading.entries), key=lambda line: (line.at, line.n))
-        emit(lines[-last:], log_table, as_json=as_json)
+        emit(last_entries(checked, last), log_table, as_json=as_json)
     if not all(one.whole for one in checked):
         typer.echo("the log is not whole, see: desk audit verify", err=True)
 
 
-def _check(settings: Settings, store: Store, also: list[Path] | None) -> list[CheckedChain]:
+def _check(settings: Settings, store: Store, also: list[Path] | None, *, whole: bool = False) -> list[CheckedChain]:
     from chordesk.tools.orders.audit_reading import check_logs
 
     try:
-        return check_logs(store, settings, also or [])
+        return check_logs(store, settings, also or [], whole=whole)
     except OSError as error:
         raise UsageError(
             f"{error.filename} cannot be read: {error.strerror}", remedy="give the path of a log"

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from chordesk.models.database import store
 from chordesk.models.orders import Denied
 from chordesk.models.tables.orders import Account
-from chordesk.models.text import new_york, utc
+from chordesk.models.text import new_york, utc, utc_seconds
 from chordesk.tasks.doctor.check import Check, CheckContext, fail, not_made, ok, warn
 from chordesk.tasks.redis_clients import client, redis_url
 from chordesk.tools.decimals import money
@@ -138,6 +138,9 @@ def judge(path: Path, checked: Sequence[CheckedChain]) -> Check:
         return fail(f"{broken[0].file or broken[0].place}: {problem}", VERIFY)
     count = sum(one.count for one in checked if one not in away)
     detail = f"{path}: {count:,} lines, whole" if count else f"{path}: nothing is on record yet"
+    if before := [(one, one.since_at) for one in checked if one.since_at is not None]:
+        read = ", ".join(f"the first {one.since:,} as read at {utc_seconds(at)}" for one, at in before)
+        detail += f" ({read}; `desk audit verify` reads them again)"
     if away:
         detail += f"; {len(away)} more of other data folders cannot be read from here"
         return warn(detail, "`desk audit verify --with FILE` takes copies of them")

@@ -305,7 +305,8 @@ MOST_PROBLEMS = 20
 class ChainState(Frozen):
     """One chain. verified: its file agrees with its anchor, line by line; entries: lines that are anchored; head: hash
     of the last one, at: its time; problems: the first of all_problems; abandoned: lines struck out, beyond: lines that
-    are not committed or just being written."""
+    are not committed or just being written. before: how many of the first lines were read at an earlier check alone, at
+    before_at; `desk audit verify` reads them again."""
 
     chain: str
     place: str
@@ -318,6 +319,8 @@ class ChainState(Frozen):
     all_problems: int
     abandoned: int
     beyond: int
+    before: int
+    before_at: dt.datetime | None
 
 
 class AuditState(Frozen):
@@ -349,4 +352,6 @@ def _chain(one: CheckedChain, anchor: AuditAnchor | None) -> ChainState:
         all_problems=len(one.reading.problems),
         abandoned=one.reading.abandoned,
         beyond=one.reading.beyond,
+        before=one.since,
+        before_at=one.since_at,
     )

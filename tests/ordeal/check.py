@@ -19,7 +19,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, Fill, Order, Position, Reconciliation
 from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Step, Turn, Verdict
 from chordesk.tools.decimals import exact
-from chordesk.tools.orders.audit_reading import check_logs
+from chordesk.tools.orders.audit_reading import check_logs, last_entries
 from tests.fakes.alpaca import OPEN
 from tests.ordeal.broker import PRICE
 from tests.ordeal.crew import ACCOUNT, FaultDesk, Findings, Handed, Result, control, nudge
@@ -236,7 +236,7 @@ def off_record(desk: FaultDesk) -> list[str]:
     """Return the faults of the audit log: it is not whole, or has not one line for each sending and each fill."""
     logs = check_logs(desk.store, desk.processes.settings)
     found = [problem for one in logs for problem in one.reading.problems]
-    lines = Counter((line.kind, line.facts.get("order")) for one in logs for line in one.reading.entries)
+    lines = Counter((line.kind, line.facts.get("order")) for line in last_entries(logs, sum(one.count for one in logs)))
     there = control(desk)
     for order_id in there["taken"]:
         sent, filled = lines["submitting", order_id], lines["fill", order_id]

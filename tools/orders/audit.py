@@ -40,6 +40,11 @@ ABANDONED = "abandoned"
 SENT = "submitting"  # the last line of its transaction, always
 _BEGINNING = b'{"at":"'  # of every line
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
+_SENDING = f'"kind":"{SENT}"'.encode()
+_SEALED = re.compile(
+    rb'\{"at":"[^"\\\n]*","facts":(?P<facts>\{[^\n]*\}),(?P<hash>"hash":"(?P<digest>[0-9a-f]{64})",)'
+    rb'"kind":"(?P<kind>[^"\\\n]*)","n":(?P<n>[1-9]\d*),"prev":"(?P<prev>[0-9a-f]{64})"\}\n'
+)
 _KEYS = {"n", "at", "kind", "facts", "prev", "hash"}
 
 
@@ -64,16 +69,18 @@ class ChainAnchor:
     size: int
 
 
+START = ChainAnchor(0, FIRST_PREV, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class ChainReading:
     """A file compared with its anchor.
 
-    entries: committed lines in order. abandoned: number of lines that an `abandoned` line covers. beyond: number of
-    lines after the anchored ones, of transactions that did not commit or are not over. problems: lines that were
-    altered, inserted, are missing or were cut off, and lines that did commit although the database does not count them.
+    abandoned: number of lines that an `abandoned` line covers. beyond: number of lines after the anchored ones, of
+    transactions that did not commit or are not over. problems: lines that were altered, inserted, are missing or were
+    cut off, and lines that did commit although the database does not count them.
     """
 
-    entries: list[AuditEntry]
     abandoned: int
     beyond: int
     problems: list[str]
@@ -95,19 +102,23 @@ def abandoned_facts(beyond: bytes) -> dict[str, Any]:
     return {"bytes": len(beyond), "lines": beyond.count(b"\n"), "sha256": hashlib.sha256(beyond).hexdigest()}
 
 
-def read_chain(data: bytes, anchor: ChainAnchor) -> ChainReading:
-    """Read a file's lines in order and name everything that is not as it was written."""
+def read_chain(data: bytes, anchor: ChainAnchor, since: ChainAnchor = START) -> ChainReading:
+    """Read a file's lines in order and name everything that is not as it was written. since: where `data` begins, right
+    after the lines that were read before."""
+    struck_out = _read_whole(data, anchor, since)
+    if struck_out is not None:
+        return ChainReading(struck_out, 0, [])
     raws = _LINE.findall(data)
     starts = [0, *accumulate(map(len, raws))]
-    parsed = [_parse(raw) for raw in raws]
+    parsed = [parse(raw) for raw in raws]
     struck, problems = _abandoned(data, starts, parsed)
-    entries: list[AuditEntry] = []
-    expected, head, beyond = 1, FIRST_PREV, 0
+    expected, head, beyond = since.count + 1, since.head, 0
     uncounted = set(struck)
     for place, found in enumerate(parsed):
         counts = place not in struck and expected <= anchor.count
         if found is None and (counts or not _broken_off(raws[place])):
-            problems.append(f"line {place + 1} of the file is not a line of the log")
+            where = "the file" if since == START else f"those after line {since.count}"
+            problems.append(f"line {place + 1} of {where} is not a line of the log")
             continue
         if place in struck:
             continue
@@ -116,13 +127,40 @@ def read_chain(data: bytes, anchor: ChainAnchor) -> ChainReading:
             uncounted.add(place)
             continue
         problems += _faults(found, raws[place], expected, head)
-        entries.append(found)
         expected, head = found.n + 1, found.hash
     problems += _end(expected - 1, head, anchor) + _uncounted_orders(parsed, uncounted)
-    return ChainReading(entries, len(struck), beyond, problems)
+    return ChainReading(len(struck), beyond, problems)
 
 
-def _parse(raw: bytes) -> AuditEntry | None:
+def _read_whole(data: bytes, anchor: ChainAnchor, since: ChainAnchor) -> int | None:
+    """Return how many lines are struck out where every line is as it was written and none lies beyond the anchor, else
+    None: what is wrong is not said here.
+
+    A line in its right form is the content of its hash with the hash put in, so that it is not parsed.
+    """
+    counted: list[tuple[int, str]] = []  # where each line begins, and the hash of the one before it
+    at, head, lines = 0, since.head, 0
+    while at < len(data):
+        line = _SEALED.match(data, at)
+        if line is None:
+            return None
+        body, digest = data[at : line.start("hash")] + data[line.end("hash") : line.end() - 1], line["digest"].decode()
+        if hashlib.sha256(body).hexdigest() != digest:
+            return None
+        if line["kind"] == ABANDONED.encode():
+            begin = _begin_of_struck(data, at, parse(line[0]))
+            if begin is None or _SENDING in data[begin:at]:
+                return None
+            while counted and counted[-1][0] >= begin:
+                head = counted.pop()[1]
+        if int(line["n"]) != since.count + len(counted) + 1 or line["prev"].decode() != head:
+            return None
+        counted.append((at, head))
+        at, head, lines = line.end(), digest, lines + 1
+    return lines - len(counted) if (since.count + len(counted), head) == (anchor.count, anchor.head) else None
+
+
+def parse(raw: bytes) -> AuditEntry | None:
     try:
         found = json.loads(raw)
     except ValueError:
@@ -150,13 +188,19 @@ def _abandoned(data: bytes, starts: list[int], parsed: list[AuditEntry | None]) 
         found = parsed[place]
         if place in struck or found is None or found.kind != ABANDONED:
             continue
-        length = found.facts.get("bytes")
-        begin = starts[place] - length if isinstance(length, int) else -1
-        if begin < 0 or abandoned_facts(data[begin : starts[place]]) != found.facts:
+        begin = _begin_of_struck(data, starts[place], found)
+        if begin is None:
             problems.append(f"line {found.n}: the lines that it strikes out are not what stands before it")
             continue
         struck.update(other for other in range(place) if starts[other] >= begin)
     return struck, problems
+
+
+def _begin_of_struck(data: bytes, at: int, mark: AuditEntry | None) -> int | None:
+    """Return where the bytes begin that a mark at this place strikes out, None where they are not those before it."""
+    length = mark.facts.get("bytes") if mark is not None else None
+    begin = at - length if isinstance(length, int) else -1
+    return begin if mark is not None and begin >= 0 and abandoned_facts(data[begin:at]) == mark.facts else None
 
 
 def _faults(found: AuditEntry, raw: bytes, expected: int, head: str) -> list[str]:

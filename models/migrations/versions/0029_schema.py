@@ -84,7 +84,18 @@ def _tables() -> None:
         json="scopes",
         indexes=["digest"],
     )
-    table("audit_anchor", "chain", text="chain place head", time="at", integer="count", big="size")
+    table(
+        "audit_anchor",
+        "chain",
+        text="chain place head",
+        text_or_null="verified_head",
+        time="at",
+        time_or_null="verified_at",
+        integer="count",
+        integer_or_null="verified_count",
+        big="size",
+        big_or_null="verified_size",
+    )
     table("blob", "digest", text="digest", time="created_at", blob="data")
     table(
         "calibration",

@@ -89,7 +89,7 @@ def order(context: Context, order_id: Id, log: bool = False) -> OrderDetail:
         found = order_detail(session, by_prefix(session, Order, order_id))
     if not log:
         return found
-    lines = entries_of(check_logs(context.store, context.settings), found.order.id)
+    lines = entries_of(check_logs(context.store, context.settings), found.order.id, found.order.created_at)
     return found.model_copy(update={"log": lines})
 
 

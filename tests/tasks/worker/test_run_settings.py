@@ -25,7 +25,7 @@ from chordesk.tasks.worker.maintenance import close_overdue
 from chordesk.tasks.worker.work import Done, take_up, work
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen, split_universe
-from chordesk.tools.orders.audit_reading import check_logs
+from chordesk.tools.orders.audit_reading import check_logs, last_entries
 from tests.tasks.worker.steps import change, get_run
 
 MakeApp = Callable[..., Celery]
@@ -150,7 +150,7 @@ def test_a_run_that_is_adopted_goes_on_with_the_other_model(make_app: MakeApp) -
     assert (adopted.provider, adopted.model) == ("rulebook", settings.model_label)
     assert adopted.notes == [line]
     (chain,) = check_logs(store, settings)
-    facts = [one.facts for one in chain.reading.entries if one.kind == "run_adopted"]
+    facts = [one.facts for one in last_entries([chain], 1000) if one.kind == "run_adopted"]
     assert [(one["was"], one["model"], one["by"]) for one in facts] == [("endpoint:gpt-5.5", run_model(app), "ann")]
     able = make_app()
     take_up(able, "able@here")

@@ -13,8 +13,8 @@ from sqlmodel import select
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import AuditAnchor
-from chordesk.tools.orders.audit import ChainAnchor, ChainReading, log_path, record
-from chordesk.tools.orders.audit_reading import CheckedChain, check_logs
+from chordesk.tools.orders.audit import AuditEntry, ChainAnchor, ChainReading, log_path, record
+from chordesk.tools.orders.audit_reading import CheckedChain, check_logs, last_entries
 from tests.databases import make_database
 
 
@@ -45,10 +45,12 @@ class LogDesk:
         (found,) = self.check()
         return found.reading
 
+    def entries(self) -> list[AuditEntry]:
+        return sorted(last_entries(self.check(), 1000), key=lambda line: line.n)
+
     def kinds(self) -> list[str]:
-        found = self.reading()
-        assert found.problems == []
-        return [entry.kind for entry in found.entries]
+        assert self.reading().problems == []
+        return [entry.kind for entry in self.entries()]
 
     def anchor(self) -> ChainAnchor:
         with self.store.read() as session:

@@ -18,7 +18,7 @@ from chordesk.models.tables.orders import Account, Order
 from chordesk.tasks.cli import arming
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.audit import record
-from chordesk.tools.orders.audit_reading import check_logs
+from chordesk.tools.orders.audit_reading import check_logs, last_entries
 from chordesk.tools.orders.mandates import in_force
 from tests.patience import PATIENCE
 from tests.tools.orders.desk import Desk, action
@@ -117,7 +117,7 @@ def test_many_writers_begin_and_write_one_chain(new_desk: NewDesk) -> None:
     assert failed == []
     (checked,) = check_logs(store, settings)
     assert checked.reading.problems == []
-    busy = [entry.facts for entry in checked.reading.entries if entry.kind == "busy"]
+    busy = [entry.facts for entry in last_entries([checked], 1000) if entry.kind == "busy"]
     for writer in range(WRITERS):
         assert [facts["number"] for facts in busy if facts["writer"] == writer] == list(range(EACH))
     with store.read() as session:

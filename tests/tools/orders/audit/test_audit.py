@@ -41,7 +41,7 @@ def test_recorded_lines_are_read_again_in_order(desk: LogDesk) -> None:
     desk.record("denied", order="two", **denied.model_dump())
     (checked,) = desk.check()
     assert (checked.whole, checked.count, checked.file) == (True, 3, desk.path)
-    assert [entry.kind for entry in checked.reading.entries] == [OPENED, "drafted", "denied"]
+    assert desk.kinds() == [OPENED, "drafted", "denied"]
     (drafted,) = entries_of([checked], "one")
     assert drafted.facts == {
         "order": "one", "quantity": 50.0, "cash": "1.10", "at_market": "2010-08-12T19:55:00+00:00",
@@ -158,7 +158,7 @@ def test_a_process_killed_between_line_and_commit_breaks_nothing(desk: LogDesk) 
 def test_two_processes_write_one_chain(desk: LogDesk) -> None:
     running = [start(BUSY, desk, name) for name in ("one", "two")]
     assert [process.wait(PATIENCE) for process in running] == [0, 0]
-    entries = [entry for entry in desk.reading().entries if entry.kind == "busy"]
+    entries = [entry for entry in desk.entries() if entry.kind == "busy"]
     for name in ("one", "two"):
         assert [entry.facts["number"] for entry in entries if entry.facts["who"] == name] == list(range(30))
     assert desk.kinds() == [OPENED, *["busy"] * 60]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sqlmodel import select
 
+from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import AuditAnchor
+from chordesk.tools.orders import audit_reading
 from chordesk.tools.orders.audit import (
     ABANDONED,
     FIRST_PREV,
@@ -22,9 +25,11 @@ from chordesk.tools.orders.audit import (
     AuditEntry,
     ChainAnchor,
     abandoned_facts,
+    parse,
     read_chain,
     seal,
 )
+from chordesk.tools.orders.audit_reading import check_logs, entries_of
 from tests.examples import examples
 from tests.tools.orders.log_desk import LogDesk
 
@@ -54,7 +59,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, ChainAncho
 def test_it_is_whole_as_written(written: tuple[bytes, ChainAnchor]) -> None:
     data, anchor = written
     found = read_chain(data, anchor)
-    assert (found.problems, len(found.entries), found.abandoned) == ([], anchor.count, 2)
+    assert (found.problems, found.beyond, found.abandoned) == ([], 0, 2)
     assert len(data) == anchor.size
 
 
@@ -106,7 +111,7 @@ def test_an_inserted_blank_line_stays_a_problem_when_the_log_goes_on(desk: LogDe
     assert desk.reading().problems == ["line 3 of the file is not a line of the log"]
     desk.record("b")
     assert desk.reading().problems == ["line 3 of the file is not a line of the log"]
-    assert [entry.kind for entry in desk.reading().entries] == [OPENED, "a", ABANDONED, "b"]
+    assert [entry.kind for entry in desk.entries()] == [OPENED, "a", ABANDONED, "b"]
 
 
 @pytest.mark.parametrize("left", [b"{", b'{"at":"2026', b"\0" * 40, b'{"at":"2026\0\0'])
@@ -155,8 +160,8 @@ def resealed(entries: list[AuditEntry], change: dict[int, dict[str, Any]]) -> by
 
 def test_a_log_made_anew_is_found_by_its_anchor(written: tuple[bytes, ChainAnchor]) -> None:
     data, anchor = written
-    plain_entries = [entry for entry in read_chain(data, anchor).entries if entry.kind != ABANDONED]
-    numbered = [AuditEntry(n, e.at, e.kind, e.facts, e.prev, e.hash) for n, e in enumerate(plain_entries, start=1)]
+    kept = [entry for raw in data.splitlines() if (entry := parse(raw)) and entry.kind not in (ABANDONED, "lost")]
+    numbered = [replace(entry, n=n) for n, entry in enumerate(kept, start=1)]
     forged = resealed(numbered, {3: {"order": "one", "number": 99}})
     true_to_itself = read_chain(forged, ChainAnchor(len(numbered), json.loads(forged.splitlines()[-1])["hash"], 0))
     assert true_to_itself.problems == []
@@ -218,7 +223,7 @@ def test_a_file_that_was_lost_halfway_does_not_stop_the_desk(desk: LogDesk) -> N
     desk.record("d")
     problems = desk.reading().problems
     assert problems[0] == "line 4 of the file is not a line of the log"
-    assert desk.reading().entries[-1].kind == "d"
+    assert desk.entries()[-1].kind == "d"
 
 
 def test_a_database_older_than_its_log_is_found_also_after_it_has_gone_on(desk: LogDesk) -> None:
@@ -248,3 +253,24 @@ def test_a_send_that_did_not_commit_is_no_send(desk: LogDesk) -> None:
     desk.lose("fill")
     desk.record("fill", order="one")
     assert desk.reading().problems == []
+
+
+def test_a_log_is_read_from_its_checkpoint_on(desk: LogDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is altered after the checkpoint, or cut off before it, is found; what is altered before it by a whole check,
+    which a desk with a small log always makes."""
+    monkeypatch.setattr(audit_reading, "CHECKPOINT_BYTES", 1)
+    desk.record("a", "b", order="one")
+    desk.lose("lost")
+    (first,) = desk.check()
+    desk.record("c", order="one")
+    (second,) = desk.check()
+    assert ((first.since, second.since), desk.kinds()) == ((0, 3), [OPENED, "a", "b", ABANDONED, "c"])
+    assert [line.kind for line in entries_of([second], "one", utcnow())] == ["a", "b", "c"]
+    desk.record("d")
+    data = desk.path.read_bytes()
+    for kind, found in (("d", True), ("b", False)):
+        desk.path.write_bytes(data.replace(f'"kind":"{kind}"'.encode(), b'"kind":"x"'))
+        (quick,), (whole,) = desk.check(), check_logs(desk.store, desk.settings, whole=True)
+        assert (quick.whole, whole.whole) == (not found, False)
+    desk.path.write_bytes(data[: data.index(b'{"at', 600)])
+    assert not desk.check()[0].whole

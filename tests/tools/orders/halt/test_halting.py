@@ -15,7 +15,7 @@ from chordesk.models.tables.orders import Approval, Order, Preview, Trading
 from chordesk.tools.orders import accounts, approvals, halting
 from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.audit import AuditEntry
-from chordesk.tools.orders.audit_reading import check_logs
+from chordesk.tools.orders.audit_reading import check_logs, last_entries
 from chordesk.tools.orders.flow import maintain_orders
 from chordesk.tools.orders.reconciliation import reconcile
 from tests.tools.orders.desk import Desk, action, denied
@@ -354,7 +354,7 @@ def test_a_halt_file_that_is_in_the_way_is_named(new_desk: NewDesk, what: str) -
 def _log(desk: Desk) -> list[AuditEntry]:
     (chain,) = check_logs(desk.store, desk.settings)
     assert chain.whole
-    return chain.reading.entries
+    return last_entries([chain], 1000)
 
 
 def test_each_change_is_on_record(new_desk: NewDesk) -> None:

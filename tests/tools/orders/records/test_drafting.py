@@ -14,7 +14,7 @@ from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order, TraderNote
 from chordesk.models.tables.runs import Decision
 from chordesk.tools.orders.audit import AuditEntry
-from chordesk.tools.orders.audit_reading import check_logs
+from chordesk.tools.orders.audit_reading import check_logs, last_entries
 from chordesk.tools.orders.drafting import LINE_CHARS, LINES_A_SYMBOL, LINES_AT_MOST, claim_decision, last_notes
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
@@ -27,7 +27,7 @@ QUIET = action("CCC", kind="watch", quantity=None, reasoning="too dear now")
 def lines(desk: Desk, kind: str = "decision") -> list[AuditEntry]:
     (chain,) = check_logs(desk.store, desk.settings)
     assert chain.whole
-    return [entry for entry in chain.reading.entries if entry.kind == kind]
+    return [entry for entry in last_entries([chain], 1000) if entry.kind == kind]
 
 
 @pytest.mark.parametrize("live", [True, False])
