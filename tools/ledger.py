@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Protocol
+from typing import Any, Protocol
 
+from sqlalchemy import Row, literal, or_
+from sqlalchemy import select as sa_select
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
@@ -14,7 +16,8 @@ from chordesk.models.contracts import multiplier_of
 from chordesk.models.errors import MarketError, OrderError
 from chordesk.models.market import Quote
 from chordesk.models.orders import PAID_FOR, AccountView, BrokerFill, HeldPosition, Settlement
-from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Position
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Account, BookedSettlement, BooksMark, Fill, Position
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.clock import exchange_day
 
@@ -49,10 +52,20 @@ def _account(session: Session, name: str, *, lock: bool = False) -> Account:
 
 @dataclass(slots=True)
 class Books:
-    """cash, and by symbol the signed quantity and its average cost per share."""
+    """cash, and by symbol the signed quantity and its average cost per share. rows: how many were booked one by one."""
 
     cash: Decimal
     held: dict[str, tuple[Decimal, Decimal]] = field(default_factory=dict)
+    rows: int = 0
+
+    def book(self, row: Row[Any]) -> None:
+        """Book a fill or a settlement."""
+        if row.kind is None:
+            sign = 1 if row.side == "buy" else -1
+            self.move(row.symbol, sign * exact(row.quantity), exact(row.price), exact(row.commission))
+        else:
+            self.settle(row.kind, row.symbol, exact(row.quantity), exact(row.price))
+        self.rows += 1
 
     def move(self, symbol: str, signed: Decimal, price: Decimal, commission: Decimal = Decimal(0)) -> None:
         self.cash -= signed * price * exact(multiplier_of(symbol)) + commission
@@ -75,23 +88,81 @@ class Books:
                 self.held[symbol] = (after, exact(float(average * before / after)))
 
 
-def books_of(session: Session, account: str, opening_cash: float, at: dt.datetime | None = None) -> Books:
+def books_of(
+    session: Session, account: str, opening_cash: float, at: dt.datetime | None = None, symbol: str | None = None
+) -> Books:
     """Return opening cash with the account's fills and settlements booked, those up to a market time where it is
-    named; `opening_cash` counts while the account has no row."""
-    head = session.get(Account, account)
-    books = Books(exact(head.opening_cash if head else opening_cash))
-    fills, settled = select(Fill).where(col(Fill.account) == account), select(BookedSettlement)
-    settled = settled.where(col(BookedSettlement.account) == account)
-    if at is not None:
-        fills, settled = fills.where(col(Fill.filled_at) <= at), settled.where(col(BookedSettlement.settled_at) <= at)
-    rows: list[Fill | BookedSettlement] = [*session.exec(fills).all(), *session.exec(settled).all()]
-    for row in sorted(rows, key=lambda row: (row.created_at, row.id)):
-        if isinstance(row, Fill):
-            sign = 1 if row.side == "buy" else -1
-            books.move(row.symbol, sign * exact(row.quantity), exact(row.price), exact(row.commission))
-        else:
-            books.settle(row.kind, row.symbol, exact(row.quantity), exact(row.price))
+    named; `opening_cash` counts while the account has no row.
+
+    They are booked from the newest mark on that holds none of a later market time. symbol: whose position is asked for;
+    the rest is then that of the mark.
+    """
+    head, mark = session.get(Account, account), _mark(session, account, at)
+    books = _marked(mark, exact(head.opening_cash if head else opening_cash))
+    for row in _booked(session, account, mark, at, symbol):
+        books.book(row)
     return books
+
+
+ROWS_A_MARK = 500
+_SETTLED = dt.timedelta(hours=1)  # real time after which no transaction is open that may book a row of then
+
+
+def keep_marks(session: Session, account: str) -> None:
+    """Mark the account's books after each so many rows since the last mark."""
+    _account(session, account, lock=True)
+    mark, before = _mark(session, account), utcnow() - _SETTLED
+    books = _marked(mark, Decimal(0))
+    market_at = mark.market_at if mark else None
+    for row in _booked(session, account, mark):
+        if row.created_at >= before:
+            break
+        books.book(row)
+        market_at = max(row.at, market_at or row.at)
+        if books.rows % ROWS_A_MARK == 0:
+            held = {symbol: [str(quantity), str(cost)] for symbol, (quantity, cost) in books.held.items()}
+            made = {"booked_at": row.created_at, "id": row.id, "moved": str(books.cash), "held": held}
+            session.merge(BooksMark(account=account, market_at=market_at, **made))
+
+
+def _mark(session: Session, account: str, at: dt.datetime | None = None) -> BooksMark | None:
+    marks = select(BooksMark).where(col(BooksMark.account) == account)
+    if at is not None:
+        marks = marks.where(col(BooksMark.market_at) <= at)
+    return session.exec(marks.order_by(col(BooksMark.booked_at).desc()).limit(1)).first()
+
+
+def _marked(mark: BooksMark | None, opening_cash: Decimal) -> Books:
+    if mark is None:
+        return Books(opening_cash)
+    held = {symbol: (Decimal(quantity), Decimal(cost)) for symbol, (quantity, cost) in mark.held.items()}
+    return Books(opening_cash + Decimal(mark.moved), held)
+
+
+def _booked(
+    session: Session,
+    account: str,
+    mark: BooksMark | None,
+    at: dt.datetime | None = None,
+    symbol: str | None = None,
+) -> list[Row[Any]]:
+    """Return the fills and settlements after a mark in the order of their booking."""
+    rows: list[Row[Any]] = []
+    for table, moment, more in (
+        (Fill, Fill.filled_at, (literal(None).label("kind"), col(Fill.side), col(Fill.commission))),
+        (BookedSettlement, BookedSettlement.settled_at, (col(BookedSettlement.kind),)),
+    ):
+        columns = (table.created_at, table.id, table.symbol, table.quantity, table.price)
+        found = sa_select(*map(col, columns), col(moment).label("at"), *more).where(col(table.account) == account)
+        if mark is not None:
+            later = or_(col(table.created_at) > mark.booked_at, col(table.id) > mark.id)
+            found = found.where(col(table.created_at) >= mark.booked_at, later)
+        if at is not None:
+            found = found.where(col(moment) <= at)
+        if symbol is not None:
+            found = found.where(col(table.symbol) == symbol)
+        rows += session.execute(found)
+    return sorted(rows, key=lambda row: (row.created_at, row.id))
 
 
 def value(session: Session, market: Quoter, account: str, at: dt.datetime | None = None) -> AccountView:

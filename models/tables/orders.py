@@ -26,7 +26,8 @@ class Order(Dated, table=True):
 
     __table_args__ = (
         UniqueConstraint("decision_id", "ordinal"),
-        Index("ix_order_symbol", "symbol", "created_at"),
+        Index("ix_order_newest", "created_at", "ordinal"),
+        Index("ix_order_account", "account", "state", "market_at"),
         CheckConstraint(
             "verdict_id is not null or state in ('drafted', 'denied') or action in ('close', 'reduce')",
             name="ck_order_verdict",
@@ -38,8 +39,8 @@ class Order(Dated, table=True):
     decision_id: str = Field(foreign_key="decision.id")
     verdict_id: str | None = Field(default=None, foreign_key="verdict.id", index=True)
     ordinal: int
-    account: str = Field(index=True)
-    symbol: str
+    account: str
+    symbol: str = Field(index=True)
     action: str
     side: str | None = None
     quantity: float | None = None
@@ -89,8 +90,13 @@ class OrderCheck(DeskTable, table=True):
 class Fill(Identified, Dated, table=True):
     """Shares that changed hands; filled_at is market time."""
 
+    __table_args__ = (
+        Index("ix_fill_booked", "account", "created_at", "id"),
+        Index("ix_fill_at", "account", "filled_at", "id"),
+    )
+
     order_id: str = Field(foreign_key="order.id", index=True)
-    account: str = Field(index=True)
+    account: str
     symbol: str
     side: str
     quantity: float
@@ -111,6 +117,19 @@ class BookedSettlement(Dated, table=True):
     quantity: float
     price: float
     settled_at: dt.datetime = Field(sa_type=Utc)
+
+
+class BooksMark(DeskTable, table=True):
+    """An account's books up to a fill or settlement in the order of their booking, so that nobody has to go through
+    what was booked before. moved: by how much they changed cash, exact; held: exact quantity and average cost by
+    symbol; market_at: latest market time of what they hold."""
+
+    account: str = Field(primary_key=True)
+    booked_at: dt.datetime = Field(primary_key=True, sa_type=Utc)
+    id: str
+    moved: str
+    held: dict[str, list[str]] = Field(sa_type=JSON)
+    market_at: dt.datetime = Field(sa_type=Utc)
 
 
 class Account(DeskTable, table=True):

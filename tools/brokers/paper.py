@@ -31,7 +31,7 @@ from chordesk.models.text import NEW_YORK, new_york
 from chordesk.tools.brokers.paper_matching import Offer, PaperPrices, match_legs, started
 from chordesk.tools.brokers.paper_settlements import changes, settlements, split_id
 from chordesk.tools.decimals import exact, money, plain
-from chordesk.tools.ledger import adjusted_contracts, books_of, not_standard
+from chordesk.tools.ledger import ROWS_A_MARK, adjusted_contracts, books_of, keep_marks, not_standard
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import actions_of, quote_of
 from chordesk.tools.market.protocol import FillSource, MarketData, RecordedSessions
@@ -158,6 +158,9 @@ class PaperBroker:
             open_orders = resting(session, self.name)
             adjusted = adjusted_contracts(session, self.name)
             changes = self._changes(session, {*books.held, *(order.symbol for order in open_orders)}, adjusted)
+        if books.rows > 2 * ROWS_A_MARK:
+            with self._store.session() as session:
+                keep_marks(session, self.name)
         for leg in changes:
             books.settle(leg.kind, leg.symbol, exact(leg.quantity), exact(leg.price))
             if leg.kind == "adjusted":
@@ -187,7 +190,8 @@ class PaperBroker:
         for symbol in sorted(symbols):
             for action in actions_of(self._market, underlying_of(symbol), since):
                 opened = exchange_hours().open_of(action.day)
-                books = books_of(session, self.name, self._settings.starting_cash, opened - dt.timedelta(seconds=1))
+                before = opened - dt.timedelta(seconds=1)
+                books = books_of(session, self.name, self._settings.starting_cash, before, symbol)
                 held, cost = books.held.get(symbol, (Decimal(0), Decimal(0)))
                 if not held and not any(name == symbol and exchange_day(at) < action.day for name, at in waiting):
                     continue

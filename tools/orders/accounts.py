@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from decimal import Decimal
 
-from sqlalchemy import exists, func, or_
+from sqlalchemy import exists, func
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
@@ -18,7 +18,7 @@ from chordesk.models.errors import FencedOff
 from chordesk.models.market import plain_name
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.settings.running_desk import is_backtest
-from chordesk.models.states import ORDER_WORKING, TradingState
+from chordesk.models.states import ORDER_WORKING, OrderState, TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, EquityMark, Fill, Order, Position, Submitter, Trading
 from chordesk.models.tables.runs import Run
@@ -33,8 +33,12 @@ def account_names(session: Session, own: str) -> list[str]:
     """Return `own` first, then every other account that has a row; without those of backtests, on which nothing is at
     stake."""
     names: set[str] = set()
-    for column in (Account.name, Submitter.account, Order.account, Trading.account):
-        names.update(session.exec(select(column).distinct()))
+    for column in (Account.name, Submitter.account, Trading.account):
+        names.update(session.exec(select(column)))
+    traded = session.exec(select(func.min(Order.account))).one()
+    while traded is not None:  # from one name to the next by the index: orders are many and accounts few
+        names.add(traded)
+        traded = session.exec(select(func.min(Order.account)).where(col(Order.account) > traded)).one()
     return [own, *sorted(name for name in names - {own} if not is_backtest(name))]
 
 
@@ -55,12 +59,28 @@ def unfinished(session: Session, account: str, positions: bool) -> list[str]:
     return left
 
 
+_MAY_HAVE_FILLED = (OrderState.FILLED, OrderState.CANCELLED, OrderState.EXPIRED, OrderState.REJECTED)
+
+
 def last_trade(session: Session, account: str) -> Order | None:
     """Return the last order in market time that the broker works on or filled in part, else None. The account's books
     are as of its market time."""
-    traded = or_(col(Order.state).in_(ORDER_WORKING), exists().where(col(Fill.order_id) == col(Order.id)))
-    rows = select(Order).where(col(Order.account) == account, traded)
-    return session.exec(rows.order_by(col(Order.market_at).desc(), col(Order.id)).limit(1)).first()
+    newest: Order | None = None
+    # One state after the other, so that an index names the newest, and those that were never sent are not looked at.
+    for state in (*ORDER_WORKING, *_MAY_HAVE_FILLED):
+        rows = select(Order).where(col(Order.account) == account, col(Order.state) == state)
+        if newest is not None:
+            rows = rows.where(col(Order.market_at) >= newest.market_at)
+        if state not in ORDER_WORKING:
+            rows = rows.where(exists().where(col(Fill.order_id) == col(Order.id)))
+        found = session.exec(rows.order_by(col(Order.market_at).desc(), col(Order.id)).limit(1)).first()
+        if found is not None and (newest is None or _newer(found, newest)):
+            newest = found
+    return newest
+
+
+def _newer(one: Order, other: Order) -> bool:
+    return one.market_at > other.market_at or (one.market_at == other.market_at and one.id < other.id)
 
 
 def books_day(session: Session, account: str) -> dt.date | None:

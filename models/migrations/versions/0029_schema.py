@@ -269,6 +269,13 @@ def _tables() -> None:
     table(
         "settlement", "account id", text="account id kind symbol", time="created_at settled_at", real="quantity price"
     )
+    table(
+        "books_mark",
+        "account booked_at",
+        text="account id moved",
+        time="booked_at market_at",
+        json="held",
+    )
     table("submitter", "account", text="account owner", time="taken_at", integer="token")
     table(
         "sweep",
@@ -593,7 +600,14 @@ def _tables() -> None:
         integer_or_null="fence",
         refs="run_id:run.id decision_id:decision.id verdict_id:verdict.id",
         unique=["decision_id ordinal"],
-        indexes=["account", "protects", "run_id", "symbol created_at", "verdict_id"],
+        indexes=[
+            "account state market_at",
+            "newest:created_at ordinal",
+            "protects",
+            "run_id",
+            "symbol",
+            "verdict_id",
+        ],
         checks={
             "ck_order_verdict": "verdict_id is not null or state in ('drafted', 'denied') "
             "or action in ('close', 'reduce')"
@@ -648,7 +662,7 @@ def _tables() -> None:
         time="created_at filled_at",
         real="quantity price commission",
         refs="order_id:order.id",
-        indexes=["account", "order_id"],
+        indexes=["booked:account created_at id", "at:account filled_at id", "order_id"],
     )
     table("order_check", "order_id", text="order_id", time="market_at", json="answers", refs="order_id:order.id")
     table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -13,10 +14,13 @@ from sqlmodel import delete
 
 from chordesk.models.errors import OrderError
 from chordesk.models.orders import AccountView, BrokerFill
-from chordesk.models.tables.orders import Account, Position
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.orders import Account, BookedSettlement, BooksMark, Fill, Position
+from chordesk.tools import ledger
 from chordesk.tools.decimals import exact, money, plain
-from chordesk.tools.ledger import apply_fill, ensure_account, value
+from chordesk.tools.ledger import apply_fill, books_of, ensure_account, keep_marks, value
 from tests.examples import examples
+from tests.tools.ledger_rows import add, filled_order
 from tests.tools.orders.desk import Desk
 from tests.tools.orders.tape import Tape
 
@@ -120,3 +124,48 @@ def test_plain_numbers_have_no_exponent(value: float, text: str) -> None:
 @pytest.mark.parametrize(("value", "text"), [(1234.5, "1,234.50"), (1e6, "1,000,000.00"), (18.9811, "18.9811")])
 def test_money_reads_like_money(value: float, text: str) -> None:
     assert money(value) == text
+
+
+MOVES = st.lists(
+    st.tuples(
+        st.sampled_from(["buy", "sell", "split", "dividend", "expired"]),
+        st.sampled_from(["AAA", "BBB"]),
+        st.integers(-60, 60).filter(bool),
+        st.integers(1, 9_999).map(lambda cents: cents / 100),
+        st.integers(0, 20),  # market days
+        st.integers(0, 3),  # real minutes since the one before
+        st.booleans(),  # whether marks are kept after it
+    ),
+    max_size=25,
+)
+
+
+@rules(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(MOVES, st.integers(0, 20))
+def test_books_from_a_mark_are_those_from_the_first_fill(new_desk: NewDesk, moves: list[Any], day: int) -> None:
+    """To the cent, at any market time, in whatever order it passed."""
+    desk, booked = new_desk(), utcnow() - dt.timedelta(hours=3)
+    with pytest.MonkeyPatch.context() as patched, desk.store.session() as session:
+        patched.setattr(ledger, "ROWS_A_MARK", 3)
+        ensure_account(session, "paper", 1_000.0)
+        order = add(session, filled_order(session)).id
+        for kind, symbol, quantity, price, market_day, minutes, keeps in moves:
+            booked, at = booked + dt.timedelta(minutes=minutes), AT + dt.timedelta(days=market_day)
+            common = {"account": "paper", "symbol": symbol, "price": price, "created_at": booked}
+            if kind in ("buy", "sell"):
+                fill = {"side": kind, "quantity": abs(quantity), "commission": 0.01, "filled_at": at}
+                session.add(Fill(order_id=order, **common, **fill))
+            else:
+                session.add(BookedSettlement(id=new_id(), kind=kind, quantity=quantity, settled_at=at, **common))
+            session.flush()
+            if keeps:
+                keep_marks(session, "paper")
+        times = [None, AT + dt.timedelta(days=day)]
+        marked = [books_of(session, "paper", 0.0, at) for at in times]
+        held = books_of(session, "paper", 0.0, times[1], "AAA").held.get("AAA")
+        session.exec(delete(BooksMark))
+        whole = [books_of(session, "paper", 0.0, at) for at in times]
+        session.rollback()
+    assert [(one.cash, one.held) for one in marked] == [(one.cash, one.held) for one in whole]
+    assert held == whole[1].held.get("AAA")
+    assert all(one.rows <= other.rows for one, other in zip(marked, whole, strict=True))
