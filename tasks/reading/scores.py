@@ -129,13 +129,9 @@ def _rows(session: Session, account: str, kind: ScoreKind, cutoffs: Mapping[str,
         for tool, forecasts in _by_source(tool_forecasts(session, account)):
             yield _row(kind, tool, forecasts, cutoffs)
     elif kind != "voice":
-        found = _JUDGEMENTS[kind](session, account)
-        own: dict[str, list[ScoredForecast]] = defaultdict(list)
-        for one in found:
-            own[one.source].append(one)
-        for source, forecasts in _by_source(walked(found)):
-            unrecorded = sum(one.evidence == 0 for one in forecasts)
-            more = {"labels": _labels(own[source], forecasts), "unrecorded": unrecorded}
+        for source, forecasts in _by_source(walked(_JUDGEMENTS[kind](session, account))):
+            unrecorded = sum(one.alike for one in forecasts if one.evidence == 0)
+            more = {"labels": _labels(forecasts), "unrecorded": unrecorded}
             yield _row(kind, source, forecasts, cutoffs).model_copy(update=more)
 
 
@@ -166,8 +162,8 @@ def _parts(parts: Mapping[str, Sequence[ScoredForecast]]) -> list[PartRow]:
     return [PartRow.named(name, found) for name, found in scored.items() if found is not None]
 
 
-def _labels(judged: Iterable[ScoredForecast], forecasts: Iterable[ScoredForecast]) -> list[LabelRow]:
-    shares = rates(judged)
+def _labels(forecasts: Iterable[ScoredForecast]) -> list[LabelRow]:
+    shares = rates(forecasts)
     by_label: dict[str, list[ScoredForecast]] = {label: [] for label in shares}
     for one in forecasts:
         by_label[one.label].append(one)

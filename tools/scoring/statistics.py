@@ -7,6 +7,8 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import NamedTuple, Self
 
 from chordesk.models.errors import UsageError
 from chordesk.tools.market.clock import exchange_day
@@ -49,7 +51,8 @@ class ScoredForecast:
     the forecast, and from which the outcome is known; name: what the question is about, by default itself alone.
 
     A judgement that states no probability, such as BUY high, has it as its label, the baseline as its probability until
-    `walked` gives it another, and as evidence the number of resolved questions on which that rests.
+    `walked` gives it another, and as evidence the number of resolved questions on which that rests. alike: how many of
+    a day were the same but for their time, of which this is the first.
     """
 
     source: str
@@ -65,6 +68,7 @@ class ScoredForecast:
     label: str = ""
     evidence: int | None = None
     name: str = ""
+    alike: int = 1
 
 
 BUCKETS = 10
@@ -124,31 +128,46 @@ def score(forecasts: Sequence[ScoredForecast]) -> Score | None:
     Several forecasts of one question count as one by the mean of their points; its date is that of the first, and the
     calibration table has the first alone, before later ones drew on what became known.
     """
-    groups = list(_by_question(forecasts))
+    groups = [_Group.of(group) for group in _by_question(forecasts)]
     brier_mean = _mean(groups, lambda one: brier(one.probability, one.outcome))
     log_mean = _mean(groups, lambda one: log_score(one.probability, one.outcome))
     alpha_mean = _mean(groups, lambda one: alpha(one.probability, one.baseline, one.outcome))
     if brier_mean is None or log_mean is None or alpha_mean is None:
         return None
-    firsts = [min(group, key=lambda one: (one.at, one.round)) for group in groups]
-    return Score(len(forecasts), brier_mean, log_mean, alpha_mean, calibration_table(firsts))
+    count = sum(one.alike for one in forecasts)
+    return Score(count, brier_mean, log_mean, alpha_mean, calibration_table([group.first for group in groups]))
 
 
 def mean_of(forecasts: Iterable[ScoredForecast], value: Callable[[ScoredForecast], float]) -> Estimate | None:
     """Return the mean of a value over questions, each of the date of its first forecast."""
-    return _mean(_by_question(forecasts), value)
+    return _mean(map(_Group.of, _by_question(forecasts)), value)
 
 
-def _mean(groups: Iterable[Sequence[ScoredForecast]], value: Callable[[ScoredForecast], float]) -> Estimate | None:
-    return estimate(
-        Observation(
-            value=math.fsum(map(value, group)) / len(group),
-            day=exchange_day(min(one.at for one in group)).toordinal(),
-            until=exchange_day(max(one.known for one in group)).toordinal(),
-            name=group[0].name or group[0].question,
-        )
-        for group in groups
-    )
+class _Group(NamedTuple):
+    """The forecasts of one question, the first of them, and the days of that and of the outcome."""
+
+    forecasts: Sequence[ScoredForecast]
+    first: ScoredForecast
+    day: int
+    until: int
+    name: str
+
+    @classmethod
+    def of(cls, group: Sequence[ScoredForecast]) -> Self:
+        first = min(group, key=lambda one: (one.at, one.round)) if len(group) > 1 else group[0]
+        known = max(one.known for one in group) if len(group) > 1 else first.known
+        day, until = exchange_day(first.at).toordinal(), exchange_day(known).toordinal()
+        return cls(group, first, day, until, group[0].name or first.question)
+
+    def mean(self, value: Callable[[ScoredForecast], float]) -> float:
+        if len(self.forecasts) == self.first.alike == 1:
+            return value(self.first)
+        values = (repeat(value(one), one.alike) for one in self.forecasts)
+        return math.fsum(chain.from_iterable(values)) / sum(one.alike for one in self.forecasts)
+
+
+def _mean(groups: Iterable[_Group], value: Callable[[ScoredForecast], float]) -> Estimate | None:
+    return estimate(Observation(group.mean(value), group.day, group.until, group.name) for group in groups)
 
 
 def _by_question(forecasts: Iterable[ScoredForecast]) -> Iterable[list[ScoredForecast]]:

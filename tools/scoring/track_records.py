@@ -90,36 +90,48 @@ def voice_records(forecasts: Iterable[ScoredForecast], voices: Iterable[str]) ->
 PRIOR = 30.0
 
 
+def walked(judgements: Iterable[ScoredForecast]) -> list[ScoredForecast]:
+    """Return the judgements as forecasts by the record of their source and label before them, in the order of time; as
+    one with its count where those of a day are alike, as a busy desk's are by the hundred."""
+    records: dict[tuple[str, str], _Record] = defaultdict(_Record)
+    found: dict[tuple[Any, ...], ScoredForecast] = {}
+    alike: dict[tuple[Any, ...], int] = defaultdict(int)
+    days: dict[dt.datetime, dt.date] = {}
+    for place, one in enumerate(sorted(judgements, key=lambda one: one.at)):
+        record = records[one.source, one.label]
+        record.come_to(one.at)
+        if one.at not in days:
+            days[one.at] = exchange_day(one.at)
+        key = (one.source, one.label, one.question, one.author, days[one.at], record.n)
+        if key not in found:
+            found[key] = replace(one, probability=record.worth(one.baseline), evidence=record.n)
+        alike[key] += 1
+        record.judge(place, one)
+    return [one if alike[key] == 1 else replace(one, alike=alike[key]) for key, one in found.items()]
+
+
 @dataclass(slots=True)
 class _Record:
+    """The questions that a source has judged alike and whose outcomes are known, each once. waiting: those whose
+    outcomes are not, by the time from which they are."""
+
     hits: float = 0.0
     n: int = 0
     seen: set[str] = field(default_factory=set)
+    waiting: list[tuple[dt.datetime, int, float]] = field(default_factory=list)
 
-    def add(self, one: ScoredForecast) -> None:
-        """Count a question once, however often it was judged alike."""
+    def come_to(self, moment: dt.datetime) -> None:
+        while self.waiting and self.waiting[0][0] <= moment:
+            self.hits += heapq.heappop(self.waiting)[2]
+            self.n += 1
+
+    def judge(self, place: int, one: ScoredForecast) -> None:
         if one.question not in self.seen:
             self.seen.add(one.question)
-            self.hits += one.outcome
-            self.n += 1
+            heapq.heappush(self.waiting, (one.known, place, one.outcome))
 
     def worth(self, baseline: float) -> float:
         return min(1.0, (self.hits + PRIOR * baseline) / (self.n + PRIOR))
-
-
-def walked(judgements: Iterable[ScoredForecast]) -> list[ScoredForecast]:
-    """Return each judgement as a forecast by the record of its source and label before it, in the order of time."""
-    records: dict[tuple[str, str], _Record] = defaultdict(_Record)
-    waiting: list[tuple[dt.datetime, int, ScoredForecast]] = []
-    found = []
-    for place, one in enumerate(sorted(judgements, key=lambda one: one.at)):
-        while waiting and waiting[0][0] <= one.at:
-            known = heapq.heappop(waiting)[2]
-            records[known.source, known.label].add(known)
-        record = records[one.source, one.label]
-        found.append(replace(one, probability=record.worth(one.baseline), evidence=record.n))
-        heapq.heappush(waiting, (one.known, place, one))
-    return found
 
 
 def rates(judgements: Iterable[ScoredForecast]) -> dict[str, Estimate]:
@@ -129,9 +141,6 @@ def rates(judgements: Iterable[ScoredForecast]) -> dict[str, Estimate]:
         grouped[one.label].append(one)
     means = {label: mean_of(group, lambda one: one.outcome) for label, group in sorted(grouped.items())}
     return {label: mean for label, mean in means.items() if mean is not None}
-
-
-_OF_RUN = (col(Run.id), col(Run.market), col(Run.market_now))
 
 
 class _Asked(NamedTuple):
@@ -148,21 +157,21 @@ def lens_judgements(session: Session, account: str, until: dt.datetime | None = 
     """Return an account's screen hits on symbols with a resolved question; source is the lens, label its confidence."""
     query = (
         sqlalchemy.select(
-            col(ScreenHit.lens), col(ScreenHit.confidence), col(ScreenHit.symbol), col(Turn.model), *_OF_RUN
+            col(ScreenHit.lens), col(ScreenHit.confidence), col(ScreenHit.symbol), col(Turn.model), col(Run.id)
         )
         .join(Run, col(Run.id) == col(ScreenHit.run_id))
         .join(Turn, col(Turn.id) == col(ScreenHit.turn_id))
         .where(col(Run.account) == account)
         .order_by(col(Run.market_now), col(ScreenHit.id))
     )
-    return _judgements(session, until, session.execute(query))
+    return _judgements(session, account, until, session.execute(query))
 
 
 def role_judgements(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
     """Return an account's completed reports alike; source is the role, label its stance and confidence."""
     label = col(Report.verdict) + " " + col(Report.confidence)
     query = (
-        sqlalchemy.select(col(Report.role), label, col(Report.symbol), col(Report.author), *_OF_RUN)
+        sqlalchemy.select(col(Report.role), label, col(Report.symbol), col(Report.author), col(Run.id))
         .join(Run, col(Run.id) == col(Report.run_id))
         .where(
             col(Run.account) == account,
@@ -172,29 +181,32 @@ def role_judgements(session: Session, account: str, until: dt.datetime | None = 
         )
         .order_by(col(Run.market_now), col(Report.id))
     )
-    return _judgements(session, until, session.execute(query))
+    return _judgements(session, account, until, session.execute(query))
 
 
 def verdict_judgements(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
     """Return an account's verdicts alike; source is the rating, label rating and confidence, author the run's model."""
     label = col(Verdict.rating) + " " + col(Verdict.confidence)
     query = (
-        sqlalchemy.select(col(Verdict.rating), label, col(Verdict.symbol), col(Run.model), *_OF_RUN)
+        sqlalchemy.select(col(Verdict.rating), label, col(Verdict.symbol), col(Run.model), col(Run.id))
         .join(Run, col(Run.id) == col(Verdict.run_id))
         .where(col(Run.account) == account)
         .order_by(col(Run.market_now), col(Verdict.id))
     )
-    return _judgements(session, until, session.execute(query))
+    return _judgements(session, account, until, session.execute(query))
 
 
-def _judgements(session: Session, until: dt.datetime | None, rows: Iterable[Any]) -> list[ScoredForecast]:
+def _judgements(session: Session, account: str, until: dt.datetime | None, rows: Iterable[Any]) -> list[ScoredForecast]:
     asked = _asked(session, until)
+    runs = sqlalchemy.select(col(Run.id), col(Run.market), col(Run.market_now)).where(col(Run.account) == account)
+    times = {run: (market, at, exchange_day(at)) for run, market, at in session.execute(runs)}
     found = []
-    for source, label, symbol, author, run, market, at in rows:
-        question = asked.of(run, symbol, market, exchange_day(at))
+    for source, label, symbol, author, run in rows:
+        market, at, day = times[run]
+        question = asked.of(run, symbol, market, day)
         if question is not None and question.baseline is not None and question.outcome is not None:
-            times, worth = (at, question.closes_at), (question.baseline, question.baseline, question.outcome)
-            found.append(ScoredForecast(source, question.id, *times, *worth, author, run, label=label, name=symbol))
+            known, worth = question.closes_at, (question.baseline, question.baseline, question.outcome)
+            found.append(ScoredForecast(source, question.id, at, known, *worth, author, run, label=label, name=symbol))
     return found
 
 

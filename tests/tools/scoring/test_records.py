@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlmodel import Session, select
 
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Calibration, VerdictQuestion
 from chordesk.models.tables.runs import Run, ScreenHit, Verdict
-from chordesk.tools.scoring.statistics import ScoredForecast
+from chordesk.tools.scoring.statistics import ScoredForecast, score
 from chordesk.tools.scoring.track_records import (
+    PRIOR,
     Precision,
     VoicePlan,
     lens_judgements,
@@ -297,6 +301,34 @@ def test_a_judgement_never_draws_on_its_own_outcome_or_later_ones() -> None:
     assert rows != turned
     before = [one.probability for one in walked(rows)][:54]
     assert before == [one.probability for one in walked(turned)][:54]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["BUY high", "BUY low"]), st.integers(0, 5), st.integers(0, 96), st.sampled_from("ab")
+        ),
+        min_size=1,
+        max_size=60,
+    )
+)
+def test_alike_judgements_score_as_each_by_itself_would(drawn: list[tuple[str, int, int, str]]) -> None:
+    """Every figure to the last digit, also of judgements made when the outcome was known."""
+    rows = []
+    for label, number, hours, author in sorted(drawn, key=lambda one: one[2]):
+        times = (on_day(0) + dt.timedelta(hours=hours), on_day(0) + dt.timedelta(days=number))
+        base, outcome = 0.3 + number / 10, number / 8
+        rows.append(ScoredForecast("BUY", f"q{number}", *times, base, base, outcome, author, label=label))
+    single = []
+    for place, one in enumerate(rows):
+        known = {(row.known, row.question, row.outcome) for row in rows[:place] if row.label == one.label}
+        seen = [outcome for moment, _, outcome in sorted(known) if moment <= one.at]
+        worth = min(1.0, (sum(seen) + PRIOR * one.baseline) / (len(seen) + PRIOR))
+        single.append(replace(one, probability=worth, evidence=len(seen)))
+    found = walked(rows)
+    assert score(found) == score(single)
+    assert rates(found) == rates(rows)
+    assert sum(one.alike for one in found if not one.evidence) == sum(not one.evidence for one in single)
 
 
 def test_rates_by_label() -> None:
