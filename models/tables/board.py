@@ -173,6 +173,7 @@ class Question(Identified, Dated, table=True):
         CheckConstraint("outcome is null or (outcome >= 0 and outcome <= 1)", name="ck_question_outcome"),
         CheckConstraint("baseline is null or (baseline >= 0 and baseline <= 1)", name="ck_question_baseline"),
         Index("ix_question_state_closes_at", "state", "closes_at"),
+        Index("ix_question_resolved_at", "resolved_at"),
     )
 
     source: str
@@ -194,6 +195,16 @@ class Question(Identified, Dated, table=True):
     resolved_by: str | None = None
     note: str | None = None
     author: str = ""
+
+
+class ScoreMark(DeskTable, table=True):
+    """An account's scores as they were, and what tells whether they still are. since: real time from which on it has
+    the runs that they may rest on."""
+
+    account: str = Field(primary_key=True)
+    since: dt.datetime = Field(sa_type=Utc)
+    rests_on: dict[str, Any] = Field(sa_type=JSON)
+    board: dict[str, Any] = Field(sa_type=JSON)
 
 
 class VerdictQuestion(DeskTable, table=True):

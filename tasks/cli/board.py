@@ -95,12 +95,11 @@ def show(
     Over resolved questions.
     """
     from chordesk.tasks.cli.show.questions import score_report
-    from chordesk.tasks.reading.scores import scores
+    from chordesk.tasks.reading.scores import kept_scores
 
     kind, name = _one_of(voice=voice, tool=tool, lens=lens, role=role, rating=rating and rating.upper())
     settings, store = opened()
-    with store.read() as session:
-        found = scores(session, account or settings.account, settings.model_cutoffs, kind, name)
+    found = kept_scores(store, account or settings.account, settings.model_cutoffs, kind, name)
     emit(found, lambda board: score_report(board, in_detail=name is not None), as_json=as_json)
 
 

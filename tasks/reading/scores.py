@@ -12,8 +12,20 @@ from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
+from chordesk.models.board import QuestionState
+from chordesk.models.database.store import Store
 from chordesk.models.errors import NotFound
-from chordesk.models.tables.board import EventPosition, Forecast, KarmaEntry, Question, Signal, VerdictQuestion
+from chordesk.models.states import RUN_FINAL, RunState
+from chordesk.models.tables.board import (
+    EventPosition,
+    Forecast,
+    KarmaEntry,
+    Question,
+    ScoreMark,
+    Signal,
+    VerdictQuestion,
+)
+from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Report, Run, ScreenHit, Verdict
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.scoring.inference import Estimate, told_apart
@@ -96,6 +108,26 @@ class ScoreBoard(Frozen):
     published: PartRow | None
 
 
+def kept_scores(
+    store: Store, account: str, cutoffs: str, kind: ScoreKind | None = None, name: str | None = None
+) -> ScoreBoard:
+    """Return `scores` as they were kept, where nothing that they rest on has changed since; else keep them anew."""
+    with store.read() as session:
+        kept = session.get(ScoreMark, account)
+        since = kept.since if kept is not None else utcnow() - _LONG_AGO
+        rests_on = _rests_on(session, account, cutoffs, since)
+        if kept is not None and kept.rests_on == rests_on:
+            return _part(session, ScoreBoard.model_validate(kept.board), kind, name)
+        since = utcnow() - _LONG_AGO
+        rests_on, whole = _rests_on(session, account, cutoffs, since), _whole(session, account, cutoffs)
+        found = _part(session, whole, kind, name)
+    if rests_on is not None:
+        mark = ScoreMark(account=account, since=since, rests_on=rests_on, board=whole.model_dump(mode="json"))
+        with store.session() as session:
+            session.merge(mark)
+    return found
+
+
 def scores(
     session: Session, account: str, cutoffs: str, kind: ScoreKind | None = None, name: str | None = None
 ) -> ScoreBoard:
@@ -103,24 +135,70 @@ def scores(
 
     cutoffs: the setting. Raises NotFound for a name that has forecast or judged nothing, resolved or not.
     """
-    days = cutoffs_of(cutoffs)
-    held = voice_forecasts(session, account) if kind in (None, "voice") else []
-    rows = _voice_rows(held, _karma(session, account), days)
-    rows += [row for one in KINDS if kind in (None, one) for row in _rows(session, account, one, days)]
-    told = {one: told_apart({row.name: row.alpha for row in rows if row.kind == one}) for one in KINDS}
-    rows = [row.model_copy(update={"told": row.name in told[row.kind]}) for row in rows]
-    if kind is not None and name is not None:
-        _require_known(session, account, kind, name)
-        rows = [row for row in rows if row.name == name]
-    whole = aggregates(session, account) if kind in (None, "voice") and name is None else []
-    published = score([one for one in whole if one.label == PUBLISHED])
+    return _part(session, _whole(session, account, cutoffs), kind, name)
+
+
+_FIGURES = 1  # another with each change of a formula that they come from
+_LONG_AGO = dt.timedelta(days=1)  # real time after which the row of a run has long been committed
+
+
+def _rests_on(session: Session, account: str, cutoffs: str, since: dt.datetime) -> dict[str, Any] | None:
+    """Return what tells whether scores are still those that they were: the questions that have ended, and the runs
+    made since a real time that may have judged one of them; None while such a run is open.
+
+    A run after the market time from which the last outcome was known has judged none of them.
+    """
+    resolved, closes = func.max(Question.resolved_at), func.max(Question.closes_at)
+    closed = select(closes).where(col(Question.state) == QuestionState.RESOLVED)
+    last = session.exec(select(resolved)).one(), session.exec(closed).one()
+    runs: list[str] = []
+    if (known := min(filter(None, last), default=None)) is not None:
+        judged = select(Run.id, Run.state).where(col(Run.account) == account, col(Run.market_now) < known)
+        is_open = col(Run.state).in_(set(RunState) - RUN_FINAL)
+        made = col(Run.created_at) >= since
+        found = [*session.exec(judged.where(is_open)), *session.exec(judged.where(made))]
+        if any(state not in RUN_FINAL for _, state in found):
+            return None
+        runs = sorted(run for run, _ in found)
+    times = [moment.isoformat() if moment else None for moment in last]
+    return {"figures": _FIGURES, "cutoffs": cutoffs, "questions": _states(session), "last": times, "runs": runs}
+
+
+def _states(session: Session) -> dict[str, int]:
     states = session.exec(select(Question.state, func.count()).group_by(Question.state).order_by(Question.state))
+    return dict(states.all())
+
+
+def _whole(session: Session, account: str, cutoffs: str) -> ScoreBoard:
+    days, whole = cutoffs_of(cutoffs), aggregates(session, account)
+    rows = _voice_rows(voice_forecasts(session, account), days)
+    rows += [row for one in KINDS for row in _rows(session, account, one, days)]
+    told = {one: told_apart({row.name: row.alpha for row in rows if row.kind == one}) for one in KINDS}
+    published = score([one for one in whole if one.label == PUBLISHED])
     return ScoreBoard(
         account=account,
-        questions=dict(states.all()),
-        rows=rows,
+        questions={},
+        rows=[row.model_copy(update={"told": row.name in told[row.kind]}) for row in rows],
         crowd=_crowd(whole),
         published=PartRow.named(PUBLISHED, published) if published else None,
+    )
+
+
+def _part(session: Session, whole: ScoreBoard, kind: ScoreKind | None, name: str | None) -> ScoreBoard:
+    """Return what is asked for of all scores, with karma and questions as they stand."""
+    if kind is not None and name is not None:
+        _require_known(session, whole.account, kind, name)
+    karma, pooled = _karma(session, whole.account), name is None and kind in (None, "voice")
+    return ScoreBoard(
+        account=whole.account,
+        questions=_states(session),
+        rows=[
+            row.model_copy(update={"karma": karma.get(row.name)}) if row.kind == "voice" else row
+            for row in whole.rows
+            if kind in (None, row.kind) and name in (None, row.name)
+        ],
+        crowd=whole.crowd if pooled else None,
+        published=whole.published if pooled else None,
     )
 
 
@@ -135,14 +213,12 @@ def _rows(session: Session, account: str, kind: ScoreKind, cutoffs: Mapping[str,
             yield _row(kind, source, forecasts, cutoffs).model_copy(update=more)
 
 
-def _voice_rows(
-    forecasts: Iterable[ScoredForecast], karma: Mapping[str, float], cutoffs: Mapping[str, dt.date]
-) -> list[ScoreRow]:
+def _voice_rows(forecasts: Iterable[ScoredForecast], cutoffs: Mapping[str, dt.date]) -> list[ScoreRow]:
     rows = []
     for voice, own in _by_source(forecasts):
         gain = revision_gain(own)
         rounds = {f"round {number}": [one for one in own if one.round == number] for number in (1, 2)}
-        more = {"rounds": _parts(rounds), "revision": gain, "karma": karma.get(voice)}
+        more = {"rounds": _parts(rounds), "revision": gain}
         rows.append(_row("voice", voice, last_positions(own), cutoffs).model_copy(update=more))
     return rows
 

@@ -49,7 +49,7 @@ OF_EVENTS = frozenset({"notice", "notification", "notification_part"})
 LASTING = frozenset({
     "account", "position", "settlement", "submitter", "trading", "mandate", "equity_mark", "reconciliation",
     "audit_anchor", "question", "question_pair", "calibration", "option_mark", "role_schedule", "thread", "sweep",
-    "notification_channel", "notification_sender", "api_token", "identity", "process",
+    "notification_channel", "notification_sender", "api_token", "identity", "process", "books_mark", "score_mark",
 })  # fmt: skip
 
 

@@ -80,9 +80,9 @@ _ID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 # Rows of the desk, and not of a run; positions are made from the fills.
 _NOT_COPIED = {
-    "account", "api_token", "audit_anchor", "blob", "calibration", "equity_mark", "mandate", "notification",
-    "notification_channel", "notification_part", "notification_sender", "option_mark", "position", "question_pair",
-    "reconciliation", "role_schedule", "settlement", "submitter", "sweep", "trading",
+    "account", "api_token", "audit_anchor", "blob", "books_mark", "calibration", "equity_mark", "mandate",
+    "notification", "notification_channel", "notification_part", "notification_sender", "option_mark", "position",
+    "question_pair", "reconciliation", "role_schedule", "score_mark", "settlement", "submitter", "sweep", "trading",
 }  # fmt: skip
 
 
@@ -324,7 +324,7 @@ def _copied(connection: Connection, column: Column[Any]) -> ColumnElement[Any]:
         moved = func.strftime("%Y-%m-%d %H:%M:%f", column, literal("-").concat(COPY.c.seconds).concat(" seconds"))
         return type_coerce(moved.concat("000"), String)
     if isinstance(kind, Date):
-        days = COPY.c.seconds / 86400
+        days = cast(COPY.c.seconds // 86400, Integer)
         return func.date(column, literal("-").concat(days).concat(" days")) if sqlite else column - days
     if isinstance(kind, JSON):
         replaced = _replaced(type_coerce(column, Text) if sqlite else cast(column, Text), (_SYMBOL, COPY.c.symbol))

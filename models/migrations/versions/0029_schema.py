@@ -191,7 +191,7 @@ def _tables() -> None:
         json_or_null="evidence",
         real_or_null="baseline outcome",
         unique=["source market external_id"],
-        indexes=["state_closes_at:state closes_at"],
+        indexes=["state_closes_at:state closes_at", "resolved_at"],
         checks={
             "ck_question_outcome": "outcome is null or (outcome >= 0 and outcome <= 1)",
             "ck_question_opens_before_it_closes": "opens_at < closes_at",
@@ -276,6 +276,7 @@ def _tables() -> None:
         time="booked_at market_at",
         json="held",
     )
+    table("score_mark", "account", text="account", time="since", json="rests_on board")
     table("submitter", "account", text="account owner", time="taken_at", integer="token")
     table(
         "sweep",

@@ -14,7 +14,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Episode, Question
 from chordesk.models.tables.runs import Run, research_run
 from chordesk.tasks.reading.boards import BoardView, board_view
-from chordesk.tasks.reading.scores import QuestionDetail, ScoreBoard, ScoreKind, question_detail, scores
+from chordesk.tasks.reading.scores import QuestionDetail, ScoreBoard, ScoreKind, kept_scores, question_detail
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
 from chordesk.tasks.web.schemas import (
@@ -120,5 +120,4 @@ def show(
     if name is not None and kind is None:
         raise UsageError("a name was given without its kind", remedy="give kind too, such as kind=voice")
     settings = context.settings
-    with context.store.read() as session:
-        return scores(session, account or settings.account, settings.model_cutoffs, kind, name)
+    return kept_scores(context.store, account or settings.account, settings.model_cutoffs, kind, name)

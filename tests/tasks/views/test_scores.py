@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sqlmodel import Session, select
 
+from chordesk.models.database.store import Store
 from chordesk.models.errors import NotFound
-from chordesk.models.tables.board import Episode, KarmaEntry, Question, VerdictQuestion
+from chordesk.models.settings import Settings
+from chordesk.models.tables.board import Episode, KarmaEntry, Question, ScoreMark, VerdictQuestion
 from chordesk.models.tables.runs import Run, Verdict
 from chordesk.tasks.cli.show.questions import odds_report, score_report
 from chordesk.tasks.cli.show.runs import run_report
 from chordesk.tasks.reading.runs import view
-from chordesk.tasks.reading.scores import ScoreBoard, scores
+from chordesk.tasks.reading.scores import ScoreBoard, kept_scores, scores
+from chordesk.tools.questions.medians import Resolved
+from chordesk.tools.questions.resolving import settle
 from chordesk.tools.scoring.verdict_calibration import store_odds, verdict_odds
 from tests.builders import a_candidate, a_report, a_step, a_turn
+from tests.databases import make_database
 from tests.tasks.cli.console import rendered
 from tests.tools.scoring.rows import a_forecast, a_question, a_run_on, a_signal, on_board, on_day
 from tests.tools.scoring.test_records import a_hit, a_verdict
@@ -61,6 +68,54 @@ def episodes(session: Session) -> Session:
     session.flush()
     a_forecast(session, run, a_question(session, "open", None, 3 * DAYS), "ada", 0.9)
     return session
+
+
+def test_kept_scores_are_those_from_scratch_whatever_happens(tmp_path: Path) -> None:
+    """A question that resolves, a replay's run on a day whose questions have, one of its roles still at work, karma."""
+    settings = Settings(home=tmp_path)
+    make_database(settings.database)
+    store = Store(settings.database)
+
+    def same(kept: bool) -> None:
+        with store.read() as session:
+            before, now = session.get(ScoreMark, "paper"), scores(session, "paper", CUTOFFS)
+        assert kept_scores(store, "paper", CUTOFFS) == now
+        with store.read() as session:
+            voices = scores(session, "paper", CUTOFFS, "voice", "ada")
+            after = session.get(ScoreMark, "paper")
+        assert kept_scores(store, "paper", CUTOFFS, "voice", "ada") == voices
+        assert (before is not None and after is not None and before.since == after.since) == kept
+
+    with store.session() as session:
+        for day in range(3):
+            run = a_run_on(session, day)
+            question = a_question(session, f"q{day}", 1.0, day, source="verdict")
+            a_forecast(session, run, question, "ada", 0.7, author="codex:gpt-5.5")
+            _judge(session, run, question.id)
+        waits = a_question(session, "waits", None, 5)
+        a_forecast(session, run, waits, "ada", 0.9)
+        ids = run.id, question.id, waits.id
+    same(kept=False)
+    same(kept=True)
+    with store.session() as session:
+        earned = {"run_id": ids[0], "question_id": ids[1], "amount": 2.5, "market_at": on_day(0)}
+        session.add(KarmaEntry(account="paper", voice="ada", **earned))
+    same(kept=True)
+    with store.session() as session:
+        settle(session, ids[2], Resolved(0.0, {}), "somebody")
+    same(kept=False)
+    same(kept=True)
+    with store.session() as session:
+        again = a_run_on(session, 2, state="running")
+        a_hit(session, again, "technical", "AAPL")
+        a_forecast(session, again, session.get_one(Question, ids[1]), "ada", 0.2)
+        again_id = again.id
+    same(kept=True)  # of the state before: while the run goes on nothing is kept
+    with store.session() as session:
+        session.get_one(Run, again_id).state = "done"
+    same(kept=False)
+    same(kept=True)
+    store.close()
 
 
 def _judge(session: Session, run: Run, question_id: str) -> None:
