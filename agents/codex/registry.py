@@ -1,6 +1,6 @@
 """The registry of kept threads in Redis: their records, and the leases to run turns in them.
 
-desk:thread:{role}:{subject}        the record, JSON
+desk:thread:{role}:{subject}        the record, JSON; expires when nobody used the thread
 desk:thread-lease:{role}:{subject}  the one conversation that may run turns, as `token:nonce`; expires
 desk:thread-token                   the last fencing token: each lease gets the next one
 """
@@ -22,7 +22,7 @@ import structlog
 from pydantic import ValidationError
 
 from chordesk.agents.codex.launch import ThreadLimits
-from chordesk.agents.runtime import Registered, ThreadRecord
+from chordesk.agents.runtime import ROLLOUT_DAYS, Registered, ThreadRecord
 from chordesk.models.errors import RedisDown
 
 log = structlog.get_logger(__name__)
@@ -65,10 +65,12 @@ _SAVE = (
 if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
 local generation, written = stands_at(redis.call('get', KEYS[2]))
 if generation ~= tonumber(ARGV[3]) or written > tonumber(ARGV[4]) then return 0 end
-redis.call('set', KEYS[2], ARGV[2])
+redis.call('set', KEYS[2], ARGV[2], 'PX', ARGV[5])
 return 1
 """
 )
+# Of a record after its last use: retention has deleted the thread before.
+_RECORD_MS = int((ROLLOUT_DAYS + 1) * 86_400_000)
 
 POLL_SECONDS = (0.05, 0.25)
 
@@ -102,7 +104,7 @@ class Lease:
         """Write the record as the next generation if the lease is still ours and the record unchanged; return whether
         it was written. Raises RedisDown."""
         new = record.model_copy(update={"generation": self.generation + 1, "token": self.token})
-        arguments = [self.value, new.model_dump_json(), self.generation, self.token]
+        arguments = [self.value, new.model_dump_json(), self.generation, self.token, _RECORD_MS]
         saved = bool(await self._registry.run(_SAVE, [self.key, self.record_key], arguments))
         if saved:
             self.record, self.generation = new, new.generation

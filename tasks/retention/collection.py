@@ -16,7 +16,8 @@ from chordesk.tasks.retention import events, files, runs
 from chordesk.tasks.retention.amounts import Amount, Amounts, added, total
 from chordesk.tasks.retention.policy import Policy, policy_of
 
-EVENTS, PICTURES, THREADS, ROLLOUTS, BLOBS = "event", "picture (file)", "thread", "rollout", "blob"
+EVENTS, PICTURES, ROLLOUT_FILES = "event", "picture (file)", "rollout (file)"
+THREADS, ROLLOUTS, BLOBS = "thread", "rollout", "blob"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ def due(desk: Desk, policy: Policy) -> Pass:
     rows = runs.due(desk.store, policy, events.emptied(desk.store, policy))
     kept = added(rows, {EVENTS: events.due(desk.store, policy)}, events.beside_due(desk.store, policy))
     kept = added(kept, {PICTURES: files.due_pictures(desk.store, desk.settings.home, policy)})
+    kept = added(kept, {ROLLOUT_FILES: total(Amount(1, size) for _, size in files.old_rollouts(desk.settings, policy))})
     return _with_threads(desk, policy, kept, counting=True)
 
 
@@ -42,6 +44,7 @@ def collect(desk: Desk, policy: Policy) -> Pass:
     went = {EVENTS: Amount(trimmed.events, trimmed.bytes)}
     done = added(runs.collect(desk.store, policy), went, trimmed.beside)
     done = added(done, {PICTURES: files.prune_pictures(desk.store, desk.settings.home, policy)})
+    done = added(done, {ROLLOUT_FILES: files.prune_rollouts(desk.settings, policy)})
     return _with_threads(desk, policy, done, counting=False)
 
 
@@ -72,7 +75,7 @@ def collect_if_due(desk: Desk, *, with_redis: bool) -> None:
         files.collect_threads_daily(desk)
         events.trim_hourly(desk.redis_client, desk.store, desk.settings, utcnow())
         _collect_runs_daily(desk)
-    files.prune_pictures_hourly(desk.store, desk.settings, utcnow())
+    files.prune_hourly(desk.store, desk.settings, utcnow())
 
 
 def _collect_runs_daily(desk: Desk) -> None:

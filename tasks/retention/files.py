@@ -25,7 +25,7 @@ from chordesk.models.tables.runs import Artifact, Run
 from chordesk.models.tables.runtime import KeptThread, Rollout
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.retention.amounts import Amount, total
-from chordesk.tasks.retention.policy import HOUR, Policy, policy_of
+from chordesk.tasks.retention.policy import HOUR, LEAST_RUN_AGE, Policy, policy_of
 
 log = structlog.get_logger(__name__)
 
@@ -60,23 +60,46 @@ def _unneeded(store: Store, home: Path, policy: Policy) -> Iterator[tuple[Stored
                     yield file, file.path.stat().st_size
 
 
-def prune_pictures_hourly(store: Store, settings: Settings, now: dt.datetime) -> None:
-    """Prune this process's data folder, unless that was done within the hour; a failure is logged and retried in the
-    next one."""
-    folder = settings.home / FOLDER
-    mark = folder / _MARK
-    if not settings.keep_artifact_days or not folder.is_dir():
+def prune_rollouts(settings: Settings, policy: Policy) -> Amount:
+    """Remove the app-servers' rollouts of this data folder that are too old, and return how many."""
+    removed = Amount()
+    for path, size in old_rollouts(settings, policy):
+        path.unlink(missing_ok=True)
+        removed += Amount(1, size)
+        with suppress(OSError):  # another file is in the day's folder
+            path.parent.rmdir()
+    return removed
+
+
+def old_rollouts(settings: Settings, policy: Policy) -> Iterator[tuple[Path, int]]:
+    """Yield the rollouts that nobody has written since threads unused for as long are deleted, with their bytes. Those
+    of a turn that may be at work stay."""
+    before = min(policy.threads_before, policy.now - LEAST_RUN_AGE).timestamp()
+    for path in sorted((settings.home / "codex").glob("*/*/sessions/*/*/*/rollout-*.jsonl")):
+        with suppress(FileNotFoundError):  # another process was faster
+            if (found := path.stat()).st_mtime < before:
+                yield path, found.st_size
+
+
+def prune_hourly(store: Store, settings: Settings, now: dt.datetime) -> None:
+    """Prune this process's data folder of pictures and rollouts, unless that was done within the hour; a failure is
+    logged and retried in the next one."""
+    mark = settings.home / _MARK
+    if not any((settings.home / folder).is_dir() for folder in (FOLDER, "codex")):
         return
     try:
         if mark.exists() and now.timestamp() - mark.stat().st_mtime < HOUR.total_seconds():
             return
         mark.touch()
         os.utime(mark, (now.timestamp(), now.timestamp()))
-        removed = prune_pictures(store, settings.home, policy_of(settings, now))
-        if removed.rows:
-            log.info("pictures.removed", files=removed.rows, bytes=removed.bytes)
+        policy = policy_of(settings, now)
+        removed, rollouts = prune_pictures(store, settings.home, policy), prune_rollouts(settings, policy)
+        if removed.rows or rollouts.rows:
+            log.info(
+                "files.removed", pictures=removed.rows, rollouts=rollouts.rows, bytes=removed.bytes + rollouts.bytes
+            )
     except (OSError, *AWAY) as error:
-        log.warning("pictures.not_removed", error=str(error).splitlines()[0])
+        log.warning("files.not_removed", error=str(error).splitlines()[0])
 
 
 def _needed(session: Session, files: Sequence[StoredFile], before: dt.datetime) -> set[str]:

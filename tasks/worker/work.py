@@ -319,7 +319,7 @@ def settle(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
     with desk.recorder.taken(step.id) as events:
         ready = transact(desk.store, lambda session: _write(session, step, ending, attempts, events), seconds)
     if any(isinstance(row, Artifact) for rows in ending.rows for row in rows):
-        files.prune_pictures_hourly(desk.store, desk.settings, utcnow())  # of this worker's own data folder
+        files.prune_hourly(desk.store, desk.settings, utcnow())  # of this worker's own data folder
     return ready
 
 

@@ -15,7 +15,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, Run, ToolCall
 from chordesk.tasks.retention import files
-from chordesk.tasks.retention.files import prune_pictures_hourly
+from chordesk.tasks.retention.files import prune_hourly
 from chordesk.tasks.retention.policy import policy_of
 from tests.tasks.events.kit import ended, opened
 from tests.tools.ledger_rows import add, add_turn
@@ -107,20 +107,40 @@ def test_a_picture_that_was_given_to_a_turn_lately_stays(store: Store, settings:
 
 
 def test_a_data_folder_is_looked_after_once_an_hour(store: Store, settings: Settings) -> None:
-    prune_pictures_hourly(store, settings, utcnow())  # before the first picture there is no folder
+    prune_hourly(store, settings, utcnow())  # before the first picture there is no folder
     first = picture(store, settings, run_of(store, 100), b"first", 100)
     now = utcnow()
-    prune_pictures_hourly(store, settings, now)
+    prune_hourly(store, settings, now)
     second = picture(store, settings, run_of(store, 100), b"second", 100)
-    prune_pictures_hourly(store, settings, now + dt.timedelta(minutes=59))
+    prune_hourly(store, settings, now + dt.timedelta(minutes=59))
     assert (first.exists(), second.exists()) == (False, True)
-    prune_pictures_hourly(store, settings, now + dt.timedelta(minutes=61))
+    prune_hourly(store, settings, now + dt.timedelta(minutes=61))
     assert not second.exists()
+
+
+def test_rollouts_of_app_servers_go_with_the_threads_that_nobody_used(store: Store, settings: Settings) -> None:
+    old, young, foreign = (
+        settings.home / "codex" / place
+        for place in (
+            "research/aged/sessions/2026/01/02/rollout-a.jsonl",
+            "research/kept/sessions/2026/01/03/rollout-b.jsonl",
+            "research/kept/sessions/2026/01/02/notes.txt",
+        )
+    )
+    now = utcnow()
+    for path, days in ((old, 15), (young, 13), (foreign, 15)):
+        path.parent.mkdir(parents=True)
+        path.write_text("{}\n")
+        os.utime(path, (now.timestamp() - days * 86_400,) * 2)
+    policy = policy_of(settings, now)
+    assert [(path, size) for path, size in files.old_rollouts(settings, policy)] == [(old, 3)]
+    prune_hourly(store, settings, now)
+    assert (old.parent.exists(), young.exists(), foreign.exists()) == (False, True, True)
 
 
 def test_a_database_that_is_away_removes_nothing(store: Store, settings: Settings) -> None:
     path = picture(store, settings, run_of(store, 100), b"first", 100)
     away = Store(f"sqlite:///{settings.home / 'none' / 'desk.db'}")
-    prune_pictures_hourly(away, settings, utcnow())
+    prune_hourly(away, settings, utcnow())
     away.close()
     assert path.exists()
