@@ -27,7 +27,9 @@ class Order(Dated, table=True):
     __table_args__ = (
         UniqueConstraint("decision_id", "ordinal"),
         Index("ix_order_newest", "created_at", "ordinal"),
-        Index("ix_order_account", "account", "state", "market_at"),
+        Index("ix_order_account", "account", "created_at", "ordinal"),
+        Index("ix_order_state", "account", "state", "market_at"),
+        Index("ix_order_symbol", "symbol", "created_at", "ordinal"),
         CheckConstraint(
             "verdict_id is not null or state in ('drafted', 'denied') or action in ('close', 'reduce')",
             name="ck_order_verdict",
@@ -40,7 +42,7 @@ class Order(Dated, table=True):
     verdict_id: str | None = Field(default=None, foreign_key="verdict.id", index=True)
     ordinal: int
     account: str
-    symbol: str = Field(index=True)
+    symbol: str
     action: str
     side: str | None = None
     quantity: float | None = None
@@ -109,6 +111,7 @@ class BookedSettlement(Dated, table=True):
     """One booked leg of an option event; quantity is signed, settled_at is market time."""
 
     __tablename__ = "settlement"
+    __table_args__ = (Index("ix_settlement_at", "account", "settled_at", "id"),)
 
     account: str = Field(primary_key=True)
     id: str = Field(primary_key=True)
@@ -204,7 +207,9 @@ class EquityMark(DeskTable, table=True):
 class Reconciliation(Identified, table=True):
     """One comparison of an account with its broker: time, process and differences."""
 
-    account: str = Field(index=True)
+    __table_args__ = (Index("ix_reconciliation_account", "account", "at", "id"),)
+
+    account: str
     at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
     owner: str
     agreed: bool

@@ -199,7 +199,8 @@ def reconcile(store: Store, settings: Settings, broker: Broker, owner: str, adop
 
 def latest(session: Session, account: str) -> Reconciliation | None:
     rows = select(Reconciliation).where(col(Reconciliation.account) == account)
-    return session.exec(rows.order_by(col(Reconciliation.at).desc(), col(Reconciliation.id).desc())).first()
+    newest = rows.order_by(col(Reconciliation.at).desc(), col(Reconciliation.id).desc())
+    return session.exec(newest.limit(1)).first()
 
 
 def _update_orders(store: Store, settings: Settings, broker: Broker, state: BrokerState) -> list[Difference]:

@@ -205,7 +205,7 @@ def _tables() -> None:
         time="at",
         json="differences",
         flag="agreed",
-        indexes=["account"],
+        indexes=["account at id"],
     )
     table(
         "role_schedule",
@@ -267,7 +267,12 @@ def _tables() -> None:
         indexes=["run_id"],
     )
     table(
-        "settlement", "account id", text="account id kind symbol", time="created_at settled_at", real="quantity price"
+        "settlement",
+        "account id",
+        text="account id kind symbol",
+        time="created_at settled_at",
+        real="quantity price",
+        indexes=["at:account settled_at id"],
     )
     table(
         "books_mark",
@@ -602,11 +607,12 @@ def _tables() -> None:
         refs="run_id:run.id decision_id:decision.id verdict_id:verdict.id",
         unique=["decision_id ordinal"],
         indexes=[
-            "account state market_at",
+            "account created_at ordinal",
             "newest:created_at ordinal",
             "protects",
             "run_id",
-            "symbol",
+            "state:account state market_at",
+            "symbol created_at ordinal",
             "verdict_id",
         ],
         checks={
