@@ -14,7 +14,7 @@ from enum import IntEnum
 from types import MappingProxyType
 
 import structlog
-from sqlalchemy import ColumnElement, Table, delete, or_, select, tuple_
+from sqlalchemy import ColumnElement, String, Table, cast, delete, or_, select, tuple_
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col
 
@@ -186,7 +186,14 @@ def _old(store: Store, policy: Policy) -> dict[str, Hold]:
         return {}
     with store.read() as session:
         found = holds(session, policy.runs_before)
-    return {run_id: found[run_id] for run_id in sorted(found, reverse=True) if found[run_id] < Hold.WHOLE}
+        noted = select(col(Run.id)).where(cast(col(Run.notes), String).contains(_GONE))
+        emptied = set(session.execute(noted).scalars())
+    going = {run_id for run_id, hold in found.items() if hold is Hold.NOTHING}
+    shrinking = {run_id for run_id, hold in found.items() if hold is Hold.SCORES} - emptied
+    return {run_id: found[run_id] for run_id in sorted(going | shrinking, reverse=True)}
+
+
+_GONE = "its tool calls and attempts were deleted on "
 
 
 def _going(hold: Hold) -> frozenset[str]:
@@ -238,7 +245,7 @@ def _note(store: Store, policy: Policy, run_id: str) -> None:
     with store.session() as session:
         run = session.get(Run, run_id, with_for_update=True)
         if run is not None:
-            gone = f"its tool calls and attempts were deleted on {policy.now:%Y-%m-%d} (DESK_KEEP_RUN_DAYS)"
+            gone = f"{_GONE}{policy.now:%Y-%m-%d} (DESK_KEEP_RUN_DAYS)"
             run.notes = [*(note for note in run.notes if note != gone), gone]
             session.add(run)
 
