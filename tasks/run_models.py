@@ -14,6 +14,8 @@ from chordesk.agents.role_models import (
     models_in_use,
     require_keys,
     require_roles,
+    role_models,
+    voice_tiers,
 )
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings
@@ -39,10 +41,10 @@ def require_means(
     goes to the address of its own settings alone.
     """
     here = snapshot(own)
-    for name in _ADDRESSES:
-        if kept.get(name) != here[name] and name in kept and counts(name, kept) and _uses(name, theirs):
-            raise UsageError(f"{label} at {kept[name]}" if here[name] is not None else label)
     try:
+        for name in _ADDRESSES:
+            if kept.get(name) != here[name] and name in kept and counts(name, kept) and _uses(name, theirs):
+                raise UsageError(f"{label} at {kept[name]}" if here[name] is not None else label)
         require_roles(theirs)
         require_keys(theirs, environ)
     except SettingError as error:
@@ -54,12 +56,11 @@ def require_means(
 
 
 def _uses(name: str, theirs: Settings) -> bool:
+    """Return whether a run's models are at an address; without one `models_in_use` would refuse them."""
     if name == "provider_url":
         return True
-    return theirs.provider != LOCAL and any(
-        part.partition("=")[2].strip().startswith(f"{LOCAL}:") or part.strip().startswith(f"{LOCAL}:")
-        for part in f"{theirs.role_models};{theirs.voice_models}".split(";")
-    )
+    named = (*role_models(theirs).values(), *voice_tiers(theirs))
+    return theirs.provider != LOCAL and any(one.runtime == LOCAL for one in named)
 
 
 def digest(theirs: Settings) -> str:
