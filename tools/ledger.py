@@ -181,7 +181,8 @@ def value(session: Session, market: Quoter, account: str, at: dt.datetime | None
         books = books_of(session, account, head.opening_cash, at)
         cash = float(books.cash)
         held = [(symbol, float(quantity), float(cost)) for symbol, (quantity, cost) in sorted(books.held.items())]
-    adjusted = adjusted_contracts(session, account)
+    has_contracts = any(multiplier_of(symbol) != 1 for symbol, *_ in held)
+    adjusted = adjusted_contracts(session, account) if has_contracts else {}
     positions = [_held(market, *one, adjusted.get(one[0])) for one in held]
     worth = [worth_of(one) for one in positions]
     known = [one for one in worth if one is not None]

@@ -205,6 +205,8 @@ class PaperBroker:
 
     def _not_standard(self, ticket: OrderTicket) -> str | None:
         """Return why an order for a contract that the account holds adjusted has no price."""
+        if not (ticket.contract or ticket.legs):
+            return None
         with self._store.read() as session:
             adjusted = adjusted_contracts(session, self.name)
         traded = [leg.contract for leg in ticket.legs] or [ticket.traded]

@@ -83,11 +83,8 @@ def _ended(
 
     def leg(kind: str, symbol: str, quantity: Decimal, price: Decimal) -> Settlement:
         amounts = {"quantity": float(quantity), "price": float(price)}
-        names = {
-            "id": f"{contract.symbol}/{symbol}" + ("/fraction" * (kind == "fraction")),
-            "kind": kind,
-            "symbol": symbol,
-        }
+        what = f"{symbol}/fraction" if kind == "fraction" else symbol
+        names = {"id": f"{contract.symbol}/{what}", "kind": kind, "symbol": symbol}
         return Settlement.model_validate({**names, **amounts, "at": at})
 
     if worth <= 0:

@@ -240,7 +240,7 @@ def aggregates(session: Session, account: str, until: dt.datetime | None = None)
     found = [
         ScoredForecast(
             *("crowd", one.id, one.at, one.known, chance, one.baseline, one.outcome, CODE, run, number),
-            label=PUBLISHED if number == rounds[run] else "",
+            label=PUBLISHED if number == rounds.get(run) else "",
             name=one.name,
         )
         for run, asked in _boards(session, account, until).items()
