@@ -37,6 +37,7 @@ BEFORE, AFTER = ("Start", "First run", "The page", "Doctor", "Back up"), ("Upgra
 IMAGE_MB, WORKER_MB, STOP_SECONDS = 1100.0, 350.0, 10.0
 REPAIRED_SECONDS = 60.0
 CUT_SECONDS = 20.0
+IDLE_SECONDS = 60.0
 
 
 @contextmanager
@@ -45,6 +46,7 @@ def copied(folder: Path) -> Iterator[Path]:
     copy = folder / "chordesk"
     subprocess.run(["git", "clone", "--quiet", "--no-checkout", str(ROOT), str(copy)], check=True)
     subprocess.run(["git", "reset", "--quiet"], cwd=copy, check=True)
+    subprocess.run(["git", "remote", "set-url", "origin", str(copy)], cwd=copy, check=True)  # has nothing to pull
     command = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in filter(None, listed.split("\0")):
@@ -129,8 +131,9 @@ def befallen(fleet: Fleet, sheet: Sheet) -> None:
 
 
 def idle(fleet: Fleet, sheet: Sheet) -> None:
-    """Memory after a screen, and how long a stop and a start of all take."""
+    """Memory a minute after a screen, and how long a stop and a start of all take."""
     sheet.head("Idle")
+    time.sleep(IDLE_SECONDS)
     for container, used in sorted(fleet.memory().items()):
         if fleet.service(container) == "research":
             sheet.most(f"memory of {container}", used, WORKER_MB, " MB", ".0f")
