@@ -65,6 +65,7 @@ def fleet(tmp_path: Path) -> Iterator[Processes]:
         secrets.mkdir()
         own = {
             "redis_url": desk.environ.pop("DESK_REDIS_URL"), "database_url": desk.settings.database,
+            "message_key": "fedcba9876543210fedcba9876543210",
             "api_token": "0123456789abcdef0123456789abcdef", "flower_auth": "desk:password",
             "notify_channels": "phone=json://127.0.0.1:1",
             **{name.removeprefix("DESK_").lower(): value for name, value in KEYS.items()},
@@ -115,7 +116,8 @@ def test_every_setting_of_the_file_is_read_back_from_each_service(fleet: Process
     everyone = set(STAYING)
     assert holders == {
         "database_url": everyone, "redis_url": everyone - {"notify"}, "provider_key": {"research"},
-        "sec_identity": {"research"}, "api_token": {"api"}, "flower_auth": {"flower"}, "notify_channels": {"notify"},
+        "message_key": everyone - {"notify"}, "sec_identity": {"research"}, "api_token": {"api"},
+        "flower_auth": {"flower"}, "notify_channels": {"notify"},
     }  # fmt: skip
     assert {one[name] for one in found.values() for name in SECRETS} == {None, "set"}
     asked = {**fleet.environ, "DESK_DATABASE_URL": database, "DESK_HOME": str(tmp_path / "ops")}
