@@ -128,8 +128,8 @@ def resolve_all(store: Store, settings: Settings) -> None:
 
 @dataclass(slots=True)
 class Template:
-    """The rows to copy, by table, with the marks in them. parts: number of the tree of runs that each row belongs to;
-    kinds: of those trees, by number."""
+    """The rows to copy, by table, with the marks in them; `aging_part` of each: its tree of runs. kinds: of these
+    trees, by number. ids: the mark of each id. newest: when the last run was opened."""
 
     tables: dict[str, Table]
     rows: dict[str, list[dict[str, Any]]]
