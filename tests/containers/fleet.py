@@ -152,6 +152,7 @@ class Fleet:
         """Take down whatever bears the project's name."""
         mine = ("--filter", f"label=com.docker.compose.project={self.project}")
         for container in self.docker("ps", "--all", "--quiet", *mine).split():
+            self.docker("kill", container, check=False)  # podman's rm would wait for its grace time
             self.docker("rm", "--force", "--volumes", container, check=False)
         for network in self.docker("network", "ls", "--quiet", *mine).split():
             self.docker("network", "rm", network, check=False)
