@@ -145,7 +145,7 @@ lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer 
 
 audit: ## Ask the advisories about every pinned package (needs pip-audit on the PATH, and a network)
 	@command -v pip-audit >/dev/null || { echo "make audit needs pip-audit on the PATH: python3 -m pip install pip-audit"; exit 1; }
-	@for set in card demo dev docs fleet real realbuild secrets ship; do \
+	@for set in card demo dev docs fleet $(LARGE) real realbuild secrets ship; do \
 	  echo "-- requirements/$$set.txt"; \
 	  pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement requirements/$$set.txt || exit 1; \
 	done

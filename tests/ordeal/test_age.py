@@ -69,7 +69,8 @@ def work(running: Processes, folder: Path) -> dict[str, list[reads.Read]]:
         own = folder / command[0]
         own.mkdir()
         done = zygote.run(command, {**running.environ, reads.VARIABLE: str(own)}, REPOSITORY)
-        assert done.returncode == 0, done.stderr
+        # Without beat and workers the status is that the desk does not work.
+        assert done.returncode == 0 or command[0] == "status", done.stderr
         found[" ".join(command[:2])] = reads.recorded(own)
     for name in WORKERS:
         running.end(name)

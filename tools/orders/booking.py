@@ -154,6 +154,7 @@ _FILLS_OF = {
 # What is written on an order in place of a broker's answer begins so, and goes with the answer.
 NO_ANSWER = "no answer from the broker"
 UNKNOWN_TO_BROKER = "the broker does not know this order; it is not sent again"
+_WAITS = "waits for "  # begins the broker's note on an order that it has not filled yet
 
 
 def book(session: Session, settings: Settings, order: Order, answer: BrokerAnswer) -> list[Fill]:
@@ -199,7 +200,8 @@ def _contradiction(order: Order, what: str) -> OrderError:
 
 
 def _move(session: Session, settings: Settings, order: Order, to: OrderState, answer: BrokerAnswer) -> None:
-    over = to == OrderState.FILLED or (order.message or "").startswith((NO_ANSWER, UNKNOWN_TO_BROKER))
+    passing = (NO_ANSWER, UNKNOWN_TO_BROKER, *([_WAITS] if to == OrderState.FILLED else []))
+    over = (order.message or "").startswith(passing)
     changes: dict[str, Any] = {
         "broker_order_id": answer.broker_order_id or order.broker_order_id,
         "message": answer.message or (None if over else order.message),

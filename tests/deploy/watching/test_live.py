@@ -25,10 +25,11 @@ from tests.stack import Processes, free_port, processes, wait_for
 
 ROLES = ("research", "ops", "trade", "beat", "api", "notify")
 SYMBOLS = "AAPL,IBM,TGT,GOOG,XOM,GE,JPM,BAC,WMT,PG"
-# These have a series once what they count has happened: an error, a missing figure, a priced turn, a limited turn.
+# These have a series once what they count has happened: an error, a missing figure, a priced turn, a limited turn,
+# little room.
 WITH_ITS_EVENT = {
     "desk_codex_errors_total", "desk_usage_missing_total", "desk_day_usd", "desk_turns_reserved",
-    "desk_turns_waiting", "desk_model_parked_seconds",
+    "desk_turns_waiting", "desk_model_parked_seconds", "desk_room_short",
 }  # fmt: skip
 SETTINGS = {
     "TRADER_LIVE": "1",

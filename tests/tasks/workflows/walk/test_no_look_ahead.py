@@ -49,6 +49,7 @@ OWN = re.compile(
 )
 LEFT_OUT = re.compile(
     r"(^|_)id$|^(created|updated|started|finished|sent|processed)_at$|^seconds$|_seconds$|^payload(_hash)?$"
+    r"|^booked$"  # when its question is resolved, which is later
 )
 
 
