@@ -430,22 +430,23 @@ def _cost(session: Session, walk: Walk) -> dict[str, Any]:
 
 
 def _claims(session: Session, account: str) -> dict[str, list[Claim]]:
-    """Return what was claimed of names: ratings by verdict and by confidence, stances by role, and lenses."""
-    own = col(Run.account).in_((account, research_account(account)))
+    """Return what was claimed of names: ratings by verdict and by confidence, stances by role, and lenses. Not by runs
+    that were stopped: their sessions are played again, or missing."""
+    own = col(Run.account).in_((account, research_account(account))), Run.state != RunState.STOPPED
     verdicts = session.exec(
         select(Verdict.rating, Verdict.confidence, Verdict.symbol, Run.market_now)
         .join(Run, col(Run.id) == col(Verdict.run_id))
-        .where(own)
+        .where(*own)
     ).all()
     reports = session.exec(
         select(Report.role, Report.verdict, Report.symbol, Run.market_now)
         .join(Run, col(Run.id) == col(Report.run_id))
-        .where(own, Report.status == ReportStatus.COMPLETED)
+        .where(*own, Report.status == ReportStatus.COMPLETED)
     ).all()
     hits = session.exec(
         select(ScreenHit.lens, ScreenHit.symbol, Run.market_now)
         .join(Run, col(Run.id) == col(ScreenHit.run_id))
-        .where(own)
+        .where(*own)
     ).all()
     return {
         "ratings": [Claim(rating, symbol, exchange_day(at)) for rating, _, symbol, at in verdicts],
