@@ -87,6 +87,9 @@ def _give(desk: Processes, *command: str) -> float:
     """Return the CPU seconds of a command."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     whole = (sys.executable, "-m", "chordesk.tasks.cli.main", *command)
-    subprocess.run(whole, cwd=REPOSITORY, env=desk.environ, stdout=subprocess.DEVNULL, check=False)
+    done = subprocess.run(whole, cwd=REPOSITORY, env=desk.environ, capture_output=True, text=True, check=False)
+    # Without beat the status is that the desk does not work.
+    if done.returncode and command[0] != "status":
+        raise RuntimeError(f"desk {' '.join(command)}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
