@@ -153,9 +153,9 @@ def _verdicts(
     return {row.symbol: (row, rule_of(row, _stances(cells.get(row.symbol, {})), reasons.get(row.id))) for row in rows}
 
 
-def rules(session: Session, run_id: str) -> dict[str, str]:
-    """Return by symbol the rule that gave its verdict the rating."""
-    return {symbol: rule for symbol, (_, rule) in _verdicts(session, run_id, _cells(session, run_id)).items()}
+def judged(session: Session, run_id: str) -> dict[str, tuple[Verdict, str]]:
+    """Return by symbol its verdict, and the rule that gave it the rating."""
+    return _verdicts(session, run_id, _cells(session, run_id))
 
 
 def rule_of(verdict: Verdict, stances: Mapping[str, str], reasons: Sequence[str] | None) -> str:

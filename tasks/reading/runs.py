@@ -34,7 +34,7 @@ from chordesk.models.tables.runs import (
 from chordesk.models.tables.runtime import RuntimeTurn
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import runs_of_backtest, was_run
-from chordesk.tasks.reading.candidates import rules
+from chordesk.tasks.reading.candidates import judged
 from chordesk.tasks.reading.portfolio import PortfolioResearchResult, portfolio_research
 from chordesk.tasks.reading.reports import AnalysisRow, analyses
 from chordesk.tasks.reading.waits import Wait, waits
@@ -367,7 +367,8 @@ def candidates(session: Session, run: Run) -> list[CandidateRow]:
         return []
     run_id = research_run(run)
     rows = session.exec(select(Candidate).where(Candidate.run_id == run_id).order_by(col(Candidate.rank))).all()
-    verdicts = {v.symbol: v for v in session.exec(select(Verdict).where(Verdict.run_id == run_id)).all()}
+    ruled = judged(session, run_id)
+    verdicts = {symbol: verdict for symbol, (verdict, _) in ruled.items()}
     lenses: dict[str, list[str]] = defaultdict(list)
     found = session.exec(
         select(CandidateHit.candidate_id, ScreenHit.lens)
@@ -377,7 +378,7 @@ def candidates(session: Session, run: Run) -> list[CandidateRow]:
     for candidate_id, lens in sorted(found):
         lenses[candidate_id].append(lens)
     tools, tokens = _costs(session, run_id)
-    odds, reasons = odds_of_run(session, run_id), rules(session, run_id)
+    odds = odds_of_run(session, run_id)
     return [
         CandidateRow.of(
             row,
@@ -385,7 +386,7 @@ def candidates(session: Session, run: Run) -> list[CandidateRow]:
             verdict=verdicts[row.symbol].rating if row.symbol in verdicts else None,
             verdict_confidence=verdicts[row.symbol].confidence if row.symbol in verdicts else None,
             verdict_probability=odds(verdicts[row.symbol]) if row.symbol in verdicts else None,
-            why=reasons.get(row.symbol),
+            why=ruled[row.symbol][1] if row.symbol in verdicts else None,
             missing=verdicts[row.symbol].missing if row.symbol in verdicts else [],
             tools=dict(sorted(tools[row.symbol].items())),
             tokens=tokens.get(row.symbol, 0),
