@@ -14,7 +14,10 @@ from chordesk.models.masking import without_secrets
 from chordesk.models.tables.board import SignalFinding
 from chordesk.models.tables.orders import Position
 from chordesk.tools.board.context import EarlierVote, Finding, HarvestContext, asleep, compose, named
-from chordesk.tools.board.price_panel import (
+from chordesk.tools.history import Budget
+from chordesk.tools.market.universe import NAMED
+from chordesk.tools.model_tools.company_data import plain_text
+from chordesk.tools.price_panel import (
     CORRELATION_SESSIONS,
     correlations,
     log_returns,
@@ -22,9 +25,6 @@ from chordesk.tools.board.price_panel import (
     panel_of,
     universe_correlation,
 )
-from chordesk.tools.history import Budget
-from chordesk.tools.market.universe import NAMED
-from chordesk.tools.model_tools.company_data import plain_text
 from chordesk.tools.risk import underlying_of
 from chordesk.tools.scoring.voices import Agreement, agreement, consensus
 
@@ -132,7 +132,7 @@ def _moves(context: HarvestContext, names: Sequence[str]) -> SignalFinding | Non
     if len(known) < LEAST_SYMBOLS:
         return None
     matrix = correlations(returns, known, 1.0)
-    mean, usual = mean_of_pairs(matrix) or 0.0, universe_correlation(panel_of(context))
+    mean, usual = mean_of_pairs(matrix) or 0.0, universe_correlation(panel_of(context.tool, context.symbols))
     together = float(matrix.sum())
     data: dict[str, Any] = {
         "names": len(known),

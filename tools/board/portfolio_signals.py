@@ -14,13 +14,13 @@ from chordesk.models.board import MAX_FINDINGS, Harvest
 from chordesk.models.contracts import multiplier_of, parse_contract
 from chordesk.models.tables.board import SignalFinding
 from chordesk.tools.board.context import Finding, HarvestContext, asleep, listed, named
-from chordesk.tools.board.price_panel import CORRELATION_SESSIONS, correlations, log_returns, mean_of_pairs
 from chordesk.tools.event_positions import EVENT_BANKROLL, KELLY_FRACTION, event_ledger
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.model_tools.portfolio import portfolio_get
 from chordesk.tools.model_tools.signals import technical_rows
 from chordesk.tools.portfolio_sizing import contract_heat, correlated_heat, effective_bets, share_heat
 from chordesk.tools.position_sizing import kelly_bet
+from chordesk.tools.price_panel import CORRELATION_SESSIONS, correlations, log_returns, mean_of_pairs
 from chordesk.tools.registry import Arguments, Gaps, ToolContext
 from chordesk.tools.risk import underlying_of
 

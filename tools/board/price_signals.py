@@ -14,23 +14,19 @@ from chordesk.models.board import MAX_FINDINGS, Harvest
 from chordesk.models.tables.board import SignalDirection, SignalFinding
 from chordesk.tools import figures
 from chordesk.tools.board.context import Finding, HarvestContext, asleep, bar_time, best, listed, named
-from chordesk.tools.board.price_panel import (
+from chordesk.tools.board.patterns import (
     LEAST_DATES,
     LEAST_MOVE,
     NO_PATTERN,
     PATTERN_LONG,
     PATTERN_SHORT,
     PatternRecord,
-    PricePanel,
-    beat_median,
     described_pattern,
-    panel_of,
     pattern_codes,
     record_of,
-    returns,
-    standing,
 )
 from chordesk.tools.market.protocol import Floats
+from chordesk.tools.price_panel import PricePanel, beat_median, panel_of, returns, standing
 
 # At the ends of a ranking a forecast moves by half of it. On the default data neither momentum nor reversal has any
 # skill: a larger step costs more than it could bring.
@@ -54,7 +50,7 @@ class Ranking:
 
     def __call__(self, context: HarvestContext) -> Harvest:
         """Return a finding for each of the symbols furthest from the middle; one without the figure is missing."""
-        panel = panel_of(context)
+        panel = panel_of(context.tool, context.symbols)
         row_of = self.rows(panel)
         found = {symbol: row_of(symbol) for symbol in context.symbols}
         missing = [symbol for symbol, row in found.items() if row is None]
@@ -172,7 +168,7 @@ _NEVER = Finding(_PATTERN + "no instance with a known outcome: not enough", _TEM
 def temporal_signals(context: HarvestContext) -> Harvest:
     """Return a finding for each pattern that the questions' symbols show now; only instances count of which the outcome
     was known by now."""
-    panel, horizon = panel_of(context), context.tool.settings.question_sessions
+    panel, horizon = panel_of(context.tool, context.symbols), context.tool.settings.question_sessions
     codes = pattern_codes(panel)
     showing: dict[int, list[str]] = defaultdict(list)
     for symbol in context.symbols:

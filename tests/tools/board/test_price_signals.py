@@ -15,26 +15,23 @@ import pytest
 from chordesk.models.board import implied
 from chordesk.models.errors import MarketError, MarketUnavailable
 from chordesk.tools import figures
-from chordesk.tools.board import price_panel as prices_panel
-from chordesk.tools.board.price_panel import (
-    NO_PATTERN,
+from chordesk.tools import price_panel as prices_panel
+from chordesk.tools.board.patterns import NO_PATTERN, described_pattern, pattern_codes, record_of
+from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.protocol import Floats
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
+from chordesk.tools.price_panel import (
     PricePanel,
     beat_median,
     change,
     correlations,
-    described_pattern,
     log_returns,
     mean_of_pairs,
     panel_of,
-    pattern_codes,
-    record_of,
     returns,
     standing,
     universe_correlation,
 )
-from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.protocol import Floats
-from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from chordesk.tools.scoring.inference import wilson
 from tests.tools.board.boards import board, dormant, harvested
 from tests.tools.conftest import MakeContext
@@ -64,7 +61,7 @@ def test_four_harvesters_read_each_name_once(make_context: MakeContext) -> None:
         harvested(tool, context)
     assert set(asked.values()) == {1}
     market.clock.day = market.clock.day.replace(day=16)
-    panel_of(context)
+    panel_of(context.tool, context.symbols)
     assert set(asked.values()) == {2}, "another session is another table"
 
 
@@ -79,7 +76,7 @@ def test_harvesters_that_start_together_ask_once(make_context: MakeContext) -> N
     market.before = slowly
     context = board(make_context(market), "N01")
     with ThreadPoolExecutor(4) as threads:
-        panels = list(threads.map(lambda _: panel_of(context), range(4)))
+        panels = list(threads.map(lambda _: panel_of(context.tool, context.symbols), range(4)))
     assert set(asked.values()) == {1}
     assert all(panel is panels[0] for panel in panels)
 
@@ -90,29 +87,31 @@ def test_a_table_without_what_a_source_failed_to_give_is_built_again_later(
     market = closing(rising(TWELVE, 90))
     market.trouble = {"N02": MarketUnavailable("away")}
     context = board(make_context(market), "N01")
-    first = panel_of(context)
+    first = panel_of(context.tool, context.symbols)
     assert first.absent == {"N02": "away"}
     assert np.isnan(first.close[first.place["N02"]]).all()
-    assert panel_of(context) is first, "kept for a while: the others of the same board do not wait for it again"
+    assert panel_of(context.tool, context.symbols) is first, (
+        "kept for a while: the others of the same board do not wait for it again"
+    )
     monkeypatch.setattr(prices_panel, "AWAY_SECONDS", -1.0)
     later = board(make_context(closing(rising(TWELVE, 90))), "N01")
     later.tool.market.trouble = {"N02": MarketUnavailable("away")}  # type: ignore[attr-defined]
-    assert panel_of(later).absent == {"N02": "away"}
+    assert panel_of(later.tool, later.symbols).absent == {"N02": "away"}
     later.tool.market.trouble = {}  # type: ignore[attr-defined]
-    whole = panel_of(later)
+    whole = panel_of(later.tool, later.symbols)
     assert whole.absent == {}
     later.tool.market.trouble = {"N03": MarketError("gone")}  # type: ignore[attr-defined]
-    assert panel_of(later) is whole
+    assert panel_of(later.tool, later.symbols) is whole
 
 
 def test_without_any_bar_the_market_s_own_failure_shows(make_context: MakeContext) -> None:
     market = closing(rising(TWELVE, 90))
     market.trouble = {name: MarketError(f"no bars of {name}") for name in TWELVE}
     with pytest.raises(MarketError, match="no bars of N01"):
-        panel_of(board(make_context(market), "N01"))
+        panel_of(make_context(market), ["N01"])
     market.trouble |= {"N07": MarketUnavailable("the source is away")}
     with pytest.raises(MarketUnavailable, match="the source is away"):
-        panel_of(board(make_context(market), "N01"))
+        panel_of(make_context(market), ["N01"])
 
 
 def test_a_bar_stands_in_the_column_of_its_session(make_context: MakeContext) -> None:
@@ -122,7 +121,7 @@ def test_a_bar_stands_in_the_column_of_its_session(make_context: MakeContext) ->
     holed = daily("A", [1.0, 2.0, 3.0], last=days[-3])
     last = daily("B", [7.0], last=days[-1])
     whole = FarMarket({**market.histories, "A": holed, "B": last})
-    panel = panel_of(board(make_context(whole)))
+    panel = panel_of(make_context(whole))
     assert panel.close[panel.place["A"]].tolist()[-5:] == pytest.approx([1.0, 2.0, 3.0, np.nan, np.nan], nan_ok=True)
     assert panel.absent["A"].startswith(f"no bar of {days[-1]}")
     assert np.flatnonzero(np.isfinite(panel.close[panel.place["B"]])).tolist() == [len(panel.days) - 1]
@@ -131,7 +130,7 @@ def test_a_bar_stands_in_the_column_of_its_session(make_context: MakeContext) ->
 
 def test_the_table_of_the_default_data_is_that_of_its_bars(data: ReplayData, make_context: MakeContext) -> None:
     market = ReplayMarket(data, ReplayClock(data.sessions[200]))
-    panel = panel_of(board(make_context(market)))
+    panel = panel_of(make_context(market))
     assert panel.days == tuple(market.sessions(504))
     for symbol in ("IBM", "XOM", "KO"):
         bars = market.bars(symbol, 504)
@@ -180,12 +179,12 @@ def test_correlations_by_hand() -> None:
 
 
 def test_the_universe_s_mean_is_that_of_all_pairs(data: ReplayData, make_context: MakeContext) -> None:
-    panel = panel_of(board(make_context(ReplayMarket(data, ReplayClock(data.sessions[200])))))
+    panel = panel_of(make_context(ReplayMarket(data, ReplayClock(data.sessions[200]))))
     changes = np.diff(np.log(panel.close[:, -61:]), axis=1)
     usable = changes[np.isfinite(changes).all(axis=1) & (changes.std(axis=1) > 0)]
     assert len(usable) > 400
     assert universe_correlation(panel) == pytest.approx(mean_of_pairs(np.corrcoef(usable)), abs=1e-9)
-    young = panel_of(board(make_context(ReplayMarket(data, ReplayClock(data.sessions[20])))))
+    young = panel_of(make_context(ReplayMarket(data, ReplayClock(data.sessions[20]))))
     assert universe_correlation(young) is None
 
 
@@ -476,7 +475,7 @@ def test_the_trap_of_the_default_data_is_not_fallen_into(data: ReplayData, make_
     """Up in 5 sessions, down in 20, on low volume: of some 1,500 instances 57 % reversed, and the Wilson interval lies
     far above the base rate of 47 %. By date it is 48 %, and nothing is shown."""
     market = ReplayMarket(data, ReplayClock(dt.date(2010, 8, 20)))
-    whole = panel_of(board(make_context(market)))
+    whole = panel_of(make_context(market))
     wanted = {"shortMove": "up", "longMove": "down", "volume": "low"}
     codes = pattern_codes(whole)
     (code,) = (one for one in range(12) if described_pattern(one) == wanted)

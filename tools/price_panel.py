@@ -1,4 +1,4 @@
-"""Closes and volumes of a whole universe as one table, built once a session, with its correlations and patterns."""
+"""Closes and volumes of a whole universe as one table, built once a session: ranks, correlations, outcomes."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 
 from chordesk.models.errors import DeskError
-from chordesk.tools.board.context import HarvestContext
 from chordesk.tools.history import Budget, histories, last_move_like_a_split, prefetch
 from chordesk.tools.market.prices import lapse
 from chordesk.tools.market.protocol import Bars, Floats, MarketData
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.registry import Gaps, ToolContext
-from chordesk.tools.scoring.inference import Estimate, Observation, estimate
 
 PANEL_SESSIONS = 504
 LEAST_COMPARED = 10  # names that a rank needs
@@ -58,14 +55,13 @@ _LOCKS: WeakKeyDictionary[MarketData, threading.Lock] = WeakKeyDictionary()
 _LOCK = threading.Lock()
 
 
-def panel_of(context: HarvestContext) -> PricePanel:
-    """Return the panel of the desk's universe and the questions' symbols. Raises the market's error if no symbol has a
-    bar."""
-    market = context.tool.market
-    members = resolve_universe(context.tool.settings.universe, market)
-    symbols = tuple(dict.fromkeys([*members, *context.symbols]))
+def panel_of(context: ToolContext, further: Sequence[str] = ()) -> PricePanel:
+    """Return the panel of the desk's universe and further symbols. Raises the market's error if no symbol has a bar."""
+    market = context.market
+    members = resolve_universe(context.settings.universe, market)
+    symbols = tuple(dict.fromkeys([*members, *further]))
     session = market.clock.session()
-    # Harvesters start together: the first one builds what the others wait for, so that a source is asked once.
+    # Who asks together waits for the first, so that a source is asked once.
     with _lock_of(market):
         kept = _KEPT.get(market)
         if kept is None or (kept.session, kept.symbols) != (session, symbols) or kept.until < time.monotonic():
@@ -80,10 +76,10 @@ def _lock_of(market: MarketData) -> threading.Lock:
         return _LOCKS.setdefault(market, threading.Lock())
 
 
-def _built(context: HarvestContext, symbols: Sequence[str]) -> tuple[PricePanel, bool]:
+def _built(context: ToolContext, symbols: Sequence[str]) -> tuple[PricePanel, bool]:
     """Return (the panel, whether no symbol is absent for a failure that may pass)."""
-    market, budget = context.tool.market, Budget(context.tool)
-    prefetch(context.tool, symbols)
+    market, budget = context.market, Budget(context)
+    prefetch(context, symbols)
     days = tuple(market.sessions(PANEL_SESSIONS))
     ordinals = np.array([day.toordinal() for day in days])
     close, volume = (np.full((len(symbols), len(days)), np.nan) for _ in range(2))
@@ -136,6 +132,14 @@ def standing(values: Floats, row: int) -> UniverseRank | None:
     above, below = int((known > value).sum()), int((known < value).sum())
     percentile = (below + (len(known) - above - below - 1) / 2) / (len(known) - 1)
     return UniverseRank(float(value), above + 1, len(known), percentile)
+
+
+def change(values: Floats, sessions: int) -> Floats:
+    """Return value / value n sessions before - 1, n rows x T, not a number where either is missing."""
+    found = np.full(values.shape, np.nan)
+    if values.shape[1] > sessions:
+        found[:, sessions:] = values[:, sessions:] / values[:, :-sessions] - 1
+    return found
 
 
 def returns(panel: PricePanel, sessions: int) -> Floats:
@@ -195,68 +199,6 @@ def universe_correlation(panel: PricePanel) -> float | None:
     return (together - n) / (n * (n - 1))
 
 
-# Patterns of 5 against 20 sessions over a whole universe, and how they ended where that is known by now.
-#
-# A pattern is shared by many names on few dates, and names of one date share its market: the dates count, not the
-# instances. Outcomes of dates closer than the horizon overlap.
-
-PATTERN_SHORT, PATTERN_LONG = 5, 20
-LEAST_MOVE = 0.02
-QUIET, BUSY = 0.8, 1.25  # mean volume of 5 sessions to that of 20
-LEAST_DATES = 30
-NO_PATTERN: Final = -1
-_LEVEL = 0.05
-_SIDES = ("down", "up")
-_VOLUMES = ("low", "usual", "high")
-Codes = npt.NDArray[np.int8]
-Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class PatternRecord:
-    """How a pattern ended. share: mean over dates of the share of its instances with the outcome; base: the same of all
-    names on these dates; pooled: share of the instances, whatever their dates; edge: `share` less `base`."""
-
-    instances: int
-    dates: int
-    share: float
-    pooled: float
-    base: float
-    edge: Estimate
-
-    @property
-    def enough(self) -> bool:
-        return self.dates >= LEAST_DATES and self.edge.error is not None
-
-    def interval(self, looks: int) -> tuple[float, float] | None:
-        """Return bounds of the share that hold for all of so many patterns at once with 95 % (Bonferroni)."""
-        bounds = self.edge.bounds(1 - _LEVEL / looks)
-        return (max(0.0, self.base + bounds[0]), min(1.0, self.base + bounds[1])) if bounds else None
-
-
-def change(values: Floats, sessions: int) -> Floats:
-    """Return value / value n sessions before - 1, n rows x T, not a number where either is missing."""
-    found = np.full(values.shape, np.nan)
-    if values.shape[1] > sessions:
-        found[:, sessions:] = values[:, sessions:] / values[:, :-sessions] - 1
-    return found
-
-
-def pattern_codes(panel: PricePanel) -> Codes:
-    """Return the pattern of each name and session, n x T; NONE where a move is within 2 % or a figure is missing."""
-    short, long = change(panel.close, PATTERN_SHORT), change(panel.close, PATTERN_LONG)
-    ratio = _trailing_mean(panel.volume, PATTERN_SHORT) / _trailing_mean(panel.volume, PATTERN_LONG)
-    volumes = np.where(ratio < QUIET, 0, np.where(ratio > BUSY, 2, 1))
-    codes = 6 * (short > 0) + 3 * (long > 0) + volumes
-    known = (np.abs(short) > LEAST_MOVE) & (np.abs(long) > LEAST_MOVE) & np.isfinite(ratio)
-    return np.where(known, codes, NO_PATTERN).astype(np.int8)
-
-
-def described_pattern(code: int) -> dict[str, str]:
-    """Return the parts of a pattern: where 5 and 20 sessions went, and the volume."""
-    return {"shortMove": _SIDES[code // 6], "longMove": _SIDES[code // 3 % 2], "volume": _VOLUMES[code % 3]}
-
-
 def beat_median(close: Floats, sessions: int) -> Floats:
     """Return 1 where a name's return over the next so many sessions is above the median of all, 0.5 where it equals it,
     else 0; not a number where it is not known yet."""
@@ -270,33 +212,3 @@ def beat_median(close: Floats, sessions: int) -> Floats:
         np.isnan(ahead[:, known]), np.nan, (1 + np.sign(ahead[:, known] - median)) / 2
     )
     return outcome
-
-
-def record_of(panel: PricePanel, mask: Mask, outcome: Floats, horizon: int) -> PatternRecord | None:
-    """Return how the instances of `mask` ended, of those with a known outcome; None without one. horizon: sessions to
-    an outcome."""
-    found = mask & np.isfinite(outcome)
-    columns = np.flatnonzero(found.any(axis=0))
-    if not len(columns):
-        return None
-    shares = np.array([outcome[found[:, at], at].mean() for at in columns])
-    base = np.nanmean(outcome[:, columns], axis=0)
-    # The error is that of the difference to the base on the same dates: what moves both is no uncertainty of either.
-    differences = zip(columns.tolist(), (shares - base).tolist(), strict=True)
-    edge = estimate(Observation(difference, at, at + horizon) for at, difference in differences)
-    assert edge is not None, "there is a date"
-    return PatternRecord(
-        instances=int(found.sum()),
-        dates=len(columns),
-        share=float(shares.mean()),
-        pooled=float(outcome[found].mean()),
-        base=float(base.mean()),
-        edge=edge,
-    )
-
-
-def _trailing_mean(values: Floats, sessions: int) -> Floats:
-    found = np.full(values.shape, np.nan)
-    if values.shape[1] >= sessions:
-        found[:, sessions - 1 :] = np.lib.stride_tricks.sliding_window_view(values, sessions, axis=1).mean(axis=2)
-    return found

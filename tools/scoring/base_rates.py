@@ -1,0 +1,169 @@
+"""Base rates: how often names in a like state rose, and beat the median of all names, over so many sessions.
+
+A state is of three parts, each of closes up to its own day: the trend (close against its mean of 50 sessions), the
+volatility (which third of all names of that day, by 20 daily log returns) and the distance from the highest close of 60
+sessions. A case is a name on a past day whose outcome is known by the day that is asked for: nothing later is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chordesk.tools.market.prices import MOST_MISSING
+from chordesk.tools.market.protocol import Floats
+from chordesk.tools.price_panel import beat_median, change
+from chordesk.tools.scoring.inference import Observation, estimate, share_bounds
+
+TREND_SESSIONS, VOLATILITY_SESSIONS, HIGH_SESSIONS = 50, 20, 60
+NEAR, FAR = -0.05, -0.20  # from the high
+LEAST_CASES = 100
+_DAYS_A_HORIZON = 4  # cases are of every day, or of so many days a horizon: closer ones say nearly the same
+_TRENDS = ("close below its mean of 50 sessions", "close above its mean of 50 sessions")
+_VOLATILITIES = ("lowest third of volatility", "middle third of volatility", "highest third of volatility")
+_DISTANCES = ("over 20 % below its high of 60 sessions", "5 to 20 % below its high of 60 sessions",
+              "within 5 % of its high of 60 sessions")  # fmt: skip
+BINS = (_TRENDS, _VOLATILITIES, _DISTANCES)
+UNKNOWN = -1
+States = npt.NDArray[np.int8]
+
+
+class Rate(NamedTuple):
+    """A share of n cases, with its 95 % bounds: None where the cases are too few, or of too few days apart."""
+
+    share: float
+    n: int
+    low: float | None
+    high: float | None
+
+
+class BaseRate(NamedTuple):
+    """What became of n names like this over `horizon` sessions. like: the parts of the state that hold, none where so
+    few cases have them that all names count; rose: above 0; beat: above the median of all names over the same days;
+    move, move_low, move_high: the median return, and those that one case in ten is below and above."""
+
+    horizon: int
+    like: tuple[str, ...]
+    rose: Rate
+    beat: Rate
+    move: float
+    move_low: float
+    move_high: float
+
+    @property
+    def text(self) -> str:
+        """Return the rate as a sentence."""
+        names = f"names like this ({', '.join(self.like)})" if self.like else "names, whatever their state,"
+        return (
+            f"{names} rose over {self.horizon} sessions in {self.rose.share:.0%} of {self.rose.n:,} cases, "
+            f"and beat the median of all in {self.beat.share:.0%}"
+        )
+
+
+def states_of(close: Floats) -> States:
+    """Return the state of each name and session by the places in BINS, 3 x n x T; UNKNOWN where a figure is missing,
+    or more than a tenth of its sessions. close: a row a name, a column a session, not a number without a bar."""
+    changes = np.diff(np.log(close), axis=1, prepend=np.nan)
+    trend = np.sign(close / _mean(close, TREND_SESSIONS) - 1)
+    spread = _mean(changes**2, VOLATILITY_SESSIONS) - _mean(changes, VOLATILITY_SESSIONS) ** 2
+    fall = close / _highest(close, HIGH_SESSIONS) - 1
+    parts = np.full((3, *close.shape), UNKNOWN, dtype=np.int8)
+    for at in range(close.shape[1]):
+        known = np.isfinite(spread[:, at])
+        if known.any():
+            thirds = np.quantile(spread[known, at], (1 / 3, 2 / 3))
+            parts[1, known, at] = np.searchsorted(thirds, spread[known, at])
+    parts[0] = np.where(np.isfinite(trend), trend > 0, UNKNOWN)
+    parts[2] = np.where(np.isfinite(fall), np.digitize(fall, (FAR, NEAR)), UNKNOWN)
+    return parts
+
+
+class BaseRates:
+    """The base rates of a universe at one day. close: as of `states_of`; at: the column of the day, the last one by
+    default; later columns are not looked at."""
+
+    def __init__(self, close: Floats, at: int | None = None) -> None:
+        self._close = close if at is None else close[:, : at + 1]
+        self._states = states_of(self._close)
+        self._outcomes: dict[int, tuple[Floats, Floats, Sequence[int]]] = {}
+        self._rates: dict[tuple[int, tuple[int, ...]], BaseRate | None] = {}
+
+    def of(self, row: int, horizon: int) -> BaseRate | None:
+        """Return the rate of a row's state; with too few cases that of a part of it, the trend last. None where its
+        state is not known, or no outcome is."""
+        state = self._states[:, row, -1]
+        if (state == UNKNOWN).any():
+            return None
+        trend, volatility, high = map(int, state)
+        found = None
+        for wanted in ((trend, volatility, high), (trend, UNKNOWN, high), (trend, UNKNOWN, UNKNOWN), (UNKNOWN,) * 3):
+            found = self._rate(horizon, wanted)
+            if found is not None and found.rose.n >= LEAST_CASES and found.rose.low is not None:
+                break
+        return found
+
+    def _rate(self, horizon: int, wanted: tuple[int, ...]) -> BaseRate | None:
+        if (horizon, wanted) not in self._rates:
+            self._rates[horizon, wanted] = self._computed(horizon, wanted)
+        return self._rates[horizon, wanted]
+
+    def _computed(self, horizon: int, wanted: tuple[int, ...]) -> BaseRate | None:
+        ahead, beat, days = self._outcome(horizon)
+        mask = np.zeros(ahead.shape, dtype=np.bool_)
+        mask[:, days] = np.isfinite(ahead[:, days]) & (self._states[:, :, days] != UNKNOWN).all(axis=0)
+        for part, place in enumerate(wanted):
+            if place != UNKNOWN:
+                mask &= self._states[part] == place
+        if not mask.any():
+            return None
+        low, middle, high = np.quantile(ahead[mask], (0.1, 0.5, 0.9)).tolist()
+        like = tuple(BINS[part][place] for part, place in enumerate(wanted) if place != UNKNOWN)
+        rose = np.where(np.isfinite(ahead), ahead > 0, np.nan)
+        return BaseRate(horizon, like, _share(rose, mask, horizon), _share(beat, mask, horizon), middle, low, high)
+
+    def _outcome(self, horizon: int) -> tuple[Floats, Floats, Sequence[int]]:
+        """Return (returns ahead, whether they beat the median, columns of the cases)."""
+        if horizon not in self._outcomes:
+            ahead = np.full(self._close.shape, np.nan)
+            ahead[:, : -horizon or None] = change(self._close, horizon)[:, horizon:]
+            last, step = self._close.shape[1] - 1 - horizon, math.ceil(horizon / _DAYS_A_HORIZON)
+            self._outcomes[horizon] = ahead, beat_median(self._close, horizon), list(range(last, -1, -step))[::-1]
+        return self._outcomes[horizon]
+
+
+def _share(outcome: Floats, mask: npt.NDArray[np.bool_], horizon: int) -> Rate:
+    rows, columns = np.nonzero(mask)
+    values = zip(outcome[rows, columns].tolist(), columns.tolist(), rows.tolist(), strict=True)
+    found = estimate(Observation(value, day, day + horizon, str(name)) for value, day, name in values)
+    assert found is not None, "there is a case"
+    low, high = share_bounds(found) or (None, None)
+    return Rate(found.mean, found.n, low, high)
+
+
+def _mean(values: Floats, sessions: int) -> Floats:
+    """Return the mean of the last so many sessions, not a number where more than a tenth of them are missing, or the
+    last one."""
+    known = np.isfinite(values)
+    total, count = (_window(part, sessions) for part in (np.where(known, values, 0.0), known.astype(np.float64)))
+    enough = known & (count >= sessions * (1 - MOST_MISSING))
+    return np.divide(total, count, out=np.full(values.shape, np.nan), where=enough)
+
+
+def _window(values: Floats, sessions: int) -> Floats:
+    """Return the sum of the last so many columns, of fewer at the beginning."""
+    sums = np.cumsum(values, axis=1)
+    sums[:, sessions:] -= sums[:, :-sessions].copy()
+    return sums
+
+
+def _highest(close: Floats, sessions: int) -> Floats:
+    filled, found = np.where(np.isfinite(close), close, -np.inf), np.full(close.shape, -np.inf)
+    for back in range(min(sessions, close.shape[1])):
+        np.maximum(found[:, back:], filled[:, : close.shape[1] - back], out=found[:, back:])
+    known = np.isfinite(close)
+    found[~known | (_window(known.astype(np.float64), sessions) < sessions * (1 - MOST_MISSING))] = np.nan
+    return found
