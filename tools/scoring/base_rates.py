@@ -150,7 +150,9 @@ def _mean(values: Floats, sessions: int) -> Floats:
     known = np.isfinite(values)
     total, count = (_window(part, sessions) for part in (np.where(known, values, 0.0), known.astype(np.float64)))
     enough = known & (count >= sessions * (1 - MOST_MISSING))
-    return np.divide(total, count, out=np.full(values.shape, np.nan), where=enough)
+    found = np.full(values.shape, np.nan)
+    found[enough] = total[enough] / count[enough]
+    return found
 
 
 def _window(values: Floats, sessions: int) -> Floats:
