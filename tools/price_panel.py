@@ -183,6 +183,31 @@ def mean_of_pairs(correlation: Floats) -> float | None:
     return float((correlation.sum() - np.trace(correlation)) / (n * (n - 1))) if n > 1 else None
 
 
+def ledoit_wolf(rows: Floats) -> Floats:
+    """Return the n x n covariance of n rows of T returns, shrunk toward equal variances without covariance by as much
+    as the sample's own error asks for.
+
+    Ledoit and Wolf, A well-conditioned estimator for large-dimensional covariance matrices, Journal of Multivariate
+    Analysis 88 (2004), lemma 3.3; scikit-learn's LedoitWolf is the same.
+    """
+    n, count = rows.shape
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    sample = centred @ centred.T / count
+    level = np.trace(sample) / n
+    target = level * np.eye(n)
+    apart = float(((sample - target) ** 2).sum())
+    error = float(((centred**2).sum(axis=0) ** 2).sum() / count - (sample**2).sum()) / count
+    shrinkage = min(error / apart, 1.0) if apart > 0 else 0.0
+    return np.asarray(shrinkage * target + (1 - shrinkage) * sample, dtype=np.float64)
+
+
+def beta(of: Floats, market: Floats) -> float | None:
+    """Return the slope of returns on the market's; None where the market did not move."""
+    centred = market - market.mean()
+    spread = float(centred @ centred)
+    return float(centred @ of) / spread if spread > 0 else None
+
+
 def universe_correlation(panel: PricePanel) -> float | None:
     """Return the mean correlation between all names of a panel that have 60 returns; None with fewer than two."""
     if len(panel.days) <= CORRELATION_SESSIONS:

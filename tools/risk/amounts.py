@@ -97,7 +97,7 @@ def sector_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -
     limit, found = f"at most {share:.2%} of equity", exposures(ticket, context)
     if context.account.equity is None or found is None:
         return deny(DenialCode.SHARE_PER_SECTOR, _unpriced(context), "equity unknown", limit)
-    sector, exposure = _largest_sector(ticket.symbol, found, context.sectors)
+    sector, exposure = largest_sector(ticket.symbol, found, context.sectors)
     equity = exact(context.account.equity)
     if exposure <= share * equity:
         return None
@@ -109,9 +109,7 @@ def sector_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -
     return deny(DenialCode.SHARE_PER_SECTOR, reason, _share(exposure, equity), limit)
 
 
-def _largest_sector(
-    symbol: str, found: Mapping[str, Decimal], sectors: Mapping[str, str | None]
-) -> tuple[str, Decimal]:
+def largest_sector(symbol: str, found: Mapping[str, Decimal], sectors: Mapping[str, str | None]) -> tuple[str, Decimal]:
     """Return the sector that an order on `symbol` may fill, with the exposure of every symbol that is or may be in
     it."""
     own = sectors.get(symbol)

@@ -9,7 +9,15 @@ from functools import wraps
 
 from chordesk.models.contracts import SHARES_PER_CONTRACT, OptionContract, OrderLeg, multiplier_of, parse_contract
 from chordesk.models.market import Quote
-from chordesk.models.orders import AccountView, Denied, HeldPosition, OrderTicket, RiskContext, RiskLimits
+from chordesk.models.orders import (
+    AccountView,
+    Denied,
+    HeldPosition,
+    OrderTicket,
+    Reservation,
+    RiskContext,
+    RiskLimits,
+)
 from chordesk.tools.decimals import exact, stepped
 
 # Cover of written options: the shares and bought options that stand against them, and the cash that the rest may
@@ -288,16 +296,12 @@ def notional_of(ticket: OrderTicket, context: RiskContext) -> Decimal:
 def exposures(ticket: OrderTicket, context: RiskContext) -> Mapping[str, Decimal] | None:
     """Return exposure by underlying once this order and all reservations are filled; None when a position has no
     price."""
-    found: dict[str, Decimal] = {}
-    for position in context.account.positions:
-        if ticket.legs or position.symbol != ticket.traded:
-            worth = _worth(position)
-            if worth is None:
-                return None
-            _add(found, position.symbol, worth)
-    for reservation in context.reservations:
-        if ticket.legs or reservation.traded != ticket.traded:
-            _add(found, reservation.symbol, exact(reservation.exposure))
+    found = book_exposures(
+        (one for one in context.account.positions if ticket.legs or one.symbol != ticket.traded),
+        (one for one in context.reservations if ticket.legs or one.traded != ticket.traded),
+    )
+    if found is None:
+        return None
     price = price_of(ticket, context)
     if ticket.legs:
         needs, needed = covers(ticket, context)
@@ -308,6 +312,20 @@ def exposures(ticket: OrderTicket, context: RiskContext) -> Mapping[str, Decimal
     stated = max(exact(context.stated_notional or 0) - computed, ZERO)
     own = abs(after) * unit_exposure(ticket.traded, "buy" if after >= 0 else "sell", price)
     _add(found, ticket.symbol, own + stated)
+    return found
+
+
+def book_exposures(positions: Iterable[HeldPosition], reservations: Iterable[Reservation]) -> dict[str, Decimal] | None:
+    """Return the exposure by underlying of positions and of orders that may still fill; None when a position has no
+    price."""
+    found: dict[str, Decimal] = {}
+    for position in positions:
+        worth = _worth(position)
+        if worth is None:
+            return None
+        _add(found, position.symbol, worth)
+    for reservation in reservations:
+        _add(found, reservation.symbol, exact(reservation.exposure))
     return found
 
 

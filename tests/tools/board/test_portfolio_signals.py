@@ -17,8 +17,8 @@ from chordesk.models.market import Listing
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Account, Position
 from chordesk.tools.board.context import EarlierVote, HarvestContext, harvest_context
-from chordesk.tools.board.portfolio_signals import HeatBook, HeldHeat, heat_book, room
 from chordesk.tools.board.registry import Tombstone
+from chordesk.tools.book import HeatBook, HeldHeat, heat_book, room
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.registry import ToolContext
 from tests.tools.board.boards import board, dormant, ended, harvested, question

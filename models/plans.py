@@ -1,0 +1,104 @@
+"""What code works out before an order, and what a position keeps: bounds of a size, stress of the book, plans."""
+
+from __future__ import annotations
+
+import datetime as dt
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from chordesk.models.answers import Wire
+
+MOST_HORIZON = 120  # sessions
+Level = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class SizeBound(Wire):
+    """One bound of a position's size. most: in account currency; None where a figure that it needs is missing, which
+    `why` names."""
+
+    rule: str
+    most: float | None
+    why: str
+
+
+class HeldOverlap(Wire):
+    """What a candidate shares with a holding. correlation: of their gains; None without 60 returns of both."""
+
+    symbol: str
+    correlation: float | None
+    same_company: bool
+
+
+class Sizing(Wire):
+    """The bounds of a candidate, worked out by code. most: the strictest known bound, of the rule `bound`; None where
+    none is known: nothing is opened then.
+
+    price: the last close. stop: where the position is wrong, of `stop_source`. volatility, beta, sector_share, heat:
+    what a position of `most` adds to the portfolio's volatility a year, its beta and its heat, and the sector's share
+    of equity with it. sessions: of returns behind correlations, beta and volatility. missing: figures that are not
+    known, with the reason.
+    """
+
+    symbol: str
+    price: float | None
+    atr14: float | None
+    stop: float | None
+    stop_source: str | None
+    bounds: list[SizeBound]
+    bound: str | None
+    most: float | None
+    volatility: float | None
+    beta: float | None
+    sector: str | None
+    sector_share: float | None
+    heat: float | None
+    overlap: list[HeldOverlap]
+    sessions: int
+    missing: list[str]
+
+
+class Stress(Wire):
+    """Losses of the holdings as shares of equity, negative: on their worst day of the window, by beta if the market
+    fell by a tenth, and if each gapped by three ATRs against them. names: behind the market's returns."""
+
+    worst_day: float | None
+    market_fall: float | None
+    gap: float | None
+    sessions: int
+    names: int
+    missing: list[str]
+
+
+class ActionPlan(Wire):
+    """What a trader plans for a position. stop: the price at which its thesis is wrong; horizon: sessions after which
+    it is closed whatever came; review: day on which it is looked at again. A null field is filled by code."""
+
+    stop: Level | None = None
+    target: Level | None = None
+    horizon: Annotated[int, Field(ge=1, le=MOST_HORIZON)] | None = None
+    review: dt.date | None = None
+
+
+class ExitReason(StrEnum):
+    """Why a position is closed."""
+
+    INVALIDATION = "invalidation"  # its price crossed the stop of the plan
+    HORIZON = "horizon"  # the sessions of the plan are over
+    TARGET = "target"  # its price reached what the plan expected
+    VERDICT = "verdict"  # the desk's verdict on it changed
+
+
+class PositionPlan(ActionPlan):
+    """The plan of an order and of the position that it opened. entry: the price that it was planned at; most, bound:
+    the money that the order might be, and the rule that held; asked: the money that the trader asked for, where that
+    was more. ends: the session after which the horizon is over. by_code: fields that the trader left to code."""
+
+    entry: float | None = None
+    most: float | None = None
+    bound: str | None = None
+    asked: float | None = None
+    stop_source: str | None = None
+    ends: dt.date | None = None
+    by_code: list[str] = []

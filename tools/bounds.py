@@ -1,0 +1,284 @@
+"""The bounds of a position's size, worked out before a trader decides, and the stress losses of the book. Pure: nothing
+here knows a market or a database."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+import numpy as np
+
+from chordesk.models.orders import RiskLimits
+from chordesk.models.plans import HeldOverlap, SizeBound, Sizing, Stress
+from chordesk.tools.book import HeatBook, room
+from chordesk.tools.decimals import exact, rounded
+from chordesk.tools.figures import SESSIONS_A_YEAR
+from chordesk.tools.market.protocol import Floats
+from chordesk.tools.position_sizing import FRACTION, full_kelly
+from chordesk.tools.price_panel import CORRELATION_SESSIONS, beta, ledoit_wolf
+from chordesk.tools.risk.amounts import largest_sector
+
+RISK_A_POSITION = 0.0025  # of equity, lost between entry and stop
+STOP_ATRS = 2  # distance of the stop where no thesis names a level
+NOISE_ATRS = 1  # a stop that is nearer than this is reached by chance: the size counts on this distance
+GAP_ATRS, MARKET_FALL = 3, 0.10  # of the stress cases
+MOST_OVERLAPS = 3
+
+EQUAL_RISK, OVERLAP, KELLY, HEAT = "equal risk", "overlap", "Kelly", "heat"
+
+
+@dataclass(frozen=True, slots=True)
+class NameView:
+    """What the desk concluded of a candidate. low: lower end of the probability that it beats its benchmark; move: its
+    expected return; stop: price at which the thesis is wrong, of stop_source. None is not known."""
+
+    low: float | None = None
+    move: float | None = None
+    stop: float | None = None
+    stop_source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An account at one moment, for its next position.
+
+    free_cash: that no open order needs; exposures: money by underlying, open orders included, None when a position has
+    no price; companies: of a symbol, a key that other listings of its company share; market: mean daily returns of so
+    many names, None without any; orders_left: of the day.
+    """
+
+    heat: HeatBook
+    limits: RiskLimits
+    free_cash: Decimal | None
+    exposures: Mapping[str, Decimal] | None
+    sectors: Mapping[str, str | None]
+    companies: Mapping[str, str]
+    orders_left: int
+    market: Floats | None = None
+    market_names: int = 0
+
+    def after(self, symbol: str, money: float) -> Standing:
+        """Return the standing once so much more of a symbol is bought, negative when sold short."""
+        cost = exact(abs(money))
+        exposures = None
+        if self.exposures is not None:
+            exposures = {**self.exposures, symbol: self.exposures.get(symbol, Decimal(0)) + cost}
+        free = None if self.free_cash is None else self.free_cash - cost
+        book = self.heat.with_position(symbol, money)
+        return replace(self, heat=book, exposures=exposures, free_cash=free, orders_left=self.orders_left - 1)
+
+    def company(self, symbol: str) -> str:
+        return self.companies.get(symbol, symbol)
+
+
+def sizing(symbol: str, view: NameView, now: Standing) -> Sizing:
+    """Return the bounds of one more long position in a symbol, the strictest of which holds.
+
+    Equal risk: RISK_A_POSITION of equity over the distance to the stop. Overlap: the same divided by
+    sqrt(1 + sum of r h / RISK_A_POSITION) over holdings of heat h and positive correlation r: n bets of equal risk
+    and correlation r are together as wide as n independent ones of 1 / sqrt(1 + (n - 1) r) each. Kelly: a quarter of
+    (p - q) / (1 - q) at risk, p the lower end of the probability, q = 1 / (1 + expected move over stop distance).
+    """
+    price, unit, equity = now.heat.closes.get(symbol), now.heat.units.get(symbol), now.heat.equity
+    atr = None if price is None or unit is None else unit * price / STOP_ATRS
+    stop, source = _stop(view, price, atr)
+    distance = None if price is None or stop is None else (price - stop) / price
+    if distance is not None and unit is not None:
+        distance = max(distance, unit * NOISE_ATRS / STOP_ATRS)
+    bounds = [*_by_risk(symbol, view, now, distance), *_by_limits(symbol, now)]
+    known = [one for one in bounds if one.most is not None]
+    held = min(known, key=lambda one: one.most or 0.0, default=None) if price is not None and equity else None
+    most = held.most if held is not None else None
+    share = most / equity if most is not None and equity else 0.0
+    sector = now.sectors.get(symbol)
+    missing = [f"{one.rule}: {one.why}" for one in bounds if one.most is None]
+    if price is None:
+        missing.append(f"price: no close of {symbol} of the latest session")
+    own_beta = _beta(now, symbol)
+    return Sizing(
+        symbol=symbol,
+        price=rounded(price),
+        atr14=rounded(atr),
+        stop=rounded(stop),
+        stop_source=source,
+        bounds=bounds,
+        bound=held.rule if held is not None else None,
+        most=most,
+        volatility=rounded(_added_volatility(symbol, share, now)),
+        beta=rounded(None if own_beta is None else own_beta * share),
+        sector=sector,
+        sector_share=_sector_share(symbol, most, now),
+        heat=rounded(None if unit is None else unit * share),
+        overlap=_overlaps(symbol, now),
+        sessions=CORRELATION_SESSIONS if symbol in now.heat.returns else 0,
+        missing=missing,
+    )
+
+
+def _stop(view: NameView, price: float | None, atr: float | None) -> tuple[float | None, str | None]:
+    if price is None:
+        return None, None
+    if view.stop is not None and view.stop < price:
+        return view.stop, view.stop_source
+    if atr is None or STOP_ATRS * atr >= price:
+        return None, None
+    return price - STOP_ATRS * atr, f"{STOP_ATRS} ATR14 below the last close"
+
+
+def _by_risk(symbol: str, view: NameView, now: Standing, distance: float | None) -> list[SizeBound]:
+    equity, unit = now.heat.equity, now.heat.units.get(symbol)
+    if not equity or equity <= 0:
+        why = "the account's equity is not known"
+        return [SizeBound(rule=rule, most=None, why=why) for rule in (EQUAL_RISK, OVERLAP, KELLY, HEAT)]
+    lacks = f"no ATR14 and no invalidation of {symbol}: the distance to its stop is not known"
+    found = []
+    if distance is None:
+        found += [SizeBound(rule=rule, most=None, why=lacks) for rule in (EQUAL_RISK, OVERLAP, KELLY)]
+    else:
+        equal = RISK_A_POSITION * equity / distance
+        why = f"{RISK_A_POSITION:.2%} of equity over {distance:.2%} to the stop"
+        found.append(_bound(EQUAL_RISK, equal, why))
+        pressed = _pressed(symbol, now)
+        why = f"{why}, divided by {pressed:.2f} for holdings that move with it"
+        found.append(_bound(OVERLAP, equal / pressed, why))
+        found.append(_kelly(view, equity, distance))
+    if unit is None:
+        return [*found, SizeBound(rule=HEAT, most=None, why=f"no ATR14 of {symbol}")]
+    left = room(now.heat, _with_new(symbol, now), unit, now.limits.max_drawdown)
+    why = f"correlated heat of all at most {now.limits.max_drawdown:.0%} of equity"
+    if now.heat.missing:
+        why += f"; that of {', '.join(now.heat.missing)} is not known"
+    return [*found, _bound(HEAT, left * equity, why)]
+
+
+def _bound(rule: str, most: float | Decimal, why: str) -> SizeBound:
+    return SizeBound(rule=rule, most=math.floor(max(float(most), 0.0) * 100) / 100, why=why)
+
+
+def _kelly(view: NameView, equity: float, distance: float) -> SizeBound:
+    if view.low is None:
+        return SizeBound(rule=KELLY, most=None, why="no pooled probability with an interval")
+    payoff = view.move / distance if view.move is not None and view.move > 0 else 1.0
+    even = 1 / (1 + payoff)
+    stake = FRACTION * full_kelly(view.low, even)
+    why = f"a quarter of Kelly at the lower end {view.low:.2f} against {even:.2f}, over {distance:.2%} to the stop"
+    return _bound(KELLY, stake * equity / distance, why)
+
+
+def _with_new(symbol: str, now: Standing) -> Floats:
+    """Return the correlation of each holding's gain with a long position; 1 where it is not known."""
+    found = now.heat.with_new(symbol)
+    return found if found is not None else np.ones(len(now.heat.rows))
+
+
+def _pressed(symbol: str, now: Standing) -> float:
+    heats = now.heat.heats
+    along = float(np.maximum(_with_new(symbol, now), 0.0) @ heats) if len(heats) else 0.0
+    return math.sqrt(1 + along / RISK_A_POSITION)
+
+
+def _by_limits(symbol: str, now: Standing) -> list[SizeBound]:
+    """Return the room under each limit of the risk rules; other listings of its company count as the symbol."""
+    limits, equity = now.limits, now.heat.equity
+    found = [_bound("largest order", limits.max_order_notional, "DESK_MAX_ORDER_NOTIONAL")]
+    if now.orders_left <= 0:
+        found.append(_bound("orders of the day", 0.0, f"DESK_MAX_TRADES_PER_DAY={limits.max_trades_per_day}"))
+    if now.free_cash is None:
+        found.append(SizeBound(rule="buying power", most=None, why="free cash is not known"))
+    else:
+        per = 1 + limits.slippage_bps / 10_000
+        found.append(_bound("buying power", float(now.free_cash) / per, "cash that no open order needs"))
+    if now.exposures is None or not equity or equity <= 0:
+        rules = ("share of one symbol", "money in one symbol", "money in all", "share of one sector")
+        return [*found, *(SizeBound(rule=rule, most=None, why="a position has no price") for rule in rules)]
+    total, worth = exact(equity), now.exposures
+    own = sum((money for name, money in worth.items() if now.company(name) == now.company(symbol)), Decimal(0))
+    gross = sum(worth.values(), Decimal(0))
+    share = exact(limits.max_symbol_share) * total - own
+    found += [
+        _bound("share of one symbol", share, f"{limits.max_symbol_share:.0%} of equity, {float(own):,.0f} are held"),
+        _bound("money in one symbol", exact(limits.max_symbol_notional) - own, "DESK_MAX_SYMBOL_NOTIONAL"),
+        _bound("money in all", exact(limits.max_gross_notional) - gross, "DESK_MAX_GROSS_NOTIONAL"),
+    ]
+    if limits.max_sector_share < 1:
+        named, exposure = largest_sector(symbol, {symbol: Decimal(0), **worth}, now.sectors)
+        why = f"{limits.max_sector_share:.0%} of equity in {named}, {float(exposure):,.0f} are held"
+        found.append(_bound("share of one sector", exact(limits.max_sector_share) * total - exposure, why))
+    return found
+
+
+def _sector_share(symbol: str, most: float | None, now: Standing) -> float | None:
+    sector, equity = now.sectors.get(symbol), now.heat.equity
+    if sector is None or now.exposures is None or not equity:
+        return None
+    held = sum(float(money) for name, money in now.exposures.items() if now.sectors.get(name) == sector)
+    return round((held + (most or 0.0)) / equity, 4)
+
+
+def _overlaps(symbol: str, now: Standing) -> list[HeldOverlap]:
+    """Return what a long position shares with holdings: other listings of its company first, then the most
+    correlated."""
+    with_new = _with_new(symbol, now)
+    known = now.heat.returns
+    found: dict[str, HeldOverlap] = {}
+    for place, row in enumerate(now.heat.rows):
+        both = row.symbol in known and symbol in known
+        same = now.company(row.symbol) == now.company(symbol)
+        correlation = round(float(with_new[place]), 4) if both else None
+        found[row.symbol] = HeldOverlap(symbol=row.symbol, correlation=correlation, same_company=same)
+    ranked = sorted(found.values(), key=lambda one: (not one.same_company, -(one.correlation or 0.0), one.symbol))
+    return ranked[:MOST_OVERLAPS]
+
+
+def _weights(book: HeatBook) -> dict[str, float]:
+    """Return the holdings as shares of equity in their symbols, negative when short. A contract counts as the shares of
+    its heat."""
+    found: dict[str, float] = {}
+    for row in book.rows:
+        if row.symbol in book.units:
+            found[row.symbol] = found.get(row.symbol, 0.0) + row.side * row.heat / book.units[row.symbol]
+    return found
+
+
+def _added_volatility(symbol: str, share: float, now: Standing) -> float | None:
+    """Return by how much a position of so much of equity changes the volatility of a year of the holdings with
+    returns."""
+    returns = now.heat.returns
+    if symbol not in returns or not share:
+        return None
+    weights = {name: weight for name, weight in _weights(now.heat).items() if name in returns}
+    names = list(dict.fromkeys([*weights, symbol]))
+    held = np.array([weights.get(name, 0.0) for name in names])
+    more = held + share * np.array([float(name == symbol) for name in names])
+    spread = ledoit_wolf(np.array([returns[name] for name in names]))
+    before, after = (math.sqrt(max(float(one @ spread @ one), 0.0)) for one in (held, more))
+    return (after - before) * math.sqrt(SESSIONS_A_YEAR)
+
+
+def _beta(now: Standing, symbol: str) -> float | None:
+    own = now.heat.returns.get(symbol)
+    return None if own is None or now.market is None else beta(own, now.market)
+
+
+def stress(now: Standing) -> Stress:
+    """Return the stress losses of the holdings. One without returns, ATR or price is missing, and counts in none."""
+    book, weights = now.heat, _weights(now.heat)
+    known = {name: weight for name, weight in weights.items() if name in book.returns}
+    missing = [f"{name}: no price or ATR14" for name in book.missing]
+    missing += [f"{name}: fewer than {CORRELATION_SESSIONS} returns" for name in weights if name not in known]
+    days = sum((weight * np.expm1(book.returns[name]) for name, weight in known.items()), np.zeros(1))
+    betas = {name: _beta(now, name) for name in known}
+    if now.market is None:
+        missing.append("beta: no name of the universe has its returns")
+    fall = sum(weight * (betas[name] or 0.0) for name, weight in known.items())
+    gap = sum(row.heat for row in book.rows) * GAP_ATRS / STOP_ATRS
+    return Stress(
+        worst_day=rounded(float(min(days.min(), 0.0))) if known else None,
+        market_fall=rounded(-MARKET_FALL * fall) if known and now.market is not None else None,
+        gap=rounded(-gap) if book.rows else None,
+        sessions=CORRELATION_SESSIONS,
+        names=now.market_names,
+        missing=missing,
+    )
