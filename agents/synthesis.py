@@ -10,8 +10,9 @@ from typing import Any
 
 from chordesk.agents.verdict import reduce_reports
 from chordesk.models.analysis import WRITES, AnalysisCheck, AnalysisRequest, CheckState, Recommendation
-from chordesk.models.answers import Frozen, Rating, ReportStatus, RoleReport, Stance, VerdictResult
+from chordesk.models.answers import Frozen, Rating, ReportStatus, Stance
 from chordesk.models.contracts import MODELLED, SHARES_PER_CONTRACT
+from chordesk.models.reports import RoleReport, VerdictResult
 
 Answer = Mapping[str, Any]
 

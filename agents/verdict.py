@@ -10,17 +10,8 @@ from chordesk.agents.answers import RecordedCall
 from chordesk.agents.grounding.figures import read
 from chordesk.agents.grounding.report import capped, ground, lack
 from chordesk.agents.roles import GRAPH_ROLES
-from chordesk.models.answers import (
-    ActionKind,
-    Confidence,
-    Grounding,
-    Rating,
-    ReportStatus,
-    RoleReport,
-    Stance,
-    VerdictResult,
-    is_grounded,
-)
+from chordesk.models.answers import ActionKind, Confidence, Grounding, Rating, ReportStatus, Stance, is_grounded
+from chordesk.models.reports import RoleReport, VerdictResult
 from chordesk.models.rogue_calls import ROGUE_CONFIDENCE
 
 MIN_COMPLETED = 2  # fewer reports of the desk's own roles than this decide nothing but a PASS

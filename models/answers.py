@@ -89,15 +89,6 @@ class ScreenOutput(Wire):
     candidates: list[ScreenCandidate]
 
 
-class ValidatorOutput(Wire):
-    """The answer of a validator for one candidate."""
-
-    verdict: Stance
-    confidence: Confidence
-    summary: str = Field(min_length=1, max_length=8000)
-    key_risks: list[str]
-
-
 class GraphDebate(Wire):
     """How the debate on investing ended: the manager's judgement, and the last argument of each side."""
 
@@ -270,37 +261,6 @@ class ReportStatus(StrEnum):
     SKIPPED = "skipped"
 
 
-class RoleReport(Frozen):
-    """One role's report as the reducer sees it; verdict and confidence are set when status is completed.
-
-    age_hours: market time since it was made, of a report of an earlier run; None for one of this run. sourced: number
-    of figures of its texts that a tool's answer has of the symbol, None where they were not counted. is_grounded: its
-    figures may be believed; reason names those that may not.
-    """
-
-    role: str
-    status: ReportStatus
-    verdict: Stance | None = None
-    confidence: Confidence | None = None
-    summary: str = ""
-    key_risks: list[str] = []
-    reason: str | None = None
-    age_hours: float | None = None
-    sourced: int | None = None
-    is_grounded: bool = True
-
-
-class VerdictResult(Frozen):
-    """The reduced reports of one candidate."""
-
-    rating: Rating
-    confidence: Confidence
-    summary: str
-    key_risks: list[str]
-    completed: list[str]
-    missing: list[str]
-
-
 @cache
 def output_schema(model: type[BaseModel]) -> dict[str, Any]:
     """Return the strict JSON schema of a wire model: every property required, nothing else allowed, no references.
@@ -320,6 +280,7 @@ _DROPPED = {
     "exclusiveMinimum",
     "minimum",
     "maximum",
+    "maxItems",
     "discriminator",
 }
 

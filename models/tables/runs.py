@@ -240,7 +240,8 @@ class Report(Identified, Dated, table=True):
     answer_schema: name of the model that it fits, of `models.answers` or `models.analysis`. Both are null in reports
     before migration 0008. grounding: the figures of its texts with their sources, of `agents.grounding`; null without a
     completed answer, and before migration 0018. confidence is the model's own, or less as the grounding caps it.
-    author: label of the model that wrote it.
+    author: label of the model that wrote it. thesis: a `models.thesis.KeptThesis`; null as grounding is, and of older
+    versions.
     """
 
     __table_args__ = (
@@ -262,13 +263,15 @@ class Report(Identified, Dated, table=True):
     answer: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
     answer_schema: str | None = None
     grounding: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
+    thesis: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
     reason: str | None = None
     author: str
     market_at: dt.datetime = Field(sa_type=Utc)
 
 
 class Verdict(Identified, Dated, table=True):
-    """The reduced reports of one candidate. market_at: market time."""
+    """The reduced reports of one candidate. market_at: market time. pooled: a `models.thesis.Pooled`; null where
+    stances decided, and of older versions."""
 
     __table_args__ = (
         UniqueConstraint("run_id", "symbol"),
@@ -284,6 +287,7 @@ class Verdict(Identified, Dated, table=True):
     key_risks: list[str] = Field(default_factory=list, sa_type=JSON)
     completed: list[str] = Field(default_factory=list, sa_type=JSON)
     missing: list[str] = Field(default_factory=list, sa_type=JSON)
+    pooled: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
     market_at: dt.datetime = Field(sa_type=Utc)
 
 

@@ -32,7 +32,8 @@ from chordesk.agents.subjects import AnalystSubject, ResearchSubject, analyst_su
 from chordesk.agents.tradingagents.project import require_playable
 from chordesk.agents.verdict import counted, reduce_reports, with_rogue
 from chordesk.models.analysis import AnalysisRequest
-from chordesk.models.answers import Grounding, Instrument, ReportStatus, RoleReport, Skipped, Stance, is_grounded
+from chordesk.models.answers import Grounding, Instrument, ReportStatus, Skipped, Stance, is_grounded
+from chordesk.models.reports import RoleReport
 from chordesk.models.rogue_calls import ROGUE_CONFIDENCE
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind, RunState, StepKind, StepState

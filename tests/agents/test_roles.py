@@ -51,16 +51,10 @@ from chordesk.agents.subjects import (
     validator_subject,
     voice_subject,
 )
-from chordesk.models.answers import (
-    Instrument,
-    ScreenCandidate,
-    ScreenConfidence,
-    ScreenOutput,
-    TraderOutput,
-    ValidatorOutput,
-)
+from chordesk.models.answers import Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput, TraderOutput
 from chordesk.models.board import CitedSignal, VoiceForecast, VoicePosition
 from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.reports import ValidatorOutput
 from chordesk.models.settings import LENSES, Settings
 
 SETTINGS = Settings()

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from chordesk.agents.answers import judge, next_text
-from chordesk.models.answers import Completed, ValidatorOutput, output_schema
+from chordesk.models.answers import Completed, output_schema
+from chordesk.models.reports import ValidatorOutput
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline, run, until
 from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, OPENAI, one_turn, point_at, running, spec
 from tests.agents.litellm.test_turns import GOOD

@@ -22,7 +22,8 @@ from chordesk.agents.subjects import (
 )
 from chordesk.agents.verdict import reduce_reports
 from chordesk.models.analysis import ANALYSTS, AnalysisRequest
-from chordesk.models.answers import ReportStatus, RoleReport, ScreenOutput
+from chordesk.models.answers import ReportStatus, ScreenOutput
+from chordesk.models.reports import RoleReport
 from chordesk.models.settings import LENSES, Settings
 from tests.agents.rulebook.play import RealDesk, unsupported
 

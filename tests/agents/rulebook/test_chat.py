@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from chordesk.models.answers import ValidatorOutput, output_schema
+from chordesk.models.answers import output_schema
+from chordesk.models.reports import ValidatorOutput
 from tests.agents.codex.kit import METADATA, Kit, deadline
 from tests.agents.litellm.kit import running, spec
 from tests.agents.rulebook.market import CALM, Desk

@@ -17,8 +17,9 @@ import pytest
 
 from chordesk.agents.rulebook.policies import POLICIES
 from chordesk.agents.rulebook.server import build_server
-from chordesk.models.answers import ValidatorOutput, output_schema
+from chordesk.models.answers import output_schema
 from chordesk.models.errors import SettingError
+from chordesk.models.reports import ValidatorOutput
 from tests.agents.rulebook.market import CALM, Desk
 from tests.agents.rulebook.turns import ask, converse, events, offered, user
 from tests.patience import PATIENCE

@@ -10,7 +10,8 @@ from hypothesis import strategies as some
 
 from chordesk.agents.synthesis import NEEDED, AccountFacts, synthesise
 from chordesk.models.analysis import AnalysisRequest
-from chordesk.models.answers import Confidence, Rating, ReportStatus, RoleReport, Stance
+from chordesk.models.answers import Confidence, Rating, ReportStatus, Stance
+from chordesk.models.reports import RoleReport
 from tests.agents.synthesis.kit import ANSWERS, CALL, PUT, chart, level, options, report, reports, research
 
 CSP = AnalysisRequest()

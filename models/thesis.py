@@ -1,0 +1,175 @@
+"""A thesis: what one who judges a share says that can be proven wrong; and the conclusion of a candidate's theses."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from chordesk.models.answers import Frozen, Wire
+
+MOST_POINTS = 3  # for a thesis, and as many against it
+MOST_SESSIONS = 120  # of a horizon
+
+Direction = Literal["up", "down", "none"]
+Horizon = Annotated[int, Field(ge=1, le=MOST_SESSIONS)]
+Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Move = Annotated[float, Field(gt=-1, le=10, allow_inf_nan=False)]
+Source = Annotated[str, Field(min_length=1, max_length=40)]
+Text = Annotated[str, Field(min_length=1, max_length=600)]
+Day = Annotated[str, Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+
+
+def day_of(text: str) -> dt.date:
+    """Return the day of an ISO date. Raises ValueError."""
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no day: write YYYY-MM-DD") from None
+
+
+class Invalidation(Wire):
+    """Where the thesis is wrong: at a level, or with an event."""
+
+    level: Source | None = Field(None, description="id of a level, or price field, of a tool answer on the symbol")
+    event: Text | None = Field(None, description="event that would disprove it, with its day")
+    day: Day | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.level is None) == (self.event is None) or (self.event is None) != (self.day is None):
+            raise ValueError("an invalidation is a level alone, or an event with its day")
+        if self.day is not None:
+            day_of(self.day)
+        return self
+
+
+class Catalyst(Wire):
+    event: Text
+    day: Day
+    source: Source = Field(description="`cite` of the tool answer that has it")
+
+    @model_validator(mode="after")
+    def _has_day(self) -> Self:
+        day_of(self.day)
+        return self
+
+
+class Point(Wire):
+    text: Text
+    source: Source = Field(description="`cite` of the tool answer it rests on")
+
+
+class Thesis(Wire):
+    """What can be proven wrong. Null where your evidence does not decide it."""
+
+    direction: Direction | None = Field(None, description="of the share against its benchmark")
+    horizon: Horizon | None = Field(None, description=f"sessions until it is judged, 1 to {MOST_SESSIONS}")
+    probability: Probability | None = Field(
+        None, description="that its return beats the benchmark's over the horizon; 0.5 or more for up, or less for down"
+    )
+    move: Move | None = Field(None, description="expected return of the share over the horizon, 0.05 is 5 %")
+    move_low: Move | None = Field(None, description="return that it stays below in 10 % of cases")
+    move_high: Move | None = Field(None, description="return that it exceeds in 10 % of cases")
+    entry: Text | None = Field(None, description="condition to enter")
+    invalidation: Invalidation | None = Field(None, description="below the close for up, above it for down")
+    catalysts: list[Catalyst] = Field([], description="events to come, dated by a source")
+    points_for: list[Point] = Field([], max_length=MOST_POINTS, description=f"at most {MOST_POINTS}")
+    points_against: list[Point] = Field([], max_length=MOST_POINTS, description=f"at most {MOST_POINTS}")
+    change: Text | None = Field(None, description="what would change your mind")
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        require_agreement(self.direction, self.probability, self.move, self.move_low, self.move_high)
+        return self
+
+
+def require_agreement(
+    direction: str | None,
+    probability: float | None,
+    move: float | None,
+    move_low: float | None,
+    move_high: float | None,
+) -> None:
+    """Raise ValueError for a probability against its direction, and for a move beside its range."""
+    if probability is not None and (
+        (direction == "up" and probability < 0.5) or (direction == "down" and probability > 0.5)
+    ):
+        side = "at least" if direction == "up" else "at most"
+        raise ValueError(f"probability {probability:g} beside its direction {direction}: it is to be {side} 0.5")
+    low = move_low if move_low is not None else move
+    high = move_high if move_high is not None else move
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"the range of the move is {low:g} to {high:g}: the lower end comes first")
+    if move is not None and low is not None and high is not None and not low <= move <= high:
+        raise ValueError(f"move {move:g} is outside its range of {low:g} to {high:g}")
+
+
+class KeptThesis(Frozen):
+    """A thesis as it is kept, with the figures behind its ids.
+
+    invalidation_level, invalidation_price: id and price of a level, in the listing's currency; invalidation_event,
+    invalidation_day: of an event. close: when it was stated. benchmark: what the probability compares with. missing:
+    names of the fields that the evidence did not decide.
+    """
+
+    direction: Direction | None = None
+    horizon: Horizon | None = None
+    probability: Probability | None = None
+    move: Move | None = None
+    move_low: Move | None = None
+    move_high: Move | None = None
+    entry: str | None = None
+    invalidation_level: str | None = None
+    invalidation_price: float | None = None
+    invalidation_event: str | None = None
+    invalidation_day: dt.date | None = None
+    catalysts: list[Catalyst] = []
+    points_for: list[Point] = []
+    points_against: list[Point] = []
+    change: str | None = None
+    close: float | None = None
+    benchmark: str
+    missing: list[str] = []
+
+
+class PooledRow(Frozen):
+    """One thesis in a conclusion. probability: None of a report that states none; weight: its share of the pool."""
+
+    role: str
+    probability: float | None = None
+    weight: float = 0.0
+
+
+class Pooled(Frozen):
+    """The conclusion of a candidate's theses.
+
+    probability: that the share beats its benchmark over `horizon` sessions, pooled in log odds; low, high: its 80 %
+    interval. spread: the highest probability of a role less the lowest, and more for each report that states none.
+    move, move_low, move_high: the means of the stated ones, by weight. invalidation_price: the nearest to the close on
+    the losing side; invalidation_source: its role and level. theses: those with a probability. rows: the arithmetic.
+    """
+
+    probability: float | None = None
+    low: float | None = None
+    high: float | None = None
+    spread: float | None = None
+    horizon: int | None = None
+    move: float | None = None
+    move_low: float | None = None
+    move_high: float | None = None
+    invalidation_price: float | None = None
+    invalidation_source: str | None = None
+    theses: int = 0
+    rows: list[PooledRow] = []
+
+
+def kept_thesis(stored: dict[str, Any] | None) -> KeptThesis | None:
+    """Return the thesis of a report's row; None of an older one."""
+    return None if stored is None else KeptThesis.model_validate(stored)
+
+
+def pooled_of(stored: dict[str, Any] | None) -> Pooled | None:
+    """Return the conclusion of a verdict's row; None of an older one."""
+    return None if stored is None else Pooled.model_validate(stored)
