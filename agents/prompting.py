@@ -100,7 +100,7 @@ FRAME = 100  # of a chat's template, between its messages
 SYMBOL_DATA, SYMBOL = 170, 8
 CALLS = 4 * SYMBOL_DATA  # of two calls on one symbol: the first gets half
 # Parts of a subject that lose rows before the others do: the others are what is to be judged.
-LESSER = ("notes", "board", "screenTheses", "positions", "chart", "options", "record", "signals")
+LESSER = ("notes", "board", "baseRates", "screenTheses", "positions", "chart", "options", "record", "signals")
 Question = Callable[[Mapping[str, Any], str | None], str]
 
 

@@ -49,7 +49,15 @@ class Constraints(TypedDict):
     cooldownHours: float
 
 
-class ScreenerSubject(TypedDict):
+class MarketView(TypedDict, total=False):
+    """What code adds to a subject when its turn begins. regime: `models.market.Regime`, or `missing` with the reason.
+    baseRates: what became of names in the same state, by `tools.regime.rate_row`; none where no state is known."""
+
+    regime: dict[str, Any]
+    baseRates: list[dict[str, Any]]
+
+
+class ScreenerSubject(MarketView):
     """One shard of a universe, for one lens."""
 
     constraints: Constraints
@@ -58,7 +66,7 @@ class ScreenerSubject(TypedDict):
     symbols: list[str]
 
 
-class CandidateSubject(TypedDict):
+class CandidateSubject(MarketView):
     """One candidate, as its run has it."""
 
     constraints: Constraints
@@ -139,7 +147,7 @@ class ForecastRow(TypedDict):
     cites: list[str]
 
 
-class VoiceSubject(TypedDict):
+class VoiceSubject(MarketView):
     """The board, for one voice in one round. board: its text. positions: empty in round 1. record: lines on the voice's
     own earlier forecasts, None without any."""
 
@@ -183,7 +191,7 @@ class SymbolForecast(TypedDict):
     signals: list[CitedFinding]
 
 
-class AccountSubject(TypedDict):
+class AccountSubject(MarketView):
     """One account with the verdicts of a run."""
 
     constraints: Constraints

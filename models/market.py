@@ -7,7 +7,7 @@ Prices are in the listing's currency per share, volumes in shares, returns and v
 from __future__ import annotations
 
 import datetime as dt
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -149,3 +149,30 @@ class Mover(Wire):
     change_sessions: int
     gap: float | None
     volume_ratio: float | None
+
+
+class Regime(Wire):
+    """The state of a market at the close of `date`, of the closes of the desk's universe; None where sessions or names
+    are too few. Fractions.
+
+    benchmark: what its figures are of; trend: up where it rose over 20 sessions and stands above its mean of 50, down
+    where both are the other way round. volatility_percentile, dispersion_percentile: share of the values of the last
+    year, at most 252, that are at most that of now; volatility_sessions: of how many. above_average50, near_high60,
+    rose20: shares of the names; near: within 5 % of the highest close. dispersion20: standard deviation of the names'
+    returns over 20 sessions.
+    """
+
+    date: dt.date
+    benchmark: str
+    trend: Literal["up", "down", "mixed"] | None
+    change20: float | None
+    change60: float | None
+    from_average50: float | None
+    volatility20: float | None
+    volatility_percentile: float | None
+    volatility_sessions: int
+    above_average50: float | None
+    near_high60: float | None
+    rose20: float | None
+    dispersion20: float | None
+    dispersion_percentile: float | None

@@ -22,7 +22,7 @@ class Run(Identified, table=True):
     """One execution of a workflow.
 
     settings: those of the desk that it was opened with, or adopted by, without secrets; null in runs of versions before
-    0009.
+    0009. regime: `models.market.Regime` of its market on its day, or `missing` with the reason; null before a turn.
     """
 
     __table_args__ = (UniqueConstraint("schedule", "slot"),)
@@ -36,6 +36,7 @@ class Run(Identified, table=True):
     market_now: dt.datetime = Field(sa_type=Utc)
     params: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
     settings: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
+    regime: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
     notes: list[str] = Field(default_factory=list, sa_type=JSON)
     summary: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
     schedule: str | None = None

@@ -12,6 +12,7 @@ from sqlmodel import Session
 from chordesk.agents.role_models import APP_SERVERS, RoleModel, keeps, role_models
 from chordesk.agents.roles import ROLES
 from chordesk.agents.runner import Assignment, InterruptSignal, RoleRun
+from chordesk.agents.subjects import SynthesisSubject
 from chordesk.models import notices
 from chordesk.models.analysis import Depth
 from chordesk.models.answers import Completed, Failed, Interrupted, Refused, ReportStatus, Skipped
@@ -27,6 +28,7 @@ from chordesk.tasks.engine import budgets, policy
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.limits import PARK_SECONDS
 from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.worker.market_view import with_market
 from chordesk.tasks.worker.work import RetryLater, attempts_of, without_room
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.shortening import LEFT_OUT
@@ -84,6 +86,8 @@ def run_role(
         note_once(desk, budgets.notice_of(spent, step.run_id))
         return skipped(desk, step, role, subject, Skipped(reason=spent.reason))
     opening = policy.opening(step.error)
+    if ROLES[role].subject is not SynthesisSubject:
+        brief = with_market(desk, step.run_id, brief)
     job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief, opening, remembered, model, depth)
     run = _outcome(desk, step, held, job)
     desk.telemetry.record_turns(step, role, subject, run)

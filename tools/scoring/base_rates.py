@@ -68,9 +68,9 @@ def states_of(close: Floats) -> States:
     """Return the state of each name and session by the places in BINS, 3 x n x T; UNKNOWN where a figure is missing,
     or more than a tenth of its sessions. close: a row a name, a column a session, not a number without a bar."""
     changes = np.diff(np.log(close), axis=1, prepend=np.nan)
-    trend = np.sign(close / _mean(close, TREND_SESSIONS) - 1)
-    spread = _mean(changes**2, VOLATILITY_SESSIONS) - _mean(changes, VOLATILITY_SESSIONS) ** 2
-    fall = close / _highest(close, HIGH_SESSIONS) - 1
+    trend = np.sign(close / mean(close, TREND_SESSIONS) - 1)
+    spread = mean(changes**2, VOLATILITY_SESSIONS) - mean(changes, VOLATILITY_SESSIONS) ** 2
+    fall = close / highest(close, HIGH_SESSIONS) - 1
     parts = np.full((3, *close.shape), UNKNOWN, dtype=np.int8)
     for at in range(close.shape[1]):
         known = np.isfinite(spread[:, at])
@@ -144,7 +144,7 @@ def _share(outcome: Floats, mask: npt.NDArray[np.bool_], horizon: int) -> Rate:
     return Rate(found.mean, found.n, low, high)
 
 
-def _mean(values: Floats, sessions: int) -> Floats:
+def mean(values: Floats, sessions: int) -> Floats:
     """Return the mean of the last so many sessions, not a number where more than a tenth of them are missing, or the
     last one."""
     known = np.isfinite(values)
@@ -162,7 +162,7 @@ def _window(values: Floats, sessions: int) -> Floats:
     return sums
 
 
-def _highest(close: Floats, sessions: int) -> Floats:
+def highest(close: Floats, sessions: int) -> Floats:
     filled, found = np.where(np.isfinite(close), close, -np.inf), np.full(close.shape, -np.inf)
     for back in range(min(sessions, close.shape[1])):
         np.maximum(found[:, back:], filled[:, : close.shape[1] - back], out=found[:, back:])

@@ -232,7 +232,7 @@ def _tables() -> None:
         time="market_now created_at deadline_at",
         time_or_null="finished_at",
         json="params notes summary",
-        json_or_null="settings",
+        json_or_null="settings regime",
         refs="parent_run_id:run.id",
         unique=["schedule slot"],
         indexes=["created_at", "parent_run_id", "state"],

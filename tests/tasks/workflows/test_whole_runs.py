@@ -70,6 +70,8 @@ def test_an_undisturbed_screen_ends_without_a_sweep(desk: Processes, store: Stor
     run = ended(store, screened(desk))
     assert run.state == RunState.DONE
     assert run.summary["symbols"] == 30
+    assert run.regime is not None
+    assert run.regime["trend"] in {"up", "down", "mixed"}
     assert (run.summary["candidates"], sum(run.summary["verdicts"].values())) == (4, 4)
     steps = steps_of(store, run)
     assert {(step.state, step.attempt, step.sends) for step in steps} == {(StepState.DONE, 1, 1)}

@@ -1,0 +1,147 @@
+"""The state of a market on a day, and the base rates of names in it: both of the closes of the desk's universe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+
+from chordesk.models.errors import DeskError
+from chordesk.models.market import Regime
+from chordesk.tools import figures
+from chordesk.tools.decimals import finite, rounded
+from chordesk.tools.market.protocol import Floats
+from chordesk.tools.price_panel import LEAST_COMPARED, PricePanel, change, panel_of
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.scoring.base_rates import HIGH_SESSIONS, NEAR, TREND_SESSIONS, BaseRate, BaseRates, highest, mean
+
+_SESSIONS = 20
+HORIZONS = (10, 20)  # sessions of the base rates that a subject carries
+
+
+def benchmark(close: Floats) -> Floats:
+    """Return the worth of one unit of money that is held in equal parts of all names and put in equal parts again each
+    session: a figure a column. close: a row a name, not a number without a bar."""
+    moved = np.ones(close.shape[1])
+    changes = change(close, 1)
+    known = np.isfinite(changes).any(axis=0)
+    moved[known] += np.nanmean(changes[:, known], axis=0)
+    return np.asarray(np.cumprod(moved), dtype=np.float64)
+
+
+def regime_of(panel: PricePanel) -> Regime:
+    """Return the state of the market at the panel's last day; figures that need more sessions or names are None."""
+    close, index = panel.close, benchmark(panel.close)
+    names = int(np.isfinite(close[:, -1]).sum())
+    changes = change(close, _SESSIONS)
+    average = mean(close, TREND_SESSIONS)[:, -1]
+    month = figures.momentum(index, _SESSIONS)
+    above = figures.from_average(index, TREND_SESSIONS)
+    volatility, percentile, sessions = _volatility(index)
+    dispersion = _spread(changes[:, -1])
+    past = [each for column in changes.T[-figures.SESSIONS_A_YEAR :] if (each := _spread(column)) is not None]
+    return Regime(
+        date=panel.days[-1],
+        benchmark=f"equal parts of {names} names",
+        trend=None if month is None or above is None else _trend(month, above),
+        change20=rounded(month),
+        change60=rounded(figures.momentum(index, 60)),
+        from_average50=rounded(above),
+        volatility20=rounded(volatility),
+        volatility_percentile=rounded(percentile, 2),
+        volatility_sessions=sessions,
+        above_average50=_share(close[:, -1] > average, average),
+        near_high60=_share(_near(close), highest(close, HIGH_SESSIONS)[:, -1]),
+        rose20=_share(changes[:, -1] > 0, changes[:, -1]),
+        dispersion20=rounded(dispersion),
+        dispersion_percentile=None if dispersion is None else rounded(_percentile(past, dispersion), 2),
+    )
+
+
+def _trend(month: float, above: float) -> Literal["up", "down", "mixed"]:
+    return "up" if month > 0 < above else "down" if month < 0 > above else "mixed"
+
+
+def _volatility(index: Floats) -> tuple[float | None, float | None, int]:
+    """Return (realised volatility of 20 sessions, the share of those of the last year that are at most it, of how
+    many)."""
+    past = [figures.volatility(index[: end + 1]) for end in range(len(index))][-figures.SESSIONS_A_YEAR :]
+    known = [each for each in past if each is not None]
+    now = past[-1] if past else None
+    return now, None if now is None else _percentile(known, now), len(known)
+
+
+def _percentile(past: Sequence[float], value: float) -> float:
+    return sum(each <= value for each in past) / len(past)
+
+
+def _spread(values: Floats) -> float | None:
+    """Return the standard deviation of the figures that are known; None of fewer than LEAST_COMPARED."""
+    known = values[np.isfinite(values)]
+    return finite(known.std()) if len(known) >= LEAST_COMPARED else None
+
+
+def _near(close: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    return np.asarray(close[:, -1] / highest(close, HIGH_SESSIONS)[:, -1] - 1 >= NEAR)
+
+
+def _share(holds: np.ndarray[Any, np.dtype[np.bool_]], figure: Floats) -> float | None:
+    """Return the share of names for which it holds, of those that have the figure."""
+    known = np.isfinite(figure)
+    return round(float(holds[known].mean()), 4) if known.sum() >= LEAST_COMPARED else None
+
+
+def regime_row(context: ToolContext) -> dict[str, Any]:
+    """Return the regime as a subject has it, or the reason why there is none."""
+    try:
+        return regime_of(panel_of(context)).model_dump(mode="json", by_alias=True)
+    except DeskError as error:
+        return {"missing": str(error)}
+
+
+@lru_cache(maxsize=4)  # a panel is compared by identity: one a market, day and universe
+def rates_of(panel: PricePanel) -> BaseRates:
+    return BaseRates(panel.close)
+
+
+def base_rates(context: ToolContext, symbols: Iterable[str]) -> Mapping[str, list[BaseRate]]:
+    """Return what became of names in the state that each symbol is in now, by symbol, a rate a horizon; a symbol whose
+    state is not known has none."""
+    asked = list(symbols)
+    try:
+        panel = panel_of(context, asked)
+    except DeskError:
+        return {}
+    found = {
+        symbol: [rates_of(panel).of(panel.place[symbol], horizon) for horizon in HORIZONS]
+        for symbol in asked
+        if symbol not in panel.absent
+    }
+    return {symbol: known for symbol, rates in found.items() if (known := [rate for rate in rates if rate is not None])}
+
+
+def rate_row(rate: BaseRate) -> dict[str, Any]:
+    """Return a base rate as a subject has it: shares and moves as fractions, `null` for bounds of too few cases."""
+    return {
+        "horizon": rate.horizon,
+        "like": list(rate.like),
+        "n": rate.rose.n,
+        "rose": round(rate.rose.share, 4),
+        "beatMedian": round(rate.beat.share, 4),
+        "low": rounded(rate.beat.low),
+        "high": rounded(rate.beat.high),
+        "move": round(rate.move, 4),
+        "moveLow": round(rate.move_low, 4),
+        "moveHigh": round(rate.move_high, 4),
+    }
+
+
+def rate_rows(rates: Mapping[str, Sequence[BaseRate]]) -> list[dict[str, Any]]:
+    """Return the rates of a long list: a row a state and horizon, with the symbols that are in it."""
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for symbol, found in rates.items():
+        rate = found[0]
+        rows.setdefault((rate.horizon, rate.like), {**rate_row(rate), "symbols": []})["symbols"].append(symbol)
+    return list(rows.values())
