@@ -429,16 +429,19 @@ class ThreadLease(Protocol):
     @property
     def held(self) -> bool: ...
 
-    async def save(self, record: ThreadRecord) -> bool:
-        """Write the record as the next generation if the lease still holds and the record is unchanged; return whether
-        it was written. Raises RedisDown."""
+    async def drop(self, why: str) -> bool:
+        """Let the next conversation start afresh, for a reason, if the lease still holds and the record is unchanged;
+        return whether that was written. Raises RedisDown, ServiceError."""
 
     async def forget(self) -> bool:
-        """Drop the record, so that the next conversation starts afresh; return False when the lease was lost."""
+        """Delete the record of a thread whose copies go; return False when the lease was lost."""
 
 
 class ThreadRecords(Protocol):
     """Registry of the threads that conversations continue in."""
+
+    async def restore(self) -> int:
+        """Write the records that were lost again; return how many they were. Raises RedisDown, ServiceError."""
 
     async def records(self) -> list[Registered]:
         """Return the readable records, the last changed first. Raises RedisDown."""

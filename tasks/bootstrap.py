@@ -416,7 +416,7 @@ class Desk:
 
         client = redis.asyncio.from_url(redis_url(self.settings))
         try:
-            yield ThreadRegistry(client, self.settings.lease_seconds)
+            yield ThreadRegistry(client, self.settings.lease_seconds, self.vault)
         finally:
             await client.aclose()
 

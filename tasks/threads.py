@@ -74,7 +74,7 @@ def reset(desk: Desk, thread_id: str) -> Registered:
                 record = lease.record
                 if record is None or record.thread_id != thread_id:
                     raise UsageError(f"{one.role}/{one.subject} has another thread by now")
-                if not await lease.save(record.model_copy(update={"dropped": "manual"})):
+                if not await lease.drop("manual"):
                     raise UsageError(f"thread {thread_id} was used meanwhile", remedy="reset it again")
                 return one
 

@@ -14,7 +14,7 @@ from chordesk.agents.codex.events import ConversationListener
 from chordesk.agents.codex.launch import RuntimeConfig
 from chordesk.agents.codex.protocol import ApprovalRouter
 from chordesk.agents.codex.registry import Lease
-from chordesk.agents.codex.rollouts import kept_thread, made_calls, read
+from chordesk.agents.codex.rollouts import made_calls, read
 from chordesk.agents.codex.servers import AppServer
 from chordesk.agents.codex.threads import OpenedThread, ThreadPlace, interrupt, resume, start_turn
 from chordesk.agents.codex.turns import (
@@ -28,7 +28,7 @@ from chordesk.agents.codex.turns import (
 from chordesk.agents.pulse import Progress, Pulse, failure, interrupted, with_spent
 from chordesk.agents.runtime import Asker, ConversationSpec, Observer, ThreadRecord, TurnResult, TurnStatus, has_history
 from chordesk.models.answers import Failure, Usage
-from chordesk.models.errors import CodexError, ProcessDied, RedisDown, RpcError
+from chordesk.models.errors import CodexError, ProcessDied, RedisDown, RpcError, ServiceError
 from chordesk.models.tables.runtime import KeptThread
 
 if TYPE_CHECKING:
@@ -344,7 +344,7 @@ class ThreadRecorder:
         self._record = self._record.model_copy(update=update | last)
         self._count(1)
         if result.failure is not None and result.failure.kind == "context_window":
-            await self._forget()  # the next attempt starts afresh, with room
+            await self._drop()  # the next attempt starts afresh, with room
         else:
             await self._write()
 
@@ -380,12 +380,12 @@ class ThreadRecorder:
         except RedisDown as error:
             log.warning("thread.not_recorded", thread=record.thread_id, error=str(error))
 
-    async def _forget(self) -> None:
+    async def _drop(self) -> None:
         self._unwritten = False
         try:
-            await self._lease.forget()
-        except RedisDown as error:
-            log.warning("thread.not_forgotten", thread=self._record.thread_id, error=str(error))
+            await self._lease.drop("rollover:tokens")
+        except ServiceError as error:
+            log.warning("thread.not_dropped", thread=self._record.thread_id, error=str(error))
 
 
 class UnregisteredRecorder:
@@ -421,4 +421,4 @@ def _thread(lease: Lease, opened: OpenedThread, record: ThreadRecord) -> KeptThr
     old = lease.record if has_history(opened.reason) else None
     parent_id = old.thread_id if old is not None and old.thread_id != opened.thread_id else None
     here = record.model_copy(update={"thread_id": opened.thread_id, "reason": opened.reason})
-    return kept_thread(lease, here, parent_id, None)
+    return lease.thread(here, parent_id)

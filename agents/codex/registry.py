@@ -3,6 +3,8 @@
 desk:thread:{role}:{subject}        the record, JSON; expires when nobody used the thread
 desk:thread-lease:{role}:{subject}  the one conversation that may run turns, as `token:nonce`; expires
 desk:thread-token                   the last fencing token: each lease gets the next one
+
+What Redis has lost is restored from the newest copy that the vault has of each thread.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis.asyncio
 import redis.exceptions
@@ -24,6 +26,10 @@ from pydantic import ValidationError
 from chordesk.agents.codex.launch import ThreadLimits
 from chordesk.agents.runtime import ROLLOUT_DAYS, Registered, ThreadRecord
 from chordesk.models.errors import RedisDown
+from chordesk.models.tables.runtime import KeptThread
+
+if TYPE_CHECKING:
+    from chordesk.agents.codex.rollouts import ThreadVault
 
 log = structlog.get_logger(__name__)
 
@@ -40,19 +46,20 @@ local function stands_at(raw)
   return tonumber(record.generation) or 0, tonumber(record.token) or 0
 end
 """
-# One round trip to take the lease and read the record. A lost counter continues from the record's token.
+# One round trip to take the lease and read the record. A lost counter begins again at the milliseconds of Redis' clock,
+# beyond every token that there was.
 _ACQUIRE = (
     _STANDS_AT
     + """
 local raw = redis.call('get', KEYS[2])
-local generation, written = stands_at(raw)
+local generation = stands_at(raw)
 local token = 0
 if redis.call('exists', KEYS[1]) == 0 then
-  token = redis.call('incr', KEYS[3])
-  if token <= written then
-    token = written + 1
-    redis.call('set', KEYS[3], token)
+  if redis.call('exists', KEYS[3]) == 0 then
+    local now = redis.call('time')
+    redis.call('set', KEYS[3], string.format('%.0f', now[1] * 1000 + now[2] / 1000))
   end
+  token = redis.call('incr', KEYS[3])
   redis.call('set', KEYS[1], token .. ':' .. ARGV[1], 'PX', ARGV[2])
 end
 return {token, generation, raw}
@@ -100,6 +107,12 @@ class Lease:
     def value(self) -> str:
         return f"{self.token}:{self.nonce}"
 
+    def thread(self, record: ThreadRecord, parent_id: str | None, before_turn: str | None = None) -> KeptThread:
+        """Return the vault's row of the record's thread. parent_id: the thread that it is a fork of, if it is one."""
+        same = record.model_dump(include={"thread_id", "mode", "model", "reason"})
+        same |= {"role": self.role, "subject": self.subject, "worker": record.owner}
+        return KeptThread(**same, parent_id=parent_id, before_turn=before_turn)
+
     async def save(self, record: ThreadRecord) -> bool:
         """Write the record as the next generation if the lease is still ours and the record unchanged; return whether
         it was written. Raises RedisDown."""
@@ -110,8 +123,20 @@ class Lease:
             self.record, self.generation = new, new.generation
         return saved
 
+    async def drop(self, why: str) -> bool:
+        """Let the next conversation start afresh, for a reason; return whether that was written. Raises RedisDown,
+        ServiceError."""
+        if self.record is None:
+            return True
+        dropped = self.record.model_copy(update={"dropped": why})
+        if not await self.save(dropped):
+            return False
+        if self._registry.vault is not None:
+            await asyncio.to_thread(self._registry.vault.drop, dropped)
+        return True
+
     async def forget(self) -> bool:
-        """Drop the record, so that the next conversation starts afresh; False when the lease is no longer ours."""
+        """Delete the record of a thread whose copies go; False when the lease is no longer ours."""
         forgotten = bool(await self._registry.run(_FORGET, [self.key, self.record_key], [self.value]))
         if forgotten:
             self.record, self.generation = None, 0
@@ -119,19 +144,24 @@ class Lease:
 
 
 class ThreadRegistry:
-    """Records and leases. client: a redis.asyncio client; lease_seconds: renewed every third of it."""
+    """Records and leases. client: a redis.asyncio client; lease_seconds: renewed every third of it. vault: has the
+    records that Redis may lose."""
 
-    def __init__(self, client: redis.asyncio.Redis, lease_seconds: float) -> None:
-        self._client = client
+    def __init__(self, client: redis.asyncio.Redis, lease_seconds: float, vault: ThreadVault | None = None) -> None:
+        self._client, self.vault = client, vault
         self._lease_ms = int(lease_seconds * 1000)
 
     @asynccontextmanager
     async def hold(self, role: str, subject: str, wait: Callable[[], float]) -> AsyncIterator[Lease]:
         """Take the thread's lease for the length of the block; it is not `held` when the thread stayed busy.
 
-        wait() returns the seconds for which to keep trying. Raises RedisDown.
+        wait() returns the seconds for which to keep trying. Raises RedisDown, ServiceError.
         """
         lease = Lease(self, role, subject)
+        async with _redis_errors():
+            lost = self.vault is not None and not await self._client.exists(lease.record_key)
+        if lost:
+            await self.restore(role, subject)
         if not await self._acquire(lease, wait):
             yield lease
             return
@@ -158,6 +188,18 @@ class ThreadRegistry:
             if (record := _readable(raw, _text(key))) is not None
         ]
         return sorted(found, key=lambda one: one.record.updated_at, reverse=True)
+
+    async def restore(self, *name: str) -> int:
+        """Write the records that Redis lacks as the vault has them, of one role and subject or of all; return how many
+        they were. Raises RedisDown, ServiceError."""
+        assert self.vault is not None
+        found = await asyncio.to_thread(self.vault.current, *name)
+        async with _redis_errors():
+            written = [
+                await self._client.set(f"{RECORD}{role}:{subject}", record, nx=True, px=_RECORD_MS)
+                for (role, subject), record in found.items()
+            ]
+        return sum(map(bool, written))
 
     async def run(self, script: str, keys: list[str], arguments: list[Any]) -> Any:
         async with _redis_errors():

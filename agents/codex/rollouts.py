@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 
 import orjson
 import structlog
-from sqlalchemy import Table
+from sqlalchemy import Table, func, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
+from sqlmodel import col, select
 
-from chordesk.agents.codex.registry import Lease
 from chordesk.agents.codex.servers import Home
 from chordesk.agents.runtime import ROLLOUT_PATH, ThreadRecord, TranscriptTurn
 from chordesk.models.database.blobs import BlobStore, pack, unpack
@@ -277,6 +277,32 @@ class ThreadVault:
         with _database(), self._store.session() as session:
             session.connection().execute(self._thread, thread.model_dump())
 
+    def current(self, role: str | None = None, subject: str | None = None) -> dict[tuple[str, str], str]:
+        """Return the record of the newest thread of each role and subject, or of this one. Raises ServiceError."""
+        wanted = (
+            select(KeptThread.role, KeptThread.subject, Rollout.record)
+            .join(Rollout, col(Rollout.thread_id) == col(KeptThread.thread_id))
+            .order_by(col(KeptThread.created_at).desc(), col(Rollout.generation).desc())
+        )
+        if role is not None:
+            wanted = wanted.where(KeptThread.role == role, KeptThread.subject == subject).limit(1)
+        found: dict[tuple[str, str], str] = {}
+        with _database(), self._store.read() as session:
+            for of_role, of_subject, record in session.exec(wanted):
+                found.setdefault((of_role, of_subject), record)
+        return found
+
+    def drop(self, record: ThreadRecord) -> None:
+        """Note in a thread's newest copy that no conversation continues it. Raises ServiceError."""
+        newest = select(func.max(Rollout.generation)).where(Rollout.thread_id == record.thread_id).scalar_subquery()
+        noted = (
+            update(Rollout)
+            .where(col(Rollout.thread_id) == record.thread_id, col(Rollout.generation) == newest)
+            .values(record=record.model_dump_json())
+        )
+        with _database(), self._store.session() as session:
+            session.connection().execute(noted)
+
     def fetch(self, digest: str) -> bytes | None:
         """Return the file with that digest; None when there is none or it was changed. Raises ServiceError."""
         packed = self.blobs.get(digest)
@@ -402,11 +428,10 @@ class RolloutFiles:
         if self._vault is None or record.rollout_path is None:
             return record.model_copy(update={"rollout_digest": None, "rollout_size": 0})
         try:
-            rollout = await self._in_thread(partial(self._put, thread, record, shortened))
+            return await self._in_thread(partial(self._put, thread, record, shortened))
         except (ServiceError, OSError) as error:
             log.warning("rollout.not_kept", thread=record.thread_id, generation=record.generation - 1, error=str(error))
             return None
-        return record.model_copy(update={"rollout_digest": rollout.digest, "rollout_size": rollout.size})
 
     async def note(self, thread: KeptThread) -> None:
         """Store the row of a thread of which no copy is kept; log it when the vault does not take it."""
@@ -436,17 +461,18 @@ class RolloutFiles:
         data = self._vault.fetch(str(record.rollout_digest)) if self._vault is not None else None
         return _Copy(data, False) if data is not None else None
 
-    def _put(self, thread: KeptThread, record: ThreadRecord, shortened: Shortened | None) -> Rollout:
+    def _put(self, thread: KeptThread, record: ThreadRecord, shortened: Shortened | None) -> ThreadRecord:
         assert self._vault is not None
         path = str(record.rollout_path)
         if (data := read(self._codex_home, path)) is None:
             raise FileNotFoundError(f"there is no {path}")
         data = shortened.continued(data) if shortened is not None else data
         data = without(data, self._secrets)
+        kept = record.model_copy(update={"rollout_digest": digest_of(data), "rollout_size": len(data)})
         same = record.model_dump(include={"thread_id", "generation", "token", "turns"})
-        rollout = Rollout(**same, digest=digest_of(data), path=path, size=len(data))
+        rollout = Rollout(**same, digest=digest_of(data), path=path, size=len(data), record=kept.model_dump_json())
         self._vault.put(thread, rollout, data)
-        return rollout
+        return kept
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         try:
@@ -466,10 +492,3 @@ def _local_errors(record: ThreadRecord) -> Iterator[None]:
             f"the rollout of thread {record.thread_id} cannot be read or written here: {error}",
             remedy="see that the worker's home has space and is its own",
         ) from error
-
-
-def kept_thread(lease: Lease, record: ThreadRecord, parent_id: str | None, before_turn: str | None) -> KeptThread:
-    """Return the vault's row of the record's thread. parent_id: the thread that it is a fork of, if it is one."""
-    same = record.model_dump(include={"thread_id", "mode", "model", "reason"})
-    same |= {"role": lease.role, "subject": lease.subject, "worker": record.owner}
-    return KeptThread(**same, parent_id=parent_id, before_turn=before_turn)

@@ -186,7 +186,7 @@ class CodexRuntime(ActiveRuntime):
     def _registry(self) -> ThreadRegistry:
         if self._redis is None:
             raise RedisDown("a kept thread needs a Redis, and none is configured", remedy="set DESK_REDIS_URL")
-        return ThreadRegistry(self._redis, self._config.lease_seconds)
+        return ThreadRegistry(self._redis, self._config.lease_seconds, self._vault)
 
     async def _started(self) -> tuple[Home, RolloutFiles]:
         self._require_open()

@@ -15,7 +15,7 @@ import structlog
 from chordesk.agents.codex.launch import RuntimeConfig, ThreadLimits
 from chordesk.agents.codex.protocol import needs_environment, thread_settings
 from chordesk.agents.codex.registry import Lease, why_fresh
-from chordesk.agents.codex.rollouts import RolloutFiles, Shortened, kept_thread, relative
+from chordesk.agents.codex.rollouts import RolloutFiles, Shortened, relative
 from chordesk.agents.codex.servers import AppServer
 from chordesk.agents.runtime import ConversationSpec, ThreadRecord
 from chordesk.models.errors import CodexError, ProcessDied, RpcError, ThreadInUse
@@ -309,7 +309,7 @@ async def _register(
     place: ThreadPlace, record: ThreadRecord, source: ThreadRecord, before_turn: str | None
 ) -> ThreadRecord:
     lease = place.lease
-    thread = kept_thread(lease, record, source.thread_id, before_turn)
+    thread = lease.thread(record, source.thread_id, before_turn)
     update = {"generation": lease.generation + 1, "token": lease.token}
     kept = await place.files.keep(thread, record.model_copy(update=update))
     if kept is None or not await lease.save(kept):

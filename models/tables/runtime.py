@@ -110,11 +110,15 @@ class KeptThread(Dated, table=True):
     """
 
     __tablename__ = "thread"
-    __table_args__ = (Index("ix_thread_created_at", "created_at"), Index("ix_thread_role", "role", "created_at"))
+    __table_args__ = (
+        Index("ix_thread_created_at", "created_at"),
+        Index("ix_thread_role", "role", "created_at"),
+        Index("ix_thread_subject", "subject", "role", "created_at"),
+    )
 
     thread_id: str = Field(primary_key=True)
     role: str
-    subject: str = Field(index=True)
+    subject: str
     parent_id: str | None = Field(default=None, index=True)
     before_turn: str | None = None
     mode: str
@@ -127,7 +131,8 @@ class Rollout(DeskTable, table=True):
     """A kept thread's rollout after one of its turns: the generation that the registry then moves to, and its blob.
 
     path: relative to the runtime's home, where the runtime looks for it. digest: SHA-256 of the file. size in bytes.
-    token: the fencing token of the lease under which it was kept; a copy with an older token never replaces it.
+    token: the fencing token of the lease under which it was kept; a copy with an older token never replaces it. record:
+    the registry's, JSON, from which a Redis that forgot has it again.
     """
 
     thread_id: str = Field(primary_key=True)
@@ -137,7 +142,20 @@ class Rollout(DeskTable, table=True):
     path: str
     size: int = Field(sa_type=BigInteger)
     turns: int
+    record: str
     created_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc, index=True)
+
+
+class KeptAnswer(DeskTable, table=True):
+    """The answer to a request with an Idempotency-Key. request: a digest of what was asked; status, media_type, body:
+    null until it is answered."""
+
+    key: str = Field(primary_key=True)
+    request: str
+    claimed_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc, index=True)
+    status: int | None = None
+    media_type: str | None = None
+    body: str | None = None
 
 
 class Blob(Dated, table=True):

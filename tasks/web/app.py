@@ -70,7 +70,7 @@ def create_app(context: ServiceContext, token: Token) -> FastAPI:
     )
     app.state.context = context
     app.state.fleet = fleet_of(context)
-    app.state.kept = KeptAnswers(context.settings)
+    app.state.kept = KeptAnswers(context.store)
     for router in ROUTERS:
         app.include_router(router)
     app.include_router(programs.router)

@@ -1,7 +1,7 @@
 """Writes that may be sent again: with the header Idempotency-Key, a request acts once and has one answer.
 
-A key belongs to one request: method, path and body. The first request with it claims it in Redis and acts; each later
-one gets its answer. A request of two at once waits for the other's answer. A service that died before it answered
+A key belongs to one request: method, path and body. The first request with it claims it in the database and acts; each
+later one gets its answer. A request of two at once waits for the other's answer. A service that died before it answered
 leaves its claim behind, and the key is refused until it expires: what the request did is not known, so it is not done
 again.
 """
@@ -10,27 +10,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime as dt
 import hashlib
 import re
+import time
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
 
 import orjson
-import redis
-import redis.asyncio
 import structlog
 from fastapi import Depends, Header, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
+from sqlalchemy import Executable, Table, delete, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import SQLAlchemyError
+from sqlmodel import col
 
-from chordesk.models.errors import RedisDown
-from chordesk.models.settings import Settings
-from chordesk.tasks.redis_clients import redis_url, wrong_url
+from chordesk.models.database.store import Store
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runtime import KeptAnswer
 from chordesk.tasks.web.problems import LONGEST_VALUE, answer, problem, problem_for
 from chordesk.tasks.web.security import SAFE_METHODS, Headers, JsonRoute
 
@@ -40,10 +42,10 @@ HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
 KEY_RULE = r"^[0-9A-Za-z_.-]{8,64}$"
 _RULE = re.compile(KEY_RULE.strip("^$"))
-KEPT_SECONDS = 24 * 3600
+KEPT = dt.timedelta(days=1)
 WAIT_SECONDS = 5.0  # for the answer of a request with the same key that is under way
 LOOK_SECONDS = 0.05
-REDIS_SECONDS = 1.0
+_ANSWER: Table = KeptAnswer.__table__  # type: ignore[attr-defined]
 
 IdempotencyKey = Annotated[
     Annotated[str, Field(pattern=KEY_RULE)] | SkipJsonSchema[None],
@@ -58,77 +60,60 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def decided_once(endpoint: F) -> F:
     """Mark a write of which the desk itself makes sure that it is harmless to repeat, such as a halt or an answer to an
-    approval: without Redis it is done all the same, and a failure of a service is not its answer for ever."""
+    approval: without the database it is done all the same, and a failure of a service is not its answer for ever."""
     endpoint.decided_once = True  # type: ignore[attr-defined]
     return endpoint
 
 
 class KeptAnswers:
-    """The claims and answers by key, in the desk's Redis. For one event loop; making one does no I/O."""
+    """The claims and answers by key, in the database."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._made: redis.asyncio.Redis | None = None
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        insert = sqlite.insert if store.is_sqlite else postgresql.insert
+        self._claim = insert(_ANSWER).on_conflict_do_nothing().returning(_ANSWER.c.key)
 
-    async def claim(self, key: str, request: str) -> dict[str, Any] | None:
-        """Claim a key for a request; return None, or what is kept of it already: `request`, and its answer, for which
-        it waits a while if it is being made. Raises RedisDown."""
-        claimed = orjson.dumps({"request": request})
-        until = asyncio.get_running_loop().time() + WAIT_SECONDS
-        while True:
-            try:
-                if await self._client().set(_name(key), claimed, nx=True, ex=KEPT_SECONDS):
-                    return None
-                found = await self._client().get(_name(key))
-            except redis.RedisError as error:
-                raise _down(error) from None
-            if found is None:
-                continue  # it was released just now
-            kept = dict(orjson.loads(found))
-            if kept["request"] != request or "status" in kept or asyncio.get_running_loop().time() >= until:
-                return kept
+    async def claim(self, key: str, request: str) -> KeptAnswer | None:
+        """Claim a key for a request; return None, or what is kept of it already, for whose answer it waits a while if
+        it is being made. Raises SQLAlchemyError."""
+        until = time.monotonic() + WAIT_SECONDS
+        while (kept := await asyncio.to_thread(self._claimed, key, request)) is not None:
+            if kept.request != request or kept.status is not None or time.monotonic() >= until:
+                break
             await asyncio.sleep(LOOK_SECONDS)
+        return kept
 
-    async def keep(self, key: str, request: str, given: Response) -> None:
+    async def keep(self, key: str, given: Response) -> None:
         """Keep the answer of a claimed key. A failure is logged: the write is done, and its caller has the answer."""
-        kept = {"request": request, "status": given.status_code, "type": given.media_type, "body": _text(given)}
-        await self._quietly(self._client().set(_name(key), orjson.dumps(kept), ex=KEPT_SECONDS))
+        answered = {"status": given.status_code, "media_type": given.media_type, "body": bytes(given.body).decode()}
+        await self._quietly(update(KeptAnswer).where(col(KeptAnswer.key) == key).values(**answered))
 
     async def release(self, key: str) -> None:
         """Forget a claim whose request did nothing."""
-        await self._quietly(self._client().delete(_name(key)))
+        await self._quietly(delete(KeptAnswer).where(col(KeptAnswer.key) == key))
 
-    async def _quietly(self, command: Any) -> None:
+    def _claimed(self, key: str, request: str) -> KeptAnswer | None:
+        """Return the answer or claim that is there; None after writing this one."""
+        with self._store.read() as session:
+            found = session.get(KeptAnswer, key)
+        now = utcnow()
+        if found is not None and found.claimed_at > now - KEPT:
+            return found
+        with self._store.session() as session:
+            session.connection().execute(delete(KeptAnswer).where(col(KeptAnswer.claimed_at) <= now - KEPT))
+            new = KeptAnswer(key=key, request=request, claimed_at=now)
+            claimed = session.connection().execute(self._claim, new.model_dump()).first()
+            return None if claimed is not None else session.get(KeptAnswer, key)
+
+    async def _quietly(self, statement: Executable) -> None:
         try:
-            await command
-        except redis.RedisError as error:
+            await asyncio.to_thread(self._write, statement)
+        except SQLAlchemyError as error:
             log.warning("api.answer_not_kept", error=type(error).__name__)
 
-    def _client(self) -> redis.asyncio.Redis:
-        """Return the client. Raises SettingError for an address that it cannot use."""
-        if self._made is None:
-            address = redis_url(self._settings)
-            limits = {"socket_timeout": REDIS_SECONDS, "socket_connect_timeout": REDIS_SECONDS}
-            try:
-                self._made = redis.asyncio.from_url(address, retry=Retry(NoBackoff(), 0), **limits)
-            except (TypeError, ValueError, redis.RedisError):
-                raise wrong_url(address) from None
-        return self._made
-
-
-def _name(key: str) -> str:
-    return f"desk:answer:{key}"
-
-
-def _text(given: Response) -> str:
-    return bytes(given.body).decode()
-
-
-def _down(error: redis.RedisError) -> RedisDown:
-    return RedisDown(
-        f"the {HEADER} cannot be kept, so nothing was done: Redis does not answer ({type(error).__name__})",
-        remedy="start the services with `desk up`; without the header the request is done and not remembered",
-    )
+    def _write(self, statement: Executable) -> None:
+        with self._store.session() as session:
+            session.connection().execute(statement)
 
 
 class OnceRoute(APIRoute):
@@ -154,7 +139,7 @@ class OnceRoute(APIRoute):
             asked = await _fingerprint(request)
             try:
                 found = await kept.claim(key, asked)
-            except RedisDown:
+            except SQLAlchemyError:
                 if repeatable:
                     return await handle(request)
                 raise
@@ -170,9 +155,9 @@ class OnceRoute(APIRoute):
                 if repeatable and failed.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                     await kept.release(key)
                 else:
-                    await kept.keep(key, asked, answer(failed))
+                    await kept.keep(key, answer(failed))
                 raise
-            await kept.keep(key, asked, given)
+            await kept.keep(key, given)
             return given
 
         return once
@@ -200,14 +185,14 @@ async def _fingerprint(request: Request) -> str:
     return hashlib.sha256(asked + body).hexdigest()
 
 
-def _again(found: dict[str, Any], asked: str) -> Response:
+def _again(found: KeptAnswer, asked: str) -> Response:
     """Return the kept answer, or the problem of a key that has none for this request."""
-    if found["request"] != asked:
+    if found.request != asked:
         detail = f"this {HEADER} came with another request before"
         return answer(problem(HTTPStatus.CONFLICT, "key_reused", detail, "send a new key with a new request"))
-    if "status" not in found:
+    if found.status is None:
         detail = "the request with this key is still being answered, or the service ended before it had answered"
         remedy = "look whether it was done; if it was not, send it with a new key"
         return answer(problem(HTTPStatus.CONFLICT, "still_answering", detail, remedy))
     headers = {REPLAYED: "true"}
-    return Response(found["body"], status_code=found["status"], headers=headers, media_type=found["type"])
+    return Response(found.body, status_code=found.status, headers=headers, media_type=found.media_type)

@@ -7,6 +7,7 @@ a thread for it, and the one that comes first does it: nothing else has to run.
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import random
 import threading
@@ -18,7 +19,7 @@ import redis
 import structlog
 from sqlmodel import Session, col, select
 
-from chordesk.models.errors import RedisDown
+from chordesk.models.errors import RedisDown, ServiceError
 from chordesk.models.event_log import append
 from chordesk.models.events import DESK, EventType, event
 from chordesk.models.notices import is_noted, note
@@ -148,7 +149,7 @@ def sweep_if_due(app: DeskApp) -> dict[str, int]:
     if lost := mark is not None and taken.redis_mark is not None and mark != taken.redis_mark:
         with desk.store.session() as session:
             steps = step_queries.mark_unsent(session)
-        log.warning("sweep.redis_lost", steps=steps)
+        log.warning("sweep.redis_lost", steps=steps, threads=_restored(desk))
     found, view = _sweep(app)
     now = utcnow()
     with desk.store.session() as session:
@@ -158,6 +159,21 @@ def sweep_if_due(app: DeskApp) -> dict[str, int]:
     if view.grace_seconds and _waited(desk, view.grace_seconds):
         sweep(app)  # now, not with some later tick: in doubt a dead worker's steps have waited for long
     return found
+
+
+def _restored(desk: Desk) -> int | None:
+    """Return how many current threads Redis was given again; None if they could not be. A conversation does it for
+    its own, but `desk threads list` shows what is there."""
+
+    async def restore() -> int:
+        async with desk.thread_records() as registry:
+            return await registry.restore()
+
+    try:
+        return asyncio.run(restore())
+    except ServiceError as error:
+        log.warning("sweep.threads_not_restored", error=str(error))
+        return None
 
 
 def _request_passes(app: DeskApp, last: dt.datetime | None, now: dt.datetime) -> None:

@@ -208,6 +208,15 @@ def _tables() -> None:
         indexes=["account at id"],
     )
     table(
+        "kept_answer",
+        "key",
+        text="key request",
+        text_or_null="media_type body",
+        time="claimed_at",
+        integer_or_null="status",
+        indexes=["claimed_at"],
+    )
+    table(
         "role_schedule",
         "account market symbol role",
         text="account market symbol role run_id reason",
@@ -218,7 +227,7 @@ def _tables() -> None:
     table(
         "rollout",
         "thread_id generation",
-        text="thread_id digest path",
+        text="thread_id digest path record",
         time="created_at",
         integer="generation turns",
         big="token size",
@@ -298,7 +307,7 @@ def _tables() -> None:
         text="thread_id role subject mode model reason worker",
         text_or_null="parent_id before_turn",
         time="created_at",
-        indexes=["created_at", "parent_id", "role created_at", "subject"],
+        indexes=["created_at", "parent_id", "role created_at", "subject role created_at"],
     )
     table("trading", "account", text="account state why by", time="since")
     table(

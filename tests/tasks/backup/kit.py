@@ -55,7 +55,7 @@ class DeskData:
         digest = digest_of(data)
         blob_store(self.settings.blob_url, self.store).put(digest, pack(data))
         with self.store.session() as session:
-            thread = {"thread_id": new_id(), "generation": 1, "token": 1, "path": "p", "turns": 1}
+            thread = {"thread_id": new_id(), "generation": 1, "token": 1, "path": "p", "turns": 1, "record": "{}"}
             session.add(Rollout(digest=digest, size=len(data), **thread))
         return digest
 

@@ -92,7 +92,7 @@ def a_thread(desk: Desk, client: redis.Redis, thread_id: str, generations: int, 
             ),
             Rollout(
                 thread_id=thread_id, generation=number, token=number, digest=digest_of(data), path=PATH,
-                size=len(data), turns=number,
+                size=len(data), turns=number, record="{}",
             ),
             data,
         )  # fmt: skip

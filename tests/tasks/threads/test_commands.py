@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import redis
 
 from chordesk.models import event_log
 from chordesk.models.events import DESK, Envelope, EventType
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
+from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
 from tests import zygote
 from tests.stack import REPOSITORY, Processes, processes, wait_for
@@ -135,6 +137,11 @@ def test_a_reset_thread_is_gone_on_with_no_more(desk: Processes) -> None:
     wait_for(lambda: _state(desk, run.id) in RUN_FINAL, "the run ends")
     new = thread_of(desk, "catalyst")
     assert new != old
+    before = {row["thread"]["thread_id"] for row in result_of(desk, "list") if row["current"]}
+    with redis.Redis.from_url(redis_url(desk.settings)) as client:
+        client.flushall()
+    wait_for(lambda: any(row["current"] for row in result_of(desk, "list")), "the sweep finds a Redis that forgot")
+    assert {row["thread"]["thread_id"] for row in result_of(desk, "list") if row["current"]} == before
     assert result_of(desk, "show", new)["thread"]["reason"] == "manual"
     assert result_of(desk, "show", old)["current"] is False
 

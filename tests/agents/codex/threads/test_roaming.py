@@ -16,7 +16,7 @@ from chordesk.agents.runtime import ThreadRecord
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, spec, turn, until
 from tests.agents.codex.threads.test_threads import KEY, LEASE, change, message_texts, record_in
 from tests.agents.codex.threads.vaults import Fleet, copies, database_in, kept_threads
-from tests.fakes.responses import Call, FakeResponses, Silence, Text
+from tests.fakes.responses import Call, Failing, FakeResponses, Silence, Text
 
 KEPT = spec(keep=True)
 
@@ -98,6 +98,49 @@ async def test_a_thread_roams_by_a_folder_too(
             assert message_texts(model) == history(number)
     digests = [copy.digest for copy in copies(database, record(registry).thread_id)]
     assert sorted(path.name for path in (tmp_path / "blobs").rglob("*") if path.is_file()) == sorted(digests)
+
+
+def flush(url: str) -> None:
+    with redis.Redis.from_url(url) as client:
+        client.flushall()
+
+
+async def test_a_redis_that_forgets_between_two_turns_costs_no_thread(
+    model: FakeResponses, registry: str, database: str, fleet: Fleet
+) -> None:
+    numbered(model)
+    async with fleet("a", "b") as runtimes:
+        _, thread = await ask(runtimes[0], "question 1")
+        for number in range(2, 5):
+            flush(registry)
+            assert await ask(runtimes[number % 2], f"question {number}") == ("resumed", thread)
+            assert message_texts(model) == history(number)
+        kept = copies(database, thread)
+        assert [copy.generation for copy in kept] == [1, 2, 3, 4]
+        assert [copy.token for copy in kept] == sorted({copy.token for copy in kept}), "fencing tokens must grow"
+
+
+async def test_a_flush_within_a_turn_costs_that_turn_alone(model: FakeResponses, registry: str, fleet: Fleet) -> None:
+    async with fleet("a", "b") as (first, second):
+        _, thread = await ask(first, "question 1")
+        async with first.conversation(KEPT, deadline()) as conversation:
+            flush(registry)
+            assert await ask(second, "question 2") == ("resumed", thread)
+            await turn(conversation, "late")
+        assert await ask(first, "question 3") == ("resumed", thread)
+        assert [text for text in message_texts(model) if text != FINAL] == ["question 1", "question 2", "question 3"]
+
+
+async def test_a_full_thread_stays_dropped_by_a_redis_that_forgets(
+    model: FakeResponses, registry: str, fleet: Fleet
+) -> None:
+    model.script(Text("first"), Failing("context_length_exceeded"))
+    async with fleet("a") as (first,):
+        _, thread = await ask(first, "question 1")
+        await one_turn(first, KEPT)
+        flush(registry)
+        reason, fresh = await ask(first, "question 2")
+        assert (reason, fresh == thread) == ("rollover:tokens", False)
 
 
 async def test_an_interrupted_turn_goes_along(model: FakeResponses, registry: str, fleet: Fleet) -> None:

@@ -39,7 +39,7 @@ def a_thread(**values: str) -> KeptThread:
 def a_copy(data: bytes, generation: int, token: int) -> Rollout:
     return Rollout(
         thread_id="t1", generation=generation, token=token, digest=digest_of(data), path="sessions/x", size=len(data),
-        turns=generation,
+        turns=generation, record="{}",
     )  # fmt: skip
 
 
