@@ -14,6 +14,8 @@ from sqlalchemy import Select, func
 from sqlmodel import Session, col, select
 
 from chordesk.agents.roles import default_roles
+from chordesk.models import event_log
+from chordesk.models.events import Domain
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, OrderState, RunState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, Fill, Order, Position, Reconciliation
@@ -53,8 +55,20 @@ def check(desk: FaultDesk, run_ids: Sequence[str], expected: Expected = ALL_DONE
                 _complete(session, run, expected, found)
         _unique(session, run_ids, found)
         _threads(session, found)
-    found.doubled += doubled(desk.journal.of(run_ids), desk.excused)
+        asked_again = doubled(desk.journal.of(run_ids), desk.excused)
+        found.doubled += [f"{text}; {_said(session, run_ids, text)}" for text in asked_again]
     return found
+
+
+def _said(session: Session, run_ids: Sequence[str], text: str) -> str:
+    """What the desk said of the step that a finding names, so that the finding can be explained."""
+    said = [
+        f"{event.occurred_at:%H:%M:%S} {event.type.value} {event.payload.get('why') or ''}"
+        for run_id in run_ids
+        for event in event_log.read(session, run_id, 0, 1_000_000)
+        if event.domain is Domain.STATUS and str(event.payload.get("step")) in text
+    ]
+    return ", ".join(said)
 
 
 def _ended(session: Session, run: Run, expected: Expected, found: Findings) -> None:
