@@ -122,8 +122,8 @@ EXPOSURE, BETA = "the universe at the same exposure", "the universe at the same 
 def performance(
     course: Course, random: RandomEntry | None, capacities: Sequence[float], trials: Sequence[Floats]
 ) -> Performance:
-    """Return what a course came to. capacities: by session with a fill; trials: returns a step of other backtests on
-    the same days."""
+    """traded and costs are since the mark before; capacities: by session with a fill; trials: returns a step of other
+    backtests."""
     beta, differences = _differences(course)
     ratios = [_sharpe(one) for one in (course.desk, *trials)]
     return Performance(
@@ -220,7 +220,7 @@ def _sharpe_steps(returns: Floats) -> Floats:
 
 
 def _sortino_steps(returns: Floats) -> Floats:
-    """Return the same for the mean over the root of the mean square of losses; empty without a loss."""
+    """The same for the mean over the root of the mean square of losses; empty without a loss."""
     losses = np.minimum(returns, 0) ** 2
     if not losses.any():
         return np.zeros(0)
@@ -366,10 +366,8 @@ def _sold(queue: Bought, symbol: str, at: int, quantity: float, price: float) ->
 
 def random_entry(lots: Sequence[Lot], closes: CloseTable, slippage: float) -> RandomEntry | None:
     """Return the lots' profit against 1,000 draws in which each is of any name of the universe, bought at any close
-    from which it can be held as long. slippage: share of a price that each fill costs, of the draws too.
-
-    None without a lot held overnight, or without a name that has a close throughout.
-    """
+    from which it can be held as long. slippage: share of a price that each fill costs, of the draws too. None without a
+    lot held overnight, or without a name that has a close throughout."""
     lots = [lot for lot in lots if lot.until > lot.bought]
     table = closes.carried()
     table = table[:, np.isfinite(table).all(axis=0)]

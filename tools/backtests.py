@@ -50,7 +50,6 @@ class CloseTable:
 
 
 def closes_of(market: MarketData, symbols: Sequence[str], days: Sequence[dt.date]) -> CloseTable:
-    """Return the closes of symbols on these days, none of them later than the market's."""
     table = np.full((len(days), len(symbols)), np.nan)
     rows = {day.toordinal(): row for row, day in enumerate(days)}
     span = (days[-1] - days[0]).days + (market.clock.session() - days[-1]).days + 1
@@ -108,7 +107,6 @@ def equal_weight(closes: CloseTable, capital: float) -> list[float]:
 
 
 def drawdown(values: Sequence[float | None]) -> float:
-    """Return the deepest fall from an earlier high, as a share of that high; 0 for a curve that never fell."""
     high, deepest = 0.0, 0.0
     for value in values:
         if value is None:
@@ -119,10 +117,8 @@ def drawdown(values: Sequence[float | None]) -> float:
 
 
 def sessions_between(market: MarketData, first: dt.date, last: dt.date, every: int) -> list[dt.date]:
-    """Return every so many-th session of the market's data from `first` to `last`, both included.
-
-    Raises UsageError for a market of real time, days in the wrong order or outside the data, and a step below 1.
-    """
+    """Return every so many-th session of the market's data from `first` to `last`, both included. Raises UsageError for
+    a market of real time, days in the wrong order or outside the data, and a step below 1."""
     if market.clock.day is None or not isinstance(market, RecordedSessions):
         reason = f"the {market.name} market is in real time: it has no past day to stand on"
         raise UsageError(reason, remedy="start the desk with DESK_MARKET=replay, or DESK_MARKET=files and DESK_DATA")
@@ -186,7 +182,6 @@ class HitRate:
 
 
 def hit_rates(claims: Iterable[Claim], closes: CloseTable, sessions: int) -> list[HitRate]:
-    """Return a row for each group, by name."""
     place = {day: at for at, day in enumerate(closes.days)}
     known: dict[str, list[Observation]] = defaultdict(list)
     waiting: Counter[str] = Counter()

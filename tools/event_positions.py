@@ -57,8 +57,7 @@ class EventFill:
 
 
 def best_price(market: VenueMarket, book: EventBook | None, side: Side) -> float | None:
-    """Return the effective price of the first share of a side, with its fee; None where none is for sale or the fee is
-    not known."""
+    """Effective price of the first share, with its fee; None where none is for sale or the fee is not known."""
     if market.pool is not None:
         price = market.probability
         return None if price is None else price if side == "yes" else 1 - price
@@ -144,12 +143,9 @@ class NoStake:
 def sized(
     market: VenueMarket, book: EventBook | None, probability: float, purse: Purse, fraction: float
 ) -> EventFill | NoStake:
-    """Return the purchase for a belief in YES.
-
-    The stake s satisfies s <= l * (p - q(s)) / (1 - q(s)) * bankroll, q(s) being a share's average cost when s is
-    spent: a large stake is dearer a share. Held shares of the same side count towards it, since both win or lose
-    together.
-    """
+    """Return the purchase for a belief in YES. The stake s satisfies s <= l * (p - q(s)) / (1 - q(s)) * bankroll, q(s)
+    being a share's average cost when s is spent: a large stake is dearer a share. Held shares of the same side count
+    towards it, since both win or lose together."""
     if purse.bankroll <= 0:
         return NoStake(f"the bankroll is spent: {purse.bankroll:.2f}")
     prices: dict[Side, float | None] = {"yes": best_price(market, book, "yes"), "no": best_price(market, book, "no")}
@@ -299,7 +295,6 @@ def purse_of(session: Session, account: str, start: float, question_id: str) -> 
 
 
 def event_ledger(session: Session, account: str, start: float, *, only_open: bool = False) -> EventLedger:
-    """Return the ledger of an account, the newest positions first."""
     rows = session.exec(
         select(EventPosition, Question)
         .join(Question, col(Question.id) == col(EventPosition.question_id))

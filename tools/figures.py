@@ -25,16 +25,13 @@ def load_talib() -> Any:
 
 
 def momentum(close: Floats, sessions: int) -> float | None:
-    """Return close / close n sessions ago - 1 (rate of change; Murphy, Technical Analysis of the Financial Markets)."""
     return finite(close[-1] / close[-1 - sessions] - 1) if len(close) > sessions else None
 
 
 def rsi(close: Floats, periods: int = 14) -> float | None:
-    """Return TA-Lib's relative strength index of the last close, 0 to 100; 0 for a series that never moved.
-
-    100 * gain / (gain + loss), where gain and loss begin as plain means of the first n changes and go on as
-    mean + (change - mean) / n (Wilder, New Concepts in Technical Trading Systems, 1978, section VI).
-    """
+    """Return TA-Lib's relative strength index of the last close, 0 to 100; 0 for a series that never moved. 100 * gain
+    / (gain + loss), where gain and loss begin as plain means of the first n changes and go on as mean + (change - mean)
+    / n (Wilder, New Concepts in Technical Trading Systems, 1978, section VI)."""
     return finite(load_talib().RSI(close, periods)[-1]) if len(close) > periods else None
 
 
@@ -45,10 +42,8 @@ def from_high(close: Floats, high: Floats, sessions: int = SESSIONS_A_YEAR) -> f
 
 
 def volatility(close: Floats, sessions: int = 20) -> float | None:
-    """Return realised volatility: the sample standard deviation of n daily log returns, times sqrt(252).
-
-    Hull, Options, Futures, and Other Derivatives, section 'Estimating volatility from historical data'.
-    """
+    """Return realised volatility: the sample standard deviation of n daily log returns, times sqrt(252). Hull, Options,
+    Futures, and Other Derivatives, section 'Estimating volatility from historical data'."""
     if len(close) <= sessions:
         return None
     returns = np.diff(np.log(close[-sessions - 1 :]))
@@ -56,8 +51,8 @@ def volatility(close: Floats, sessions: int = 20) -> float | None:
 
 
 def volatility_rank(close: Floats, sessions: int = 20, past: int = SESSIONS_A_YEAR) -> tuple[float | None, int]:
-    """Return (where the realised volatility stands between the lowest, 0, and the highest, 1, of the last `past`
-    sessions that have one, and of how many). None where they are all the same."""
+    """Return (place between the lowest, 0, and the highest, 1, of the last `past` sessions, of how many); None if all
+    are equal."""
     returns = np.diff(np.log(close))
     if len(returns) < sessions:
         return None, 0
@@ -69,10 +64,8 @@ def volatility_rank(close: Floats, sessions: int = 20, past: int = SESSIONS_A_YE
 
 
 def drawdown(close: Floats, sessions: int = 60) -> float | None:
-    """Return the deepest fall from a running high of closes within the last n sessions; at most 0.
-
-    Magdon-Ismail and Atiya, Maximum Drawdown, Risk Magazine, 2004.
-    """
+    """Return the deepest fall from a running high of closes within the last n sessions; at most 0. Magdon-Ismail and
+    Atiya, Maximum Drawdown, Risk Magazine, 2004."""
     if len(close) < sessions:
         return None
     window = close[-sessions:]
@@ -80,7 +73,6 @@ def drawdown(close: Floats, sessions: int = 60) -> float | None:
 
 
 def volume_ratio(volume: Floats, sessions: int = 20) -> float | None:
-    """Return last volume / mean of the n sessions before it."""
     if len(volume) <= sessions:
         return None
     usual = volume[-sessions - 1 : -1].mean()
@@ -88,10 +80,8 @@ def volume_ratio(volume: Floats, sessions: int = 20) -> float | None:
 
 
 def gap(opened: Floats, close: Floats) -> float | None:
-    """Return last open / previous close - 1."""
     return finite(opened[-1] / close[-2] - 1) if len(close) > 1 else None
 
 
 def from_average(close: Floats, sessions: int) -> float | None:
-    """Return close / simple moving average of the last n closes - 1."""
     return finite(close[-1] / close[-sessions:].mean() - 1) if len(close) >= sessions else None

@@ -23,8 +23,8 @@ CLOSES_ALONE = "this market has closes alone: no ATR, ADX, gap, range or candle 
 def histories(
     context: ToolContext, symbols: Sequence[str], gaps: Gaps, sessions: int = SESSIONS_A_YEAR
 ) -> Iterator[History]:
-    """Yield the history over so many sessions of each symbol that has a bar of the market's latest one; the others, and
-    odd ones, are added to `gaps`, and so are those with closes alone."""
+    """Yield each symbol that has a bar of the latest session; others, odd ones and those with closes alone go into
+    `gaps`."""
     prefetch(context, symbols)
     days, ranged = context.market.sessions(sessions), True
     for symbol, bars in by_symbol(context, symbols, "bars", gaps, lambda symbol: context.market.bars(symbol, sessions)):
@@ -46,7 +46,6 @@ def has_closes_alone(bars: Bars) -> bool:
 
 
 def prefetch(context: ToolContext, symbols: Sequence[str]) -> None:
-    """Let a market that can fetch many at once do so; what fails then shows when the symbol is asked for."""
     if isinstance(context.market, Prefetching):
         context.market.prefetch(symbols, context.settings.tool_seconds * _PREFETCH_SHARE)
 
@@ -54,8 +53,7 @@ def prefetch(context: ToolContext, symbols: Sequence[str]) -> None:
 def by_symbol(
     context: ToolContext, symbols: Iterable[str], what: str, gaps: Gaps, ask: Callable[[str], V]
 ) -> Iterator[tuple[str, V]]:
-    """Yield (symbol, answer) of each symbol that `ask` has an answer to. A source that lacks it for all is named once,
-    and not asked again; another failure is the symbol's own."""
+    """Yield (symbol, answer). A source that lacks it for all is named once and not asked again."""
     budget = Budget(context)
     for symbol in symbols:
         try:
@@ -77,7 +75,6 @@ class Budget:
         self._end = time.monotonic() + context.settings.tool_seconds * _BUDGET_SHARE
 
     def spend(self) -> None:
-        """Raise MarketUnavailable when the time is up."""
         if time.monotonic() > self._end:
             raise MarketUnavailable("not fetched in time", remedy="ask for fewer symbols, or ask again")
 

@@ -41,8 +41,7 @@ class Holding:
 
 
 def holdings(context: ToolContext, only: str | None = None) -> list[Holding]:
-    """Return the account's holdings by symbol, at prices of the market's latest session; with `only`, at most that
-    one."""
+    """Holdings by symbol, at prices of the market's latest session; with `only`, at most that one."""
     gaps = Gaps()
     account = valued(context, gaps, only)
     rows: defaultdict[str, list[HeldPosition]] = defaultdict(list)
@@ -54,20 +53,17 @@ def holdings(context: ToolContext, only: str | None = None) -> list[Holding]:
 
 
 def holds(session: Session, account: str, symbol: str) -> bool:
-    """Return whether the account has a position in a symbol: of most that are researched it has none."""
     held = select(col(Position.symbol)).where(col(Position.account) == account)
     return symbol in map(underlying_of, session.connection().execute(held).scalars())
 
 
 def free_shares(session: Session, account: str, symbol: str) -> float:
-    """Return how many shares of a symbol the account holds that cover no written call, going by its positions."""
     held = _held_of(session, account, symbol)
     shares = max(held.get(symbol, exact(0)), exact(0))
     return float(shares - cover_of(held).shares)
 
 
 def written_contracts(session: Session, account: str, symbol: str) -> float:
-    """Return how many option contracts on a symbol the account has written, going by its positions."""
     held = _held_of(session, account, symbol)
     return float(sum(max(-quantity, exact(0)) for name, quantity in held.items() if name != underlying_of(name)))
 

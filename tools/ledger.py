@@ -30,7 +30,6 @@ class Quoter(Protocol):
 
 
 def ensure_account(session: Session, name: str, cash: float) -> Account:
-    """Return the account's row, opened with `cash` when there is none yet."""
     account = session.get(Account, name)
     if account is not None:
         return account
@@ -59,7 +58,6 @@ class Books:
     rows: int = 0
 
     def book(self, row: Row[Any]) -> None:
-        """Book a fill or a settlement."""
         if row.kind is None:
             sign = 1 if row.side == "buy" else -1
             self.move(row.symbol, sign * exact(row.quantity), exact(row.price), exact(row.commission))
@@ -91,12 +89,9 @@ class Books:
 def books_of(
     session: Session, account: str, opening_cash: float, at: dt.datetime | None = None, symbol: str | None = None
 ) -> Books:
-    """Return opening cash with the account's fills and settlements booked, those up to a market time where it is
-    named; `opening_cash` counts while the account has no row.
-
-    They are booked from the newest mark on that holds none of a later market time. symbol: whose position is asked for;
-    the rest is then that of the mark.
-    """
+    """Return opening cash with the account's fills and settlements booked, those up to a market time where it is named;
+    `opening_cash` counts while the account has no row. They are booked from the newest mark on that holds none of a
+    later market time. symbol: whose position is asked for; the rest is then that of the mark."""
     head, mark = session.get(Account, account), _mark(session, account, at)
     books = _marked(mark, exact(head.opening_cash if head else opening_cash))
     for row in _booked(session, account, mark, at, symbol):
@@ -222,7 +217,6 @@ def _held(market: Quoter, symbol: str, quantity: float, cost: float, adjusted: d
 
 
 def worth_of(held: HeldPosition) -> Decimal | None:
-    """Return the value of a position in account currency, negative when short; None without a price."""
     if held.market_price is None:
         return None
     return exact(held.quantity) * exact(held.market_price) * exact(multiplier_of(held.symbol))
@@ -230,11 +224,8 @@ def worth_of(held: HeldPosition) -> Decimal | None:
 
 def apply_fill(session: Session, account: str, symbol: str, side: str, fill: BrokerFill) -> None:
     """Book one fill of a share or an OCC contract: cash by quantity x price x multiplier and commission, the position
-    by its quantity.
-
-    The average cost moves only when exposure grows, and leaves commission out; a position of zero shares goes.
-    The caller's transaction must also hold what makes the fill unique.
-    """
+    by its quantity. The average cost moves only when exposure grows, and leaves commission out; a position of zero
+    shares goes. The caller's transaction must also hold what makes the fill unique."""
     signed = exact(fill.quantity) * (1 if side == "buy" else -1)
     move(session, account, symbol, signed, exact(fill.price), fill.at, exact(fill.commission))
 
@@ -269,7 +260,6 @@ def move(
 
 
 def book_settlement(session: Session, account: str, leg: Settlement) -> None:
-    """Book a leg without an order, as Books.settle does."""
     quantity, price = exact(leg.quantity), exact(leg.price)
     if leg.kind in PAID_FOR:
         head = _account(session, account, lock=True)
@@ -289,10 +279,8 @@ def book_settlement(session: Session, account: str, leg: Settlement) -> None:
 
 
 def average_cost(before: Decimal, average: Decimal, signed: Decimal, price: Decimal) -> float:
-    """Return the average cost per share of a position after a trade; the position must not be zero then.
-
-    before: shares held; average: their cost per share; signed: shares traded, negative when sold; price: per share.
-    """
+    """Return the average cost per share of a position after a trade; the position must not be zero then. before: shares
+    held; average: their cost per share; signed: shares traded, negative when sold; price: per share."""
     after = before + signed
     if before * signed >= 0:
         return float((before * average + signed * price) / after)

@@ -40,8 +40,7 @@ _SHOWN = 3
 
 
 def usable_rows(chain: OptionChain, today: dt.date, gaps: Gaps) -> list[ChainRow]:
-    """Return each unexpired contract on the symbol, once. Left out, and named in `gaps`: expired contracts, another
-    share's, names that are no contracts, contracts with differing quotes; also data that the source could not give."""
+    """Each unexpired contract once. Others (another share's, no contract, differing quotes) are named in `gaps`."""
     for what, reason in chain.lacks:
         gaps.add(what, reason, chain.symbol)
     if chain.unread:
@@ -67,8 +66,7 @@ def usable_rows(chain: OptionChain, today: dt.date, gaps: Gaps) -> list[ChainRow
 
 
 def mid_of(row: ChainRow) -> tuple[float | None, str | None]:
-    """Return (the price midway between bid and ask, None), or (None, the reason): neither the last trade nor an ask
-    without a bid stands for it."""
+    """Return (the middle of bid and ask, None) or (None, the reason): the last trade does not stand for it."""
     bid, ask = row.bid, row.ask
     if bid is None or ask is None or not (math.isfinite(bid) and math.isfinite(ask)):
         return None, "no quote"
@@ -105,8 +103,7 @@ class UsableChain(NamedTuple):
 def usable_chains(
     context: ToolContext, symbols: Sequence[str], first: int, last: int, gaps: Gaps
 ) -> Iterator[UsableChain]:
-    """Yield the chain of each symbol that has one. first, last: days to expiry. A market without chains is one gap for
-    all symbols."""
+    """first, last: days to expiry. A market without chains is one gap for all symbols."""
     today = exchange_day(context.clock.now())
     days = today + dt.timedelta(days=first), today + dt.timedelta(days=last)
 
@@ -117,7 +114,6 @@ def usable_chains(
 
 
 def usable_chain(context: ToolContext, symbol: str, first: dt.date, last: dt.date, gaps: Gaps) -> UsableChain:
-    """Return the chain of one symbol. Raises DeskError when the market gives none."""
     chain = chain_of(context.market, symbol, first, last)
     today, quoted = exchange_day(context.clock.now()), exchange_day(chain.at)
     if quoted < today:
@@ -216,7 +212,6 @@ class ContractFigures:
 
 
 def contract_figures(row: ChainRow, chain: OptionChain, rate: float) -> ContractFigures:
-    """Return the figures of a row of a chain, as of the chain's time. rate: interest a year."""
     days = (row.contract.expiry - exchange_day(chain.at)).days
     terms = terms_of(row, chain, rate)
     mid, problem = mid_of(row)
@@ -242,7 +237,6 @@ def contract_figures(row: ChainRow, chain: OptionChain, rate: float) -> Contract
 
 
 def terms_of(row: ChainRow, chain: OptionChain, rate: float) -> Terms:
-    """Return what the model needs of a contract; a dividend yield that the source does not give is none."""
     days = max((row.contract.expiry - exchange_day(chain.at)).days, 0)
     contract = row.contract
     return Terms(
@@ -251,7 +245,6 @@ def terms_of(row: ChainRow, chain: OptionChain, rate: float) -> Terms:
 
 
 def inputs_of(chain: OptionChain, rate: float, today: dt.date) -> dict[str, Any]:
-    """Return the inputs and the source of a chain's figures, for its answer."""
     shown = {
         "symbol": chain.symbol,
         "source": chain.source,
@@ -327,8 +320,7 @@ def mark_of(found: UsableChain, at_the_money_iv: float | None) -> OptionMark:
 
 
 def past(store: Store | None, chains: Sequence[OptionChain]) -> dict[str, Past]:
-    """Return the stored marks of each chain's symbol and source, of the year before its quotes' day; none without a
-    database."""
+    """Marks of each chain's symbol and source, of the year before its quotes' day; none without a database."""
     found: dict[str, list[OptionMark]] = defaultdict(list)
     sources = {chain.symbol: chain.source for chain in chains}
     days = {chain.symbol: exchange_day(chain.at) for chain in chains}
@@ -347,8 +339,7 @@ def past(store: Store | None, chains: Sequence[OptionChain]) -> dict[str, Past]:
 
 
 def keep(store: Store | None, marks: Sequence[OptionMark]) -> None:
-    """Store the marks in place of older ones of the same day. One that another process stores at the same time is as
-    good."""
+    """An older mark of the same day is replaced. One that another process stores at the same time is as good."""
     if store is None or not marks:
         return
     try:

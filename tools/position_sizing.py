@@ -39,10 +39,8 @@ def full_kelly(belief: float, price: float) -> float:
 def kelly_bet(
     belief: float, yes_price: float | None, no_price: float | None, fraction: float = FRACTION
 ) -> KellyBet | None:
-    """Return the bet for a belief in YES at effective prices of both sides; None without an edge on either.
-
-    A side that is not for sale has no price. Where both have an edge, it is the one with the larger stake.
-    """
+    """Return the bet for a belief in YES at effective prices of both sides; None without an edge on either. A side that
+    is not for sale has no price. Where both have an edge, it is the one with the larger stake."""
     checked_fraction(fraction)
     bets: list[KellyBet] = []
     sides: tuple[tuple[Literal["YES", "NO"], float, float | None], ...] = (

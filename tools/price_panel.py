@@ -151,8 +151,7 @@ CORRELATION_SESSIONS = 60
 
 
 def log_returns(tool: ToolContext, symbols: Sequence[str]) -> dict[str, Floats]:
-    """Return the last 60 daily log returns of each symbol that has all of them and moved. Where prices are not
-    adjusted, one with a move like a split's has none."""
+    """The last 60 daily log returns; none where prices are not adjusted and moved as by a split."""
     found = {}
     for history in histories(tool, symbols, Gaps(), CORRELATION_SESSIONS + 1):
         if not history.bars.adjusted and last_move_like_a_split(history.bars) is not None:
@@ -185,11 +184,8 @@ def mean_of_pairs(correlation: Floats) -> float | None:
 
 def ledoit_wolf(rows: Floats) -> Floats:
     """Return the n x n covariance of n rows of T returns, shrunk toward equal variances without covariance by as much
-    as the sample's own error asks for.
-
-    Ledoit and Wolf, A well-conditioned estimator for large-dimensional covariance matrices, Journal of Multivariate
-    Analysis 88 (2004), lemma 3.3; scikit-learn's LedoitWolf is the same.
-    """
+    as the sample's own error asks for. Ledoit and Wolf, A well-conditioned estimator for large-dimensional covariance
+    matrices, Journal of Multivariate Analysis 88 (2004), lemma 3.3; scikit-learn's LedoitWolf is the same."""
     n, count = rows.shape
     centred = rows - rows.mean(axis=1, keepdims=True)
     sample = centred @ centred.T / count

@@ -62,7 +62,6 @@ class Terms:
 
 
 def price(terms: Terms, volatility: float) -> float:
-    """Return the value per share; without time or volatility the least one."""
     if terms.years <= 0 or volatility <= 0:
         return terms.least
     up, sign = d1(terms, terms.strike, volatility), terms.sign
@@ -97,10 +96,8 @@ def beyond(terms: Terms, level: float, volatility: float) -> float:
 
 
 def implied_volatility(terms: Terms, paid: float) -> tuple[float | None, str | None]:
-    """Return (the volatility at which the model's price is `paid`, None), or (None, the reason).
-
-    There is none where the time value is under a tick: a cent would move it by ten points or more.
-    """
+    """Return (the volatility at which the model's price is `paid`, None), or (None, the reason). There is none where
+    the time value is under a tick: a cent would move it by ten points or more."""
     why = _unsolvable(terms, paid)
     if why is not None:
         return None, why

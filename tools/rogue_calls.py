@@ -98,7 +98,7 @@ def of_order(session: Session, order: Order) -> list[RogueRow]:
 
 
 def _forecasting(session: Session, order: Order) -> set[str]:
-    """Return the steps of forecasts on an order's symbol that made a rogue call."""
+    """Steps of forecasts on the order's symbol that made a rogue call."""
     source = research_run(session.get_one(Run, order.run_id))
     rows = session.exec(
         select(Forecast.step_id, Question.subjects)

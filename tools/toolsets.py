@@ -162,8 +162,7 @@ def _image_tokens(image: ToolImage | None) -> int:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """Return the threads that tools run in. They are not the loop's own: a slow market would hold up all else there,
-    such as the preparation of a model's call."""
+    """Not the loop's own threads: a slow market would hold up all else there."""
     return ThreadPoolExecutor(TOOL_THREADS, "tools")
 
 

@@ -78,8 +78,7 @@ def asleep(reason: str) -> Harvest:
 
 
 def each(context: HarvestContext, ask: Callable[[str], V]) -> tuple[dict[str, V], dict[str, str]]:
-    """Return (answers, reasons of failures), both by symbol. Raises NotConfigured as the source does, and a source's
-    own failure when no symbol has an answer."""
+    """Return (answers, reasons of failures) by symbol. Raises the source's own failure when no symbol has an answer."""
     budget, found, failed = Budget(context.tool), dict[str, V](), dict[str, DeskError]()
     for symbol in context.symbols:
         try:
@@ -103,22 +102,18 @@ def bar_time(clock: MarketClock, day: dt.date) -> dt.datetime:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as a list of bounded length."""
     more = len(names) - _IN_LINE
     return ", ".join(names[:_IN_LINE]) + (f" and {more} more" if more > 0 else "")
 
 
 def named(names: Sequence[str]) -> list[str]:
-    """Return names for the data of a finding, which are bounded."""
     more = len(names) - _LISTED
     return [*names[:_LISTED], *([f"and {more} more"] if more > 0 else [])]
 
 
 def compose(template: str, data: Mapping[str, Any]) -> str:
-    """Return a template with its fields from `data`, such as "{symbol} rose {change:.1%}".
-
-    Raises ValueError for a template with a digit of its own: every figure of a headline stands in the data.
-    """
+    """Return a template with its fields from `data`, such as "{symbol} rose {change:.1%}". Raises ValueError for a
+    template with a digit of its own: every figure of a headline stands in the data."""
     _check(template)
     return Formatter().vformat(template, (), data)
 
@@ -160,7 +155,6 @@ class Finding:
 
 
 def best(findings: Iterable[SignalFinding], key: Callable[[SignalFinding], Any] | None = None) -> Harvest:
-    """Return as many findings as a board takes, in the order of the key: by default the most confident first."""
     by_confidence = lambda one: (-(one.confidence or 0.0), one.subjects)  # noqa: E731
     return Harvest(findings=tuple(sorted(findings, key=key or by_confidence)[:MAX_FINDINGS]))
 
@@ -175,8 +169,7 @@ def _check(template: str) -> None:
 def harvest_context(
     tool: ToolContext, questions: Sequence[BoardQuestion], factions: Mapping[str, str], seconds: float | None = None
 ) -> HarvestContext:
-    """Return the context of one board's harvesters. factions: of the voices, by name; a voice without one is its own.
-    seconds: limit of one harvester, by default a tool call's."""
+    """factions: of the voices, by name; a voice without one is its own. seconds: limit of one harvester."""
     hits: tuple[LensHit, ...] = ()
     votes: tuple[EarlierVote, ...] = ()
     if tool.store is not None:
@@ -206,8 +199,7 @@ def latest_hits(session: Session, tool: ToolContext) -> tuple[LensHit, ...]:
 
 
 def earlier_votes(session: Session, tool: ToolContext, factions: Mapping[str, str]) -> tuple[EarlierVote, ...]:
-    """Return the forecasts of the last round of the account's newest episode on this market, this run's own left
-    out."""
+    """The last round of the account's newest episode on this market, without this run."""
     seen = (*seen_runs(tool.account, tool.market.name, tool.clock.now()), col(Run.id) != (tool.run_id or ""))
     # Their columns alone: a forecast's citations, which nobody asks for here, are most of it.
     newest = session.exec(

@@ -102,8 +102,7 @@ def _sector(context: HarvestContext, names: Sequence[str]) -> SignalFinding | No
 
 
 def _sector_of(context: HarvestContext, symbol: str, budget: Budget) -> str | None:
-    """Return the sector of a symbol as the market's listing has it, which is outside text; None where it is not known,
-    or not in time."""
+    """The market's own listing, which is outside text; None where it is not known, or not in time."""
     try:
         budget.spend()
         sector = context.tool.market.listing(symbol).sector
@@ -113,8 +112,7 @@ def _sector_of(context: HarvestContext, symbol: str, budget: Budget) -> str | No
 
 
 def _share_of_universe(context: HarvestContext, sector: str) -> float | None:
-    """Return a sector's share of a named universe; None for another universe, whose members would have to be asked for,
-    and where the market has none."""
+    """None for an unnamed universe, whose members would have to be asked for, and where the market has none."""
     wanted = context.tool.settings.universe.strip().lower()
     if wanted not in NAMED:
         return None

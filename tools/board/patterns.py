@@ -61,13 +61,10 @@ def pattern_codes(panel: PricePanel) -> Codes:
 
 
 def described_pattern(code: int) -> dict[str, str]:
-    """Return the parts of a pattern: where 5 and 20 sessions went, and the volume."""
     return {"shortMove": _SIDES[code // 6], "longMove": _SIDES[code // 3 % 2], "volume": _VOLUMES[code % 3]}
 
 
 def record_of(panel: PricePanel, mask: Mask, outcome: Floats, horizon: int) -> PatternRecord | None:
-    """Return how the instances of `mask` ended, of those with a known outcome; None without one. horizon: sessions to
-    an outcome."""
     found = mask & np.isfinite(outcome)
     columns = np.flatnonzero(found.any(axis=0))
     if not len(columns):

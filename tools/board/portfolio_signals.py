@@ -47,8 +47,8 @@ _EVENTS = Finding(
 
 
 def holding_signals(context: HarvestContext) -> Harvest:
-    """Return the account's heat, a warning if its holdings are one bet, and the room left for the questions' symbols,
-    least first. If a holding has no price or ATR, the heat is stated as a minimum."""
+    """The account's heat, a warning if its holdings are one bet, and the room for the questions' symbols, least
+    first."""
     tool = context.tool
     if tool.store is None:
         return asleep("not available: configure DESK_DATABASE_URL")

@@ -49,7 +49,6 @@ class Ranking:
     lacks: str
 
     def __call__(self, context: HarvestContext) -> Harvest:
-        """Return a finding for each of the symbols furthest from the middle; one without the figure is missing."""
         panel = panel_of(context.tool, context.symbols)
         row_of = self.rows(panel)
         found = {symbol: row_of(symbol) for symbol in context.symbols}
@@ -166,8 +165,7 @@ _NEVER = Finding(_PATTERN + "no instance with a known outcome: not enough", _TEM
 
 
 def temporal_signals(context: HarvestContext) -> Harvest:
-    """Return a finding for each pattern that the questions' symbols show now; only instances count of which the outcome
-    was known by now."""
+    """A finding for each pattern of the questions' symbols; instances count whose outcome was known by now."""
     panel, horizon = panel_of(context.tool, context.symbols), context.tool.settings.question_sessions
     codes = pattern_codes(panel)
     showing: dict[int, list[str]] = defaultdict(list)

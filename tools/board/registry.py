@@ -69,10 +69,7 @@ HARVESTERS: Mapping[str, Harvester] = {
 
 
 def run_harvester(harvester: Harvester, context: HarvestContext) -> Harvest | Tombstone:
-    """Return a harvester's findings, or why it failed, also by taking more than `context.seconds`. Raises nothing.
-
-    A thread that is too late ends by itself.
-    """
+    """Return a harvester's findings, or why it failed or took too long. A thread that is too late ends by itself."""
     future: Future[Harvest] = Future()
     limited = _limited(context)
 
@@ -97,14 +94,12 @@ def run_harvester(harvester: Harvester, context: HarvestContext) -> Harvest | To
 
 
 def _limited(context: HarvestContext) -> HarvestContext:
-    """Return the context with the harvester's limit as that of a tool, so that it answers with what it has by then."""
     settings = context.tool.settings.model_copy(update={"tool_seconds": context.seconds})
     return replace(context, tool=replace(context.tool, settings=settings))
 
 
 def _reason(text: str) -> str:
-    """Return an error's text on one line without secrets. They are looked for in all of it: half a key looks like
-    none."""
+    """Secrets are looked for in the whole text: half a key looks like none."""
     return plain_text(without_secrets(text), MAX_REASON)
 
 

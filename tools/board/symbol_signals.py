@@ -45,8 +45,7 @@ _EARNINGS = Finding(
 
 
 def earnings_signals(context: HarvestContext) -> Harvest:
-    """Return the reports of the next 10 sessions, nearest first. A symbol without a known date is listed as missing: it
-    may still report."""
+    """Reports of the next 10 sessions. A symbol without a known date is missing: it may still report."""
     market, now = context.tool.market, context.tool.clock.now()
     if not isinstance(market, EarningsSource):
         return asleep(str(absent(market, EARNINGS_NOUN)))
@@ -147,8 +146,6 @@ _VOLUME = Finding(
 
 
 def option_signals(context: HarvestContext) -> Harvest:
-    """Return where options expect another volatility than there was, and unusual volume. Modelled chains have neither:
-    their volatility is a multiple of the realised one by assumption, and their volume is not known."""
     today = exchange_day(context.tool.clock.now())
     first, last = today + dt.timedelta(days=FIRST_DAY), today + dt.timedelta(days=LAST_DAY)
     try:
@@ -260,8 +257,7 @@ _SCREEN = Finding(
 
 
 def screen_signals(context: HarvestContext) -> Harvest:
-    """Return the hits on the questions' symbols, those of most lenses first. A symbol without a hit is no finding: the
-    screen may not have covered it."""
+    """Hits on the questions' symbols. A symbol without a hit is no finding: the screen may not have covered it."""
     if not context.hits:
         return asleep("no screen of this account on this market day has hits")
     by_symbol: dict[str, list[LensHit]] = defaultdict(list)

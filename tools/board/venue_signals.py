@@ -155,8 +155,7 @@ _OF_A_FALL = re.compile(r"(?i)\b(?:below|under|less|lower|lowest|falls?|drops?|d
 
 
 def funding_signals(context: HarvestContext) -> Harvest:
-    """Return the funding of the coins that questions name, then of bitcoin and ether. A coin of which the history could
-    not be read is missing."""
+    """Funding of the coins that questions name, then of bitcoin and ether."""
     tool = context.tool
     if tool.clock.day is not None:
         return asleep(NO_FUNDING_HISTORY)
@@ -182,14 +181,12 @@ def funding_signals(context: HarvestContext) -> Harvest:
 
 
 def labels_of(coin: str, questions: Sequence[BoardQuestion]) -> tuple[str, ...]:
-    """Return the labels of the questions that name a coin, but for those about its fall. A question about shares names
-    none, whatever its symbol."""
+    """Labels of questions that name a coin, but for those about its fall. A question about shares names none."""
     named_by = (one for one in questions if not one.subjects and coin in _coins_in(one.text))
     return tuple(one.label for one in named_by if not _OF_A_FALL.search(one.text))
 
 
 def _coins_in(text: str) -> set[str]:
-    """Return the coins that a text names, by name or by a ticker in capitals."""
     terms = _TERM.findall(text)
     return {term for term in terms if term.isupper()} | {
         COIN_NAMES[term.upper()] for term in terms if term.upper() in COIN_NAMES

@@ -73,8 +73,7 @@ class RequestRejected(DeskError):
 
 
 def credentials(environ: Mapping[str, str]) -> Credentials:
-    """Return the key and secret of the trade worker's environment. Raises SettingError naming what is missing, or a
-    file that cannot be used."""
+    """Raises SettingError naming what is missing, or a file that cannot be used."""
     found = {name: secret(environ, name) for name in Settings.CREDENTIALS}
     missing = [name for name, value in found.items() if value is None]
     if missing:
@@ -86,7 +85,6 @@ def credentials(environ: Mapping[str, str]) -> Credentials:
 
 
 def stream_url(base: str) -> str:
-    """Return the address of the trade updates that belong to a trading API."""
     return f"ws{base.removeprefix('http')}/stream"
 
 
@@ -112,7 +110,6 @@ class AlpacaWire:
         return self._found(lambda client: client.get_order_by_id(broker_order_id, wanted))
 
     def orders(self, **wanted: Any) -> list[Any]:
-        """Return up to 500 orders, newest first."""
         request = GetOrdersRequest(limit=500, **wanted)
         return list(self._call(lambda client: client.get_orders(request)))
 
@@ -257,8 +254,7 @@ _EARLIER = dt.timedelta(minutes=5)  # the broker's clock and ours need not agree
 
 
 def build(settings: Settings, market: MarketData, store: Store, environ: Mapping[str, str]) -> AlpacaBroker:
-    """Return the account's broker; no request is made. Raises SettingError when credentials are missing or the address
-    is not the broker's."""
+    """No request is made. Raises SettingError when credentials are missing or the address is not the broker's."""
     return AlpacaBroker(settings, market.clock, environ)
 
 
@@ -375,8 +371,7 @@ class AlpacaBroker:
         return answer
 
     def _fills_of(self, order: Any) -> list[BrokerFill]:
-        """Return all fills of an order: as streamed when they make up what it has filled, else as the account lists
-        them."""
+        """All fills of an order: as streamed when they make up what it has filled, else as the account lists them."""
         filled = alpaca_shapes.filled_of(order)
         if not filled:
             return []
@@ -394,7 +389,6 @@ class AlpacaBroker:
     def _client_ids(
         self, rows: Sequence[Mapping[str, Any]], open_orders: Sequence[Any], today: dt.datetime
     ) -> dict[str, str]:
-        """Return client order ids by the broker's: the list of fills does not carry them."""
         wanted = {str(row["order_id"]) for row in rows}
         orders = [*open_orders, *(self._wire.orders(status="all", after=today, nested=True) if wanted else ())]
         known = {str(order.id): str(order.client_order_id) for order in orders}
@@ -407,7 +401,6 @@ class AlpacaBroker:
 
 
 def _require_ours(ticket: OrderTicket, order: Any) -> None:
-    """Raise BrokerSilent when the broker answered with another order than the one that was asked about."""
     with _readable():
         wrong = alpaca_shapes.unlike(ticket, order)
     if wrong:

@@ -54,8 +54,7 @@ def request_fields(ticket: OrderTicket) -> dict[str, Any]:
 
 
 def package_fields(ticket: OrderTicket, account: AccountView) -> dict[str, Any]:
-    """Return the fields of an order with legs: one order of class mleg, for so many units. Alpaca's limit is what a
-    unit costs, negative for what it brings."""
+    """One order of class mleg. Alpaca's limit is what a unit costs, negative for what it brings."""
     held = {row.symbol: exact(row.quantity) for row in account.positions}
     limit = exact(ticket.limit_price or 0)
     return {
@@ -81,7 +80,6 @@ def _intent(leg: OrderLeg, held: Decimal) -> str:
 
 
 def legs_in(order: Any) -> list[Any]:
-    """Return the orders of an order's legs, none of a simple one."""
     return list(getattr(order, "legs", None) or [])
 
 
@@ -96,8 +94,7 @@ def number(value: Any) -> Decimal:
 
 
 def filled_of(order: Any) -> Decimal:
-    """Return how much of an order is filled, of all its legs together; the one figure that may be empty, before the
-    first fill."""
+    """How much of an order is filled, of all its legs together; empty before the first fill."""
     if legs_in(order):
         return sum((filled_of(leg) for leg in legs_in(order)), Decimal(0))
     return Decimal(0) if order.filled_qty in (None, "") else number(order.filled_qty)
@@ -167,10 +164,8 @@ def streamed_fill(update: Any) -> tuple[str, Decimal, BrokerFill] | None:
 
 
 def unbroken(fills: Mapping[Decimal, BrokerFill]) -> list[BrokerFill]:
-    """Return the fills, by the quantity filled with each, as far as each follows the one before without a gap.
-
-    Two sources name one fill differently, but both carry how much of the order was filled with it: that is its id.
-    """
+    """Return the fills, by the quantity filled with each, as far as each follows the one before without a gap. Two
+    sources name one fill differently, but both carry how much of the order was filled with it: that is its id."""
     found: list[BrokerFill] = []
     before = Decimal(0)
     for total in sorted(fills):
@@ -182,8 +177,7 @@ def unbroken(fills: Mapping[Decimal, BrokerFill]) -> list[BrokerFill]:
 
 
 def answer_of(order: Any, fills: list[BrokerFill]) -> BrokerAnswer:
-    """Return the state of an order at Alpaca. Its end is reported only with all the fills it had: until then it is
-    working."""
+    """Its end is reported only with all the fills it had: until then it is working."""
     status = str(order.status.value)
     filled, known = filled_of(order), sum((exact(fill.quantity) for fill in fills), Decimal(0))
     message = None

@@ -42,7 +42,6 @@ _ACTIONS_BACK = 366  # days: a desk may have been down for long
 
 
 def fills_of(session: Session, order_id: str) -> list[BrokerFill]:
-    """Return the fills of an order, in the order they were booked."""
     order = session.get(Order, order_id)
     names = ("symbol", "side") if order is not None and order.legs else ()
     rows = session.exec(select(Fill).where(col(Fill.order_id) == order_id).order_by(col(Fill.created_at), col(Fill.id)))
@@ -117,11 +116,9 @@ class PaperBroker:
         self._commission = exact(settings.commission_per_share)
 
     def on(self, market: MarketData, *, at_open: bool = False) -> PaperBroker:
-        """Return the paper broker over the same books on another market or day."""
         return PaperBroker(self._store, market, self._settings, self.name, at_open=at_open)
 
     def submit(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
-        """Fill, part-fill, reject or expire the order, or let it rest."""
         if ticket.time_in_force in ("day", "ioc") and not self._market.clock.is_open():
             now = f"{new_york(self._market.clock.now())}"
             why = f"the exchange is closed at {now}; a {ticket.time_in_force} order needs its session"
@@ -181,8 +178,7 @@ class PaperBroker:
         )
 
     def _changes(self, session: Session, symbols: Iterable[str], adjusted: Mapping[str, dt.date]) -> list[Settlement]:
-        """Return what splits and dividends of the last year do to positions in these symbols and to orders for them, as
-        far as it is not booked."""
+        """What splits and dividends of the last year do to these positions and open orders, as far as not booked."""
         since = self._market.clock.session() - dt.timedelta(days=_ACTIONS_BACK)
         found: list[Settlement] = []
         sent = select(Order.symbol, Order.market_at).where(col(Order.account) == self.name)
@@ -204,7 +200,6 @@ class PaperBroker:
             return fills_of(session, str(ticket.order_id))
 
     def _not_standard(self, ticket: OrderTicket) -> str | None:
-        """Return why an order for a contract that the account holds adjusted has no price."""
         if not (ticket.contract or ticket.legs):
             return None
         with self._store.read() as session:
@@ -268,7 +263,6 @@ class PaperBroker:
         return _answer(ticket, offer.ends or waiting, note, fills)
 
     def _fills_of(self, offer: Offer, left: Decimal) -> list[BrokerFill]:
-        """Return the fills that the offer's matches give, up to `left` in all."""
         fills: list[BrokerFill] = []
         for match in offer.matches:
             taken = left if match.room is None else min(left, match.room)

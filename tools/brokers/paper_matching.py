@@ -49,13 +49,11 @@ class Session:
         return cls(quote.at, quote.at, price, price, price, price, room, low, high)
 
     def opening(self) -> Session:
-        """Return the session of its open alone, or of its one price; a fill lies within its range."""
         least, most = (self.least, self.most) if self.begun else (self.low, self.high)
         one = self.open
         return Session(self.opens_at, self.opens_at, one, one, one, one, self.room, least, most)
 
     def slipped(self, price: Decimal, side: str, basis_points: float) -> Decimal:
-        """Return a price after slippage, cut to the quote's session: beyond its range the market gave no fill."""
         slipped = with_slippage(price, side, basis_points)
         floored = slipped if self.least is None else max(slipped, self.least)
         return floored if self.most is None else min(floored, self.most)
@@ -71,11 +69,9 @@ class Match:
 
 
 def matches(ticket: OrderTicket, sessions: Sequence[Session], basis_points: float) -> Iterator[Match]:
-    """Yield one match for each session in which the order fills, the earliest first.
-
-    A stop that the open has passed fills at the open, one that is reached later at its price; then it is a market
-    order, or the limit order that a stop-limit names. A limit fills at the open if that is better, else at the limit.
-    """
+    """Yield one match for each session in which the order fills, the earliest first. A stop that the open has passed
+    fills at the open, one that is reached later at its price; then it is a market order, or the limit order that a
+    stop-limit names. A limit fills at the open if that is better, else at the limit."""
     stop = exact(ticket.stop_price) if ticket.stop_price is not None else None
     triggered = ticket.order_type in ("market", "limit")
     for session in sessions:
@@ -95,12 +91,10 @@ def matches(ticket: OrderTicket, sessions: Sequence[Session], basis_points: floa
 
 
 def at_open(ticket: OrderTicket, session: Session, basis_points: float) -> Match | None:
-    """Return the fill of a market or limit order at the open alone."""
     return _auction(ticket, session, session.open, session.opens_at, basis_points)
 
 
 def at_close(ticket: OrderTicket, session: Session, basis_points: float) -> Match | None:
-    """Return the fill of a market or limit order at the close alone."""
     return _auction(ticket, session, session.close, session.closes_at, basis_points)
 
 

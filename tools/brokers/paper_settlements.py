@@ -110,9 +110,9 @@ def changes(
     symbol: str, held: Decimal, cost: Decimal, action: Action, market: MarketData, adjusted: bool
 ) -> Iterator[Settlement]:
     """Yield what an action does to a position as it was the evening before. A dividend is cash, paid by who is short. A
-    split changes the quantity, whole shares of it, and pays a fraction at the last close; of a symbol that is not held
-    it is yielded for the orders that wait. Contracts follow a split of one share into a whole number, if the strike can
-    be divided by it and they are not adjusted; any other split adjusts them: they deliver other than 100 shares."""
+    split changes whole shares and pays a fraction at the last close; without a holding it is yielded for waiting
+    orders. Contracts follow a split of one share into a whole number if the strike divides by it; any other split
+    adjusts them."""
 
     def leg(kind: str, quantity: Decimal, price: Decimal, named: str = symbol, *, ratio: float = 1.0) -> Settlement:
         facts = {"id": f"{named}/{action.day}/{kind}", "kind": kind, "symbol": named, "ratio": ratio}

@@ -36,8 +36,7 @@ class Broker(Protocol):
         """Request the end of an order; return its state then, which may still be `submitted`, or None when it is not
         known."""
 
-    def state(self) -> BrokerState:
-        """Return the account as the broker sees it now."""
+    def state(self) -> BrokerState: ...
 
 
 @runtime_checkable
@@ -55,8 +54,7 @@ class Streaming(Protocol):
     def listen(self, changed: Callable[[str], None]) -> None:
         """From now on call `changed` with the client order id, from a thread of the broker's own. Returns at once."""
 
-    def close(self) -> None:
-        """Stop listening."""
+    def close(self) -> None: ...
 
 
 class BrokerModule(Protocol):
@@ -71,10 +69,8 @@ def build_broker(
     settings: Settings, market: MarketData, store: Store, environ: Mapping[str, str] | None = None
 ) -> Broker:
     """Return the settings' broker. Raises UsageError for an unknown name, NotConfigured when the broker's extra is not
-    installed, SettingError as its module does.
-
-    environ: where credentials are looked for, and nowhere else; the process environment by default.
-    """
+    installed, SettingError as its module does. environ: where credentials are looked for, and nowhere else; the process
+    environment by default."""
     modules = {name: broker.module for name, broker in BROKERS.items()}
     module: BrokerModule = load_plugin("broker", modules, settings.broker)
     broker = module.build(settings, market, store, os.environ if environ is None else environ)

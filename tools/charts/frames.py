@@ -70,7 +70,6 @@ class Frame:
 
     @property
     def flags(self) -> dict[str, bool]:
-        """The flag of a last bar that goes on, as answers show it."""
         return {"weekIncomplete" if self.interval == "week" else "barIncomplete": True} if self.incomplete else {}
 
 
@@ -84,10 +83,8 @@ def frames(
     closes_alone: bool = False,
 ) -> Iterator[Frame]:
     """Yield a frame over the last `sessions` sessions, or as many weeks as they make, of each symbol that has bars.
-
     What is missing, or left out because of a move that may be a split, is added to `gaps`. A market without intraday
-    bars is one gap for all symbols. closes_alone: a symbol without open, high and low will do.
-    """
+    bars is one gap for all symbols. closes_alone: a symbol without open, high and low will do."""
     if interval == "hour" or interval == "15min":
         yield from _intraday(context, symbols, gaps, sessions, interval)
         return
@@ -182,11 +179,9 @@ def _since(bars: Bars, gaps: Gaps) -> dt.date | None:
 
 
 def weekly(bars: Bars, days: Sequence[dt.date]) -> Bars:
-    """Return the bars of calendar weeks, Monday to Sunday, each dated by its last session.
-
-    days: sessions of the market, in ascending order. The first week is left out unless all of its sessions are among
-    the bars: a part of a week is no bar of it. The last one is as far as it has come.
-    """
+    """Return the bars of calendar weeks, Monday to Sunday, each dated by its last session. days: sessions of the
+    market, in ascending order. The first week is left out unless all of its sessions are among the bars: a part of a
+    week is no bar of it. The last one is as far as it has come."""
     weeks = np.array([day.toordinal() - 1 for day in bars.dates]) // 7
     first = np.flatnonzero(np.r_[True, weeks[1:] != weeks[:-1]])
     if _begins_within_a_week(bars.dates[0], days):

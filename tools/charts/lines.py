@@ -47,7 +47,6 @@ def _id(kind: SwingKind, date: dt.date) -> str:
 
 
 def needed(lookback: int) -> int:
-    """Return the bars without which there can be no swing."""
     return 2 * lookback + 1
 
 
@@ -84,7 +83,6 @@ class PriceLevel(NamedTuple):
 
     @property
     def strength(self) -> Strength:
-        """The level's strength by its touches: three make it strong, two moderate."""
         return "strong" if self.touches >= _STRONG else "moderate" if self.touches >= _MODERATE else "weak"
 
 
@@ -110,10 +108,8 @@ def tolerance(close: float, atr: float) -> float:
 
 def levels(swings: Sequence[Swing], close: float, atr: float, most: int) -> Levels:
     """Return the levels of the swings, at most so many on each side of the close; a level's price is its swings' mean.
-
     Prices are joined by complete linkage (Defays, An efficient algorithm for a complete link method, 1977) up to a
-    width of twice the tolerance. Not every bar is clustered: nearly each price would be a level then.
-    """
+    width of twice the tolerance. Not every bar is clustered: nearly each price would be a level then."""
     clusters = _linked([one.price for one in swings], 2 * tolerance(close, atr))
     order = sorted(swings, key=lambda one: one.price)
     found, first = [], 0
@@ -130,10 +126,8 @@ def confluence(
     kinds: Sequence[Sequence[tuple[str, float]]], close: float, atr: float, most: int
 ) -> tuple[Confluence, ...]:
     """Return the places where levels of two or more kinds lie within the tolerance, the nearest to the close first.
-
     kinds: the (id, price) pairs of each kind, such as support and resistance, retracements, trendlines. They are joined
-    as swings are, up to a width of one tolerance.
-    """
+    as swings are, up to a width of one tolerance."""
     pairs = sorted((price, kind, id) for kind, some in enumerate(kinds) for id, price in some)
     found, first = [], 0
     for size in _linked([price for price, _, _ in pairs], tolerance(close, atr)):

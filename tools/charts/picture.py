@@ -93,7 +93,7 @@ class Panel:
 
 
 def size_of(panels: int, size: Size = MODEL) -> tuple[int, int]:
-    """Return width and height in pixels of a picture of so many panels: two are one above the other, four a square."""
+    """Width and height in pixels; two panels are one above the other, four a square."""
     columns = _COLUMNS if panels > _COLUMNS else 1
     return size.width * size.zoom * columns, size.height * size.zoom * -(-panels // columns)
 
@@ -110,7 +110,6 @@ def picture(panels: Sequence[Panel], size: Size = MODEL) -> bytes:
 
 
 def panel_scale(panel: Panel, size: Size = MODEL) -> Scale:
-    """Return the scale of a panel's prices: all that its candles reach."""
     strips = 1 + len(panel.strips)
     height = size.height - _TOP - _BOTTOM - strips * (_STRIP + _GAP)
     bars, zoom = panel.bars, size.zoom
@@ -149,7 +148,6 @@ class _Drawing:
         return image
 
     def _part(self, height: int, fill: Callable[[ImageDraw.ImageDraw], None]) -> Image.Image:
-        """Return a part of the plot, drawn by itself: its borders cut what reaches beyond."""
         part = Image.new("RGB", (self._scale.width, height), PAPER)
         draw = ImageDraw.Draw(part)
         fill(draw)
@@ -189,7 +187,6 @@ class _Drawing:
             self._text(draw, x - 4 * zoom, y, letter, INK)
 
     def _segment(self, draw: ImageDraw.ImageDraw, segment: Segment) -> None:
-        """Draw a line, with its id where it ends; a line that leaves the plot says at which price it ends."""
         scale, zoom = self._scale, self._zoom
         (x, y), (right, end) = ((scale.x(bar), scale.y(price)) for bar, price in (segment.start, segment.end))
         colour = BROKEN if segment.broken else TREND
@@ -253,7 +250,6 @@ class _Drawing:
         return [*labels, *((scale.y(price), f"{price:.{digits}f}", INK) for price in free)]
 
     def _axis(self, draw: ImageDraw.ImageDraw, top: int, labels: Sequence[Label]) -> None:
-        """Write labels beside their rows, right of a part of the plot that begins at `top`."""
         zoom, left = self._zoom, self._labels_at
         height = self._scale.height if top == _TOP * zoom else self._strip
         for (y, text, colour), row in _apart(labels, height, _TEXT * zoom):

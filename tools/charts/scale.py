@@ -41,8 +41,7 @@ class Scale:
 
 
 def scale_of(lowest: float, highest: float, bars: int, width: int, height: int) -> Scale:
-    """Return the scale that shows prices from lowest to highest with a margin; a price that never moved is in the
-    middle."""
+    """Prices from lowest to highest with a margin; a price that never moved is in the middle."""
     margin = (highest - lowest) * _MARGIN or highest * _FLAT_MARGIN
     return Scale(lowest - margin, highest + margin, bars, width, height)
 
@@ -59,8 +58,7 @@ def price_ticks(low: float, high: float, most: int) -> tuple[list[float], int]:
 
 
 def date_ticks(dates: Sequence[dt.date], scale: Scale, apart: int) -> Iterator[tuple[int, str]]:
-    """Yield (column, label) for the first bar of each month, of each day among intraday bars, at least `apart` pixels
-    from the one before."""
+    """Yield (column, label) for the first bar of each month, or of each intraday day, at least `apart` pixels apart."""
     last, intraday = -apart, isinstance(dates[0], dt.datetime)
     for at, day in enumerate(dates):
         before = dates[at - 1]

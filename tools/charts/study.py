@@ -326,7 +326,6 @@ def lines(study: Study, overlays: Collection[str], ids: Collection[str]) -> list
 
 
 def series(frame: Frame, overlays: Collection[str]) -> dict[str, Floats]:
-    """Return the indicators on the price scale that the overlays ask for, a value for each bar that is drawn."""
     lib, close = load_talib(), frame.long.close
     found: dict[str, Floats] = {
         name: lib.SMA(close, _AVERAGES[name]) for name in OVERLAYS if name in overlays and name in _AVERAGES
@@ -338,13 +337,11 @@ def series(frame: Frame, overlays: Collection[str]) -> dict[str, Floats]:
 
 
 def relative_strength(frame: Frame) -> Floats:
-    """Return Wilder's relative strength index of 14 bars for each bar that is drawn."""
     return _aligned(frame, load_talib().RSI(frame.long.close, 14))
 
 
 def _aligned(frame: Frame, values: Floats) -> Floats:
-    """Return an indicator of the bars at the places of the bars drawn, not a number where there is no bar, and before
-    it has a value."""
+    """An indicator at the places of the bars drawn, not a number where there is no value."""
     there = np.flatnonzero(np.isfinite(frame.shown.close))
     found = values[-len(there) :]
     wide = np.full(len(frame.shown.dates), np.nan)

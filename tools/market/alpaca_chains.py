@@ -45,7 +45,6 @@ def rows_of(snapshots: Mapping[str, Any]) -> list[Row]:
 
 
 def row_of(name: str, snapshot: Any) -> Row:
-    """Return the quotes and figures of one contract; quoted, traded: when, as ISO text."""
     given = snapshot if isinstance(snapshot, Mapping) else {}
     quote, trade, bar, greeks = (_part(given, key) for key in ("latestQuote", "latestTrade", "dailyBar", "greeks"))
     bid, ask = finite(quote.get("bp")), finite(quote.get("ap"))
@@ -76,8 +75,7 @@ def interest_of(contracts: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float
 
 
 def chain_row(row: Row, interest: float | None, session: dt.date) -> ChainRow | None:
-    """Return a contract of `rows_of`, None if the name is not an OCC symbol. Only volume of the day `session`
-    counts."""
+    """None if the name is not an OCC symbol. Only volume of the day `session` counts."""
     contract = parse_contract(str(row["contract"]))
     if contract is None:
         return None
@@ -116,8 +114,7 @@ _PAGES, _PAGE = 40, 1000
 
 
 def data_credentials(environ: Mapping[str, str]) -> Credentials:
-    """Return the key and secret for data. Raises NotConfigured naming what is missing, SettingError for a
-    file that cannot be used."""
+    """Raises NotConfigured naming what is missing, SettingError for a file that cannot be used."""
     found = {name: secret(environ, name) for name in Settings.DATA_CREDENTIALS}
     missing = [name for name, value in found.items() if value is None]
     if missing:
@@ -169,7 +166,6 @@ class AlpacaData:
         self._lock = threading.Lock()
 
     def chain(self, symbol: str, first: dt.date, last: dt.date) -> dict[str, Any]:
-        """Return the snapshots by contract of a share's options that expire within these days."""
         wanted = OptionChainRequest(
             underlying_symbol=symbol, feed=self._feed, expiration_date_gte=first, expiration_date_lte=last
         )
@@ -177,12 +173,10 @@ class AlpacaData:
         return _mapping(found, symbol)
 
     def snapshot(self, contract: str) -> dict[str, Any]:
-        """Return the snapshot of one contract by its name, none of an unknown one."""
         wanted = OptionSnapshotRequest(symbol_or_symbols=[contract], feed=self._feed)
         return _mapping(self._ask(contract, lambda data, _: data.get_option_snapshot(wanted)), contract)
 
     def contracts(self, symbol: str, first: dt.date, last: dt.date) -> list[dict[str, Any]]:
-        """Return the contracts on a share that can be traded, with their open interest."""
         rows: list[dict[str, Any]] = []
         token: str | None = None
         while True:
@@ -203,7 +197,6 @@ class AlpacaData:
                 return rows
 
     def _ask(self, symbol: str, question: Callable[[Any, Any], T], page: str | None = None) -> T:
-        """Return the answer of a client's call. page: of a question that has begun."""
         clients = self._made()
         if page is None:
             self._adapter.begin()
@@ -253,7 +246,6 @@ def _contracts(wanted: GetOptionContractsRequest, _: Any, trading: Any) -> Any:
 
 
 def _why(error: RequestException) -> str:
-    """Return the reason of a request without an answer; no address, which may be long."""
     text = str(error.args[0]) if error.args and isinstance(error.args[0], str) else ""
     return text if "pages" in text or "within" in text else type(error).__name__
 
@@ -270,7 +262,6 @@ FEEDS = {"alpaca": "indicative", "alpaca-opra": "opra"}
 
 
 def build(settings: Settings, shares: Shares, environ: Mapping[str, str] | None = None) -> AlpacaChains:
-    """Return the chains of Alpaca's feed that the settings name; no request is made."""
     wire = AlpacaData(None, os.environ if environ is None else environ, FEEDS[settings.option_chains], REQUEST_SECONDS)
     return AlpacaChains(settings, shares, wire)
 
@@ -298,8 +289,7 @@ class AlpacaChains:
         self._cache = AgedCache(settings.home / "cache" / "alpaca")
 
     def chain(self, symbol: str, first: dt.date, last: dt.date) -> OptionChain:
-        """Return the contracts that Alpaca lists now. Raises NotConfigured under a clock that stands on a past day,
-        MarketError for a symbol without options."""
+        """Raises NotConfigured under a clock that stands on a past day, MarketError for a symbol without options."""
         if self._clock.day is not None:
             raise NotConfigured("not available: Alpaca's option chains are those of now, none of a past day")
         spot = self._shares.quote(symbol).price
@@ -336,8 +326,8 @@ class AlpacaChains:
         )
 
     def option_quote(self, contract: str) -> Quote:
-        """Return the price midway between bid and ask at the time of that quote, the last trade where there are not
-        both. Raises MarketError when there is neither."""
+        """The middle of bid and ask at the time of that quote, else the last trade. Raises MarketError without
+        either."""
         if self._clock.day is not None:
             raise NotConfigured("not available: Alpaca's option quotes are those of now, none of a past day")
         key = f"contract-{self._feed}-{contract}"
@@ -373,9 +363,7 @@ def _first_listed(symbol: str, ask: Callable[[str], Kept]) -> Kept:
 
 def _names(symbol: str) -> list[str]:
     """Return Alpaca's names of a share, the likeliest first: with a dot before its class, then as its contracts' root.
-
-    Its reference has no example of a class.
-    """
+    Its reference has no example of a class."""
     return list(dict.fromkeys((symbol.replace("-", "."), root_of(symbol))))
 
 

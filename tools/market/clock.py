@@ -79,12 +79,10 @@ class ExchangeHours:
         return self.sessions[at - 1]
 
     def until(self, session: dt.date, count: int) -> tuple[dt.date, ...]:
-        """Return the last `count` sessions up to and with this one, in ascending order."""
         end = self._index(session) + 1
         return self.sessions[max(end - count, 0) : end]
 
     def between(self, first: dt.date, last: dt.date) -> tuple[dt.date, ...]:
-        """Return the sessions from one day to another, both included, in ascending order."""
         return self.sessions[bisect.bisect_left(self.sessions, first) : bisect.bisect_right(self.sessions, last)]
 
     def after(self, session: dt.date, count: int) -> dt.date:

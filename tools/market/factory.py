@@ -16,9 +16,8 @@ from chordesk.tools.market.protocol import MarketData, OptionMarket, Shares
 
 
 def load_plugin(noun: str, modules: Mapping[str, str], name: str) -> Any:
-    """Return the module of a name. Raises UsageError for an unknown name, NotConfigured when its extra, which is named
-    as the name is before its hyphen, lacks a package or has another version, SettingError for a package's module that
-    cannot be loaded."""
+    """Raises UsageError for an unknown name, NotConfigured for a missing extra, SettingError for a module that cannot
+    be loaded."""
     if name not in modules:
         remedy = f"choose among {', '.join(modules)}, or {features.remedy_for(f'{noun}s', name)}"
         raise UsageError(f"there is no {noun} {name!r}", remedy=remedy)
@@ -38,8 +37,7 @@ CHAIN_MODULES = {"alpaca": "chordesk.tools.market.alpaca_chains", "alpaca-opra":
 
 
 def build_chains(settings: Settings, shares: Shares) -> OptionMarket:
-    """Return the source that the settings name beside a market; no request is made. Raises NotConfigured when its extra
-    is not installed, SettingError as its module does."""
+    """No request is made. Raises NotConfigured when its extra is not installed, SettingError as its module does."""
     made: OptionMarket = source_module(settings).build(settings, shares)
     return made
 
@@ -49,8 +47,7 @@ def source_module(settings: Settings) -> Any:
 
 
 def require_live(settings: Settings, market: str, replays: bool) -> None:
-    """Raise SettingError for another source of chains beside a market that stands on a past day: it has the chains of
-    now alone."""
+    """Raise SettingError for another source of chains beside a past day: it has the chains of now alone."""
     if settings.option_chains == MARKETS_OWN or not replays or market != settings.market:
         return
     reason = (
@@ -60,7 +57,6 @@ def require_live(settings: Settings, market: str, replays: bool) -> None:
 
 
 def require_chains(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Check that the source of chains has its credentials. Raises SettingError naming what is missing."""
     if settings.option_chains != MARKETS_OWN:
         source_module(settings).require_credentials(environ)
 
@@ -89,7 +85,6 @@ def configured_market(settings: Settings) -> MarketKey:
 
 
 def market_at(name: str, now: dt.datetime) -> MarketKey:
-    """Return the market of a run. now: the run's market time. Raises UsageError for an unknown name."""
     return MarketKey(name, exchange_day(now) if plain_name(name) in REPLAYING else None)
 
 

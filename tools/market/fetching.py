@@ -31,7 +31,6 @@ class Source:
         self._lock = threading.Lock()
 
     def wait(self) -> None:
-        """Return when a request may be sent. Raises MarketUnavailable while the source rests."""
         with self._lock:
             now = time.monotonic()
             if (left := self._rest_until - now) > 0:
@@ -56,7 +55,6 @@ class Source:
 
 @cache
 def source_at(address: str, name: str, per_second: float, burst: int, rest: float) -> Source:
-    """Return the source at an address, one a process."""
     return Source(name, per_second, burst, rest)
 
 
@@ -68,11 +66,9 @@ class OutOfTime(Exception):
 
 
 def within(seconds: float, call: Callable[[], T], name: str, error: type[Exception] = OutOfTime) -> T:
-    """Return what the call returns, or raise what it raises; the given error when it takes longer.
-
-    A socket's own limit is for each read, so an answer that trickles in never meets it. name: of the thread, which is
-    left behind when the time is over, sends nothing more, and ends with its connection.
-    """
+    """Return what the call returns, or raise what it raises; the given error when it takes longer. A socket's own limit
+    is for each read, so an answer that trickles in never meets it. name: of the thread, which is left behind when the
+    time is over, sends nothing more, and ends with its connection."""
     done: Future[T] = Future()
 
     def run() -> None:
@@ -108,7 +104,6 @@ class AgedCache:
         self._lock = threading.Lock()
 
     def get(self, key: str, max_age: dt.timedelta, fetch: Callable[[], Any]) -> Kept:
-        """Return the cached value when it is young enough, else the result of `fetch`; its errors pass through."""
         if (found := self._young(self._memory.get(key), max_age)) is not None:
             return found
         with self._key_lock(key):

@@ -48,8 +48,7 @@ class History:
     run: Bars
 
     def kept(self, sessions: int) -> Bars:
-        """Return the bars of the last `sessions` sessions where at most a tenth of these have none; else those of the
-        run."""
+        """The last sessions where at most a tenth have no bar; else the unbroken run at the end."""
         wanted = min(sessions, len(self.spread.dates))
         first = self.spread.dates[-wanted]
         there = len(self.bars.dates) - bisect.bisect_left(self.bars.dates, first)
@@ -57,10 +56,8 @@ class History:
 
 
 def history_of(bars: Bars, sessions: Sequence[dt.date]) -> History:
-    """Return bars as a history over these sessions of their market, in ascending order, which end with the bars'.
-
-    A bar of a day that is no session of the market is left out.
-    """
+    """Return bars as a history over these sessions of their market, in ascending order, which end with the bars'. A bar
+    of a day that is no session of the market is left out."""
     inside = bars.last(len(bars.dates) - bisect.bisect_left(bars.dates, sessions[0]))
     count = len(inside.dates)
     if count <= len(sessions) and inside.dates[0] == sessions[-count]:
@@ -95,8 +92,7 @@ def _spread(bars: Bars, sessions: Sequence[dt.date]) -> Bars:
 
 
 def adjusted_for(bars: Bars, actions: Sequence[Action], *, dividends: bool) -> Bars:
-    """Return bars as traded with those before each action brought to the level after it: by splits, and by dividends
-    where asked for."""
+    """Bars before each action brought to the level after it: by splits, and by dividends where asked for."""
     places = [(bisect.bisect_left(bars.dates, action.day), action) for action in actions]
     places = [(place, action) for place, action in places if place]
     if not places:
@@ -120,8 +116,7 @@ def splits_since(market: MarketData, symbol: str, day: dt.date) -> float:
 
 
 def traded_bars(market: MarketData, symbol: str, sessions: int) -> Bars:
-    """Return daily bars at which orders are filled: as traded, in shares of today. Where the market does not know
-    splits and dividends they are its bars."""
+    """Daily bars at which orders fill: as traded, in shares of today."""
     return market.traded(symbol, sessions) if isinstance(market, ActionSource) else market.bars(symbol, sessions)
 
 
@@ -164,8 +159,6 @@ def no_current_price(market: MarketData, symbol: str) -> str | None:
 
 
 def lost_sessions(market: MarketData, sessions: int) -> Sequence[dt.date]:
-    """Return days among the market's last so many sessions on which the exchange had one more, and this market no bar
-    of any name."""
     return market.lost(sessions) if isinstance(market, Incomplete) else ()
 
 
@@ -239,7 +232,6 @@ def intraday_of(
 
 
 def stamped(day: dt.date) -> str:
-    """Return a bar's day, or the start of an intraday one with its zone, such as 2024-03-15T09:30-04:00."""
     return day.isoformat(timespec="minutes") if isinstance(day, dt.datetime) else day.isoformat()
 
 
@@ -248,8 +240,7 @@ LEAST_PRICE = 0.0001
 
 
 def quote_of(market: MarketData, symbol: str) -> Quote:
-    """Return the last price per share of a symbol or an OCC contract. Raises MarketError without one, NotConfigured if
-    the market prices no contracts."""
+    """Raises MarketError without a price, NotConfigured if the market prices no contracts."""
     if parse_contract(symbol) is None:
         return market.quote(symbol)
     if not isinstance(market, OptionSource):
@@ -260,8 +251,7 @@ def quote_of(market: MarketData, symbol: str) -> Quote:
 
 
 def chain_of(market: MarketData, symbol: str, first: dt.date, last: dt.date) -> OptionChain:
-    """Return the contracts on a symbol that expire within these days. Raises MarketError when there are none,
-    NotConfigured when the market has no chains."""
+    """Raises MarketError when there are none, NotConfigured when the market has no chains."""
     if not isinstance(market, ChainSource):
         modelled = ", or DESK_REPLAY_OPTIONS=modelled for modelled ones" if market.clock.day is not None else ""
         own = plain_name(market.name) == "files"

@@ -52,7 +52,6 @@ class Bars:
         return len(self.dates)
 
     def last(self, count: int) -> Bars:
-        """Return the last bars, at most so many; itself when these are all."""
         if count >= len(self):
             return self
         rows = slice(len(self) - count, None)
@@ -89,8 +88,7 @@ class MarketClock(Protocol):
     def day(self) -> dt.date | None:
         """Return the day that is replayed."""
 
-    def now(self) -> dt.datetime:
-        """Return the current market time, timezone-aware."""
+    def now(self) -> dt.datetime: ...
 
     def is_open(self) -> bool:
         """Return whether the exchange's regular session is on."""

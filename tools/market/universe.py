@@ -24,11 +24,8 @@ def is_symbol(text: str) -> bool:
 
 def resolve_universe(text: str, market: MarketData) -> list[str]:
     """Return the symbols of `sp500`, of a file (one symbol a line, # begins a comment) or of a list by comma, without
-    duplicates.
-
-    Raises UsageError naming invalid symbols and symbols unknown to the market; NotConfigured when the market has no
-    such named universe.
-    """
+    duplicates. Raises UsageError naming invalid symbols and symbols unknown to the market; NotConfigured when the
+    market has no such named universe."""
     wanted = text.strip()
     if wanted.lower() in NAMED:
         return [listing.symbol for listing in market.universe(wanted.lower())]
@@ -83,10 +80,8 @@ HASH_DIGITS = 12
 
 
 def universe_of_rule(universe: str, market: MarketData) -> str:
-    """Return a universe as a rule keeps it: a named one by its name, another as its symbols by comma, in order.
-
-    Raises UsageError for an invalid universe, MarketError for an unknown name.
-    """
+    """Return a universe as a rule keeps it: a named one by its name, another as its symbols by comma, in order. Raises
+    UsageError for an invalid universe, MarketError for an unknown name."""
     wanted = universe.strip().lower()
     if wanted in NAMED:
         return wanted
@@ -104,7 +99,6 @@ def named_universe(market: MarketData) -> str | None:
 
 
 def members(universe: str, market: MarketData) -> list[str]:
-    """Return the symbols of a rule's universe, as the market has them now."""
     if universe in NAMED:
         return [listing.symbol for listing in market.universe(universe)]
     return universe.split(",")

@@ -71,7 +71,6 @@ def note_lacks(study: Study, gaps: Gaps) -> None:
 
 
 def study_row(study: Study, sections: list[Section]) -> dict[str, Any]:
-    """Return a study as the model gets it: the head, then the sections in their order."""
     made = {"swings": _swings, "fib": _fib, "levels": _levels, "trend": _trend, "patterns": _patterns}
     parts = [made[name](study) for name in SECTIONS if name in sections]
     return {**head(study), **{key: value for part in parts for key, value in part.items()}}
@@ -234,7 +233,6 @@ def _bars(sessions: int, interval: Interval) -> int:
 
 
 def _rows(bars: Bars) -> list[list[Any]]:
-    """Return a row for each bar; a session without one has no row."""
     prices = (bars.open, bars.high, bars.low, bars.close)
     return [
         [stamped(day), *(rounded(float(column[at])) for column in prices), _shares(float(bars.volume[at]))]
@@ -276,7 +274,6 @@ class RenderArguments(ChartArguments):
 
 
 def chart_render(context: ToolContext, arguments: RenderArguments) -> dict[str, Any] | tuple[dict[str, Any], ToolImage]:
-    """Return the figures drawn and the picture; no picture where no symbol has bars."""
     gaps, panels, rows = Gaps(), [], []
     for frame in frames(context, arguments.symbols, gaps, arguments.sessions, arguments.interval):
         study = study_of(frame, arguments.lookback, LEVELS)
@@ -296,10 +293,8 @@ _PEOPLES: tuple[Overlay, ...] = (*_DEFAULT, "sma200", "rsi14")
 
 
 def picture_for_people(context: ToolContext, symbol: str, sessions: int, interval: Interval) -> bytes:
-    """Return a symbol's chart as a PNG of 2,400 x 1,600 pixels, with the days on which the company reported.
-
-    Raises NotFound where there are no bars to draw.
-    """
+    """Return a symbol's chart as a PNG of 2,400 x 1,600 pixels, with the days on which the company reported. Raises
+    NotFound where there are no bars to draw."""
     gaps, module = Gaps(), _picture()
     arguments = RenderArguments(symbols=[symbol], overlays=list(_PEOPLES))
     for frame in frames(context, [symbol], gaps, sessions, interval):
@@ -312,7 +307,6 @@ def picture_for_people(context: ToolContext, symbol: str, sessions: int, interva
 
 
 def _reports(context: ToolContext, symbol: str) -> list[dt.date]:
-    """Return the days on which the company reported, as far as the market knows them."""
     if not isinstance(context.market, EarningsSource):
         return []
     try:

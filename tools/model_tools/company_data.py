@@ -76,7 +76,6 @@ def plain_text(text: str, most: int = TEXT_CHARS) -> str:
 
 
 def shown(row: BaseModel, *without: str) -> dict[str, Any]:
-    """Return a row as an answer has it: texts cleaned, unknown fields left out."""
     found = row.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"symbol", *without})
     return {name: plain_text(value) if isinstance(value, str) else value for name, value in found.items()}
 
@@ -94,7 +93,6 @@ class EarningsArguments(Arguments):
 
 
 def earnings_dates(context: ToolContext, arguments: EarningsArguments) -> dict[str, Any]:
-    """Return each symbol's next report and its past ones; a date that is not known is in `missing`."""
     gaps, now = Gaps(), context.clock.now()
     most = share(arguments.limit, _MOST_EARNINGS, arguments.symbols) if arguments.limit else 0
 
@@ -166,7 +164,6 @@ class InsiderArguments(Arguments):
 
 
 def insider_trades(context: ToolContext, arguments: InsiderArguments) -> dict[str, Any]:
-    """Return trades and their net by symbol; a symbol without any is in `missing`."""
     gaps, now = Gaps(), context.clock.now()
     most = share(arguments.limit, _MOST_TRADES, arguments.symbols)
 
@@ -190,8 +187,7 @@ def newest_first(rows: Sequence[InsiderTrade], now: dt.datetime) -> list[Insider
 
 
 def net(trades: Sequence[InsiderTrade], days: int, today: dt.date) -> dict[str, Any]:
-    """Return counts, shares and value of the purchases and sales of the last so many days. A sum is None where one of
-    its trades lacks the figure; `other` counts grants, gifts and whatever is neither."""
+    """Counts, shares and value of the last so many days. A sum is None where a trade lacks the figure."""
     first = today - dt.timedelta(days=days)
     recent = [row for row in trades if row.date > first]
     sides = {side: [row for row in recent if row.side == side] for side in ("buy", "sell")}
@@ -237,7 +233,6 @@ class RatingsArguments(Arguments):
 
 
 def analyst_ratings(context: ToolContext, arguments: RatingsArguments) -> dict[str, Any]:
-    """Return targets and changes by symbol; what the source has neither of is in `missing`."""
     gaps, now = Gaps(), context.clock.now()
     most = share(arguments.limit, _MOST_RATINGS, arguments.symbols)
     first = exchange_day(now) - dt.timedelta(days=arguments.days)
@@ -268,7 +263,6 @@ def analyst_ratings(context: ToolContext, arguments: RatingsArguments) -> dict[s
 
 
 def _ask_ratings(market: MarketData, now: dt.datetime, symbol: str) -> tuple[list[RatingChange], list[PriceTargets]]:
-    """Return (changes newest first, targets) that were known by now."""
     source = source_of(market, RatingsSource, RATINGS_NOUN)
     changes = sorted(known(source.rating_changes(symbol), now), key=lambda row: row.known_at, reverse=True)
     return changes, known(source.price_targets(symbol), now)
@@ -295,7 +289,6 @@ class ShortInterestArguments(Arguments):
 
 
 def short_interest(context: ToolContext, arguments: ShortInterestArguments) -> dict[str, Any]:
-    """Return one row a symbol; one without a known settlement is in `missing`."""
     gaps, now = Gaps(), context.clock.now()
 
     def ask(symbol: str) -> list[ShortInterest]:

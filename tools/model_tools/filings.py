@@ -72,8 +72,6 @@ class Edgar:
 
 
 def edgar_of(settings: Settings, clock: MarketClock) -> Edgar:
-    """Return EDGAR for the identity of the settings, without a request. Raises NotConfigured on a past day, without
-    an identity, or without edgartools."""
     if clock.day is not None:
         raise NotConfigured("not available in a replay: EDGAR is asked for the filings of now alone")
     require_source("filings")
@@ -104,7 +102,6 @@ def _library(home: Path, identity: str) -> Any:
 
 
 def _plain(row: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    """Return a row of edgartools as JSON values. folder: URL of the company's filings."""
     accession, document = str(row["accession_number"]), row.get("primaryDocument")
     page = document or f"{accession}-index.html"
     return {
@@ -120,11 +117,9 @@ def _plain(row: Mapping[str, Any], folder: str) -> dict[str, Any]:
 
 
 def _filing(symbol: str, row: Mapping[str, Any], at: dt.datetime) -> list[Filing]:
-    """Return the filing in a list, [] when it is none. at: when it was fetched, and so known at the latest.
-
-    The SEC labels the time of acceptance UTC, which is hours off for some companies; it is never taken to be later
-    than the fetch.
-    """
+    """Return the filing in a list, [] when it is none. at: when it was fetched, and so known at the latest. The SEC
+    labels the time of acceptance UTC, which is hours off for some companies; it is never taken to be later than the
+    fetch."""
     accepted = row["accepted"]
     known_at = min(dt.datetime.fromisoformat(accepted), at) if accepted is not None else at
     fields = {name: value for name, value in row.items() if name != "accepted"}
@@ -183,7 +178,6 @@ class FilingsArguments(Arguments):
 
 
 def sec_filings(context: ToolContext, arguments: FilingsArguments) -> dict[str, Any]:
-    """Return filings by symbol; a symbol unknown to the source is in `missing`."""
     gaps, now = Gaps(), context.clock.now()
     most = share(arguments.limit, _MOST_ROWS, arguments.symbols)
     first = exchange_day(now) - dt.timedelta(days=arguments.days)

@@ -27,7 +27,6 @@ class NewsArguments(Arguments):
 
 
 def news_list(context: ToolContext, arguments: NewsArguments) -> dict[str, Any]:
-    """Return headlines published up to now, by symbol and newest first."""
     gaps, found = Gaps(), list[Headline]()
 
     def ask(symbol: str) -> list[Headline]:
@@ -73,8 +72,6 @@ class NewsIndexArguments(Arguments):
 
 
 def news_index(context: ToolContext, arguments: NewsIndexArguments) -> dict[str, Any]:
-    """Return counts of headlines by day and by source; a source whose own list begins within the window is in
-    `missing`, for what was published before is not known."""
     gaps = Gaps()
     most = share(arguments.days, _MOST_DAYS, arguments.symbols), share(_SOURCES, _MOST_SOURCES, arguments.symbols)
     first = exchange_day(context.clock.now()) - dt.timedelta(days=arguments.days - 1)
@@ -96,7 +93,6 @@ def news_index(context: ToolContext, arguments: NewsIndexArguments) -> dict[str,
 
 
 def _row(symbol: str, published: Sequence[Headline], first: dt.date, most: tuple[int, int]) -> dict[str, Any]:
-    """Return the counts of one symbol. published: in ascending order, at least one. most: days and sources named."""
     recent = [row for row in published if exchange_day(row.published_at) >= first]
     days = Counter(exchange_day(row.published_at).isoformat() for row in recent)
     sources = Counter(plain_text(row.source, _SOURCE_CHARS) for row in recent)

@@ -53,7 +53,6 @@ class Implied(NamedTuple):
 
 
 def volatility_get(context: ToolContext, arguments: VolatilityArguments) -> dict[str, Any]:
-    """Return the volatilities of each symbol; what is not known is null and in `missing`."""
     gaps, rate = Gaps(), context.settings.risk_free_rate
     symbols, today = arguments.symbols, exchange_day(context.clock.now())
     found = {one.symbol: one for one in histories(context, symbols, gaps, _BARS)}
@@ -226,7 +225,6 @@ def _iv(found: UsableChain, rate: float) -> float | None:
 
 
 def unusual_contracts(found: UsableChain, limit: int, gaps: Gaps) -> list[dict[str, Any]]:
-    """Return the contracts of a chain with the largest volume out of the ordinary, by the first of RULES."""
     active = [row for row in found.rows if (row.volume or 0) >= LEAST_VOLUME]
     unknown = [row for row in active if row.open_interest is None]
     if unknown:

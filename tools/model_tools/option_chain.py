@@ -50,7 +50,6 @@ class ChainArguments(Arguments):
 
 
 def option_chain_get(context: ToolContext, arguments: ChainArguments) -> dict[str, Any]:
-    """Return the contracts that fit, those nearest to a level or with the highest weekly return first."""
     _require_windows(arguments)
     gaps, rate = Gaps(), context.settings.risk_free_rate
     limit = min(arguments.limit, MOST_ROWS // len(arguments.symbols))
@@ -79,8 +78,7 @@ def _require_windows(arguments: ChainArguments) -> None:
 
 
 def _fitting(found: UsableChain, arguments: ChainArguments, rate: float, gaps: Gaps) -> list[ContractFigures]:
-    """Return the contracts within all windows in order. Those of which a figure that a window is of is not known are
-    left out, and counted in `gaps`."""
+    """Contracts within all windows. Those without a figure that a window needs are left out, and counted in `gaps`."""
     kept, unknown = [], []
     for row in found.rows:
         if row.contract.kind != arguments.kind or not _is_near(float(row.contract.strike), arguments.near):
@@ -124,7 +122,6 @@ def _is_near(strike: float, levels: list[float]) -> bool:
 
 
 def _away(strike: float, levels: list[float]) -> tuple[float, float]:
-    """Return the nearest level, and how far the strike is from it as a fraction."""
     level = min(levels, key=lambda level: abs(strike / level - 1))
     return level, strike / level - 1
 
@@ -182,7 +179,6 @@ class GreeksArguments(Arguments):
 
 
 def option_greeks_get(context: ToolContext, arguments: GreeksArguments) -> dict[str, Any]:
-    """Return the figures of each contract that its chain lists; the others are gaps, with the nearest listed ones."""
     gaps, rate = Gaps(), context.settings.risk_free_rate
     today = exchange_day(context.clock.now())
     rows: list[dict[str, Any]] = []

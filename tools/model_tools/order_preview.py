@@ -83,7 +83,7 @@ def _require_legs(arguments: PreviewArguments) -> None:
 
 
 def _order(session: Session, context: ToolContext, arguments: PreviewArguments, run_id: str) -> Order:
-    """Return an order that is never written. Its id is of the run alone: a dry run has no place in a decision."""
+    """The order is never written. Its id is of the run alone: a dry run has no place in a decision."""
     runs = [run.id for run in source_runs(session, run_id)]
     verdicts = session.exec(
         select(Verdict).where(col(Verdict.run_id).in_(runs), col(Verdict.symbol) == arguments.symbol)

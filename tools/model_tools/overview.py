@@ -86,8 +86,7 @@ def _earnings(market: EarningsSource, symbol: str, context: ToolContext) -> Sect
 
 
 def _options(market: ChainSource, symbol: str, context: ToolContext) -> SectionData:
-    """Return volume, open interest and, where the source states it, implied volatility nearest to the money, of the
-    first expiry from today on; None where no contract has the figure."""
+    """Figures of the first expiry from today on; None where no contract has the figure."""
     today = exchange_day(context.clock.now())
     chain = market.chain(symbol, today, today + dt.timedelta(days=OPTION_DAYS))
     if not chain.rows:
@@ -232,10 +231,8 @@ class OverviewArguments(Arguments):
 
 
 def symbol_overview(context: ToolContext, arguments: OverviewArguments) -> dict[str, Any]:
-    """Return overviews by symbol. `available`: one section of one symbol, or, without sections, one known symbol.
-
-    A section that the source does not have is listed once for all symbols, and not requested again.
-    """
+    """Return overviews by symbol. `available`: one section of one symbol, or, without sections, one known symbol. A
+    section that the source does not have is listed once for all symbols, and not requested again."""
     gaps = Gaps()
     summarised = SUMMARISED if "summaryMarkdown" in arguments.sections else ()
     wanted = [name for name in dict.fromkeys((*arguments.sections, *summarised)) if name != "summaryMarkdown"]
@@ -252,7 +249,6 @@ def symbol_overview(context: ToolContext, arguments: OverviewArguments) -> dict[
 
 
 def _has_data(row: dict[str, Any], sections: list[Section]) -> bool:
-    """Return whether one of the sections is there; a summary is, where it has a line beside the names."""
     own = [name for name in sections if name != "summaryMarkdown"]
     return not row.keys().isdisjoint(own) or "\n- " in row.get("summaryMarkdown", "").partition("\n- Not known:")[0]
 

@@ -59,7 +59,6 @@ def page_read(context: ToolContext, arguments: PageArguments) -> dict[str, Any] 
 
 
 def _read(context: ToolContext, url: str) -> ReadPage:
-    """Raises NotConfigured, PageError."""
     hosts = page_hosts(context.settings.page_hosts)
     if context.clock.day is not None:
         raise NotConfigured("not available in a replay: a page of today is later than the run's day")

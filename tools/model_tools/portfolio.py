@@ -17,11 +17,8 @@ from chordesk.tools.risk import cover_of, held_in, underlying_of
 
 
 def portfolio_get(context: ToolContext, arguments: Arguments) -> dict[str, Any]:
-    """Return cash, equity, buying power and positions in the account's currency; null is unknown.
-
-    A position without a price of the market's latest session is valued at its last one, of `priceDate`, and is in
-    `missing`.
-    """
+    """Return cash, equity, buying power and positions in the account's currency; null is unknown. A position without a
+    price of the market's latest session is valued at its last one, of `priceDate`, and is in `missing`."""
     gaps = Gaps()
     account = valued(context, gaps)
     if account is None:

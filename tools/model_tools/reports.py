@@ -24,11 +24,9 @@ class ReportArguments(Arguments):
 
 
 def report_latest(context: ToolContext, arguments: ReportArguments) -> dict[str, Any]:
-    """Return the newest verdict and each role's newest completed report, of this account and market.
-
-    Rows of a run whose market time is after now are left out: in replay the database may hold later days. A run without
-    memory gets none.
-    """
+    """Return the newest verdict and each role's newest completed report, of this account and market. Rows of a run
+    whose market time is after now are left out: in replay the database may hold later days. A run without memory gets
+    none."""
     gaps = Gaps()
     if context.settings.memory == "off":
         gaps.add("report", "this run goes without the memory of earlier ones (DESK_MEMORY=off)")
@@ -67,13 +65,11 @@ def _reports(session: Session, context: ToolContext, symbols: list[str]) -> list
 
 
 def seen_runs(account: Any, market: Any, now: Any) -> tuple[Any, ...]:
-    """Return conditions on Run: of an account and a market, and not later than now. Each argument is a value or a bind
-    parameter."""
+    """Conditions on Run: of an account and a market, and not later than now."""
     return Run.account == account, Run.market == market, col(Run.market_now) <= now
 
 
 def _first(rows: Iterable[Row], key: Callable[[Row], Any]) -> list[Row]:
-    """Return the first row of each key, in the order of the keys."""
     kept: dict[Any, Row] = {}
     for row in rows:
         kept.setdefault(key(row), row)

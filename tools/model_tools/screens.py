@@ -38,7 +38,6 @@ class MoversArguments(Arguments):
 
 
 def universe_list(context: ToolContext, arguments: UniverseArguments) -> dict[str, Any]:
-    """Return the desk's universe by symbol, a page of it; `total` counts what the filter leaves."""
     gaps = Gaps()
     listings = _members(context, gaps)
     if arguments.sector is not None:
@@ -54,7 +53,6 @@ def universe_list(context: ToolContext, arguments: UniverseArguments) -> dict[st
 
 
 def _members(context: ToolContext, gaps: Gaps) -> list[Listing]:
-    """Return the settings' universe; a member that the source does not describe in time is a bare symbol."""
     wanted = context.settings.universe.strip().lower()
     if wanted in NAMED:
         return context.market.universe(wanted)
@@ -71,11 +69,9 @@ def _members(context: ToolContext, gaps: Gaps) -> list[Listing]:
 
 
 def sp500_movers(context: ToolContext, arguments: MoversArguments) -> dict[str, Any]:
-    """Return the largest close-to-close moves of the market's latest session, and of no older one.
-
-    A name without a bar of it, or of any before, is not compared: `notCompared` counts and names those of the list,
-    `missing` has the reason for each that was asked for.
-    """
+    """Return the largest close-to-close moves of the market's latest session, and of no older one. A name without a bar
+    of it, or of any before, is not compared: `notCompared` counts and names those of the list, `missing` has the reason
+    for each that was asked for."""
     gaps = Gaps()
     try:
         symbols = [listing.symbol for listing in context.market.universe("sp500")]

@@ -31,11 +31,9 @@ class SignalsArguments(Arguments):
 
 
 def symbol_signals(history: History, lost: bool = False) -> SymbolSignals:
-    """Return the signals of one symbol at its last bar; formulas and their sources are in tools/figures.py.
-
-    A figure over so many sessions is None if one is missing; the high states its sessions. lost: the market has no bar
-    of the session before, so there is no change of the day.
-    """
+    """Return the signals of one symbol at its last bar; formulas and their sources are in tools/figures.py. A figure
+    over so many sessions is None if one is missing; the high states its sessions. lost: the market has no bar of the
+    session before, so there is no change of the day."""
     bars, spread = history.bars, history.spread
     close, high = spread.close, bars.high[-figures.SESSIONS_A_YEAR :]
     return SymbolSignals(
@@ -72,7 +70,6 @@ def _signal_row(market: MarketData, history: History) -> dict[str, Any]:
 
 
 def signal_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> list[dict[str, Any]]:
-    """Return the signals of each symbol that has the market's latest session, as an answer has them."""
     found = list(histories(context, symbols, gaps))
     note_holes(found, gaps, _LONGEST_SIGNAL)
     note_lost(context, gaps, _LONGEST_SIGNAL)
@@ -113,11 +110,9 @@ _LONGEST_TECHNICAL = 200  # sessions of the figure that looks back furthest, but
 
 
 def symbol_technicals(history: History) -> SymbolTechnicals:
-    """Return indicators at the last bar, with TA-Lib's definitions and usual periods; prices per share.
-
-    MACD 12, 26, 9; Bollinger bands of 20 closes and 2 standard deviations; Wilder's RSI, ATR and ADX of 14.
-    high252 and low252 are the extremes of exactly 252 sessions. All are of sessions without one missing among them.
-    """
+    """Return indicators at the last bar, with TA-Lib's definitions and usual periods; prices per share. MACD 12, 26, 9;
+    Bollinger bands of 20 closes and 2 standard deviations; Wilder's RSI, ATR and ADX of 14. high252 and low252 are the
+    extremes of exactly 252 sessions. All are of sessions without one missing among them."""
     bars = history.run
     lib, close = load_talib(), bars.close
     high, low = bars.high, bars.low
@@ -151,7 +146,6 @@ def _last(values: Floats) -> float | None:
 
 
 def technical_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> list[dict[str, Any]]:
-    """Return the indicators of each symbol that has the market's latest session, as an answer has them."""
     found = list(histories(context, symbols, gaps, _TECHNICAL_SESSIONS))
     note_holes(found, gaps, _LONGEST_TECHNICAL)
     note_lost(context, gaps, SESSIONS_A_YEAR)

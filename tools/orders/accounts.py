@@ -30,8 +30,7 @@ from chordesk.tools.market.protocol import MarketData
 
 
 def account_names(session: Session, own: str) -> list[str]:
-    """Return `own` first, then every other account that has a row; without those of backtests, on which nothing is at
-    stake."""
+    """`own` first, then every other account but those of backtests."""
     names: set[str] = set()
     for column in (Account.name, Submitter.account, Trading.account):
         names.update(session.exec(select(column)))
@@ -43,8 +42,7 @@ def account_names(session: Session, own: str) -> list[str]:
 
 
 def unfinished(session: Session, account: str, positions: bool) -> list[str]:
-    """Return what only the account's own broker can end, as text: its working orders and, if asked, its positions with
-    the orders that protect them."""
+    """What only the account's own broker can end: its working orders and, if asked, its positions."""
     left = []
     working = select(Order.id).where(col(Order.account) == account, col(Order.state).in_(ORDER_WORKING))
     if not positions:
@@ -63,8 +61,7 @@ _MAY_HAVE_FILLED = (OrderState.FILLED, OrderState.CANCELLED, OrderState.EXPIRED,
 
 
 def last_trade(session: Session, account: str) -> Order | None:
-    """Return the last order in market time that the broker works on or filled in part, else None. The account's books
-    are as of its market time."""
+    """The last order in market time that the broker works on or filled in part."""
     newest: Order | None = None
     # One state after the other, so that an index names the newest, and those that were never sent are not looked at.
     for state in (*ORDER_WORKING, *_MAY_HAVE_FILLED):
@@ -84,8 +81,7 @@ def _newer(one: Order, other: Order) -> bool:
 
 
 def books_day(session: Session, account: str) -> dt.date | None:
-    """Return the exchange's day to which the account's books have come: that of its last order or, in a market of past
-    days, of a later fill; None without a trade."""
+    """The exchange's day to which the account's books have come; None without a trade."""
     last = last_trade(session, account)
     if last is None:
         return None
@@ -103,8 +99,7 @@ def last_mark_day(session: Session, account: str, until: dt.date = dt.date.max) 
 
 
 def books_market(session: Session, account: str) -> MarketKey | None:
-    """Return the market of the account's last trade, on the day to which its books have come; None without a trade.
-    Raises UsageError when there is no such market any more."""
+    """The market of the account's last trade, on that day. Raises UsageError when there is no such market any more."""
     last = last_trade(session, account)
     if last is None:
         return None
@@ -114,8 +109,7 @@ def books_market(session: Session, account: str) -> MarketKey | None:
 
 
 def account_market(store: Store, settings: Settings) -> MarketData:
-    """Return the settings' market, on the day to which the account's books have come where it replays one. Raises
-    SettingError or NotConfigured as the market does."""
+    """The settings' market, on the day to which the account's books have come where it replays one."""
     with store.read() as session:
         key = books_market(session, settings.account)
     return build_market(settings, key if key is not None and plain_name(key.name) == settings.market else None)
@@ -139,12 +133,9 @@ class EquityLevels:
 def equity_levels(
     session: Session, account: str, equity: float | None, now: dt.datetime, previous: dt.date | None, *, keep: bool
 ) -> EquityLevels:
-    """Return the levels of now's day, this observation included; `keep` writes them.
-
-    previous: the market's session before now's day, None when it is not known. Later days than now's, which a replay
-    that was set back has seen, do not count. The caller holds the account's row, so that two observations at once do
-    not both make the day's mark.
-    """
+    """Return the levels of now's day, this observation included; `keep` writes them. previous: the market's session
+    before now's day, None when it is not known. Later days than now's, which a replay that was set back has seen, do
+    not count. The caller holds the account's row, so that two observations at once do not both make the day's mark."""
     day = exchange_day(now)
     mark = session.get(EquityMark, (account, day), populate_existing=True)
     before = session.exec(
@@ -211,11 +202,8 @@ def _row(session: Session, account: str) -> Submitter:
 
 
 def require(session: Session, account: str, token: int) -> None:
-    """Raise FencedOff when another token than this is in force.
-
-    Called in the transaction that moves an order to `submitting`: the lock on the row keeps others from taking the
-    account between this check and the commit.
-    """
+    """Raise FencedOff when another token than this is in force. Called in the transaction that moves an order to
+    `submitting`: the lock on the row keeps others from taking the account between this check and the commit."""
     row = session.get(Submitter, account, with_for_update={"read": True}, populate_existing=True)
     if row is None or row.token != token:
         raise _fenced_off(account, token, row)
@@ -250,11 +238,9 @@ class FencingLease:
 
     @property
     def is_fenced_off(self) -> bool:
-        """Return whether another process held the account at this one's last attempt."""
         return self._off
 
     def acquire(self) -> int:
-        """Return this process's token, which is in force. Raises FencedOff when another process holds the account."""
         with self._lock:
             if self._token is None or not self._holds(self._token):
                 self._token = take(self._store, self.account, self.owner)
@@ -263,7 +249,6 @@ class FencingLease:
             return self._token
 
     def release(self) -> None:
-        """Give up the right, if this process has it: the next one that asks gets it."""
         with self._lock:
             token, self._token = self._token, None
         if token is not None:
@@ -271,11 +256,9 @@ class FencingLease:
                 release(session, self.account, token)
 
     def mark_reconciled(self) -> None:
-        """Note that the account was reconciled with its broker just now."""
         self._reconciled_at = time.monotonic()
 
     def seconds_since_reconciled(self) -> float | None:
-        """Return seconds since the account was reconciled under this lease; None when it never was."""
         return None if self._reconciled_at is None else time.monotonic() - self._reconciled_at
 
     def _holds(self, token: int) -> bool:

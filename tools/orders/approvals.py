@@ -26,8 +26,7 @@ DESK = "desk"  # author of approvals that close without a person
 
 
 def needs_person(settings: Settings, real_money: bool, notional: float) -> bool:
-    """Return whether an order of this size waits for a person. The policy `above:N` requires one for more than N in
-    account currency."""
+    """`above:N` requires a person for more than N in account currency."""
     policy = settings.approval or (MANUAL if real_money else AUTO)
     if policy in (MANUAL, AUTO):
         return policy == MANUAL
@@ -37,8 +36,7 @@ def needs_person(settings: Settings, real_money: bool, notional: float) -> bool:
 def request_approval(
     session: Session, settings: Settings, order: Order, preview: Preview, because: str | None = None
 ) -> Approval:
-    """Let a previewed order wait for a person, for as long as its preview is valid. because: what the policy alone does
-    not say."""
+    """The order waits as long as its preview is valid. because: what the policy alone does not say."""
     message = "; ".join(filter(None, (order.message, because and f"waits for a person: {because}"))) or None
     advance(session, order, OrderState.APPROVAL_PENDING, message=message)
     approval = Approval(
@@ -71,10 +69,8 @@ def pending(session: Session) -> Sequence[tuple[Approval, Order]]:
 
 
 def decide(session: Session, settings: Settings, id_: str, approve: bool, by: str, why: str | None) -> Approval:
-    """Write a person's answer and return the approval; its state is `expired` when the answer was too late.
-
-    Raises NotFound or UsageError for the id, OrderError for an order that no longer waits or whose preview has changed.
-    """
+    """Write a person's answer and return the approval; its state is `expired` when the answer was too late. Raises
+    NotFound or UsageError for the id, OrderError for an order that no longer waits or whose preview has changed."""
     found = by_prefix(session, Approval, id_, Approval.order_id, least=ACTS)
     approval = session.get_one(Approval, found.id, with_for_update=True, populate_existing=True)
     order = load_order(session, approval.order_id)
@@ -128,10 +124,8 @@ def expire(session: Session, settings: Settings) -> list[str]:
 
 def close_pending(session: Session, account: str, denied: Denied) -> dict[str, str]:
     """Close every pending approval on the account's orders, which the caller denies for another reason and records;
-    return the approvals' ids by order.
-
-    Called before the orders are locked: a person's answer locks the two rows in that order too.
-    """
+    return the approvals' ids by order. Called before the orders are locked: a person's answer locks the two rows in
+    that order too."""
     rows = session.exec(
         select(Approval, Order)
         .join(Order, col(Order.id) == col(Approval.order_id))
@@ -145,7 +139,6 @@ def close_pending(session: Session, account: str, denied: Denied) -> dict[str, s
 
 
 def approved(session: Session, order_id: str) -> Approval | None:
-    """Return a person's approval of an order, if there is one."""
     row = session.exec(select(Approval).where(col(Approval.order_id) == order_id)).first()
     return row if row is not None and row.state == ApprovalState.APPROVED else None
 

@@ -134,10 +134,8 @@ def read_chain(data: bytes, anchor: ChainAnchor, since: ChainAnchor = START) -> 
 
 def _read_whole(data: bytes, anchor: ChainAnchor, since: ChainAnchor) -> int | None:
     """Return how many lines are struck out where every line is as it was written and none lies beyond the anchor, else
-    None: what is wrong is not said here.
-
-    A line in its right form is the content of its hash with the hash put in, so that it is not parsed.
-    """
+    None: what is wrong is not said here. A line in its right form is the content of its hash with the hash put in, so
+    that it is not parsed."""
     counted: list[tuple[int, str]] = []  # where each line begins, and the hash of the one before it
     at, head, lines = 0, since.head, 0
     while at < len(data):
@@ -180,8 +178,8 @@ def _broken_off(raw: bytes) -> bool:
 
 
 def _abandoned(data: bytes, starts: list[int], parsed: list[AuditEntry | None]) -> tuple[set[int], list[str]]:
-    """Return the places of abandoned lines, and problems. The last mark comes first: it may cover a mark that did
-    not commit."""
+    """Return the places of abandoned lines, and problems. The last mark first: it may cover a mark that did not
+    commit."""
     struck: set[int] = set()
     problems: list[str] = []
     for place in range(len(parsed) - 1, -1, -1):
@@ -225,8 +223,7 @@ def _end(last: int, head: str, anchor: ChainAnchor) -> list[str]:
 
 
 def _uncounted_orders(parsed: list[AuditEntry | None], uncounted: set[int]) -> list[str]:
-    """Return problems for orders that were sent by lines the database does not count: the next line's writer had
-    seen them committed."""
+    """Orders sent by lines that the database does not count: the next line's writer had seen them committed."""
     problems = []
     for place in sorted(uncounted):
         found, after = parsed[place], parsed[place + 1] if place + 1 in uncounted else None
@@ -294,9 +291,7 @@ def record(session: Session, settings: Settings, kind: str, **facts: Any) -> Non
 @contextmanager
 def best_effort() -> Iterator[list[OrderError]]:
     """Let transactions within the block commit although their lines cannot be written: for a person that stops trading.
-
-    The list has the error of each transaction whose lines are missing.
-    """
+    The list has the error of each transaction whose lines are missing."""
     errors: list[OrderError] = []
     token = _GIVEN_UP.set(errors)
     try:

@@ -109,7 +109,6 @@ def _checkpoint(row: AuditAnchor) -> ChainAnchor:
 
 
 def _stands(log: BinaryIO, since: ChainAnchor) -> bool:
-    """Return whether the checkpoint's line ends where it did."""
     log.seek(begin := max(since.size - _LONGEST, 0))
     *_, last = [b"", *log.read(since.size - begin).splitlines()]
     line = parse(last)
@@ -154,8 +153,6 @@ def _first_chain(path: Path) -> str | None:
 
 
 def entries_of(checked: Sequence[CheckedChain], order_id: str, since: dt.datetime | None = None) -> list[AuditEntry]:
-    """Return the committed lines on one order, over all files, by time. since: real time of the first at the
-    earliest."""
     wanted = f'"order":"{order_id}"'.encode()
     lines = [
         line
@@ -168,7 +165,6 @@ def entries_of(checked: Sequence[CheckedChain], order_id: str, since: dt.datetim
 
 
 def last_entries(checked: Sequence[CheckedChain], count: int) -> list[AuditEntry]:
-    """Return the last committed lines over all files, by time."""
     lines = [line for one in checked if one.file is not None for line in _last(one.file, one.size, count)]
     return sorted(lines, key=lambda line: (line.at, line.n))[-count:]
 

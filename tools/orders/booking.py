@@ -42,7 +42,6 @@ def fill_event(session: Session, order: Order, row: Fill) -> None:
 
 
 def trading_changed(session: Session, account: str, state: TradingState, why: str, by: str) -> None:
-    """Write that an account was halted, set to reducing or resumed."""
     envelope = event(EventType.ORDER_TRADING, DESK, account=account, state=state.value, why=_short(why), by=by)
     event_log.append(session, [envelope])
 
@@ -54,7 +53,6 @@ def approval_asked(session: Session, order: Order, approval: Approval) -> None:
 
 
 def approval_answered(session: Session, order: Order, approval: Approval) -> None:
-    """Write that a person answered, or that the approval expired."""
     expired = approval.state == ApprovalState.EXPIRED
     kind = EventType.APPROVAL_EXPIRED if expired else EventType.APPROVAL_DECIDED
     asked = {"approval_id": approval.id, "kind": "order", "order": order.id, "decision": approval.state}
@@ -91,11 +89,9 @@ def lock_order(session: Session, order_id: str) -> Order:
 
 
 def advance(session: Session, order: Order, to: OrderState, **changes: Any) -> None:
-    """Move an order to its next state, with other columns if named, and refresh `order`.
-
-    Raises OrderError when ORDER_NEXT does not lead there, or when the row is no longer in the state that `order` shows:
-    then another process moved it, and nothing is written.
-    """
+    """Move an order to its next state, with other columns if named, and refresh `order`. Raises OrderError when
+    ORDER_NEXT does not lead there, or when the row is no longer in the state that `order` shows: then another process
+    moved it, and nothing is written."""
     was = OrderState(order.state)
     if to not in ORDER_NEXT[was]:
         following = ", ".join(sorted(ORDER_NEXT[was])) or "nothing: it is final"
@@ -113,7 +109,6 @@ def advance(session: Session, order: Order, to: OrderState, **changes: Any) -> N
 
 
 def deny_order(session: Session, order: Order, denied: Denied) -> None:
-    """Close an order as denied, with the reason."""
     advance(
         session,
         order,

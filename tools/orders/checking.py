@@ -206,7 +206,7 @@ def _last_price(session: Session, order: Order, snapshot: Snapshot) -> tuple[Quo
 
 
 def _net(order: Order, snapshot: Snapshot, unpriced: str | None) -> float | None:
-    """Return the net price of one unit of an order with legs; None without legs or without a price."""
+    """None without legs or without a price."""
     legs = legs_of(order.legs)
     if not legs or unpriced is not None:
         return None
@@ -312,8 +312,6 @@ def _symbols(order: Order, view: AccountView, reserved: Iterable[Reservation]) -
 
 
 def _verdict_basis(session: Session, order: Order) -> tuple[Rating | None, Instrument | None, dt.datetime | None]:
-    """Return the verdict's rating, the candidate's instrument, and the market time at which the verdict's run began,
-    or of its oldest report if that is of an earlier run."""
     verdict = session.get(Verdict, order.verdict_id) if order.verdict_id else None
     if verdict is None:
         return None, None, None

@@ -101,8 +101,7 @@ def _order(decision: Decision, ordinal: int, row: BrokerPosition, now: dt.dateti
 
 
 def _limit(context: SubmissionContext, order: Order, quote: Quote, now: dt.datetime) -> str | None:
-    """Give an order a limit within the collar of an old price and return the reason; None if it stays at market: the
-    price is current, or unknown and the person has decided already."""
+    """Set a limit within the collar of an old price and return the reason; None if it stays at market."""
     limits = limits_of(context.settings)
     if quote.source == AVERAGE_COST or is_current(quote, now, limits):
         return None
@@ -159,8 +158,7 @@ def flatten(context: SubmissionContext, by: str, why: str) -> tuple[list[str], l
 
 
 def _cancelled(context: SubmissionContext) -> list[str]:
-    """Cancel open orders and wait for their end, since they must not fill beside the orders that close their
-    positions."""
+    """Cancel open orders and wait for their end: they must not fill beside the orders that close their positions."""
     until = time.monotonic() + CANCEL_SECONDS
     left = cancel_open(context, protective=True)
     while left and time.monotonic() < until:
@@ -173,8 +171,7 @@ def _cancelled(context: SubmissionContext) -> list[str]:
 
 
 def _await_fills(context: SubmissionContext, ids: Sequence[str]) -> None:
-    """Poll the closing orders for a while, so that their reported outcome is the final one. In simulated time it comes
-    with a later session, whatever is waited."""
+    """Poll until the closing orders have ended. In simulated time their end comes with a later session."""
     if context.market.clock.day is not None:
         return
     until = time.monotonic() + FILL_SECONDS

@@ -67,7 +67,6 @@ def load_decision(session: Session, decision_id: str) -> Decision:
 
 
 def source_runs(session: Session, run_id: str) -> list[Run]:
-    """Return the runs a decision rests on, nearest first: its own, and the one that run was started from."""
     own = session.get(Run, run_id)
     if own is None:
         raise OrderError(f"there is no run {run_id!r}", remedy="`desk runs list` shows the runs")
@@ -76,11 +75,9 @@ def source_runs(session: Session, run_id: str) -> list[Run]:
 
 
 def draft_orders(session: Session, decision: Decision, now: dt.datetime, allow_short: bool) -> list[str]:
-    """Write the decision's orders; return their ids by ordinal. Existing rows are kept.
-
-    now: market time. hold and watch make no order. A malformed action is denied at once, and so is an entry on a symbol
-    without a verdict of the decision's runs.
-    """
+    """Write the decision's orders; return their ids by ordinal. Existing rows are kept. now: market time. hold and
+    watch make no order. A malformed action is denied at once, and so is an entry on a symbol without a verdict of the
+    decision's runs."""
     verdicts = _verdicts(session, source_runs(session, decision.run_id))
     ids = []
     for ordinal, action in enumerate(decision.actions):
@@ -251,7 +248,6 @@ def write_decision(
 
 
 def claim_decision(session: Session, decision: Decision) -> bool:
-    """Mark the decision as processed; return True for the one caller that did so first."""
     taken = session.exec(
         update(Decision)
         .where(col(Decision.id) == decision.id, col(Decision.processed_at).is_(None))
@@ -303,10 +299,8 @@ _NOT_SENT = {
 
 
 def write_notes(session: Session, settings: Settings, decision: Decision, now: dt.datetime) -> None:
-    """Write or renew one note for each action, as things stand.
-
-    now: market time; a note keeps that of the first call.
-    """
+    """Write or renew one note for each action, as things stand. now: market time; a note keeps that of the first
+    call."""
     rows = session.exec(select(TraderNote).where(col(TraderNote.decision_id) == decision.id)).all()
     written = {row.ordinal: row for row in rows}
     limits = limits_of(settings)

@@ -46,12 +46,9 @@ Counts = dict[str, int]
 
 
 def maintain_orders(context: SubmissionContext, context_of: Callable[[str], SubmissionContext] | None = None) -> Counts:
-    """Make one pass over the account's orders; return counts. Safe at any time and any number of times.
-
-    context_of: by run id, the context with the market and day of that run; the same for all by default.
-
-    With live trading off the broker is not called. Raises FencedOff when another process submits for the account.
-    """
+    """Make one pass over the account's orders; return counts. Safe at any time and any number of times. context_of: by
+    run id, the context with the market and day of that run; the same for all by default. With live trading off the
+    broker is not called. Raises FencedOff when another process submits for the account."""
     settings, account = context.settings, context.broker.name
     if settings.trader_live:
         context.lease.acquire()  # first: a process that is fenced off leaves all of it to the one that is not
@@ -103,8 +100,7 @@ def _expire(context: SubmissionContext) -> list[str]:
 
 
 def _mark_equity(context: SubmissionContext, quotes: QuoteCache) -> None:
-    """Record the account's equity while the exchange is open and the books agree with the broker's: losses are
-    measured from it, and a day without an order has a high, too."""
+    """Losses are measured from this, and a day without an order has a high, too."""
     try:
         if not context.market.clock.is_open():
             return
@@ -121,7 +117,6 @@ def _mark_equity(context: SubmissionContext, quotes: QuoteCache) -> None:
 
 
 def _renew_notes(context: SubmissionContext, order_ids: Iterable[str]) -> None:
-    """Renew the trader's notes on orders that may have changed."""
     with context.store.session() as session:
         decisions = dict.fromkeys(load_order(session, order_id).decision_id for order_id in order_ids)
         for decision_id in decisions:
@@ -149,14 +144,6 @@ def process_decision(
     decision_id: str,
     lease: FencingLease | None = None,
 ) -> list[str]:
-    """Take every trading action of a decision as far as it may go; return the ids of its orders by ordinal.
-
-    All orders are drafted in one transaction, then each is checked and previewed, and only then, with
-    settings.trader_live, each is approved or waits for a person, is submitted, and its fills are booked. Rows that are
-    further along are left as they are, so that a second call changes nothing. lease: the caller's right to
-    submit for the account; without one it is taken for this call. Raises OrderError when there is no such decision,
-    FencedOff when another process submits for the account.
-    """
     context = SubmissionContext(
         store, settings, market, broker, lease or FencingLease(store, broker.name, f"decision {decision_id}")
     )

@@ -49,10 +49,8 @@ def halt_file(settings: Settings) -> Path:
 
 
 def trading_state(session: Session, settings: Settings, account: str) -> tuple[TradingState, str]:
-    """Return the state in force and its reason. An unreadable state counts as halted.
-
-    Within a writing transaction the row stays locked until its end, so that a halt comes wholly before or after it.
-    """
+    """Return the state in force and its reason. An unreadable state counts as halted. Within a writing transaction the
+    row stays locked until its end, so that a halt comes wholly before or after it."""
     lock = {"read": True} if writes(session) else None
     return _read(settings, account, session.get(Trading, account, with_for_update=lock, populate_existing=True))
 
@@ -98,7 +96,6 @@ def write_file(settings: Settings, why: str, by: str) -> Path:
 
 
 def remove_file(settings: Settings) -> None:
-    """Remove the HALT file. Raises OrderError."""
     path = halt_file(settings)
     try:
         path.unlink(missing_ok=True)
@@ -109,10 +106,8 @@ def remove_file(settings: Settings) -> None:
 
 def halt(store: Store, account: str, why: str, by: str) -> HaltRecord:
     """Write that the account is halted, then deny every order of it that was not sent. Open orders stay open: only the
-    broker can cancel them.
-
-    It is in force when this returns, and not in the audit log yet: the caller does that, with `record`.
-    """
+    broker can cancel them. It is in force when this returns, and not in the audit log yet: the caller does that, with
+    `record`."""
     with store.session() as session:
         _write(session, account, TradingState.HALTED, why, by)
     with store.session() as session:
@@ -121,10 +116,8 @@ def halt(store: Store, account: str, why: str, by: str) -> HaltRecord:
 
 def enforce_file(store: Store, settings: Settings, account: str, by: str) -> HaltRecord | None:
     """Halt the account in the database too when a HALT file was written without it, so that the halt outlives the file
-    and waiting orders are denied; return the record, which the caller passes to `record`.
-
-    A file older than the row's last change is one that `halt` has written itself, or that `resume` is about to remove.
-    """
+    and waiting orders are denied; return the record, which the caller passes to `record`. A file older than the row's
+    last change is one that `halt` has written itself, or that `resume` is about to remove."""
     try:
         written = dt.datetime.fromtimestamp(halt_file(settings).lstat().st_mtime, dt.UTC)
     except OSError:
@@ -153,7 +146,6 @@ def _deny_waiting(session: Session, account: str, why: str, by: str) -> HaltReco
 
 
 def record(session: Session, settings: Settings, done: HaltRecord) -> None:
-    """Write a halt, and its denials, to the audit log."""
     audit.record(session, settings, "halt", account=done.account, why=done.why, by=done.by)
     _record_denied(session, settings, done)
 
@@ -170,11 +162,9 @@ def _record_denied(session: Session, settings: Settings, done: HaltRecord) -> No
 def resume(
     session: Session, settings: Settings, account: str, by: str, why: str = "", *, reduce_only: bool = False
 ) -> None:
-    """Let the account trade again, or only give exposure back, as far as the HALT file allows.
-
-    Orders that a dying worker or a halt by the file alone has left waiting are denied: they were decided before the
-    halt. A process that `--flatten` fenced off may take the account again.
-    """
+    """Let the account trade again, or only give exposure back, as far as the HALT file allows. Orders that a dying
+    worker or a halt by the file alone has left waiting are denied: they were decided before the halt. A process that
+    `--flatten` fenced off may take the account again."""
     # Rows in the order in which submitting locks them: orders, the fence, the state.
     state, reason = _read(settings, account, session.get(Trading, account, populate_existing=True))
     if state is TradingState.HALTED:
@@ -199,7 +189,6 @@ def _write(session: Session, account: str, state: TradingState, why: str, by: st
 
 
 def disallowed_orders(session: Session, settings: Settings, account: str) -> list[str]:
-    """Return the ids of working orders that the trading state in force does not allow, the oldest first."""
     state, _ = trading_state(session, settings, account)
     if state is TradingState.ACTIVE:
         return []
@@ -247,10 +236,8 @@ def _left(order: Order, quantity: Decimal, booked: Mapping[str, Decimal]) -> Dec
 
 
 def disarm(store: Store, settings: Settings, broker: str | None, by: str) -> list[int]:
-    """Disarm every mandate of a broker, or of all; return the versions that were armed until now.
-
-    It takes effect before it is in the audit log: a log that cannot be written must not keep a mandate alive.
-    """
+    """Disarm every mandate of a broker, or of all; return the versions that were armed until now. It takes effect
+    before it is in the audit log: a log that cannot be written must not keep a mandate alive."""
     with store.session() as session:
         query = select(Mandate).where(col(Mandate.disarmed_at).is_(None)).order_by(col(Mandate.version))
         if broker is not None:

@@ -86,10 +86,7 @@ def halt(
     listener: HaltListener,
 ) -> HaltResult:
     """Halt every account, deny waiting orders, cancel open orders of this process's broker and, if asked, close its
-    positions.
-
-    open_store and connect are called when they are needed, and may raise DeskError.
-    """
+    positions. open_store and connect are called when they are needed, and may raise DeskError."""
     running = _Halt(settings, request, connect, listener)
     running.write_file()
     # The file and the database stand in for each other, and nothing waits for the audit log.
@@ -137,7 +134,6 @@ class _Halt:
             return None
 
     def halt_accounts(self, store: Store) -> None:
-        """Halt every account of the database, this process's first, and write it to the audit log after that."""
         names: list[str] = [self.settings.account]
         try:
             with store.read() as session:
@@ -170,7 +166,6 @@ class _Halt:
         return DatabaseDown(reason, remedy=f"{halted}; run it again when the database answers, to cancel what is open")
 
     def end_orders(self, store: Store) -> None:
-        """Cancel the broker's open orders and, if asked, close positions."""
         connected = False
         try:
             market, broker = self.connect(store)
@@ -200,7 +195,6 @@ class _Halt:
             self.listener.positions_closed(closed, filled)
 
     def name_other_accounts(self, store: Store) -> None:
-        """Report open orders of other brokers' accounts, which this process cannot cancel."""
         close_positions, own = self.request.close_positions, self.settings.account
         try:
             with store.read() as session:
@@ -221,17 +215,15 @@ def _no_answer(error: SQLAlchemyError) -> str:
 
 
 def _not_recorded(errors: Sequence[OrderError]) -> OrderError:
-    """Return one error for all transactions whose entries are missing in the audit log."""
+    """One error for all transactions whose lines are missing."""
     more = f", {len(errors)} times in all" if len(errors) > 1 else ""
     reason = f"{errors[0].args[0]}; it was done all the same, and is not on record{more}"
     return OrderError(reason, remedy=errors[0].remedy)
 
 
 def resume(store: Store, settings: Settings, by: str, why: str = RESUMED, *, reduce_only: bool = False) -> list[str]:
-    """Let this process's account trade again, or only give exposure back; return the accounts that stay halted.
-
-    Raises OrderError when the audit log or the HALT file is in the way: the account stays halted then.
-    """
+    """Let this process's account trade again, or only give exposure back; return the accounts that stay halted. Raises
+    OrderError when the audit log or the HALT file is in the way: the account stays halted then."""
     with store.session() as session:
         halting.resume(session, settings, settings.account, by, why, reduce_only=reduce_only)
         still = [row.account for row in accounts.halted_accounts(session)]

@@ -123,11 +123,8 @@ def _counted_notional(order: Order, preview: Preview, price: float) -> Decimal:
 
 def check(session: Session, settings: Settings, order: Order, preview: Preview, price: float) -> Denied | None:
     """Return the reason for which the mandate in force does not allow this order as previewed, None when it does.
-    price: the current one.
-
-    Called in the transaction that moves the order to `submitting`, for every broker with real money, so that a disarm
-    comes wholly before or after.
-    """
+    price: the current one. Called in the transaction that moves the order to `submitting`, for every broker with real
+    money, so that a disarm comes wholly before or after."""
     terms = in_force(session, settings, order.account)
     if isinstance(terms, Denied):
         return terms

@@ -56,11 +56,8 @@ def canonical(
     order: Order, price: float, priced_at: dt.datetime, terms: PreviewTerms, unpriced: str | None = None
 ) -> str:
     """Return the order as it would be sent: JSON of sorted keys without spaces, numbers as plain decimal text, times in
-    UTC.
-
-    The same order at the same market time has the same text, to the byte. expiresAt is market time; unpriced is why
-    no price is known, and then `price` is what the position cost on average.
-    """
+    UTC. The same order at the same market time has the same text, to the byte. expiresAt is market time; unpriced is
+    why no price is known, and then `price` is what the position cost on average."""
     fields = {
         "account": order.account,
         "action": order.action,
@@ -103,15 +100,12 @@ def _moment(moment: dt.datetime) -> str:
 
 
 def digest(payload: str) -> str:
-    """Return the SHA-256 of the canonical text, 64 hex digits."""
     return hashlib.sha256(payload.encode()).hexdigest()
 
 
 def preview(order: Order, sized: SizedOrder, at: dt.datetime, terms: PreviewTerms) -> Preview:
-    """Return the preview of a cleared order, not yet added to a session; the order takes the size that was checked.
-
-    at: market time. A role's dry run and the workflow both call this, so that they cannot differ.
-    """
+    """Return the preview of a cleared order, not yet added to a session; the order takes the size that was checked. at:
+    market time. A role's dry run and the workflow both call this, so that they cannot differ."""
     order.quantity, order.market_at = sized.ticket.quantity, at
     order.order_type, order.limit_price = sized.ticket.order_type, sized.ticket.limit_price
     payload = canonical(order, sized.price, sized.priced_at, terms, sized.unpriced)
@@ -134,7 +128,6 @@ def write_preview(
     terms: PreviewTerms,
     note: str | None = None,
 ) -> Preview:
-    """Move a cleared order to `previewed` with its preview, on record. at: market time; note: the order's message."""
     made = preview(order, sized, at, terms)
     advance(session, order, OrderState.PREVIEWED, message=note)
     session.add(made)

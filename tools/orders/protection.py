@@ -109,11 +109,9 @@ POLICY = "protection"
 
 
 def place(context: SubmissionContext, symbol: str, snapshot: Snapshot) -> Unprotected | None:
-    """Place the protective order of a symbol's free shares, unless one works already; return why it was not placed.
-
-    It can only close a position, so rules on entries do not apply: it is sized under the account's lock, and needs that
-    trading is not halted and, for real money, a mandate.
-    """
+    """Place the protective order of a symbol's free shares, unless one works already; return why it was not placed. It
+    can only close a position, so rules on entries do not apply: it is sized under the account's lock, and needs that
+    trading is not halted and, for real money, a mandate."""
     token = context.lease.acquire()
     with context.store.session() as session:
         accounts.require(session, context.broker.name, token)
@@ -206,12 +204,6 @@ def _next_ordinal(session: Session, decision_id: str) -> int:
 
 
 def keep_protected(context: SubmissionContext, snapshot: Snapshot | None = None) -> list[Unprotected]:
-    """Cancel protective orders that no longer fit their positions and place missing ones; return the positions that
-    stay unprotected. Safe at any time and any number of times.
-
-    Nothing is changed on a day before that of the account's books, nor while they could not be compared with the
-    broker's. Raises FencedOff when another process submits for the account.
-    """
     if not context.settings.trader_live or not _has_work(context) or ensure_reconciled(context) is not None:
         return []
     for order_id in misfits(context):
@@ -246,11 +238,8 @@ def _has_work(context: SubmissionContext) -> bool:
 
 def misfits(context: SubmissionContext) -> list[str]:
     """Return ids of working protective orders that do not fit their positions, the oldest first. Two on one symbol
-    never fit.
-
-    An order that could not be replaced now, as without a mandate, is better than none: it stays unless it would close
-    more than is free.
-    """
+    never fit. An order that could not be replaced now, as without a mandate, is better than none: it stays unless it
+    would close more than is free."""
     rule = parse_protection(context.settings.protect)
     found = []
     with context.store.read() as session:

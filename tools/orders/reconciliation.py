@@ -42,8 +42,7 @@ def difference(kind: str, *, repaired: bool = False, **facts: Any) -> Difference
 
 
 def diverged_orders(session: Session, state: BrokerState) -> list[str]:
-    """Return ids of our orders that the broker holds in another state: working here and not open there, or filled
-    further."""
+    """Orders that the broker holds in another state: working here and not open there, or filled further."""
     open_there = {order.client_id: exact(order.filled) for order in state.open_orders}
     filled_there = _filled(state)
     named = open_there.keys() | filled_there.keys()
@@ -86,7 +85,6 @@ def position_there(state: BrokerState, symbol: str) -> Decimal:
 
 
 def unexplained(session: Session, state: BrokerState, adopted: Collection[str]) -> list[Difference]:
-    """Return differences that no order of ours explains. adopted: ids of fills that a person has taken over."""
     found = [
         *position_differences(session, state),
         *unknown_orders(session, state),
@@ -108,7 +106,6 @@ def position_differences(session: Session, state: BrokerState) -> list[Differenc
 
 
 def unknown_orders(session: Session, state: BrokerState) -> list[Difference]:
-    """Return open orders that we did not send, or that have ended in our books."""
     found = []
     for row in state.open_orders:
         order = session.get(Order, row.client_id)
@@ -148,7 +145,6 @@ def halt_reason(found: Sequence[Difference]) -> str:
 
 
 def describe_difference(row: Difference) -> str:
-    """Return one difference as text for people."""
     what = str(row["kind"]).removeprefix("adopted_").replace("_", " ")
     if row["kind"] == "blocked":
         return str(row["broker"])
@@ -204,8 +200,8 @@ def latest(session: Session, account: str) -> Reconciliation | None:
 
 
 def _update_orders(store: Store, settings: Settings, broker: Broker, state: BrokerState) -> list[Difference]:
-    """Book the broker's state of our orders where it differs. Those that may not fill any more are cancelled
-    instead: on paper, looking an order up fills it."""
+    """Book the broker's state of our orders. Those that may not fill any more are cancelled: on paper, a look fills
+    them."""
     with store.read() as session:
         ids = diverged_orders(session, state)
         disallowed = disallowed_orders(session, settings, broker.name)
@@ -227,11 +223,9 @@ def _update_orders(store: Store, settings: Settings, broker: Broker, state: Brok
 
 
 def _expire_unknown(order: Order, settings: Settings) -> BrokerAnswer | None:
-    """Return the end of an order that the broker does not know a day later. None before that.
-
-    One that protects a position ends a minute later, which is more than a request may take: it is needed, and a second
-    one could not sell the same shares.
-    """
+    """Return the end of an order that the broker does not know a day later. None before that. One that protects a
+    position ends a minute later, which is more than a request may take: it is needed, and a second one could not sell
+    the same shares."""
     waits = _DAY if order.protects is None else _PROTECTION_WAITS
     if order.state != OrderState.UNKNOWN or utcnow() - (order.sent_at or order.updated_at) < waits:
         return None
@@ -275,8 +269,7 @@ def settle(store: Store, settings: Settings, state: BrokerState) -> list[Differe
 
 
 def restate(session: Session, settings: Settings, account: str, leg: Settlement) -> None:
-    """Put the orders that wait for a symbol into shares after its split: what is not filled, in whole shares, and their
-    prices. One of which nothing is left is cancelled."""
+    """Put waiting orders of a symbol into whole shares after its split. One of which nothing is left is cancelled."""
     waiting = session.exec(
         select(Order).where(
             col(Order.account) == account, col(Order.symbol) == leg.symbol, col(Order.state).in_(ORDER_WORKING)
@@ -345,7 +338,6 @@ def _adopt(store: Store, settings: Settings, state: BrokerState) -> list[Differe
 
 
 def _cost(session: Session, head: Account) -> Decimal:
-    """Return the account's cash plus its positions at cost."""
     rows = session.exec(select(Position).where(col(Position.account) == head.name)).all()
     held = (exact(row.quantity) * exact(row.average_cost) * exact(multiplier_of(row.symbol)) for row in rows)
     return exact(head.cash) + sum(held, Decimal(0))
@@ -364,8 +356,7 @@ def _set_position(session: Session, state: BrokerState, symbol: str) -> None:
 
 
 def _repair_cash(store: Store, settings: Settings, state: BrokerState) -> list[Difference]:
-    """Take over the broker's cash: only it knows fees, interest and transfers. Not while an order's fills may still
-    be under way, which the broker's figure includes already."""
+    """Not while an order's fills may still be under way, which the broker's figure includes already."""
     with store.session() as session:
         head = session.get_one(Account, state.account, with_for_update=True)
         working = col(Order.account) == head.name, col(Order.state).in_(ORDER_WORKING)
@@ -391,7 +382,6 @@ def _set_cash(session: Session, head: Account, state: BrokerState) -> list[Diffe
 def _write_result(
     store: Store, settings: Settings, account: str, owner: str, repaired: list[Difference], left: list[Difference]
 ) -> Reconciliation:
-    """Halt the account when differences are left, and record the comparison."""
     with store.read() as session:
         state, _ = halting.trading_state(session, settings, account)
     done = None

@@ -36,14 +36,12 @@ def earlier(order: Order) -> ColumnElement[bool]:
 
 
 def _others(order: Order) -> ColumnElement[bool]:
-    """Return a condition for the account's other orders. Protective ones do not count: they give way to every order
-    that sells what they hold, before it is sent."""
+    """The account's other orders. Protective ones do not count: they give way to every sale."""
     return and_(col(Order.account) == order.account, col(Order.id) != order.id, col(Order.protects).is_(None))
 
 
 def reservations_of(session: Session, order: Order, view: AccountView, limits: RiskLimits) -> tuple[Reservation, ...]:
-    """Return the reservations of orders that may still fill; each side of a symbol counts as if the other never
-    filled."""
+    """Orders that may still fill; each side of a symbol counts as if the other never filled."""
     rows = session.exec(
         select(Order, Preview)
         .join(Preview, col(Preview.order_id) == col(Order.id))
@@ -71,8 +69,7 @@ def reservations_of(session: Session, order: Order, view: AccountView, limits: R
 
 
 def _of_legs(order: Order, preview: Preview, limits: RiskLimits) -> list[Reservation]:
-    """Return the reservations of an order with legs, of the whole order while it works: its worst case stands on the
-    first leg."""
+    """The worst case of the whole order while it works stands on its first leg."""
     commission = whole_of(order) * exact(limits.commission_per_share)
     found = []
     for place, (traded, side, quantity) in enumerate(parts_of(order)):
@@ -93,7 +90,6 @@ def _cash_of(order: Order) -> float:
 
 
 def filled_quantities(session: Session, ids: list[str]) -> dict[str, Decimal]:
-    """Return the filled shares or contracts of each order; no entry for none."""
     found: defaultdict[str, Decimal] = defaultdict(Decimal)
     for order_id, quantity in session.exec(
         select(Fill.order_id, Fill.quantity).where(col(Fill.order_id).in_(ids))
@@ -104,10 +100,8 @@ def filled_quantities(session: Session, ids: list[str]) -> dict[str, Decimal]:
 
 def last_order_at(session: Session, order: Order, now: dt.datetime, limits: RiskLimits) -> dt.datetime | None:
     """Return the market time of the last order on the symbol that the broker works on or filled at least in part, or
-    that was cleared earlier in this decision.
-
-    A replay can be set back to before orders of a later day: those that far ahead have not happened yet.
-    """
+    that was cleared earlier in this decision. A replay can be set back to before orders of a later day: those that far
+    ahead have not happened yet."""
     horizon = now + dt.timedelta(hours=limits.cooldown_hours)
     sent = or_(col(Order.state).in_(ORDER_WORKING), exists().where(col(Fill.order_id) == col(Order.id)))
     return session.exec(
@@ -118,8 +112,7 @@ def last_order_at(session: Session, order: Order, now: dt.datetime, limits: Risk
 
 
 def recent_orders(session: Session, order: Order) -> int:
-    """Count orders of the account sent within the last minute of real time, and those of this decision that go
-    before."""
+    """Orders sent within the last minute of real time, and those of this decision that go before."""
     sent = and_(col(Order.state).in_(_SENT), func.coalesce(Order.sent_at, Order.updated_at) > (utcnow() - _MINUTE))
     return _count(session, order, or_(sent, earlier(order)))
 
@@ -153,8 +146,7 @@ def rejections(session: Session, order: Order, now: dt.datetime, most: int) -> i
 
 
 def open_order(session: Session, order: Order) -> str | None:
-    """Return the id of another open order on the same side. Orders of one decision are no duplicates of each other
-    until one is sent."""
+    """Orders of one decision are no duplicates of each other until one is sent."""
     together = and_(col(Order.decision_id) == order.decision_id, col(Order.state).in_(WAITING))
     same = [_others(order), col(Order.symbol) == order.symbol, col(Order.state).in_(ORDER_OPEN), ~together]
     own = {(traded, side) for traded, side, _ in parts_of(order)}

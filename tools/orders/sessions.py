@@ -54,8 +54,7 @@ def meet_sessions(context: SubmissionContext) -> None:
 
 
 def to_next_session(store: Store, settings: Settings) -> dt.date | None:
-    """Bring the books of the settings' account, on paper and in a market of past days, to the end of the next session
-    of the data, and return its day; None where the data end."""
+    """Bring the books to the end of the next session of the data, and return its day; None where the data end."""
     market = account_market(store, settings)
     assert isinstance(market, RecordedSessions)
     day = next((day for day in market.recorded() if day > market.clock.session()), None)
@@ -70,8 +69,7 @@ def to_next_session(store: Store, settings: Settings) -> dt.date | None:
 
 
 def _unmet(context: SubmissionContext) -> list[dt.date]:
-    """Return the sessions up to the market's now that the books have not met: those after the last mark, or after the
-    first order that waits where there is none."""
+    """Sessions up to now that the books have not met: after the last mark, or after the first order that waits."""
     market, account = context.market, context.broker.name
     today = market.clock.session()
     with context.store.read() as session:

@@ -40,7 +40,6 @@ class Snapshot:
         return self.quotes[symbol]
 
     def listed(self, symbol: str) -> bool | None:
-        """Return whether the market carries the symbol; None when it did not answer."""
         return self.listings[symbol] is not None if symbol in self.listings else None
 
     def sector(self, symbol: str) -> str | None:
@@ -49,8 +48,7 @@ class Snapshot:
 
 
 def symbols_of(session: Session, orders: Iterable[Order], account: str) -> set[str]:
-    """Return the symbols that a snapshot needs for these orders: their symbols and contracts, all positions, other
-    open orders, and the underlying of each contract."""
+    """Their symbols and contracts, all positions, other open orders, and each contract's underlying."""
     rows = list(orders)
     found = {name for order in rows for name in (order.symbol, order.contract) if name}
     found.update(leg.contract for order in rows for leg in legs_of(order.legs))
@@ -62,8 +60,7 @@ def symbols_of(session: Session, orders: Iterable[Order], account: str) -> set[s
 
 
 def take_snapshot(market: MarketData, symbols: Iterable[str]) -> Snapshot:
-    """Read a snapshot. Its time is taken after all of it has been read: a live quote carries the moment of its
-    fetch, and would be later than a time taken before."""
+    """Its time is taken after all is read: a live quote carries the moment of its fetch, and would be later."""
     found: dict[str, Quote] = {}
     reasons: dict[str, str] = {}
     listings: dict[str, Listing | None] = {}

@@ -72,8 +72,7 @@ def stop_price(percent: float, side: str, reference: Decimal) -> Decimal:
 
 
 def trailed(market: MarketData, order: Order) -> Decimal:
-    """Return where an earlier trailing stop stands after the sessions since it was placed, as far as the market has
-    bars of them; it never falls back."""
+    """Where an earlier trailing stop stands now; it never falls back."""
     import numpy as np  # most readers of stops have no use for it
 
     started, share = exact(order.stop_price or 0), exact(order.trail_percent or 0) / 100
@@ -143,7 +142,6 @@ class ShareHolding:
 
 
 def working_protection(session: Session, account: str, symbol: str | None = None) -> list[Order]:
-    """Return protective orders that the broker works on, or may, the oldest first."""
     which = [col(Order.account) == account, col(Order.protects).is_not(None), col(Order.state).in_(ORDER_WORKING)]
     if symbol is not None:
         which.append(col(Order.symbol) == symbol)
@@ -151,8 +149,7 @@ def working_protection(session: Session, account: str, symbol: str | None = None
 
 
 def in_the_way(session: Session, order: Order) -> list[str]:
-    """Return ids of protective orders that hold shares which this order gives away, or calls that it writes would
-    need."""
+    """Protective orders that hold shares which this order gives away, or that calls it writes would need."""
     side = "sell" if _calls_written(order) else None if order.contract or order.legs else order.side
     found = working_protection(session, order.account, order.symbol)
     return [row.id for row in found if row.id != order.id and row.side == side]
@@ -165,7 +162,6 @@ def left_of(session: Session, order: Order) -> Decimal:
 
 
 def holdings(session: Session, account: str, symbol: str | None = None) -> list[ShareHolding]:
-    """Return the account's positions in shares, by symbol."""
     which = [col(Position.account) == account]
     if symbol is not None:
         which.append(col(Position.symbol) == symbol)
@@ -182,7 +178,6 @@ def _holding(session: Session, row: Position) -> ShareHolding:
 
 
 def _closing(session: Session, row: Position, side: str) -> Decimal:
-    """Return shares that other working orders on this side may still take."""
     orders = session.exec(
         select(Order).where(
             col(Order.account) == row.account,

@@ -78,8 +78,6 @@ class QuoteCache:
 
 
 def submit_or_poll(context: SubmissionContext, quotes: QuoteCache, order_ids: Iterable[str]) -> None:
-    """Submit approved orders and poll those that were sent, except disallowed ones, which are cancelled: on paper,
-    looking an order up fills it. Raises FencedOff when this process may not submit."""
     context.lease.acquire()
     cancelled = cancel_disallowed(context)
     unready = ensure_reconciled(context)
@@ -89,7 +87,7 @@ def submit_or_poll(context: SubmissionContext, quotes: QuoteCache, order_ids: It
 
 
 def cancel_disallowed(context: SubmissionContext) -> set[str]:
-    """Cancel orders at the broker that may no longer fill; return their ids."""
+    """Return the ids of orders that may no longer fill."""
     with context.store.read() as session:
         ids = disallowed_orders(session, context.settings, context.broker.name)
     for order_id in ids:
@@ -99,10 +97,7 @@ def cancel_disallowed(context: SubmissionContext) -> set[str]:
 
 def ensure_reconciled(context: SubmissionContext, max_age_seconds: float | None = None) -> Denied | None:
     """Reconcile the account unless this process did so lately; return a denial when that fails, for nothing may be sent
-    then.
-
-    Unexplained differences halt the account, which `submit` then finds.
-    """
+    then. Unexplained differences halt the account, which `submit` then finds."""
     age = context.lease.seconds_since_reconciled()
     if age is not None and age <= (max_age_seconds or 2 * ORDERS_SECONDS):
         return None
@@ -117,11 +112,9 @@ def ensure_reconciled(context: SubmissionContext, max_age_seconds: float | None 
 
 
 def submit(context: SubmissionContext, snapshot: Snapshot, order_id: str, unready: Denied | None) -> bool:
-    """Send an approved order, once; False when the order is not at that point.
-
-    `submitting` is written, with the fencing token, before the broker gets the order, and every check that could forbid
-    it runs in that same transaction. A process that dies after it leaves an order that is only looked up.
-    """
+    """Send an approved order, once; False when the order is not at that point. `submitting` is written, with the
+    fencing token, before the broker gets the order, and every check that could forbid it runs in that same transaction.
+    A process that dies after it leaves an order that is only looked up."""
     for _ in range(2):
         blocking = _submit(context, snapshot, order_id, unready)
         if not isinstance(blocking, list):
@@ -172,10 +165,8 @@ def poll(context: SubmissionContext, snapshot: Snapshot, order_id: str) -> None:
 
 
 def cancel(context: SubmissionContext, order_id: str) -> None:
-    """Cancel an order that was sent; always allowed.
-
-    An answer that cannot be written is not booked: the order is looked up again.
-    """
+    """Cancel an order that was sent; always allowed. An answer that cannot be written is not booked: the order is
+    looked up again."""
     with context.store.read() as session:
         order = load_order(session, order_id)
         if order.state not in ORDER_WORKING:
@@ -188,10 +179,8 @@ def cancel(context: SubmissionContext, order_id: str) -> None:
 
 
 def withdraw(context: SubmissionContext, order_id: str) -> bool:
-    """Cancel a protective order and wait for its end; return whether it has ended, filled or not.
-
-    It is looked up first: on paper, a session may have filled it since the last look.
-    """
+    """Cancel a protective order and wait for its end; return whether it has ended, filled or not. It is looked up
+    first: on paper, a session may have filled it since the last look."""
     until = time.monotonic() + WITHDRAW_SECONDS
     unpriced = take_snapshot(context.market, ())
     poll(context, unpriced, order_id)
@@ -218,8 +207,7 @@ def deny_and_record(session: Session, settings: Settings, order: Order, denied: 
 def _submission_denial(
     session: Session, context: SubmissionContext, snapshot: Snapshot, order: Order, preview: Preview | None
 ) -> Denied | None:
-    """Return the reason for which an approved order may not be sent. Every rule runs again: an approval can take its
-    time."""
+    """Every rule runs again: an approval can take its time."""
     settings, broker = context.settings, context.broker
     state, why = halting.trading_state(session, settings, order.account)
     if state is TradingState.HALTED:
@@ -246,8 +234,7 @@ def _submission_denial(
 
 
 def _run_denial(session: Session, order: Order) -> Denied | None:
-    """Return a denial for an order whose run has ended, unless a person approved it: a person may answer after the
-    run's end."""
+    """An order whose run has ended needs a person's approval: a person may answer after the end."""
     # The lock makes a stop that comes at the same time wait until the order is on its way, or this until it is known.
     run = session.get_one(Run, order.run_id, with_for_update={"read": True}, populate_existing=True)
     allowed = {RunState.RUNNING}
@@ -260,8 +247,7 @@ def _run_denial(session: Session, order: Order) -> Denied | None:
 
 
 def _mandate_denial(session: Session, context: SubmissionContext) -> Denied | None:
-    """Return a denial for real money without a mandate. Checked before the preview, which is stale as well once its
-    mandate ended."""
+    """Checked before the preview, which is stale as well once its mandate ended."""
     if not context.broker.real_money:
         return None
     found = mandates.in_force(session, context.settings, context.broker.name)

@@ -44,7 +44,6 @@ _running = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 
 def find_browser(setting: str | None) -> str:
-    """Return the path of the browser: the setting's, or the first on the PATH. Raises PageError when there is none."""
     if setting == OFF:
         raise PageError("not available: configure DESK_PAGE_BROWSER, which is off")
     for name in (setting,) if setting else NAMES:
@@ -56,8 +55,7 @@ def find_browser(setting: str | None) -> str:
 
 
 def picture_of(browser: str, target: Target, hosts: Sequence[PageHost], until: float) -> ToolImage:
-    """Return a picture of the upper part of a page, as PNG. until: time.monotonic() by which it is made. Raises
-    PageError."""
+    """The upper part of a page, as PNG. until: time.monotonic(). Raises PageError."""
     if not _running.acquire(timeout=max(until - time.monotonic() - _LEAST_SECONDS, 0)):
         raise PageError("no picture: the browser makes those of other pages")
     try:
@@ -117,15 +115,13 @@ def _wait(process: subprocess.Popen[bytes], until: float) -> None:
 
 
 def _last_note(notes: Path) -> str:
-    """Return what the browser wrote last of its own end, without the place in its code; its complaints about the
-    desktop's services are not that."""
+    """What the browser wrote last of its own end; its complaints about the desktop's services are not that."""
     lines = [line for line in notes.read_text(errors="replace").splitlines() if line.strip() and "dbus" not in line]
     last = lines[-1].rpartition("] ")[2] if lines else ""
     return "".join(letter for letter in last if letter.isprintable())[-200:]
 
 
 def _fit(data: bytes) -> bytes:
-    """Return the picture within the size that a tool's image may have: in fewer colours, then smaller."""
     if len(data) <= MAX_IMAGE_BYTES:
         return data
     pillow: Any = importlib.import_module("PIL.Image")

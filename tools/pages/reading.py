@@ -71,7 +71,6 @@ class Target:
 
 
 def target_of(url: str, hosts: Sequence[PageHost]) -> Target:
-    """Return the target of a URL. Raises PageError for one that is not of an allowed host."""
     if len(url) > MOST_URL_CHARS:
         raise PageError(f"the URL has {len(url)} characters, more than {MOST_URL_CHARS}")
     if any(letter <= " " or letter in '\\"<>^`{|}' or letter == "\x7f" for letter in url):
@@ -99,10 +98,8 @@ def target_of(url: str, hosts: Sequence[PageHost]) -> Target:
 
 def address_of(host: str, port: int, rule: PageHost, until: float) -> str:
     """Return the one address that a host of the rule is connected to. until: time.monotonic() by which it is known.
-
     Raises PageError when it has none, or when any of its addresses is of a private, link-local, loopback or otherwise
-    not public network that the setting does not name.
-    """
+    not public network that the setting does not name."""
     if rule.address is not None:
         return str(rule.address)  # the setting names the address itself
     try:
@@ -159,7 +156,6 @@ class PageReply:
 
 
 def get(target: Target, until: float) -> PageReply:
-    """Return the reply to one request. until: time.monotonic() by which it is cut off. Raises PageError."""
     address = address_of(target.host, target.port, target.rule, until)
     cut = threading.Event()
     try:
@@ -222,7 +218,6 @@ def _headers(target: Target) -> dict[str, str]:
 
 
 def _body(reply: http.client.HTTPResponse, target: Target, cut: threading.Event) -> bytes:
-    """Return the body, unpacked. Raises PageError for one too large or incomplete, TimeoutError when cut off."""
     packing = reply.headers.get("Content-Encoding", "identity").strip().lower()
     if packing not in ("gzip", "identity", ""):
         raise PageError(f"{target.host} sent the page packed as {packing[:40]!r}, which was not asked for")
@@ -317,7 +312,6 @@ def _weight(rule: PathRule) -> tuple[int, bool]:
 
 
 def _plain(path: str) -> str:
-    """Return a path in one form of percent-encoding."""
     return quote(unquote_to_bytes(path), safe="/?=&;,:@!$'()*+~-._")
 
 
@@ -341,11 +335,8 @@ class RawPage:
 
 
 def read_page(url: str, hosts: Sequence[PageHost], until: float, robots_of: Callable[..., Robots] = Robots) -> RawPage:
-    """Return the page of a URL, after redirects within the allowed hosts.
-
-    until: time.monotonic() by which it is there. robots_of: returns what a target's site allows, as Robots does.
-    Raises PageError.
-    """
+    """Return the page of a URL, after redirects within the allowed hosts. until: time.monotonic() by which it is there.
+    robots_of: returns what a target's site allows, as Robots does. Raises PageError."""
 
     def rules(target: Target) -> Robots:
         return robots_of(target, lambda path: _follow(path, hosts, until, lambda _target: None)[1])

@@ -73,7 +73,6 @@ def relative_questions(
 
 
 def store_relative(session: Session, rows: Sequence[Question]) -> list[Question]:
-    """Write the questions that are not there yet; return all of them as they are stored, in the same order."""
     if not rows:
         return []
     market, keys = rows[0].market, [row.external_id for row in rows]
@@ -126,7 +125,6 @@ def _relative_row(market: MarketData, rule: BeatsMedian, source: QuestionSource)
 
 
 def _stored_relative(session: Session, market: str, keys: Sequence[str]) -> dict[str, Question]:
-    """Return the relative questions of a market by external id; the older of two that are the same."""
     found: dict[str, Question] = {}
     for first in range(0, len(keys), _MOST_KEYS):
         named = col(Question.external_id).in_(keys[first : first + _MOST_KEYS])
@@ -141,11 +139,9 @@ SCORED = (Rating.BUY, Rating.PASS)  # the others expect nothing
 
 
 def verdict_question(market: MarketData, settings: Settings, verdict: Verdict) -> Callable[[Session], None] | None:
-    """Return the writer of a verdict's question, for the transaction that writes the verdict.
-
-    None for a rating that expects nothing, and if there can be no question: that never fails a verdict. If the desk
-    has asked the same already (symbol, day, sessions), the verdict is linked to that question.
-    """
+    """Return the writer of a verdict's question, for the transaction that writes the verdict. None for a rating that
+    expects nothing, and if there can be no question: that never fails a verdict. If the desk has asked the same already
+    (symbol, day, sessions), the verdict is linked to that question."""
     if verdict.rating not in SCORED:
         return None
     rows, verdict_id = _verdict_rows(market, settings, verdict.symbol), verdict.id

@@ -47,7 +47,6 @@ class ImportReport(Frozen):
 
 
 def import_term(store: Store, venue: EventVenue, term: str, limit: int, by: str) -> ImportReport:
-    """Import a venue's open markets on a term. Raises MarketUnavailable when it does not answer."""
     found = venue.search(term, limit)
     left_out = Counter({"with other than two outcomes": found.left_out} if found.left_out else {})
     good = []
@@ -63,8 +62,7 @@ def import_term(store: Store, venue: EventVenue, term: str, limit: int, by: str)
 
 
 def import_one(store: Store, venue: EventVenue, market_id: str, by: str) -> ImportReport:
-    """Import one market of a venue, or refresh its question. Raises UsageError for a market that is closed and no
-    question yet, MarketError for an unknown one."""
+    """Raises UsageError for a market that is closed and no question yet, MarketError for an unknown one."""
     market = venue.market(market_id)
     exclusive = _exclusive(venue, [market])
     with store.session() as session:
@@ -243,8 +241,7 @@ def venue_evidence(market: VenueMarket) -> dict[str, Any]:
 
 
 def refresh_stored(session: Session, markets: Mapping[str, VenueMarket]) -> list[Question]:
-    """Bring stored questions, by id, to what their venues have now; return those whose outcome the venue
-    contradicts."""
+    """Bring stored questions up to date; return those whose outcome the venue contradicts."""
     changed = []
     rows = select(Question).where(col(Question.id).in_(list(markets))).order_by(col(Question.id)).with_for_update()
     for question in session.exec(rows):

@@ -140,7 +140,6 @@ def _adjustment(own: Closes) -> str:
 
 
 def span_of(market: MarketData, symbols: Iterable[str], first: dt.date, last: dt.date) -> Span:
-    """Return the closes of a universe on two sessions. A member without bars has none."""
     asked = list(dict.fromkeys(symbols))
     if isinstance(market, Prefetching):
         market.prefetch(asked, PREFETCH_SECONDS)

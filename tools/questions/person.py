@@ -33,8 +33,8 @@ def add_question(
     baseline: float | None = None,
     about: Sequence[str] = (),
 ) -> Question:
-    """Write a person's question and return it. now: market time, and its opening unless given; baseline: 0.5 unless
-    given; about: symbols. Raises UsageError for an invalid question, and for an existing one."""
+    """now: market time, and its opening unless given; baseline: 0.5 unless given. Raises UsageError for an invalid
+    question."""
     asked, opens = _text(text), opens_at or now
     if closes_at <= now:
         reason = f"--closes {_shown(closes_at)} has passed: it is {_shown(now)}"
@@ -67,8 +67,7 @@ def add_question(
 
 
 def moment_of(option: str, text: str, *, at: dt.time = CLOSING_TIME) -> dt.datetime:
-    """Return the time that an option gives: ISO, in New York unless it has an offset. at: the time of a day without
-    one. Raises UsageError."""
+    """at: the time of a day without one; New York unless the text has an offset. Raises UsageError."""
     try:
         if len(text.strip()) == len("2010-08-12"):
             found = dt.datetime.combine(dt.date.fromisoformat(text.strip()), at, NEW_YORK)
@@ -100,11 +99,9 @@ def outcome_of(text: str) -> float | None:
 
 
 def entered(question: Question, outcome: float | None, why: str, by: str, now: dt.datetime) -> Resolved:
-    """Return the outcome that a person enters, with its evidence. now: market time.
-
-    A question that code or a venue resolves can only be declared void, once its deadline has passed without data.
-    Raises UsageError for another, and for a question that has ended: it resolves once.
-    """
+    """Return the outcome that a person enters, with its evidence. now: market time. A question that code or a venue
+    resolves can only be declared void, once its deadline has passed without data. Raises UsageError for another, and
+    for a question that has ended: it resolves once."""
     if question.state != QuestionState.OPEN:
         raise UsageError(f"question {question.id} {ended_text(question)}", remedy="a question resolves once")
     if question.source != QuestionSource.PERSON and outcome is not None:
@@ -128,7 +125,6 @@ def _resolver(question: Question) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a question's text on one line. Raises UsageError."""
     asked = one_line(text)
     if not asked or len(asked) > MOST_TEXT:
         raise UsageError(f"a question of {len(asked)} characters", remedy=f"give 1 to {MOST_TEXT}")

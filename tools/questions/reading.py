@@ -85,11 +85,9 @@ def choose(
 
 
 def askable(session: Session, market: MarketData, now: dt.datetime) -> Sequence[Question]:
-    """Return the questions that are open at `now`, market time, and have a baseline.
-
-    In a replay a question can have its outcome already, from a later day: at `now` it is open all the same. It is
-    open no more once its last bar counts as known.
-    """
+    """Return the questions that are open at `now`, market time, and have a baseline. In a replay a question can have
+    its outcome already, from a later day: at `now` it is open all the same. It is open no more once its last bar counts
+    as known."""
     relative = and_(col(Question.market) == market.name, col(Question.state) != QuestionState.VOID)
     others = and_(col(Question.market) == "", col(Question.state) == QuestionState.OPEN)
     query = select(Question).where(
@@ -109,7 +107,6 @@ def previous_episode(session: Session, market: MarketData, now: dt.datetime, acc
 
 
 def unused_tools(session: Session, market: MarketData, now: dt.datetime, account: str) -> list[str]:
-    """Return the tools of the account's last episode with a live signal that no counted citation used, by name."""
     last = previous_episode(session, market, now, account)
     if last is None:
         return []

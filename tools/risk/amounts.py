@@ -90,7 +90,7 @@ def gross_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) ->
 
 @opening_only
 def sector_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """Deny too much in one sector. An unknown sector counts as the worst case: it may be that of any other symbol."""
+    """An unknown sector counts as the worst case: it may be that of any other symbol."""
     share = exact(limits.max_sector_share)
     if share >= 1:
         return None
@@ -130,8 +130,7 @@ def buying_power_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLim
 
 @opening_only
 def cash_secured_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """Deny every opening option order but a put sold with the cash for its assignment put aside, and a call sold with
-    its shares put aside."""
+    """Deny every opening option order but a put sold with its cash, and a call sold with its shares, put aside."""
     if not ticket.is_option:
         return None
     if ticket.side == "buy" and not ticket.legs:
@@ -202,8 +201,7 @@ def quote_age_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits
 
 
 def collar_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """Deny a limit price far from the last quote, or from the stop that it follows, on either side, as a mistake.
-    Without a price there is no collar, and the order waits for a person instead."""
+    """Deny a limit far from the last quote or from its stop. Without a price the order waits for a person instead."""
     if ticket.limit_price is None or context.unpriced is not None:
         return None
     if ticket.stop_price is not None:
@@ -266,11 +264,9 @@ def within_collar(side: str, price: float, collar: float) -> float:
 
 
 def exit_terms(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> tuple[OrderTicket, str | None]:
-    """Return the ticket as it is to be sent, with the reason where that differs from what was asked.
-
-    A market order that only reduces becomes a limit order within the collar of the last known price, when that price
-    is too old for a market order or when it is of an option. Where no price is known it stays as it is.
-    """
+    """Return the ticket as it is to be sent, with the reason where that differs from what was asked. A market order
+    that only reduces becomes a limit order within the collar of the last known price, when that price is too old for a
+    market order or when it is of an option. Where no price is known it stays as it is."""
     stale = not is_current(context.quote, context.now, limits)
     asked = ticket.order_type == "market" and context.unpriced is None and only_reduces(ticket, context)
     if not asked or not (stale or ticket.contract):

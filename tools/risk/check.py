@@ -46,7 +46,6 @@ RULES: tuple[Rule, ...] = (
 
 
 def check(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Cleared | Denied:
-    """Return Cleared, or the first rule's denial in the order of RULES."""
     denials = (rule(ticket, context, limits) for rule in RULES)
     return next((denied for denied in denials if denied is not None), Cleared())
 

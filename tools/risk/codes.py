@@ -24,11 +24,9 @@ class CodeMeaning:
 
     @property
     def binds(self) -> str:
-        """Return which orders it binds, as text."""
         return "entries and exits" if self.exits else "entries"
 
     def limits(self, settings: Settings) -> tuple[tuple[str, str], ...]:
-        """Return (variable, value in force) of each setting."""
         return tuple((variable_name(name), shown(getattr(settings, name))) for name in self.settings)
 
 

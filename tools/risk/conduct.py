@@ -159,8 +159,7 @@ def _count_denial(code: DenialCode, reason: str, count: int, most: int) -> Denie
 
 
 def auction_denial(ticket: OrderTicket, context: RiskContext) -> Denied | None:
-    """Return a denial for an order for the opening or the closing auction that its exchange takes no more today; paper
-    puts it into the next session's."""
+    """Deny an order for an auction that is over today; paper puts it into the next session's."""
     until = {"opg": dt.time(9, 28), "cls": dt.time(15, 50)}[ticket.time_in_force]
     now = context.now.astimezone(NEW_YORK)
     if is_paper(context.broker) or not until <= now.time() < AUCTIONS_FROM:
@@ -182,8 +181,7 @@ def market_open_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimi
 
 
 def bad_contract(symbol: str, contract: str, now: dt.datetime, opens: bool) -> Denied | None:
-    """Deny an option without a contract, with another symbol's, or with an expired one. A contract that ends today may
-    be closed, not opened."""
+    """A contract that ends today may be closed, not opened."""
     found = parse_contract(contract)
     limit = f"an OCC symbol on {symbol} that expires {'after today' if opens else 'today or later'}"
     if found is None:
@@ -200,8 +198,7 @@ def bad_contract(symbol: str, contract: str, now: dt.datetime, opens: bool) -> D
 
 
 def not_listed(symbol: str, known: bool) -> Denied:
-    """Return the denial of an unlisted symbol. known: the market does not carry it; False when the market did not
-    answer."""
+    """known: the market does not carry it; False when the market did not answer."""
     answer = "does not carry" if known else "does not answer whether it carries"
     measured = "not listed" if known else "listing unknown"
     return deny(DenialCode.NOT_LISTED, f"the market {answer} {symbol}", measured, "a symbol of this market")
@@ -209,7 +206,6 @@ def not_listed(symbol: str, known: bool) -> Denied:
 
 @opening_only
 def listed_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """Deny an unlisted symbol, and any while the market does not answer."""
     return None if context.listed else not_listed(ticket.symbol, context.listed is False)
 
 
@@ -226,8 +222,7 @@ def contract_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits)
 
 
 def long_only_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """Deny short sales of shares, and of shares that cover written calls; a short option's cash is checked by
-    `cash_secured_rule`."""
+    """Also shares that cover written calls; a short option's cash is checked by `cash_secured_rule`."""
     if ticket.is_option or ticket.side != "sell":
         return None
     before, after = covers(ticket, context)
@@ -242,7 +237,7 @@ def long_only_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits
 
 
 def direction_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """Deny an open or add that does not take exposure on, and a reduce or close that does not give it back."""
+    """Deny an entry that takes no exposure on, and an exit that does not give it back."""
     if ticket.legs:
         return _legs_denial(ticket, context)
     opening, quantity = opening_quantity(ticket, context), exact(ticket.quantity)
@@ -277,7 +272,6 @@ def _legs_denial(ticket: OrderTicket, context: RiskContext) -> Denied | None:
 
 @opening_only
 def instrument_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
-    """Deny shares or options that the settings exclude."""
     found = context.instrument
     option = ticket.is_option or found is Instrument.OPTION
     if found is None:

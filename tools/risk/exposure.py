@@ -45,11 +45,9 @@ class Cover:
 
 
 def cover_of(quantities: Quantities) -> Cover:
-    """Return the needs of positions in one underlying: signed quantities of its shares and of contracts on it.
-
-    A written put needs its strike in cash, or the distance to the strike of a bought put that lives as long; a written
-    call needs 100 shares, or a bought call that lives as long and the distance to its strike.
-    """
+    """Return the needs of positions in one underlying: signed quantities of its shares and of contracts on it. A
+    written put needs its strike in cash, or the distance to the strike of a bought put that lives as long; a written
+    call needs 100 shares, or a bought call that lives as long and the distance to its strike."""
     found = [(parse_contract(name), quantity) for name, quantity in quantities.items()]
     options = [(contract, quantity) for contract, quantity in found if contract is not None and quantity]
     shares = max(sum((quantity for contract, quantity in found if contract is None), ZERO), ZERO)
@@ -73,8 +71,7 @@ def _distance(written: OptionContract, bought: OptionContract) -> Decimal:
 
 
 def _paired(options: Options, kind: str, free_only: bool = False) -> tuple[list[Pair], dict[OptionContract, Decimal]]:
-    """Return pairs of written and bought contracts of a kind, and the written ones that are left over. free_only: pairs
-    alone that can come to nothing."""
+    """Pairs of written and bought contracts, and unpaired written ones. free_only: pairs that can come to nothing."""
     rows = [(one, count) for one, count in options if one.kind == kind]
     bought = {one: count for one, count in rows if count > 0}
     written = sorted(((one, -count) for one, count in rows if count < 0), key=lambda row: row[0].expiry, reverse=True)
@@ -106,8 +103,7 @@ def _rest(options: Options, pairs: Iterable[Pair]) -> Options:
 
 
 def _less(left: Mapping[OptionContract, Decimal], covered: Decimal) -> dict[OptionContract, Decimal]:
-    """Return written calls without so many that shares cover, the lowest strikes first: they are the dearest to
-    cover otherwise."""
+    """Written calls less those that shares cover, the lowest strikes first: they cost most to cover otherwise."""
     found: dict[OptionContract, Decimal] = {}
     for one in sorted(left, key=lambda one: one.strike):
         taken = min(left[one], covered)
@@ -189,8 +185,7 @@ def cash_needed(traded: str, side: str, quantity: Decimal, price: Decimal, limit
 
 
 def free_cash(account: AccountView) -> Decimal | None:
-    """Return cash that nothing is held against. None when a short position cannot be secured with a known sum: one
-    of shares without a price, or a written call without cover."""
+    """None when a short position cannot be secured with a known sum."""
     free = exact(account.cash)
     for position in account.positions:
         if position.quantity < 0 and parse_contract(position.symbol) is None:
@@ -206,7 +201,6 @@ def free_cash(account: AccountView) -> Decimal | None:
 
 
 def held_in(symbol: str, positions: Iterable[HeldPosition]) -> dict[str, Decimal]:
-    """Return the signed quantities of a symbol's shares and of the contracts on it."""
     return {row.symbol: exact(row.quantity) for row in positions if underlying_of(row.symbol) == symbol}
 
 
@@ -216,8 +210,7 @@ def underlying_of(traded: str) -> str:
 
 
 def price_of(ticket: OrderTicket, context: RiskContext) -> Decimal:
-    """Return the highest of the last quote, the limit price and the stop price, per share; the limit of an order with
-    legs is net."""
+    """The highest of last quote, limit and stop, per share; the limit of an order with legs is net."""
     return exact(ticket.limit_price or 0.0) if ticket.legs else exact(ticket.dearest(context.quote.price))
 
 
@@ -237,7 +230,6 @@ def _assumed(traded: str, side: str, context: RiskContext) -> Decimal:
 
 
 def opening_parts(ticket: OrderTicket, context: RiskContext) -> list[Decimal]:
-    """Return of each part of an order, one or its legs, how many shares or contracts of it open."""
     return [
         opening_part(_assumed(traded, side, context), side, exact(quantity)) for traded, side, quantity in ticket.parts
     ]
@@ -294,8 +286,7 @@ def notional_of(ticket: OrderTicket, context: RiskContext) -> Decimal:
 
 
 def exposures(ticket: OrderTicket, context: RiskContext) -> Mapping[str, Decimal] | None:
-    """Return exposure by underlying once this order and all reservations are filled; None when a position has no
-    price."""
+    """Exposure by underlying once this order and all reservations are filled; None when a position has no price."""
     found = book_exposures(
         (one for one in context.account.positions if ticket.legs or one.symbol != ticket.traded),
         (one for one in context.reservations if ticket.legs or one.traded != ticket.traded),
@@ -316,8 +307,7 @@ def exposures(ticket: OrderTicket, context: RiskContext) -> Mapping[str, Decimal
 
 
 def book_exposures(positions: Iterable[HeldPosition], reservations: Iterable[Reservation]) -> dict[str, Decimal] | None:
-    """Return the exposure by underlying of positions and of orders that may still fill; None when a position has no
-    price."""
+    """Exposure by underlying of positions and open orders; None when a position has no price."""
     found: dict[str, Decimal] = {}
     for position in positions:
         worth = _worth(position)

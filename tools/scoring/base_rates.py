@@ -56,7 +56,6 @@ class BaseRate(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the rate as a sentence."""
         names = f"names like this ({', '.join(self.like)})" if self.like else "names, whatever their state,"
         return (
             f"{names} rose over {self.horizon} sessions in {self.rose.share:.0%} of {self.rose.n:,} cases, "

@@ -62,7 +62,6 @@ class Estimate:
 
     @property
     def chance(self) -> float:
-        """Return how often the mean would be this far from zero or farther if it were zero; 1 without an error."""
         if self.error is None or self.degrees is None:
             return 1.0
         return t_chance(self.mean / self.error, self.degrees)
@@ -131,11 +130,9 @@ def _cosines(dates: float, spans: float) -> int:
 
 
 def told_apart(found: Mapping[Key, Estimate | None], level: float = LEVEL) -> dict[Key, tuple[float, float]]:
-    """Return the bounds of those whose mean is not zero, of all that are looked at together.
-
-    Of what is returned at most one in twenty is false (Benjamini and Hochberg, 1995). The bounds, wider the fewer of
-    many are returned, exclude zero (Benjamini and Yekutieli, 2005).
-    """
+    """Return the bounds of those whose mean is not zero, of all that are looked at together. Of what is returned at
+    most one in twenty is false (Benjamini and Hochberg, 1995). The bounds, wider the fewer of many are returned,
+    exclude zero (Benjamini and Yekutieli, 2005)."""
     known = {key: one for key, one in found.items() if one is not None and one.error is not None}
     allowed, count = 1 - level, len(known)
     ranked = sorted(known, key=lambda key: known[key].chance)

@@ -19,7 +19,6 @@ LEAST, MOST = 0.01, 0.99
 
 
 def probability(value: float, name: str = "probability") -> float:
-    """Return the value; raise UsageError unless it lies from 0 to 1."""
     if not 0 <= value <= 1:
         raise UsageError(f"{name} {value:g} is not from 0 to 1", remedy="give a number from 0 to 1, 0.65 for 65 %")
     return value
@@ -123,11 +122,9 @@ class Score:
 
 
 def score(forecasts: Sequence[ScoredForecast]) -> Score | None:
-    """Return the scores; None without a forecast.
-
-    Several forecasts of one question count as one by the mean of their points; its date is that of the first, and the
-    calibration table has the first alone, before later ones drew on what became known.
-    """
+    """Return the scores; None without a forecast. Several forecasts of one question count as one by the mean of their
+    points; its date is that of the first, and the calibration table has the first alone, before later ones drew on what
+    became known."""
     groups = [_Group.of(group) for group in _by_question(forecasts)]
     brier_mean = _mean(groups, lambda one: brier(one.probability, one.outcome))
     log_mean = _mean(groups, lambda one: log_score(one.probability, one.outcome))

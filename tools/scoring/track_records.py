@@ -36,11 +36,8 @@ from chordesk.tools.scoring.voices import VoiceRecord, compute_shares, extinct, 
 
 
 def voice_forecasts(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
-    """Return an account's forecasts of resolved questions, by time; source is the voice.
-
-    until: market time; a question whose outcome was known later is left out, so that a replay of an earlier day never
-    draws on it.
-    """
+    """Return an account's forecasts of resolved questions, by time; source is the voice. until: market time; a question
+    whose outcome was known later is left out, so that a replay of an earlier day never draws on it."""
     query = (
         sqlalchemy.select(
             col(Forecast.voice),
@@ -265,10 +262,8 @@ class _OnBoard(NamedTuple):
 
 
 def tool_forecasts(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
-    """Return what an account's signals implied for the questions of their boards, by time; source is the tool.
-
-    A signal on no subject implies nothing for any one question. until: as in `voice_forecasts`.
-    """
+    """Return what an account's signals implied for the questions of their boards, by time; source is the tool. A signal
+    on no subject implies nothing for any one question. until: as in `voice_forecasts`."""
     return [
         ScoredForecast(
             row.tool, one.id, one.at, one.known, chance, one.baseline, one.outcome, CODE, row.run_id, name=one.name
@@ -305,11 +300,9 @@ class Precision(NamedTuple):
 
 
 def precision_of(session: Session, account: str, tool: str, until: dt.datetime) -> Precision:
-    """Return a tool's precision by its record known by `until`, market time; 1 while that is too little.
-
-    The slope of outcome less baseline on the move that the tool stated, drawn to 1 as one with the error of 1 would
-    be: from 0, which says nothing, to twice what is stated. It never turns a direction round.
-    """
+    """Return a tool's precision by its record known by `until`, market time; 1 while that is too little. The slope of
+    outcome less baseline on the move that the tool stated, drawn to 1 as one with the error of 1 would be: from 0,
+    which says nothing, to twice what is stated. It never turns a direction round."""
     moves: dict[str, list[tuple[float, _OnBoard]]] = defaultdict(list)
     for row, one in _on_questions(session, account, until, col(Signal.tool) == tool, col(Signal.probability).is_(None)):
         stated = SignalFinding(headline="", source="", as_of=one.at, direction=row.direction, confidence=row.confidence)
@@ -383,10 +376,8 @@ def voice_plans(
     rounds: int = 2,
     until: dt.datetime | None = None,
 ) -> dict[str, VoicePlan]:
-    """Return the plan of each voice that takes part, in their order; an extinct one has none.
-
-    until: market time of the episode; what closed later is unknown to it.
-    """
+    """Return the plan of each voice that takes part, in their order; an extinct one has none. until: market time of the
+    episode; what closed later is unknown to it."""
     needed = settings.voice_compute == "skill" or settings.voice_extinction
     forecasts = voice_forecasts(session, account, until) if needed else []
     return plan_voices(voice_records(forecasts, dict.fromkeys(voices)), settings, rounds)
@@ -415,10 +406,8 @@ def depth_of(turns: int, rounds: int, settings: Settings) -> Depth:
 
 
 def tiers_of(shares: Mapping[str, float], tiers: int) -> dict[str, int | None]:
-    """Return each voice's tier, the first for the largest shares, in parts as equal as they can be.
-
-    Equal shares lie in one tier, that of the middle of their ranks, so without records all are in the middle one.
-    """
+    """Return each voice's tier, the first for the largest shares, in parts as equal as they can be. Equal shares lie in
+    one tier, that of the middle of their ranks, so without records all are in the middle one."""
     if tiers == 0:
         return dict.fromkeys(shares)
     ahead = {voice: sum(other > share + 1e-9 for other in shares.values()) for voice, share in shares.items()}

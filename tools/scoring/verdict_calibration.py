@@ -38,10 +38,8 @@ def cutoffs_of(setting: str) -> dict[str, dt.date]:
 
 
 def side_of(author: str, day: dt.date, cutoffs: Mapping[str, dt.date]) -> CutoffSide:
-    """Return the side for a model's label, such as codex:gpt-5.5, and the market's day of a forecast.
-
-    A model is named with its runtime or without. The cutoff day itself lies before.
-    """
+    """Return the side for a model's label, such as codex:gpt-5.5, and the market's day of a forecast. A model is named
+    with its runtime or without. The cutoff day itself lies before."""
     if author == CODE or author.partition(" ")[0] == RULES:
         return CutoffSide.EXEMPT
     cutoff = cutoffs.get(author) or cutoffs.get(author.partition(":")[2])
@@ -114,16 +112,13 @@ def store_odds(session: Session, account: str, found: Iterable[VerdictOdds]) -> 
 def calibrations_in_force(
     session: Session, account: str, author: str, at: dt.datetime | None = None
 ) -> dict[tuple[str, str], Calibration]:
-    """Return a model's newest calibrations by rating and confidence.
-
-    at: market time of the verdicts; a calibration that rests on later outcomes is passed over.
-    """
+    """Return a model's newest calibrations by rating and confidence. at: market time of the verdicts; a calibration
+    that rests on later outcomes is passed over."""
     rows = session.exec(select(Calibration).order_by(col(Calibration.created_at), col(Calibration.id)))
     return {(row.rating, row.confidence): row for row in rows if _applies(row, account, author, at)}
 
 
 def odds_of_run(session: Session, run_id: str) -> Callable[[Verdict], float | None]:
-    """Return the probability of each verdict of a run, as it was known at the run's market time."""
     run = session.get_one(Run, run_id)
     known = calibrations_in_force(session, run.account, run.model, run.market_now)
 

@@ -29,11 +29,9 @@ class VoiceRecord:
 
 
 def compute_shares(records: Iterable[VoiceRecord]) -> dict[str, float]:
-    """Return each voice's share of compute, 1 together: half in equal parts, half by the lower bound of alpha.
-
-    A voice has a bound above 0 where its alpha is told from 0 among all voices. While none has, the second half is
-    equal too.
-    """
+    """Return each voice's share of compute, 1 together: half in equal parts, half by the lower bound of alpha. A voice
+    has a bound above 0 where its alpha is told from 0 among all voices. While none has, the second half is equal
+    too."""
     known = list(records)
     if not known:
         return {}
@@ -47,10 +45,8 @@ def compute_shares(records: Iterable[VoiceRecord]) -> dict[str, float]:
 
 
 def extinct(records: Iterable[VoiceRecord], alive: Iterable[str]) -> set[str]:
-    """Return the voices that end now: n of 350 or more, and an alpha told from 0 among all voices, below it.
-
-    Worst upper bound first, and as many as leave three alive.
-    """
+    """Return the voices that end now: n of 350 or more, and an alpha told from 0 among all voices, below it. Worst
+    upper bound first, and as many as leave three alive."""
     living, alphas = set(alive), {record.voice: record.alpha for record in records}
     lost = [
         (upper, voice)
@@ -62,11 +58,8 @@ def extinct(records: Iterable[VoiceRecord], alive: Iterable[str]) -> set[str]:
 
 
 def plan_turns(shares: Mapping[str, float], voices: Sequence[str], rounds: int) -> dict[str, int]:
-    """Return each voice's turns, voices x rounds together and one at least.
-
-    One after another goes to the voice that lacks most of its share, on a draw to the earlier one. A voice without a
-    share gets the one turn.
-    """
+    """Return each voice's turns, voices x rounds together and one at least. One after another goes to the voice that
+    lacks most of its share, on a draw to the earlier one. A voice without a share gets the one turn."""
     if rounds < 1:
         raise UsageError(f"{rounds} rounds", remedy="give 1 or more")
     turns = dict.fromkeys(voices, 1)
@@ -142,11 +135,8 @@ def effective_voices(n: int, correlation: float) -> float | None:
 
 
 def error_correlation(errors: Floats) -> float | None:
-    """Return the mean correlation between voices from errors p - o, voices x questions, all known.
-
-    A voice that never changes its error has no correlation and is left out; None with fewer than two others or three
-    questions.
-    """
+    """Return the mean correlation between voices from errors p - o, voices x questions, all known. A voice that never
+    changes its error has no correlation and is left out; None with fewer than two others or three questions."""
     if errors.ndim != 2 or errors.shape[1] < 3:
         return None
     moving = errors[errors.std(axis=1) > 1e-12]
@@ -199,9 +189,7 @@ def revision_gain(forecasts: Iterable[ScoredForecast]) -> Estimate | None:
 
 def pooled(probabilities: Mapping[str, float], shares: Mapping[str, float]) -> float:
     """Return the probability of the mean log odds, weighted by share (logarithmic pooling; Genest and Zidek, 1986).
-
-    Stakes are no weights: they are a voice's own estimate of itself, shares are its record.
-    """
+    Stakes are no weights: they are a voice's own estimate of itself, shares are its record."""
     known = [max(0.0, shares[voice]) for voice in probabilities if voice in shares]
     usual = math.fsum(known) / len(known) if known else 1.0
     weights = {voice: max(0.0, shares.get(voice, usual)) for voice in probabilities}

@@ -23,8 +23,7 @@ ADDRESSES = {
 
 
 def build_venue(name: str) -> EventVenue:
-    """Return the wire of a venue; no request is made. Raises UsageError for an unknown name, NotConfigured when the
-    extra is not installed."""
+    """No request is made. Raises UsageError for an unknown name, NotConfigured when the extra is not installed."""
     if name not in VENUES:
         raise UsageError(f"{name!r} is no venue", remedy=f"known are {', '.join(VENUES)}")
     require_source("events")
@@ -45,7 +44,6 @@ def build_venue(name: str) -> EventVenue:
 
 
 def build_venues(settings: Settings) -> dict[str, EventVenue]:
-    """Return the wires of the venues that the settings name, by name; none where they name none."""
     return {name: build_venue(name) for name in settings.venues if name in VENUES}
 
 

@@ -60,15 +60,12 @@ class JsonClient:
         )
 
     def get(self, shape: TypeAdapter[T], path: str, params: Params | None = None) -> T:
-        """Return an answer in its documented shape.
-
-        Raises MarketError where the venue has no such thing, MarketUnavailable when it does not answer, or answers
-        otherwise than it documents, with the first field that differs.
-        """
+        """Return an answer in its documented shape. Raises MarketError where the venue has no such thing,
+        MarketUnavailable when it does not answer, or answers otherwise than it documents, with the first field that
+        differs."""
         return self._ask(shape, self._http.build_request("GET", self._base + path, params=params))
 
     def post(self, shape: TypeAdapter[T], path: str, body: Any) -> T:
-        """Return the answer to a question that is sent as a body. Raises as `get` does."""
         return self._ask(shape, self._http.build_request("POST", self._base + path, json=body))
 
     def _ask(self, shape: TypeAdapter[T], request: httpx.Request) -> T:
@@ -101,7 +98,6 @@ class JsonClient:
         return self._read(shape, headers, body)
 
     def _sent(self, request: httpx.Request) -> tuple[int, httpx.Headers, bytes]:
-        """Return status, headers and body. Raises MarketUnavailable for a body beyond the limit."""
         response = self._http.send(request, stream=True)
         try:
             body = bytearray()

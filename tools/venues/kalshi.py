@@ -85,8 +85,7 @@ class Kalshi:
         self._http = venue_at(TITLE, base, REQUESTS_A_SECOND, BURST)
 
     def search(self, term: str, limit: int) -> FoundMarkets:
-        """Return open markets with each part of the term in their titles. Combinations of other markets are not
-        asked for."""
+        """Open markets with each part of the term in their titles, without combinations of other markets."""
         parts, now = term.casefold().split(), dt.datetime.now(dt.UTC)
         found: list[VenueMarket] = []
         left_out, cursor, until = 0, "", time.monotonic() + SEARCH_SECONDS
@@ -168,7 +167,6 @@ def _bid(price: float | None) -> float | None:
 
 
 def _ask(price: float | None) -> float | None:
-    """Return the best ask; at zero or one nothing is asked."""
     return price if price and price < 1 else None
 
 

@@ -138,8 +138,7 @@ def price_between(bid: float | None, ask: float | None) -> tuple[float | None, s
 
 
 def changed_resolution(market: VenueMarket, stored: Outcome) -> str | None:
-    """Return how a venue now contradicts an outcome that it gave before, None when it does not. What was resolved
-    stays so; the contradiction is for a person."""
+    """How a venue contradicts an outcome that it gave before. What was resolved stays so; a person decides."""
     if market.state != "resolved":
         return f"{market.venue} gave {market.id} the outcome {stored} and now has it {market.state}"
     if market.outcome != stored:
@@ -151,10 +150,8 @@ _CENT = Decimal("0.01")
 
 
 def taker_fee(terms: FeeTerms, price: float, contracts: float) -> float:
-    """Return the fee for taking `contracts` at a price from 0 to 1, in the venue's currency.
-
-    Kalshi: 0.07 * C * P * (1 - P), rounded up to the cent. Polymarket: C * rate * (p * (1 - p)) ** exponent.
-    """
+    """Return the fee for taking `contracts` at a price from 0 to 1, in the venue's currency. Kalshi: 0.07 * C * P * (1
+    - P), rounded up to the cent. Polymarket: C * rate * (p * (1 - p)) ** exponent."""
     if not 0 <= price <= 1:
         raise UsageError(f"price {price:g} is not from 0 to 1", remedy="give the price of a share that pays 1")
     if not contracts >= 0:

@@ -194,7 +194,6 @@ def _matched(first: Sequence[BookLevel], second: Sequence[BookLevel]) -> list[tu
 
 
 def _take(levels: list[BookLevel], level: BookLevel) -> None:
-    """Add to the fills of a leg; more at one price is one fill, with one fee."""
     if levels and levels[-1].price == level.price:
         levels[-1] = BookLevel(level.price, levels[-1].size + level.size)
     else:
@@ -261,7 +260,6 @@ def suggest_pairs(session: Session) -> list[QuestionPair]:
 
 
 def list_pairs(session: Session, states: Iterable[str] = (SUGGESTED, CONFIRMED)) -> list[PairedQuestions]:
-    """Return the pairs in these states with their questions: confirmed ones first, then the likeliest."""
     rows = session.exec(select(QuestionPair).where(col(QuestionPair.state).in_(list(states)))).all()
     ids = {one for row in rows for one in (row.first_id, row.second_id)}
     questions = {row.id: row for row in session.exec(select(Question).where(col(Question.id).in_(ids)))}
@@ -273,10 +271,8 @@ def list_pairs(session: Session, states: Iterable[str] = (SUGGESTED, CONFIRMED))
 def confirm_pair(
     session: Session, first: Question, second: Question, by: str, *, inverse: bool = False, why: str | None = None
 ) -> QuestionPair:
-    """Write a person's decision that two questions are the same, or each other's inverse, and return the pair.
-
-    Raises UsageError without a name, for one question twice, and for questions that are not of two venues.
-    """
+    """Write a person's decision that two questions are the same, or each other's inverse, and return the pair. Raises
+    UsageError without a name, for one question twice, and for questions that are not of two venues."""
     for question in (first, second):
         if question.source not in VENUES:
             remedy = f"pair questions of {', '.join(VENUES)}"
@@ -340,7 +336,6 @@ def _figures(text: str) -> list[str]:
 
 
 def _ordered(first: str, second: str) -> tuple[str, str]:
-    """Return two ids as the table has them. Raises UsageError when they are one."""
     if first == second:
         raise UsageError(f"{first} is one question", remedy="pair it with another one")
     return (first, second) if first < second else (second, first)
@@ -376,10 +371,7 @@ def survey_pairs(
     pairs: Sequence[PairedQuestions], venues: Mapping[str, EventVenue], rate: float, now: dt.datetime | None = None
 ) -> PairSurvey:
     """Return how each pair differs now. Books are read of confirmed pairs alone: no other can have an edge. A venue
-    that does not answer ends nothing but its own pairs.
-
-    rate: interest a year; now: real time.
-    """
+    that does not answer ends nothing but its own pairs. rate: interest a year; now: real time."""
     survey = PairSurvey()
     for paired in pairs:
         try:

@@ -53,7 +53,6 @@ class Rows(NamedTuple):
     volume: Floats
 
     def taken(self, which: npt.NDArray[np.generic]) -> Rows:
-        """Return the rows of a mask or of places, in that order."""
         arrays = {name: getattr(self, name)[which] for name in self._fields[2:]}
         return self._replace(**arrays)
 
@@ -107,7 +106,6 @@ class BarReader:
             self._problems.error(name, "has no row below its header")
 
     def rows(self) -> Rows:
-        """Return all rows that have a day and a symbol, the symbols in ascending order."""
         kinds = (np.int32, np.int32, np.int64, np.int32, *[np.float64] * 6)
         arrays = [
             np.concatenate([part[place] for part in self._parts]).astype(kind, copy=False)
@@ -226,8 +224,7 @@ _NAMED = 5
 
 
 def checked(rows: Rows, columns: Mapping[str, frozenset[str]], adjusted: Mask, problems: Problems) -> tuple[Rows, Mask]:
-    """Return (the rows that have prices, by symbol and day, whether each is adjusted). Problems of single rows and of
-    whole symbols are added to `problems`; low and high are widened to hold open and close."""
+    """Problems of rows and symbols are added to `problems`; low and high are widened to hold open and close."""
     rows, adjusted = _with_prices(rows, adjusted, problems)
     _order(rows, problems)
     sorted_by = np.lexsort((rows.day, rows.owner))

@@ -228,7 +228,7 @@ def check_chains(table: ChainTable, name: str, problems: Problems) -> None:
 
 
 def _each(table: ChainTable, name: str, problems: Problems, mask: Mask, message: str, level: str) -> None:
-    """Add an error for each row, or one warning with the number of them and the first row."""
+    """An error for each row, or one warning with their number and the first row."""
     if level == "error":
         for at in np.flatnonzero(mask).tolist():
             symbol = table.contracts[int(table.contract[at])].symbol

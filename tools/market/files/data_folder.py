@@ -76,10 +76,8 @@ class DataFolder:
 
 
 def data_folder(path: Path | None, problems: Problems) -> DataFolder:
-    """Return the files of a folder; more than one form of the same is an error, an unknown file a warning.
-
-    Raises SettingError when no folder is set, there is none on this host, or it may not be looked into.
-    """
+    """Return the files of a folder; more than one form of the same is an error, an unknown file a warning. Raises
+    SettingError when no folder is set, there is none on this host, or it may not be looked into."""
     try:
         return _files_in(path, problems)
     except OSError as error:
@@ -208,8 +206,7 @@ class FilesData(ReplayData):
         return not spans or any(first <= day <= last for first, last in spans.get(symbol, ()))
 
     def read(self, what: Further) -> Any:
-        """Return a further file of the folder, read when first asked for, or None: headlines and earnings dates by
-        symbol, the table of option quotes."""
+        """A further file of the folder, read when first asked for, or None."""
         if getattr(self.folder, what) is None:
             return None
         return _further(self.folder, what, self.version, self.kind, self.symbols)
@@ -222,10 +219,8 @@ class FilesData(ReplayData):
 
 
 def files_data(settings: Settings) -> FilesData:
-    """Return the data of the settings' folder as it is now; it is read again when a file has changed.
-
-    Raises SettingError when there is no such folder, or it has errors; NotConfigured when it needs an extra.
-    """
+    """Return the data of the settings' folder as it is now; it is read again when a file has changed. Raises
+    SettingError when there is no such folder, or it has errors; NotConfigured when it needs an extra."""
     problems = Problems()
     folder = data_folder(settings.data, problems)
     require_none(folder, problems)
@@ -267,7 +262,6 @@ def _further(folder: DataFolder, what: Further, version: str, kind: PriceKind, s
 
 
 def read_further(folder: DataFolder, what: Further, symbols: frozenset[str], problems: Problems) -> Any:
-    """Return the content of a file that the folder has, checked. symbols: those with bars."""
     path: Path = getattr(folder, what)
     name = folder.name(path)
     if what == "headlines":
@@ -297,7 +291,6 @@ def _loaded(folder: DataFolder, version: str, kind: PriceKind, home: Path) -> Fi
 
 
 def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Prices:
-    """Return the bars of a folder as they are asked for. With errors in `problems` they cannot be used."""
     reader = BarReader(problems)
     for symbol, path in folder.symbols:
         reader.read(path, folder.name(path), symbol)
@@ -378,10 +371,8 @@ class FolderReport:
 
 
 def check_folder(path: Path, kind: PriceKind, most: int) -> FolderReport:
-    """Return the report on a folder. most: problems that are kept, of each file and level.
-
-    Raises SettingError when there is no such folder, NotConfigured when a file needs an extra.
-    """
+    """Return the report on a folder. most: problems that are kept, of each file and level. Raises SettingError when
+    there is no such folder, NotConfigured when a file needs an extra."""
     problems = Problems(most)
     folder = data_folder(path, problems)
     prices = read_prices(folder, kind, problems)

@@ -43,11 +43,8 @@ Headlines = dict[str, list[Headline]]
 
 
 def read_headlines(path: Path, name: str, with_bars: Container[str], problems: Problems) -> Headlines:
-    """Return the headlines of a file by symbol, the oldest first. Markup is taken out of them.
-
-    A headline of a day, or of 00:00:00, was published at a time that is not known: it counts from the following
-    session's open on.
-    """
+    """Return the headlines of a file by symbol, the oldest first. Markup is taken out of them. A headline of a day, or
+    of 00:00:00, was published at a time that is not known: it counts from the following session's open on."""
     found: Headlines = defaultdict(list)
     for row, values, written in rows_of(path, name, HEADLINE_COLUMNS, problems):
         symbol, text = values["symbol"], values["headline"]
@@ -67,7 +64,6 @@ def read_headlines(path: Path, name: str, with_bars: Container[str], problems: P
 
 
 def latest(rows: list[Headline], now: dt.datetime, limit: int) -> list[Headline]:
-    """Return the newest headlines that were known by now, the newest first."""
     end = bisect.bisect_right(rows, now, key=lambda row: row.published_at)
     return rows[max(end - limit, 0) : end][::-1]
 

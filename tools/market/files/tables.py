@@ -141,7 +141,6 @@ def symbol_of(text: str) -> str:
 
 
 def number_of(text: str) -> float | None:
-    """Return the number that a cell states, None for an empty one. Raises Unreadable."""
     text = text.strip()
     if is_empty(text):
         return None
@@ -237,7 +236,6 @@ class Part:
         return cell if isinstance(cell, str) else f"{cell:.0f}" if float(cell).is_integer() else str(cell)
 
     def has(self, lacking: Iterable[str], problems: Problems) -> bool:
-        """Return whether nothing is lacking, else add the error that these columns are."""
         if not (names := list(lacking)):
             return True
         known = ", ".join(self.written.values()) or "none that is known"
@@ -340,8 +338,7 @@ def _csv_parts(path: Path, name: str, columns: Columns, problems: Problems) -> I
 
 
 def _places(header: Sequence[str], columns: Columns, name: str, problems: Problems) -> dict[str, int] | None:
-    """Return the place of each of our columns in the header; None, with an error, for a column that is there twice, in
-    other letters too."""
+    """The place of each of our columns in the header; None, with an error, for a column that is there twice."""
     used = {each for column in columns.values() for each in column.names}
     written = [plain(column) for column in header]
     forms = [form if form in used else column.strip() for form, column in zip(written, header, strict=True)]
@@ -369,7 +366,6 @@ def _whole(reader: Iterator[list[str]], width: int, name: str, problems: Problem
 
 
 def _batches(rows: Iterator[T]) -> Iterator[list[T]]:
-    """Yield the rows in lists of so many, an empty list where there is none."""
     yield (some := list(islice(rows, PART)))
     while len(some) == PART:
         if some := list(islice(rows, PART)):

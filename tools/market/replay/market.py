@@ -175,7 +175,6 @@ def replay_data(home: Path) -> ReplayData:
 
 
 def parse(prices: Path) -> Columns:
-    """Read and clean the file; it is sorted here, whatever its order."""
     rows = clean(np.loadtxt(prices, delimiter=",", skiprows=1, dtype=ROW))
     rows = rows[np.lexsort((rows["day"], rows["symbol"]))]
     first = np.flatnonzero(np.r_[True, rows["symbol"][1:] != rows["symbol"][:-1]])
@@ -236,7 +235,6 @@ def asks_for_modelled(settings: Settings) -> bool:
 
 
 def require_session(day: dt.date, sessions: Sequence[dt.date], where: str) -> None:
-    """Raise SettingError, with the nearest days, when the data have no session of that day. where: the data."""
     at = bisect.bisect_left(sessions, day)
     if at < len(sessions) and sessions[at] == day:
         return

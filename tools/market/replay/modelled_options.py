@@ -152,8 +152,7 @@ class ModelledChains:
 
 
 def monthly_expiries(today: dt.date, last: dt.date) -> list[dt.date]:
-    """Return the third Fridays from today to `last`, at most some 12 months ahead; where it is no session of the
-    exchange, the one before it."""
+    """Third Fridays up to 12 months ahead; where it is not a session, the one before it."""
     hours, found = exchange_hours(), []
     month = today.replace(day=1)
     while month <= min(last, today + dt.timedelta(days=_LISTED_DAYS)):

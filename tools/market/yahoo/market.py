@@ -100,7 +100,6 @@ _CLOSE = dt.time(16, 0)
 
 
 def build(settings: Settings, day: dt.date | None) -> YahooMarket:
-    """Return Yahoo in real time, without a request. Raises NotConfigured when its extra is not installed."""
     require_source("yahoo")
     market = build_yahoo(settings.home, LiveClock())
     if settings.option_chains != MARKETS_OWN:
@@ -175,7 +174,6 @@ class YahooMarket(YahooCompanies):
         return found
 
     def _bars(self, symbol: str, sessions: int) -> tuple[Bars, Floats]:
-        """Return bars as traded, in shares of today, and what adjusted closes are of closes."""
         kept = self._history(symbol, BARS_AGE).value
         dates = [dt.date.fromisoformat(day) for day in kept["date"]]
         end = sum(day <= self.clock.session() for day in dates)
@@ -202,8 +200,7 @@ class YahooMarket(YahooCompanies):
         return intraday_of(symbol, kept.value, starts, minutes, sessions, until, self.clock.day is None)
 
     def quote(self, symbol: str) -> Quote:
-        """Return the newest price; within a session it is the one of the fetch, at most a minute and Yahoo's delay
-        old."""
+        """The newest price; within a session that of the fetch, at most a minute and Yahoo's delay old."""
         kept = self._history(symbol, QUOTE_AGE)
         now = self.clock.now().astimezone(NEW_YORK)
         rows = zip(kept.value["date"], kept.value["close"], strict=True)
@@ -225,7 +222,6 @@ class YahooMarket(YahooCompanies):
         return {**kept.value, "knownAt": self._at(kept).isoformat()}
 
     def fill_price(self, symbol: str) -> Quote | None:
-        """Return the last quote. Raises MarketError when it is of a day before today's."""
         quote, today = self.quote(symbol), exchange_day(self.clock.now())
         if exchange_day(quote.at) < today:
             raise MarketError(f"{symbol} has not traded on {today}; its last price is of {exchange_day(quote.at)}")

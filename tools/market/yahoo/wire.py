@@ -51,7 +51,6 @@ class YahooWire:
         self._lock = threading.Lock()
 
     def history(self, symbol: str) -> Any:
-        """Return two years of daily bars, adjusted for splits, with adjusted closes, splits and dividends: a frame."""
         return self._request(
             symbol, lambda ticker: ticker.history(period=_HISTORY, actions=True, auto_adjust=False, timeout=_TIMEOUT)
         )
@@ -97,7 +96,6 @@ class YahooWire:
         return self._request(symbol, lambda ticker: tuple(ticker.options))
 
     def chain(self, symbol: str, expiry: str) -> tuple[Any, Any]:
-        """Return (calls, puts) of one expiry as frames."""
         chain = self._request(symbol, lambda ticker: ticker.option_chain(expiry))
         return chain.calls, chain.puts
 
@@ -139,7 +137,6 @@ def yahoo_symbol(symbol: str) -> str:
 
 
 def translate(error: Exception, symbol: str, exceptions: Any) -> DeskError:
-    """Return the error as one of the desk: the symbol is unknown, or Yahoo does not answer as it should right now."""
     if any(text in _message(error) for text in _NONE_LISTED):
         return NothingListed(f"Yahoo has nothing of this kind of {symbol}")
     if isinstance(error, exceptions.YFTickerMissingError) or _status(error) == 404:
@@ -202,7 +199,6 @@ def bars_of(frame: Any) -> dict[str, list[Any]]:
 
 
 def intraday_of(frame: Any) -> dict[str, list[Any]]:
-    """Return rows of an intraday frame as `bars_of` does, with their starts as ISO text in place of dates."""
     return _columns(frame, "start", lambda stamp: stamp.isoformat())
 
 
@@ -257,7 +253,6 @@ def headlines_of(symbol: str, stream: list[Mapping[str, Any]]) -> list[Headline]
 
 
 def options_of(calls: Any, puts: Any, price: float, expiry: str) -> Section:
-    """Return implied volatility nearest to the money, volume and open interest of one expiry's chain."""
     return {
         "expiry": expiry,
         "atTheMoneyCallIV": _nearest_iv(calls, price),
@@ -296,8 +291,7 @@ def chain_row(row: Section) -> ChainRow | None:
 
 
 def contract_price(row: Section) -> tuple[float, str | None] | None:
-    """Return (price per share, when it was traded): between bid and ask while there are both, with None for now, else
-    the last trade."""
+    """Return (price per share, when traded): the middle of bid and ask, with None for now, else the last trade."""
     bid, ask, last, traded = (row[name] for name in ("bid", "ask", "last", "traded"))
     if isinstance(bid, float) and isinstance(ask, float) and 0 < bid <= ask:
         return round((bid + ask) / 2, 4), None
