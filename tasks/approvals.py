@@ -35,7 +35,6 @@ Answers = Mapping[str, Sequence[str]]
 
 
 def add_request(session: Session, id_: str, request: ApprovalRequest, scope: Scope, seconds: float) -> None:
-    """Insert a request that waits for this many seconds."""
     now = utcnow()
     row = RuntimeApproval(
         id=id_,
@@ -59,7 +58,6 @@ def add_request(session: Session, id_: str, request: ApprovalRequest, scope: Sco
 
 
 def pending_requests(session: Session) -> Sequence[RuntimeApproval]:
-    """Return the requests that wait for a person, the oldest first."""
     return session.exec(
         select(RuntimeApproval)
         .where(RuntimeApproval.state == ApprovalState.PENDING.value, col(RuntimeApproval.expires_at) > utcnow())
@@ -70,11 +68,8 @@ def pending_requests(session: Session) -> Sequence[RuntimeApproval]:
 def decide_request(
     session: Session, id_: str, *, approve: bool, by: str, why: str | None, answers: Answers | None = None
 ) -> RuntimeApproval:
-    """Record a person's answer. The row's state is `expired` when it came too late: its time, or the turn that waited,
-    is over.
-
-    Raises NotFound, UsageError for answers that do not fit the questions, NotWaiting for one that was answered before.
-    """
+    """Record a person's answer; `expired` when it came too late. Raises NotFound, UsageError for answers that do not
+    fit the questions, NotWaiting for one that was answered before."""
     found = by_prefix(session, RuntimeApproval, id_, RuntimeApproval.approval_id, least=ACTS)
     row = session.get_one(RuntimeApproval, found.id, with_for_update=True, populate_existing=True)
     if row.state != ApprovalState.PENDING:
@@ -92,7 +87,6 @@ def decide_request(
 
 
 def expire_request(session: Session, id_: str) -> RuntimeApproval | None:
-    """Expire a request that is still pending: its turn no longer waits. Return the row as it is now."""
     row = session.get(RuntimeApproval, id_, with_for_update=True, populate_existing=True)
     if row is not None and row.state == ApprovalState.PENDING:
         _decided(session, row, ApprovalState.EXPIRED, None, None)
@@ -123,7 +117,6 @@ def request_line(row: RuntimeApproval) -> str:
 
 
 def _asker_lives(session: Session, row: RuntimeApproval) -> bool:
-    """Return True if the attempt that asked still runs; a step that was taken over asks again."""
     step = session.get(Step, row.step_id) if row.step_id else None
     if step is None:
         return not row.step_id
@@ -198,7 +191,6 @@ class AnswerResult(Frozen):
 
     @property
     def too_late(self) -> str:
-        """The message for an answer that came after its time."""
         if self.order is None:
             return f"{self.subject}: too late, its time or its turn is over; it was declined"
         return f"{self.subject}: too late, the question had expired and the order is denied"
@@ -224,11 +216,8 @@ def answer(
     why: str | None,
     answers: Answers | None = None,
 ) -> AnswerResult:
-    """Record a person's answer, and have an approved order submitted. request_trade: asks the trade queue to process
-    its orders now, and returns False when it could not be reached. answers: to a model's questions.
-
-    Raises as `approvals.decide` does for an order, and as `requests.decide` for a model's request.
-    """
+    """Record a person's answer, and have an approved order submitted. request_trade: False where the trade queue could
+    not be reached. Raises as `approvals.decide` for an order, as `decide_request` for a request."""
     with store.session() as session:
         if _is_request(session, id_):
             row = decide_request(session, id_, approve=approve, by=by, why=why, answers=answers)

@@ -168,19 +168,15 @@ class Desk:
 
     @part
     def telemetry(self) -> Telemetry:
-        """Return this process's telemetry; off unless set."""
         return Telemetry(self.settings, lambda: self.owner)
 
     @property
     def market(self) -> MarketData:
-        """The market of the settings: that of runs which this process opens."""
         return self._market_at(configured_market(self.settings))
 
     def market_of(self, run_id: str, instead: MarketData | None = None) -> MarketData:
-        """Return the market and day that a run is on; `instead` where this process cannot have it, or UsageError.
-
-        A run's market never changes: the database is asked once a run.
-        """
+        """The run's market and day; `instead` where this process cannot have it, or UsageError. The database is asked
+        once a run."""
         try:
             return self._market_at(self._run_markets(run_id))
         except DeskError as error:
@@ -191,19 +187,14 @@ class Desk:
             raise UsageError(reason, remedy=error.remedy) from None
 
     def market_for(self, day: dt.date) -> MarketData:
-        """Return the market of the settings on a day of its data. Raises SettingError when they lack the day."""
         return self._market_at(configured_market(self.settings)._replace(day=day))
 
     def market_on(self, run_id: str, day: dt.date) -> MarketData:
-        """Return the market of a run on another day of its data. Raises SettingError when they lack the day."""
         return self._market_at(self._run_markets(run_id)._replace(day=day))
 
     def settings_of(self, run_id: str) -> Settings:
-        """Return the settings with which this process does a step of a run: its own, with those that the run keeps in
-        their place. A run of a version that kept none has this process's.
-
-        They change where a person adopts the run: the database is asked again after a moment.
-        """
+        """This process's settings with those that the run keeps. A person may adopt the run: the database is asked
+        again later."""
         return self._run_settings(run_id)[0]
 
     @part
@@ -216,8 +207,8 @@ class Desk:
         return Recent(read, SETTINGS_SECONDS)
 
     def serving(self, run_id: str) -> Desk:
-        """Return the desk with the models of a run: this one, or one beside it that has the run's own. Raises
-        DeskError with the models, as a noun, that this process cannot have."""
+        """This desk, or one beside it with the run's models. Raises DeskError with the models that this process cannot
+        have."""
         theirs, run = self._run_settings(run_id)
         kept = run.settings
         if kept is None and (run.provider, run.model) != (self.settings.provider, self.settings.model_label):
@@ -237,8 +228,7 @@ class Desk:
             return self._beside[key]
 
     def backtest_market(self, account: str) -> MarketData | None:
-        """Return the market of a backtest's account on the last session that it was marked at; None before one, and
-        where this process cannot have it."""
+        """The market on the last session marked; None before one, and where this process cannot have it."""
         with self.store.read() as session:
             key, day = books_market(session, account), last_mark_day(session, account)
         try:
@@ -248,9 +238,8 @@ class Desk:
             return None
 
     def account_market(self) -> MarketData:
-        """Return the market of the account's last trade, on the day to which its books have come, or on this process's
-        day of the same market if that is later: orders that rest meet its sessions. It is this process's market before
-        there is a trade, and where that one cannot be had."""
+        """The market of the account's last trade, on the day of its books, or on this process's day if that is later.
+        Before any trade, and where that market cannot be had, this process's own."""
         own = configured_market(self.settings)
         try:
             with self.store.read() as session:
@@ -302,7 +291,6 @@ class Desk:
         return LeaseKeeper(store, self.owner, limits.lease_seconds, limits.step_deadline_seconds)
 
     def lease_keeper(self) -> LeaseKeeper | None:
-        """Return the holder of this process's leases; None before its first step."""
         keeper: LeaseKeeper | None = self.made("leases")
         return keeper
 
@@ -330,14 +318,12 @@ class Desk:
         return self._part(RUNTIME_PARTS[name], lambda: self._of_feature(name))
 
     def _of_feature(self, name: str) -> Runtime:
-        """Return a feature's runtime, started. It may load its library, which no other process has."""
         build = features.part("runtimes", name, RUNTIMES[name].build)
         runtime: Runtime = build(self.settings, self.name, self.recorder if self._records else None)
         self.loop.submit(runtime.start()).result(LIBRARY_SECONDS)
         return runtime
 
     def made_runtimes(self) -> list[Runtime]:
-        """Return the runtimes that were started already, with those of desks beside this one; starts none."""
         desks = (self, *self._beside.values())
         return [one for desk in desks for name in RUNTIME_PARTS.values() if (one := desk.made(name)) is not None]
 
@@ -358,7 +344,6 @@ class Desk:
 
     @part
     def local_runtime(self) -> ThreadRuntime:
-        """Return the runtime of the app-servers whose models a local server runs."""
         from chordesk.agents.codex.launch import runtime_config
 
         config = runtime_config(self.settings, f"{self.name}-{LOCAL}", LOCAL)
@@ -374,7 +359,6 @@ class Desk:
         return KnownServer(self.settings.home, config.provider_url, config.provider_key, config.ca_file)
 
     async def context_of(self, model: RoleModel) -> int | None:
-        """Return the tokens of a local model's context; None where they are not known, as of any other model."""
         return (await self.model_server(model.model)).context if model.runtime == LOCAL else None
 
     def runtime_of(self, runtime: str) -> ThreadRuntime:
@@ -396,7 +380,6 @@ class Desk:
 
     @part
     def rules(self) -> Runtime:
-        """Return the runtime of the rulebook's policies in this process, for backtests."""
         from chordesk.agents.rulebook.runtime import RulesRuntime
 
         return RulesRuntime()
@@ -409,7 +392,6 @@ class Desk:
 
     @asynccontextmanager
     async def thread_records(self) -> AsyncIterator[ThreadRecords]:
-        """Open the registry of kept threads on the running event loop, until the block ends. Raises RedisDown."""
         import redis.asyncio
 
         from chordesk.agents.codex.registry import ThreadRegistry
@@ -422,8 +404,7 @@ class Desk:
 
     @part
     def redis_client(self) -> redis.Redis:
-        """Return the client of task threads; the thread registry has one of its own on the loop. A command that fails
-        is tried once more, on another connection, without the pauses of redis-py: the sweep waits for it."""
+        """For task threads. A failed command is tried once more, without redis-py's pauses: the sweep waits for it."""
         import redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
@@ -432,13 +413,11 @@ class Desk:
         return redis.Redis.from_url(redis_url(self.settings), retry=Retry(NoBackoff(), 1), **limits)
 
     def made(self, key: str) -> Any:
-        """Return a part if it was made already, else None: reading its state starts nothing, and waits for no part that
-        is being made."""
+        """A part if it was made already: reading its state starts nothing, and waits for nothing."""
         return self._parts.get(key)
 
     def tool_context(self, run_id: str | None = None) -> ToolContext:
-        """Return what the tools of a run may use: its settings, and its market at its time; without a run, those of
-        this process."""
+        """Settings and market of the run; without one, those of this process."""
         market = self.market if run_id is None else self.market_of(run_id)
         settings = self.settings if run_id is None else self.settings_of(run_id)
         return ToolContext(
@@ -456,8 +435,8 @@ class Desk:
         return {name: queue.dropped if queue is not None else 0 for name, queue in queues.items()}
 
     def warm(self, turns: bool = False) -> None:
-        """Load what the first turn would otherwise wait for: prices, indicators, the exchange's calendar, and in a
-        worker that runs turns the library of a runtime that some role names."""
+        """Load what the first turn would wait for: prices, indicators, the calendar, and in a research worker runtimes'
+        libraries."""
         from chordesk.tools.toolsets import warm
 
         warm()
@@ -492,8 +471,7 @@ async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 
 def require_runtimes(settings: Settings) -> None:
-    """Check what every worker needs to run models' turns. Raises SettingError, BinaryMissing, LoginMissing,
-    CodexError."""
+    """Raises SettingError, BinaryMissing, LoginMissing, CodexError."""
     from chordesk.agents.codex.launch import find_login, prepare, runtime_config
 
     require_keys(settings, os.environ)
@@ -504,8 +482,7 @@ def require_runtimes(settings: Settings) -> None:
 
 
 def require_provider(settings: Settings) -> None:
-    """Check that the servers of the models in use answer, take their keys and have the models; no model is asked.
-    Raises ServerAway, KeyRefused, WrongApi, ModelMissing."""
+    """No model is asked. Raises ServerAway, KeyRefused, WrongApi, ModelMissing."""
     from chordesk.agents.gateway.probe import look_at_endpoint, look_at_server
 
     used, ca_file = models_in_use(settings), settings.codex_ca_file
@@ -529,7 +506,6 @@ def settings_of_server(settings: Settings, text: str) -> str:
 
 
 def require_login(settings: Settings) -> None:
-    """Check that this host has the Codex login, where some role needs it. Raises LoginMissing."""
     from chordesk.agents.codex.launch import find_login, runtime_config
 
     if any(one.provider(settings) == "codex" for one in models_in_use(settings)):
@@ -537,8 +513,7 @@ def require_login(settings: Settings) -> None:
 
 
 def login_command(settings: Settings) -> tuple[list[str], dict[str, str]]:
-    """Return the command by which a person logs in on this host, and the variables that it needs beside the
-    environment. Raises BinaryMissing."""
+    """The command and the variables that it needs beside the environment. Raises BinaryMissing."""
     from chordesk.agents.codex.launch import runtime_config
 
     home = runtime_config(settings, "check").login_home
@@ -547,7 +522,6 @@ def login_command(settings: Settings) -> tuple[list[str], dict[str, str]]:
 
 
 def codex_binary(settings: Settings) -> str:
-    """Return the path of the Codex binary. Raises BinaryMissing."""
     from chordesk.agents.codex.launch import find_binary
 
     return find_binary(settings.codex_binary)

@@ -39,8 +39,7 @@ def redis_url(settings: Settings) -> str:
 
 
 def message_key(settings: Settings) -> str | None:
-    """Return the key that signs messages; None without one beside a Redis on a private socket, which only the desk's
-    user reaches. Raises SettingError for another Redis without a key."""
+    """None without one beside a Redis on a private socket. Raises SettingError for another Redis without a key."""
     if settings.message_key is not None:
         return settings.message_key.get_secret_value()
     address = redis_url(settings)
@@ -63,8 +62,7 @@ def _is_private(address: str) -> bool:
 
 
 def client(address: str, seconds: float, *, again: bool = True) -> redis.Redis:
-    """Return a client of the server at this URL that waits `seconds` for each answer; it does not connect yet. again:
-    retry a failed command once, after a pause. Raises SettingError."""
+    """Does not connect yet. again: retry a failed command once. Raises SettingError."""
     import redis  # a command without Redis has no use for it
     from redis.backoff import NoBackoff
     from redis.retry import Retry
@@ -79,8 +77,7 @@ def client(address: str, seconds: float, *, again: bool = True) -> redis.Redis:
 
 
 def wrong_url(address: str) -> SettingError:
-    """Return the error for a URL that a client cannot use. The client's own message is not repeated: it may hold a
-    piece of a password."""
+    """The client's own message is not repeated: it may hold a piece of a password."""
     return SettingError(f"DESK_REDIS_URL={masked(address)} is not an address of a Redis", remedy=_REMEDY)
 
 
@@ -92,13 +89,11 @@ _LIST = "write `user default off resetpass allkeys allchannels +@all` into its a
 
 
 def server_name(info: Mapping[str, Any]) -> str:
-    """Return product and version of a server's INFO."""
     return f"Valkey {info['valkey_version']}" if "valkey_version" in info else f"Redis {info.get('redis_version', '?')}"
 
 
 def why_unfit(info: Mapping[str, Any], default_user: Mapping[str, Any] | None) -> tuple[str, str] | None:
-    """Return why a desk cannot rely on a server, and the remedy. info: its INFO. default_user: what `ACL GETUSER`
-    answers, None where this login may not ask."""
+    """Why a desk cannot rely on a server, and the remedy. default_user: of `ACL GETUSER`, None where it may not ask."""
     version = _pair(info.get("redis_version", "0.0"))
     if version < OLDEST_REDIS:
         oldest = ".".join(map(str, OLDEST_REDIS))

@@ -26,7 +26,6 @@ _ADDRESSES = ("provider_url", "local_url")
 
 
 def covers(own: Settings, theirs: Settings) -> bool:
-    """Return whether a process that has the models of its own settings has those of a run's."""
     served = {(one.runtime, one.model) for one in (*models_in_use(own), RULES)}
     wanted = {(one.runtime, one.model) for one in models_in_use(theirs)}
     return own.provider == theirs.provider and wanted <= served
@@ -36,10 +35,8 @@ def require_means(
     own: Settings, theirs: Settings, kept: Mapping[str, Any], label: str, environ: Mapping[str, str]
 ) -> None:
     """Raise UsageError, with the model as a noun, where a process with its own settings cannot have those of a run.
-
     theirs: the run's, with the process's own addresses and keys; kept: as the run has them; label: of its model. A key
-    goes to the address of its own settings alone.
-    """
+    goes to the address of its own settings alone."""
     here = snapshot(own)
     try:
         for name in _ADDRESSES:

@@ -61,8 +61,6 @@ def registered(desk: Desk) -> list[Registered]:
 
 
 def reset(desk: Desk, thread_id: str) -> Registered:
-    """Make the role and subject of a thread start a new one, with the reason `manual`. Raises UsageError, RedisDown."""
-
     async def drop() -> Registered:
         async with desk.thread_records() as registry:
             one = next((row for row in await registry.records() if row.record.thread_id == thread_id), None)
@@ -126,8 +124,7 @@ def fork(desk: Desk, thread_id: str, before_turn: int, model: str | None = None)
 
 
 def ask(desk: Desk, thread_id: str, text: str) -> TurnResult:
-    """Run one more turn in a fork and return it. It belongs to the desk, not to a run. Raises UsageError, CodexError,
-    RedisDown."""
+    """The turn belongs to the desk, not to a run. Raises UsageError, CodexError, RedisDown."""
     one = next((row for row in registered(desk) if row.record.thread_id == thread_id), None)
     if one is None or FORK not in one.subject:
         raise UsageError(
@@ -143,7 +140,6 @@ def ask(desk: Desk, thread_id: str, text: str) -> TurnResult:
 
 
 def _publish(desk: Desk, type_: EventType, thread_id: str, role: str, **payload: Any) -> None:
-    """Append an event to the desk's own stream: a person's action on a thread belongs to no run."""
     with desk.store.session() as session:
         event_log.append(session, [event(type_, DESK, thread_id=thread_id, role=role, **payload)])
 
@@ -165,11 +161,6 @@ def _ask(desk: Desk, one: Registered, text: str) -> TurnResult:
 
 
 def market_of_thread(desk: Desk, thread_id: str, before_turn: str | None = None) -> MarketData:
-    """Return the market of the last run in a thread's history; this process's market without one.
-
-    before_turn: the history ends before this turn, given by its runtime id. Raises UsageError when this process cannot
-    have the run's market.
-    """
     with desk.store.read() as session:
         run_id = _last_run(session, thread_id, before_turn)
     return desk.market if run_id is None else desk.market_of(run_id)
@@ -211,7 +202,6 @@ def _unrecorded(arguments: Mapping[str, Any], answer: ToolAnswer) -> None:
 
 
 def _record_of(kept: KeptThread) -> ThreadRecord:
-    """Return a record for a thread that is no longer current, as far as a fork needs it."""
     at = kept.created_at.timestamp()
     return ThreadRecord(
         thread_id=kept.thread_id, turns=0, last_turn_id=None, created_at=at, updated_at=at, reason=kept.reason,

@@ -53,7 +53,6 @@ OWNER = Caller(None, frozenset(Scope))
 
 
 def scope_of(method: str, path: str) -> Scope:
-    """Return what a request takes."""
     if method in ("GET", "HEAD", "OPTIONS") or path.startswith("/session") or path == MCP_PATH:
         return Scope.READ
     if path.startswith("/approvals/"):
@@ -62,7 +61,6 @@ def scope_of(method: str, path: str) -> Scope:
 
 
 def add(session: Session, settings: Settings, name: str, scopes: Collection[Scope], by: str) -> str:
-    """Make a token and return it: it is shown this once. A revoked name may be given again. Raises UsageError."""
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name", remedy="use letters, digits, spaces and . , ' @ + -")
     row = session.get(ApiToken, name, with_for_update=True) or ApiToken(name=name, digest="", made_by=by)
@@ -77,7 +75,6 @@ def add(session: Session, settings: Settings, name: str, scopes: Collection[Scop
 
 
 def revoke(session: Session, settings: Settings, name: str, by: str) -> None:
-    """End a token. Raises NotFound."""
     row = session.get(ApiToken, name, with_for_update=True)
     if row is None or row.revoked_at is not None:
         raise NotFound(f"there is no token of {name!r} in force", remedy="`desk tokens list` shows them")
@@ -98,7 +95,6 @@ class Tokens:
         self._known: dict[str, tuple[float, Caller | None]] = {}
 
     async def find(self, token: str) -> Caller | None:
-        """Return the caller of a token in force. Raises DatabaseDown."""
         if not _TOKEN.fullmatch(token):
             return None
         digest, now = _digest(token), time.monotonic()

@@ -56,7 +56,6 @@ class Facts:
 
 
 def facts_of(connection: Connection, at: dt.datetime) -> Facts:
-    """Return the facts of the database as this connection's transaction sees it."""
     anchors = connection.execute(
         select(
             col(AuditAnchor.chain), col(AuditAnchor.place), col(AuditAnchor.count), col(AuditAnchor.head),
@@ -84,8 +83,7 @@ _LEVEL = 3  # a third longer than gzip's usual 6, in half of the time
 
 
 def dump(store: Store, path: Path) -> Facts:
-    """Write a copy of the database to a file and return the facts of that very point in time. Writers go on meanwhile.
-    Raises BackupError, DatabaseDown."""
+    """Copy the database as of one point in time, while writers go on. Raises BackupError, DatabaseDown."""
     try:
         return _dump_sqlite(store, path) if store.is_sqlite else _dump_postgres(store, path)
     except (SQLAlchemyError, _driver_error(store)) as error:
@@ -111,8 +109,8 @@ def _dump_sqlite(store: Store, path: Path) -> Facts:
 
 
 def _dump_postgres(store: Store, path: Path) -> Facts:
-    """Write each table by the server's own COPY, in the form that psql reads too. It needs no client program, which
-    would have to be of the server's version."""
+    """By the server's own COPY, in the form that psql reads: a client program would have to be of the server's
+    version."""
     with store.read() as session, gzip.open(path, "wb", compresslevel=_LEVEL) as file:  # one view of all tables
         at, connection = utcnow(), session.connection()
         found = facts_of(connection, at)
@@ -128,7 +126,6 @@ def _dump_postgres(store: Store, path: Path) -> Facts:
 
 
 def _copied(connection: Connection, table: Table) -> str:
-    """Return a table and its columns as COPY takes them."""
     quoted = connection.dialect.identifier_preparer
     return f"{quoted.format_table(table)} ({', '.join(quoted.quote(column.name) for column in table.columns)})"
 
@@ -206,8 +203,7 @@ def require_empty(url: str) -> None:
 
 @contextlib.contextmanager
 def loaded(path: Path, url: str, revision: str) -> Iterator[None]:
-    """Make the copy, of this revision of the schema, the database of this URL, which is empty. Raises BackupError; then
-    one of Postgres is empty still, and so it is again when the block fails."""
+    """The empty database of this URL gets the copy. Raises BackupError; then it is empty again."""
     if make_url(url).get_backend_name() == "sqlite":
         target = Path(make_url(url).database or "")
         target.parent.mkdir(parents=True, exist_ok=True)

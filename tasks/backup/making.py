@@ -42,8 +42,8 @@ class Made:
 
 
 def backup(settings: Settings, store: Store, address: str, version: str | None) -> Made:
-    """Back the desk up to a new folder or fsspec address. Raises UsageError when there is something already, and
-    BackupError or DatabaseDown when it fails; then nothing is left there that looks like a backup."""
+    """A new folder or fsspec address. Raises UsageError when something is there; BackupError, DatabaseDown leave no
+    backup."""
     place = BackupPlace(address)
     place.require_empty()
     kind = "sqlite" if store.is_sqlite else "postgresql"
@@ -85,7 +85,6 @@ class _Copies:
         self.left_out: list[str] = []
 
     def audit_log(self) -> None:
-        """Copy the log of this data folder up to the last line that the database counts; name those of others."""
         own = self._own_chain()
         for known in self._facts.chains:
             if known.chain != own:
@@ -120,12 +119,10 @@ class _Copies:
         return read_chain(lines, known.anchor).problems
 
     def halt(self) -> None:
-        """Copy the HALT file, if trading is halted by one."""
         with suppress(FileNotFoundError):
             shutil.copyfile(halt_file(self._settings), self._folder / "HALT")
 
     def pictures(self) -> None:
-        """Copy the pictures that rows name; note those that retention removed, or that another data folder has."""
         for digest, path in sorted(self._facts.pictures.items()):
             target = self._folder / path
             target.parent.mkdir(exist_ok=True)

@@ -34,8 +34,8 @@ _ASIDE = re.compile(r"\.(.+)\.partial-[a-z0-9_]{8}")  # the last eight character
 
 @contextmanager
 def staging_folder(target: Path) -> Iterator[Path]:
-    """Yield an empty folder for what is to become the target; the end of the block removes it, if it is there still.
-    First of all those are removed that killed processes left of the same target. Raises OSError."""
+    """Yield an empty folder for the target; it is removed at the end, as are those that killed processes left. Raises
+    OSError."""
     for left in abandoned_folders(target.parent):
         if _target(left) == target.name:
             shutil.rmtree(left, ignore_errors=True)
@@ -51,8 +51,8 @@ def staging_folder(target: Path) -> Iterator[Path]:
 
 
 def abandoned_folders(parent: Path) -> list[Path]:
-    """Return the folders of unfinished backups in a folder that no process of this machine writes any more; none where
-    it cannot be listed, or has no locks."""
+    """Unfinished backups that no process of this machine writes; none where the folder cannot be listed or has no
+    locks."""
     with suppress(OSError):
         return [path for path in sorted(parent.iterdir()) if _target(path) and _is_free(path)]
     return []
@@ -71,8 +71,7 @@ def _is_free(path: Path) -> bool:
 
 
 def _locked(folder: Path) -> int | None:
-    """Return the descriptor of the folder's lock, which ends with its holder; None when another process has it, and
-    where there is no lock to have."""
+    """The descriptor of the folder's lock; None when another process has it, and where there is no lock to have."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -142,7 +141,6 @@ class Manifest(Frozen):
         return self.model_copy(update={"seal": _seal(self)})
 
     def chain(self, name: str) -> BackupChain | None:
-        """Return the chain of that id, None where the database knew no such one."""
         return next((one for one in self.chains if one.chain == name), None)
 
 
@@ -152,7 +150,6 @@ def _seal(manifest: Manifest) -> str:
 
 
 def written_manifest(manifest: Manifest) -> bytes:
-    """Return the bytes of a manifest's file."""
     return (manifest.model_dump_json(indent=1) + "\n").encode()
 
 
@@ -210,8 +207,8 @@ class BackupPlace:
 
     @contextlib.contextmanager
     def filled(self) -> Iterator[Path]:
-        """Yield an empty folder whose content becomes this place's when the block ends; an error leaves nothing. The
-        manifest comes last: a place that an end at any moment leaves without it is no backup."""
+        """Yield an empty folder whose content becomes this place's at the end; the manifest comes last, an error leaves
+        nothing."""
         target = self.folder or Path(tempfile.gettempdir(), "desk-backup")
         with contextlib.ExitStack() as stack:
             with self._answering():
@@ -250,7 +247,6 @@ class BackupPlace:
         return parsed_manifest(data, self.name)
 
     def fetch(self, file: BackupFile, folder: Path) -> None:
-        """Copy a file into a folder, at its own path. Raises BackupError when it is missing or not as it was."""
         target = folder / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
         with self._answering():

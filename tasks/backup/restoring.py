@@ -51,8 +51,8 @@ class Restored:
 
 
 def restore(settings: Settings, address: str, by: str) -> Restored:
-    """Restore a backup to the data folder and the database of these settings. Raises UsageError when one of them is not
-    empty, BackupError when the backup is not whole; then the data folder and the database are as empty as before."""
+    """Raises UsageError when a place is not empty, BackupError when the backup is not whole; then both are empty
+    again."""
     place = BackupPlace(address)
     manifest = place.manifest()
     _require_fit(manifest, settings)
@@ -164,8 +164,7 @@ def _move_files(settings: Settings, manifest: Manifest, stage: Path) -> None:
 
 
 def _verify(store: Store, settings: Settings, manifest: Manifest) -> int:
-    """Check the audit log and the lineage of each order; return how many lines of the log were checked. Raises
-    BackupError."""
+    """Check the audit log and each order's lineage; return how many lines were checked. Raises BackupError."""
     lines = 0
     for checked in check_logs(store, settings, whole=True):
         known = manifest.chain(checked.chain)

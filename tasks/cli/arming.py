@@ -33,8 +33,8 @@ def key_path(settings: Settings) -> Path:
 
 
 def signing_key(path: Path) -> Ed25519PrivateKey:
-    """Return the key of a PEM file, made on first use with access for its owner alone. Raises SettingError for a
-    file that others can read or that holds no Ed25519 key."""
+    """The key of a PEM file, made on first use. Raises SettingError for a file that others can read, or of another
+    kind."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -70,7 +70,6 @@ def _make(path: Path) -> None:
 
 
 def public_text(key: Ed25519PrivateKey) -> str:
-    """Return the public half in the form of DESK_MANDATE_PUBLIC_KEY."""
     return base64.b64encode(key.public_key().public_bytes_raw()).decode()
 
 
@@ -85,7 +84,6 @@ def arm(
     hours: float,
     by: str,
 ) -> MandateTerms:
-    """Write a signed mandate; from then on it alone holds for the broker. Raises UsageError for a wrong symbol."""
     from sqlmodel import func, select
 
     from chordesk.models.tables.columns import utcnow
@@ -114,7 +112,6 @@ def arm(
 
 
 def checked_symbols(symbols: Sequence[str]) -> tuple[str, ...]:
-    """Return tickers in upper case, each once, or * alone. Raises UsageError."""
     from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
     found = tuple(dict.fromkeys(part.strip().upper() for part in symbols if part.strip()))

@@ -47,7 +47,6 @@ def episode(
 
 
 def _parts(named: list[str] | None) -> list[str]:
-    """Return ids given by comma. Raises UsageError where the option was given and has none."""
     found = [part.strip() for item in named or [] for part in item.split(",") if part.strip()]
     if named and not found:
         raise UsageError("--questions names no question", remedy="leave it out, and the desk chooses them")
@@ -125,7 +124,6 @@ def calibrate(
 
 
 def _one_of(**given: str | None) -> tuple[ScoreKind | None, str | None]:
-    """Return the one option that was given with its value; raise UsageError for more than one."""
     named = [(kind, name) for kind, name in given.items() if name is not None]
     if len(named) > 1:
         options = " and ".join(f"--{kind}" for kind, _ in named)

@@ -65,7 +65,6 @@ def run(
 
 
 def play(home: Path, live: bool, with_page: bool, sample: Path | None) -> int:
-    """Play the demo and return its exit code."""
     out = console()
     began = time.monotonic()
     made = demo.make_plan(os.environ, demo.fresh_home(home), live, with_page)
@@ -117,7 +116,6 @@ def _analyse(out: Console, made: Plan, stack: Stack, seen: SeenProcesses) -> int
 
 
 def _hold_round(out: Console, stack: Stack, seen: SeenProcesses) -> int:
-    """Hold an episode with one round over the candidates; return the command's exit code."""
     out.print(f"\nrunning `desk {' '.join(EPISODE)}`: tools post signals, voices forecast questions by citing them\n")
     return demo.follow(stack, seen, *EPISODE)
 
@@ -141,8 +139,7 @@ def _leave_up(out: Console, made: Plan) -> None:
 
 
 def _search_sample(out: Console, made: Plan, data: Path, seen: SeenProcesses) -> tuple[int, Plan | None]:
-    """Look for a put on the real chain of a sample folder, on a second desk; return the exit code and that desk's plan.
-    A folder that is not there is left out: it could not be fetched."""
+    """Return the exit code and the second desk's plan. A sample that could not be fetched is left out."""
     if not (data / "chains.csv").is_file():
         out.print(
             f"\nno real option chain in {relative(data)}: it could not be fetched, so the puts are modelled alone"
@@ -285,7 +282,6 @@ def _counts(found: Iterable[str]) -> str:
 
 
 def _stopped(out: Console, left: list[ProcessRecord]) -> list[str]:
-    """Print whether processes of the demo are left; return the missing parts."""
     lacking = [f"a clean stop: still running are {', '.join(str(member.pid) for member in left)}"] if left else []
     out.print(f"  {len(left) or 'none'} left running", highlight=False, markup=False)
     _print_lacking(out, lacking)

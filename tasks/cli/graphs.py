@@ -51,7 +51,6 @@ def graph(
 
 
 def _object(given: str) -> dict[str, Any]:
-    """Return the object of JSON or @FILE. Raises UsageError."""
     import orjson
 
     text, place = given, "--input"

@@ -57,7 +57,6 @@ def halt(
 
 
 def _confirm(account: str) -> None:
-    """Ask for the confirmation that the page asks for. Raises UsageError without it."""
     from chordesk.tools.orders import kill_switch
 
     wanted = kill_switch.confirmation(account)
@@ -80,7 +79,6 @@ def _notify(settings: Settings) -> None:
 
 
 def _connected(settings: Settings, store: Store) -> tuple[MarketData, Broker]:
-    """Return the market and the broker of this shell. Raises DeskError."""
     from chordesk.tools.brokers.protocol import build_broker
     from chordesk.tools.orders.accounts import account_market
 

@@ -123,7 +123,6 @@ def _listed(rows: list[dict[str, Any]]) -> Table:
 
 
 def published(loaded: Loaded, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of what the running desk has published, with its values."""
     from chordesk.tasks.reading.setting_values import shown
 
     theirs = loaded.published
@@ -136,8 +135,6 @@ def published(loaded: Loaded, rows: list[dict[str, Any]]) -> list[dict[str, Any]
 
 
 def of_processes(settings: Settings, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows with the values of the processes that run on the database: one a value, with those that have it.
-    Raises UsageError when none runs."""
     from chordesk.models.database.store import open_current
     from chordesk.tasks import presence
 

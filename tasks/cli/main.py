@@ -95,7 +95,6 @@ class _Watched:
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """End the command when its output is lost: silently when the reader left, else with a line on stderr."""
     stream = sys.stdout or _closed()
     sys.stdout = cast(TextIO, _Watched(stream))
     try:
@@ -110,8 +109,7 @@ def watched() -> Iterator[None]:
 
 
 def _closed() -> TextIO:
-    """Return an unwritable stream in place of a closed standard output. It holds the descriptor, which the next opened
-    file would take."""
+    """An unwritable stream. It holds the descriptor, which the next opened file would take."""
     return open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
 
 

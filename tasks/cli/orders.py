@@ -33,7 +33,6 @@ _MARGIN = "  | "
 
 
 def request_text(row: WaitingRequest) -> str:
-    """Return the whole request as some lines of text."""
     from chordesk.models.tables.columns import utcnow
 
     asked = row.approval
@@ -142,7 +141,6 @@ def deny(id_: Id, why: Annotated[str, typer.Option(help="The reason, for the rec
 
 
 def _by_question(answers: list[str]) -> dict[str, list[str]]:
-    """Return answers by question id. Raises UsageError."""
     found: dict[str, list[str]] = {}
     for given in answers:
         question, parted, text = given.partition("=")
@@ -382,7 +380,6 @@ def reconcile(
 
 
 def _lines(found: Reconciliation, state: TradingState, why: str) -> Iterator[str]:
-    """Return the differences, one line each, and the trading state unless it is active."""
     from chordesk.tools.orders.reconciliation import describe_difference
 
     whether = "agrees with" if found.agreed else "differs from"

@@ -39,12 +39,10 @@ def emit(value: T, render: Callable[[T], RenderableType], *, as_json: bool) -> N
 
 
 def print_line(text: str) -> None:
-    """Print a line as it is: no markup, no colours, and not wrapped."""
     console().print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    """Print plain data, dataclasses and pydantic models."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
     sys.stdout.write(json_shown(orjson.dumps(value, _jsonable, option=options).decode()) + "\n")
 
@@ -56,13 +54,11 @@ def _jsonable(value: Any) -> Any:
 
 
 def relative(path: Path) -> str:
-    """Return the path as short as it can be typed in this folder."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def paragraph(text: str | None, longest: int = LONGEST_TEXT) -> str:
-    """Return untrusted text as one paragraph that cannot steer a terminal, cut where it gets long."""
     return one_line(text, longest)
 
 
@@ -80,7 +76,6 @@ _STYLES = {state: colour for colour, states in _COLOURS.items() for state in sta
 
 
 def state(name: str | None, text: str | None = None) -> Text:
-    """Return a state in its colour; text: what is shown in its place."""
     return Text(inert(text or name or "-"), style=_STYLES.get(name or "", ""))
 
 
@@ -92,12 +87,6 @@ def table(
     right: Collection[str] = (),
     narrow: str | None = None,
 ) -> Table:
-    """Return a table with plain text in its cells: markup is shown literally, control characters are removed.
-
-    columns: names with what each shows of a row; or names alone, and rows are their cells.
-    right: columns that are aligned to the right. narrow: the one column that is cut where the screen is narrow; without
-    one each is wrapped.
-    """
     padding = (0, 1, 0, 0) if narrow else (0, 1)
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=padding, header_style="bold")
     names = list(columns)
@@ -116,7 +105,6 @@ def table(
 
 
 def facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
-    """Return a line for each fact, the names in a column of their own."""
     made = Table.grid(padding=(0, 2, 0, 0))
     made.add_column(style="dim", no_wrap=True)
     made.add_column()

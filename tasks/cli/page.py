@@ -60,8 +60,6 @@ def page(
 
 
 def offer(settings: Settings) -> None:
-    """Print the link to the page of a desk that was just started, and open it, once its service answers. Raises
-    UsageError when it does not."""
     _show(settings, _answering(settings)[0], _person(None), "/", no_open=False)
     print_line("another link, for another browser or later: `desk page`")
 
@@ -92,7 +90,6 @@ def _is_served(settings: Settings) -> bool:
 
 
 def opens_here(environ: Mapping[str, str], platform: str) -> bool:
-    """Return whether a browser that is started here would be seen: not over SSH, and only where there is a display."""
     if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"):
         return False
     return platform in ("darwin", "win32") or bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
@@ -134,7 +131,6 @@ def _serve(settings: Settings, person: str, way: str, no_open: bool) -> None:
 
 
 def _person(given: str | None) -> str:
-    """Return the name that the record gets. Raises UsageError for one that it cannot take."""
     if given is not None and not _PERSON.fullmatch(given):
         raise UsageError(f"--by {given!r} is no name", remedy="use letters, digits, spaces and . , ' @ + -")
     if given is not None:

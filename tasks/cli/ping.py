@@ -32,8 +32,7 @@ def asked(arguments: Sequence[str]) -> tuple[str, str | None] | None:
 
 
 def ping(role: str, name: str | None) -> int:
-    """Print which worker answers and return 0; else print why none does, and return 1. Without a name any worker counts
-    whose name begins with the role's, as those of `desk up` do."""
+    """Return 0 if a worker answers. Without a name any whose name begins with the role's counts."""
     called, end = (name, "@") if name else (role, "")
     found = [each for each in ask_all(_home(os.environ, Path.cwd())) if each.node.startswith(called + end)]
     well = [each for each in found if each.well]

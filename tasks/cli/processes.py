@@ -74,8 +74,7 @@ def worker(
 
 
 def end(code: int) -> NoReturn:
-    """End this process, which has closed what it opened, after what is registered for its end. Python would also take
-    its modules apart, which is a second of CPU and on a busy machine many: whoever stops a fleet waits for it."""
+    """Python's own end takes modules apart, which is seconds on a busy machine: whoever stops a fleet waits for it."""
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -83,8 +82,7 @@ def end(code: int) -> NoReturn:
 
 
 def forget_credentials(queues: str = "", keep: Iterable[str] = ()) -> None:
-    """Remove the keys that a process which serves these queues does not need from the environment. keep: others that it
-    does."""
+    """keep: keys that this process needs besides those of its queues."""
     from chordesk.tasks.services.plan import unneeded_keys
 
     for variable in set(unneeded_keys(queues)).difference(both_forms(keep)):
@@ -115,8 +113,8 @@ def ping(
 
 
 def configured(*needs: str, own_switch: bool = False) -> Settings:
-    """Return this process's settings. needs: secrets of the desk that it has use for; it forgets the others, which a
-    `.env` may have brought. own_switch: the live switch is its own environment's alone."""
+    """needs: secrets that this process keeps of those that a `.env` has. own_switch: the live switch is its
+    environment's."""
     from chordesk.tasks.worker import logs
 
     settings = checked(own_switch=own_switch).settings

@@ -60,15 +60,14 @@ def show(
 
 
 def clock_of(settings: Settings) -> MarketClock:
-    """Return the clock of the settings' market; its data are not loaded."""
     from chordesk.tools.market.clock import LiveClock, ReplayClock
 
     return ReplayClock(settings.replay_date) if settings.market in REPLAYING else LiveClock()
 
 
 def market_as_of(settings: Settings, day: str | None) -> MarketData:
-    """Return the settings' market on a day of its replay, by default on the settings' own. Raises UsageError for what
-    is no such day, and for a market in real time."""
+    """By default the settings' own day. Raises UsageError for a day that the data lack, and for a market in real
+    time."""
     from chordesk.tools.market.factory import MarketKey, build_market, configured_market
 
     key = configured_market(settings)
@@ -200,7 +199,6 @@ def resolve(
 def _enter(
     session: Session, settings: Settings, question_id: str, outcome: float | None, why: str, by: str
 ) -> Question:
-    """Write a person's outcome with what rests on it, and return the question. Raises UsageError."""
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.board import Question
     from chordesk.models.tables.columns import utcnow

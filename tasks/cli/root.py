@@ -85,7 +85,6 @@ COMMANDS = {  # the panels in their order, those of packages last
 
 
 def build(*names: str) -> typer.Typer:
-    """Return the command with the modules of these subcommands, or with all of them."""
     app = _root()
     modules = {COMMANDS[name].module: name for name in names or COMMANDS}  # once, if it has several of them
     for module, name in modules.items():

@@ -162,7 +162,6 @@ def watch(
 
 
 async def _watch(store: Store, settings: Settings, run: str | None, since: int, *, as_json: bool) -> Envelope | None:
-    """Print events until the run and its orders have ended; return the event with the run's outcome."""
     from chordesk.models.events import DESK, EventType
     from chordesk.tasks.cli.show.desk_status import event_line
     from chordesk.tasks.events.feed import Feed
@@ -262,7 +261,6 @@ def _stop_voice(settings: Settings, store: Store, runs: Sequence[str], voice: st
 
 
 def describe(stop: Stop) -> str:
-    """Return the outcome for one run as a sentence."""
     if stop.was == stop.state and stop.over:
         return f"run {stop.run_id} had already ended: {stop.was}"
     done = f"{stop.waiting} steps had not begun, {stop.interrupted} were interrupted"
@@ -275,7 +273,6 @@ def describe(stop: Stop) -> str:
 
 
 def _notifier(settings: Settings) -> Callable[[list[str]], None]:
-    """Return a function that sends run ids to the workers; without Redis they find the mark in the database."""
     from chordesk.tasks.worker.messages import WorkerNotifier
 
     notifier = WorkerNotifier(settings)

@@ -28,7 +28,6 @@ OneRun = Annotated[str | None, typer.Argument(help="A run's id, or the beginning
 
 
 def checked(*, own_switch: bool = False) -> Loaded:
-    """Return this process's settings and where each came from. Raises SettingError, also for those that name roles."""
     # Loaded here: most commands have no use for the roles.
     from chordesk.agents.role_models import require_roles
 
@@ -38,7 +37,6 @@ def checked(*, own_switch: bool = False) -> Loaded:
 
 
 def opened() -> tuple[Settings, Store]:
-    """Return this shell's settings and their database. Raises DatabaseDown unless its schema is this version's."""
     settings = load_settings()
     return settings, database(settings)
 
@@ -63,7 +61,6 @@ def run_of(session: Session, part: str | None, kind: str | None = None) -> Run:
 
 
 def day_of(option: str, text: str) -> dt.date:
-    """Return a day of an option. Raises UsageError."""
     try:
         return dt.date.fromisoformat(text)
     except ValueError:
@@ -71,7 +68,6 @@ def day_of(option: str, text: str) -> dt.date:
 
 
 def database(settings: Settings) -> Store:
-    """Return the database of the settings. Raises DatabaseDown unless its schema is this version's."""
     from chordesk.models.database.store import open_current
 
     return open_current(settings.database)
@@ -87,14 +83,12 @@ def whoami() -> str:
 
 
 def standing_line(standing: Standing) -> Text:
-    """Return the line; yellow where orders are sent, red where they move real money."""
     style = "bold red" if standing.real_money else "bold yellow" if standing.live else ""
     return Text(str(standing), style=style)
 
 
 def desk_line(standing: Standing, home: Path, *, running: bool, held: bool) -> Text:
-    """Return the line of a home's desk. running: the standing is a running desk's; without one it is this terminal's.
-    held: a `desk up` holds the home, also while it starts or ends."""
+    """running: the standing is a running desk's. held: a `desk up` holds the home, also while it starts or ends."""
     yet = " yet, one is starting or ending" if held else ""
     none = f"no `desk up` runs on {home}{yet}; by this terminal's settings"
     owner = f"the desk that runs on {home}" if running else none

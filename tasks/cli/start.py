@@ -33,8 +33,7 @@ POLL_SECONDS = 0.4
 
 
 def follow(store: Store, settings: Settings, run_id: str, console: Console, *, quiet: bool = False) -> Progress:
-    """Show a run's progress and return it once the run has ended. Ctrl-C leaves the run going: it belongs to the
-    workers."""
+    """Show progress until the run ends. Ctrl-C leaves the run going: it belongs to the workers."""
     if quiet:
         return _wait(store, settings, run_id, lambda seen: None)
     # Colours may be forced on a pipe; a view that is drawn over itself needs a real terminal.
@@ -97,8 +96,7 @@ def analysis_request(
     research: bool | None = None,
     orders: bool = True,
 ) -> AnalysisRequest:
-    """Return the request of the options; None takes its default, or what the market has. min_roc: percent a week.
-    Raises UsageError."""
+    """None takes the default, or what the market has. min_roc: percent a week. Raises UsageError."""
     from chordesk.models.analysis import WRITES, AnalysisRequest
 
     chosen = _strategy(strategy) if strategy is not None else None
@@ -126,7 +124,6 @@ def analysis_request(
 
 
 def analysis_depth(depth: str | None) -> Depth | None:
-    """Return a depth; None is that of the settings. Raises UsageError."""
     from chordesk.models.analysis import Depth
 
     if depth is not None and depth not in get_args(Depth):
@@ -273,8 +270,7 @@ def trade(
 
 
 def connected() -> DeskApp:
-    """Return an app with a reachable Redis and a current database, so that no run is opened that workers could never
-    start."""
+    """With a reachable Redis and a current database: no run is opened that workers could never start."""
     from chordesk.models.database.store import require_current
     from chordesk.tasks.redis_clients import redis_url, wait_ready
     from chordesk.tasks.worker.app import create_app
@@ -297,7 +293,6 @@ def _lenses(named: list[str] | None) -> list[str] | None:
 
 
 def see(app: DeskApp, run: Run | None, *, wait: bool, as_json: bool) -> None:
-    """Follow a run that begins to its end and print it; exit code 1 for one that failed or was stopped."""
     from chordesk.models.tables.runs import Run
     from chordesk.tasks.cli.show.runs import run_report
     from chordesk.tasks.reading.runs import view
@@ -326,7 +321,6 @@ def _standing(run: Run) -> Standing:
 
 
 def _head(app: DeskApp, run: Run, out: Console) -> None:
-    """Print the id of a run that begins, what it runs on, and what it may spend."""
     from chordesk.tasks.cli.show import amounts
 
     out.print(f"run {run.id} started", highlight=False)

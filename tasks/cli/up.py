@@ -62,8 +62,6 @@ def up(
 
 
 def _keep_up(out: Console, made: Plan, once_up: Callable[[], None]) -> None:
-    """Start the desk and watch it until a signal comes. Once it was up it is started anew when its supervisor ends,
-    until that succeeds."""
     from chordesk.tasks.services.stack import desk_stack
 
     was_up = False
@@ -83,7 +81,6 @@ def _keep_up(out: Console, made: Plan, once_up: Callable[[], None]) -> None:
 
 
 def show(out: Console, stack: Stack) -> None:
-    """Print the programs with their states, addresses and logs."""
     from chordesk.tasks.services.supervision import log_file
 
     made = stack.plan

@@ -45,7 +45,6 @@ def bytes_text(count: int) -> str:
 
 
 def amounts_table(amounts: Amounts, *, dry_run: bool) -> RenderableType:
-    """Return what went, or would go, by table, the largest first."""
     from chordesk.tasks.retention.amounts import total
 
     if not amounts:
@@ -60,7 +59,6 @@ def amounts_table(amounts: Amounts, *, dry_run: bool) -> RenderableType:
 
 
 def sizes_tables(found: Sizes) -> RenderableType:
-    """Return the size of one of each kind, and that of each table."""
     units = [
         (one.name, f"{one.count:,}", bytes_text(one.each) if one.each is not None else "none to measure", one.note)
         for one in found.units
@@ -198,7 +196,6 @@ _MOST = 5
 
 
 def _target(settings: Settings, into: str | None) -> Settings:
-    """Return the settings of the place to restore to. Raises SettingError."""
     if into is None:
         return settings
     if "://" in into:
@@ -309,7 +306,6 @@ def plain(report: FolderReport) -> dict[str, Any]:
 
 
 def lines(report: FolderReport) -> list[str]:
-    """Return a report as lines: what there is, the errors, the warnings, and the result."""
     problems = report.problems
     found = [f"{report.folder}"]
     found += [report.about] if report.about else []

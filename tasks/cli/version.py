@@ -20,5 +20,4 @@ def version() -> str | None:
 
 
 def line() -> str:
-    """Return what `desk --version` prints."""
     return f"{NAME} {version() or '(not installed: run from its folder)'}, schema {migrations.revisions()[-1]}"

@@ -45,8 +45,7 @@ ALL = (*_OWN, *(check for _, checks in features.parts("checks") for check in che
 
 @contextmanager
 def admitted(loaded: Loaded, environ: Mapping[str, str], cwd: Path) -> Iterator[CheckContext]:
-    """Yield the desk in its current state; services that `desk up` would embed, and that do not run now, run for the
-    block."""
+    """Services that `desk up` would embed and that do not run now run for the block."""
     settings, trouble, taken, embedded = loaded.settings, None, None, False
     with ExitStack() as held:
         if not is_up(settings.home):

@@ -29,7 +29,6 @@ def features_found(context: CheckContext) -> Check:
 
 
 def _of_no_feature(context: CheckContext) -> Iterator[tuple[str, str]]:
-    """Yield the kinds of open steps and the roles of kept threads that this desk lacks, each with the remedy."""
     if current(context.settings.database)[0] is None:
         return
     waiting = select(Step.kind, Step.run_id).where(col(Step.state).not_in(STEP_FINAL)).distinct()

@@ -30,7 +30,6 @@ WHEEL = "openai-codex-cli-bin"
 
 
 def python(context: CheckContext) -> Check:
-    """Check that the interpreter is new enough."""
     found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     if sys.version_info[:2] < OLDEST_PYTHON:
         return fail(found, "use Python 3.11 or newer")
@@ -61,7 +60,6 @@ def room(context: CheckContext) -> Check:
 
 
 def ports(context: CheckContext) -> Check:
-    """Check that a start would find the ports of the settings free, or has them."""
     if context.taken is not None:
         return warn(str(context.taken.args[0]), context.taken.remedy)
     return ok("free, or the desk's own")
@@ -154,7 +152,6 @@ def venues(context: CheckContext) -> Check:
 
 
 def _browser(setting: str | None) -> str:
-    """Return the path and the version of the browser, which loads an empty page. Raises PageError when it does not."""
     path = find_browser(setting)
     version = _output(path, "--version")
     with tempfile.TemporaryDirectory(prefix="desk-page-", ignore_cleanup_errors=True) as folder:

@@ -68,10 +68,8 @@ def server(context: CheckContext) -> Check:
 
 
 def facts_now(context: CheckContext, model: str, seconds: float = ASK_SECONDS) -> ServerFacts:
-    """Return the facts of a local model, which are asked for once in all checks of one call, and kept.
-
-    Raises ServerAway, KeyRefused, WrongApi, ModelMissing, ModelServerError, with the settings of this server named.
-    """
+    """Asked once in all checks of one call, and kept. Raises ServerAway, KeyRefused, WrongApi, ModelMissing,
+    ModelServerError."""
     settings, url = context.settings, str(local_url(context.settings))
     key = settings.provider_key if settings.provider == LOCAL else None
     with _one:
@@ -262,8 +260,7 @@ def tools_shown(context: CheckContext) -> Check:
 
 
 def model(context: CheckContext) -> Check:
-    """Check that the provider in force answers one real turn; a server is looked at before, as it may have no API for
-    it."""
+    """One real turn; a server is looked at before, as it may have no API for it."""
     settings = context.settings
     asked = role_models(settings)[ROLE.key]
     if asked.runtime == LOCAL:
@@ -285,7 +282,6 @@ def model(context: CheckContext) -> Check:
 
 
 def _spent(done: RoleRun) -> str:
-    """Return the tokens of a turn, and how many it wrote a second, over all of its time."""
     counted = [turn.total_tokens for turn in done.turns if turn.total_tokens is not None]
     if not counted:
         return "its provider gives no count of tokens"
@@ -318,10 +314,7 @@ LITELLM_CHECK = CheckEntry("litellm", litellm, 200, turn=True, slow=True)
 
 
 def _turn(context: CheckContext, change: dict[str, str], name: str) -> RoleRun:
-    """Run one screener turn on a few symbols, in app-servers of its own that end with it, and return its result.
-
-    No admission: the check is for the model alone, even if Redis is away or the model parked.
-    """
+    """One screener turn in app-servers of its own, without admission: the check is for the model alone."""
     settings = context.settings.model_copy(update=change)
     desk = Desk(settings, name, records=False)
     symbols = resolve_universe(settings.universe, desk.market)[:SYMBOLS]
@@ -348,7 +341,6 @@ def _failed(settings: Settings, done: RoleRun, seconds: float | None = None) -> 
 
 
 def _without(message: str, remedy: str) -> str:
-    """Return a failure's message without the remedy that it may end with."""
     for known in (remedy, *RAISE.values()):
         if known in remedy:
             message = message.replace(f" ({known})", "").removesuffix(f"; {known}")

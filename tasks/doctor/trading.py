@@ -57,7 +57,6 @@ def data(context: CheckContext) -> Check:
 
 
 def broker(context: CheckContext) -> Check:
-    """Check that the account's books can be read."""
     settings, desk = context.settings, context.desk
     name = desk.broker.name
     unopened = f"{name}: not opened yet; the first run opens it with {settings.starting_cash:,.2f}"
@@ -117,7 +116,6 @@ def audit_log(context: CheckContext) -> Check:
 
 
 def _probe(path: Path) -> None:
-    """Raise OSError when the folder or the log in it cannot be written; a missing folder is not created."""
     folder = path.parent
     if not folder.exists():
         return
@@ -148,7 +146,6 @@ def judge(path: Path, checked: Sequence[CheckedChain]) -> Check:
 
 
 def protection(context: CheckContext) -> Check:
-    """Check that every share has the stop that DESK_PROTECT asks for."""
     settings = context.settings
     if settings.protect == "none":
         return ok("DESK_PROTECT=none: positions get no stop")
@@ -167,7 +164,6 @@ def protection(context: CheckContext) -> Check:
 
 
 def mandate(context: CheckContext) -> Check:
-    """Check that real money has a mandate in force."""
     settings = context.settings
     if not settings.real_money:
         return ok(f"{settings.broker} moves no real money and needs none")

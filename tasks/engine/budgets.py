@@ -59,7 +59,6 @@ class Cost(Frozen):
     local: bool = False
 
     def __str__(self) -> str:
-        """Return the estimate in one line, with what it leaves out."""
         parts = []
         if self.usd or (self.usd is not None and not self.local):
             figure = f"{self.usd:,.2f}" if self.usd >= 0.1 or not self.usd else f"{self.usd:.4f}"
@@ -83,8 +82,7 @@ class DayUse(Frozen):
 
 
 def used_up(session: Session, settings: Settings, run_id: str, unwritten: int = 0) -> BudgetUse | None:
-    """Return the budget for which a turn of this run may not begin; None when both have something left, or there is
-    none. unwritten: tokens of the run's turns that are not in the database yet."""
+    """None while both have something left. unwritten: tokens of the run's turns that are not in the database yet."""
     for one in usage_of_budgets(session, settings, run_id):
         if one.used + unwritten >= one.limit:
             return one.model_copy(update={"used": one.used + unwritten})
@@ -92,7 +90,6 @@ def used_up(session: Session, settings: Settings, run_id: str, unwritten: int = 
 
 
 def notice_of(use: BudgetUse, run_id: str) -> Notice:
-    """Return the notice of a budget that is used up: one for a run, and one for a day."""
     from chordesk.models.tables.notifications import Notice  # what reads alone has no use for its tables
 
     of_run = use.scope == RUN
@@ -114,8 +111,7 @@ def was_run() -> ColumnElement[bool]:
 
 
 def usage_of_budgets(session: Session, settings: Settings, run_id: str) -> Iterator[BudgetUse]:
-    """Yield the use of each budget; one of 0 tokens is none. Backtests that rules play have none and use up none: a
-    year of them is more than the budget of a day, and costs nothing."""
+    """0 tokens is no limit. Backtests that rules play use up none: a year of them costs nothing."""
     of_run, of_day = settings.budget_run_tokens, settings.budget_day_tokens
     if (not of_run and not of_day) or (is_backtest(settings.account) and settings.provider == RULES):
         return
@@ -133,8 +129,6 @@ def usage_of_budgets(session: Session, settings: Settings, run_id: str) -> Itera
 
 
 def _simulated(session: Session, first: str) -> int:
-    """Return the tokens of a day that rules used in backtests. It reads the turns themselves, so that it is asked only
-    where it may decide. first: the day's least id."""
     own = sqlalchemy.select(col(Run.id)).where(col(Run.account).startswith(BACKTEST))
     return _tokens(session, col(Turn.id) >= first, col(Turn.provider) == RULES, col(Turn.run_id).in_(own))
 
@@ -145,15 +139,12 @@ def _tokens(session: Session, *which: ColumnElement[bool]) -> int:
 
 
 def _first_id(now: dt.datetime) -> str:
-    """Return the least id of the UTC day: ids begin with their time, so the primary key's index finds the day's
-    turns."""
+    """Ids begin with their time, so the primary key's index finds the day's turns."""
     midnight = now.astimezone(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return f"{int(midnight.timestamp() * 1000):012x}"
 
 
 def use_of_day(session: Session, settings: Settings) -> DayUse:
-    """Return the tokens of the UTC day as its budget counts them, without those of rules in backtests, and an estimate
-    of what its turns cost. It reads the day's turns: for a call every few seconds, not for one with each turn."""
     first = _first_id(utcnow())
     tokens = _tokens(session, col(Turn.id) >= first) - _simulated(session, first)
     rows = session.execute(_spent(col(Turn.id) >= first, (col(Turn.provider), col(Turn.model)))).all()
@@ -161,8 +152,7 @@ def use_of_day(session: Session, settings: Settings) -> DayUse:
 
 
 def cut_short(session: Session, run_id: str) -> str | None:
-    """Return why a run is not whole, the reason of its first skipped report or grouped step; None when no budget cut it
-    short."""
+    """The reason of the first skipped report or grouped step; None when no budget cut the run short."""
     report = session.exec(
         select(Report.reason)
         .where(Report.run_id == run_id, Report.status == ReportStatus.SKIPPED)
@@ -176,14 +166,12 @@ def cut_short(session: Session, run_id: str) -> str | None:
 
 
 def skipped(steps: Iterable[Step]) -> list[str]:
-    """Return the reason of each step that a budget kept from its turn."""
     reasons = (str(step.result.get("reason") or "") for step in steps if step.result.get("status") == "skipped")
     return [why for why in reasons if why.startswith(PREFIX)]
 
 
 def cost_of(session: Session, settings: Settings, run_id: str) -> Cost:
-    """Return the estimate for a run, as far as it has come: what runtimes know their turns to cost, and the listed
-    prices of the tokens of all others."""
+    """What runtimes know their turns to cost, and the listed prices of the tokens of all others."""
     return costs_of(session, settings, [run_id])[run_id]
 
 
@@ -204,7 +192,6 @@ def costs_of(session: Session, settings: Settings, run_ids: Sequence[str]) -> di
 
 
 def runs_of_backtest(account: str) -> SelectOfScalar[str]:
-    """Return the query of the ids of all runs of a backtest, by its account."""
     return select(Run.id).where(col(Run.account).in_((account, research_account(account))))
 
 
@@ -227,8 +214,7 @@ def _cost(rows: Sequence[Any], known: Mapping[str, Price]) -> Cost:
 
 
 def _spent(which: ColumnElement[bool], by: Sequence[Any]) -> Select[Any]:
-    """Return the statement of tokens read, cached and written, turns without figures, and the cost that the runtime
-    knows, of turns with and of turns without such a cost. which: of which turns; by: columns to group them by."""
+    """Tokens read, cached and written, and known costs. which: of which turns; by: columns to group them by."""
     without = or_(col(Turn.input_tokens).is_(None), col(Turn.output_tokens).is_(None))
     names = {"read": "input_tokens", "cached": "cached_input_tokens", "written": "output_tokens", "usd": "cost_usd"}
     sums = (func.sum(getattr(Turn, name)).label(key) for key, name in names.items())

@@ -134,7 +134,6 @@ def worn() -> ColumnElement[bool]:
 
 
 def _lost_elsewhere() -> ColumnElement[int]:
-    """Return the number of workers that were lost since a step lost its first one, and that did not hold it then."""
     own, other = _attempts.alias(), _attempts.alias()
     lost = and_(own.c.step_id == _c.id, own.c.outcome == AttemptEnd.LOST)
     since = select(func.min(own.c.started_at)).where(lost).correlate(_steps).scalar_subquery()
@@ -149,7 +148,6 @@ def _lost_elsewhere() -> ColumnElement[int]:
 
 
 def _alone() -> ColumnElement[bool]:
-    """Return the condition that a lost step is no suspect yet, or that the worker has no other suspect in work."""
     other = _steps.alias()
     held = and_(other.c.state == StepState.RUNNING, other.c.lease_until >= _NOW)
     same = and_(other.c.owner == bindparam("owner"), other.c.id != _c.id)
@@ -158,8 +156,6 @@ def _alone() -> ColumnElement[bool]:
 
 
 def _expired(*, trusted: bool = True) -> ColumnElement[bool]:
-    """Return the condition that a lease has run out, at a time when that means a lost worker
-    (`sweep_lease.lease_trust`)."""
     out_of_trust = or_(_sweep.c.trusted_from > _NOW, _sweep.c.trusted_until < _NOW)
     doubted = select(_sweep.c.id).where(out_of_trust).exists()
     return and_(_c.state == StepState.RUNNING, _c.lease_until < _NOW, ~doubted if trusted else doubted)
@@ -190,12 +186,9 @@ _CLAIM = _claimed(and_(_c.state == StepState.READY, _c.due_at <= _NOW, _c.attemp
 
 
 def claim(session: Session, step_id: str, owner: str, lease_seconds: float) -> ClaimedStep | None:
-    """Take a step that is ready, or has an expired lease, and return it; None when there is nothing to do.
-
-    That is so when it is final, waits, is held, is not due yet, has used up its attempts, or its run has ended. A lease
-    that may have run out only because the clock leapt or the database was away still counts
-    (`sweep_lease.lease_trust`).
-    """
+    """Take a step that is ready, or has an expired lease, and return it; None when there is nothing to do. That is so
+    when it is final, waits, is held, is not due yet, has used up its attempts, or its run has ended. A lease that may
+    have run out only because the clock leapt or the database was away still counts (`sweep_lease.lease_trust`)."""
     now = utcnow()
     values = {"step": step_id, "owner": owner, "now": now, "until": now + dt.timedelta(seconds=lease_seconds)}
     row = session.connection().execute(_CLAIM, values).one_or_none()
@@ -237,10 +230,7 @@ def record_attempt(
     state: StepState | None = None,
 ) -> None:
     """Write an attempt that has ended, in the transaction that ends it; with a lost one, the end of its runtime's open
-    turns.
-
-    state: the step's, where the outcome alone does not determine it.
-    """
+    turns. state: the step's, where the outcome alone does not determine it."""
     if outcome is AttemptEnd.LOST:
         lifecycles.end_lost(session, held.run_id, reason or LOST, held.id)
     row = {
@@ -319,7 +309,6 @@ def finish(
 
 
 def _end_siblings(session: Session, step: ClaimedStep, reason: str) -> int:
-    """End the waiting steps of the same kind and parent, and return how many ended."""
     siblings = and_(col(Step.parent_id) == step.parent_id, col(Step.kind) == step.kind)
     return end_steps(session, and_(siblings, col(Step.state) == StepState.READY), StepState.STOPPED, reason)
 
@@ -343,11 +332,8 @@ def give_back(
     sent: bool = False,
 ) -> None:
     """Let a held step be tried again after a delay; the sweep sends it when it is due, or, with `sent`, the caller does
-    so now.
-
-    counts: whether this attempt uses one of the step's up. If not, it gets one more; its number is never used again,
-    because it distinguishes a repeated turn from a new one.
-    """
+    so now. counts: whether this attempt uses one of the step's up. If not, it gets one more; its number is never used
+    again, because it distinguishes a repeated turn from a new one."""
     now = utcnow()
     allowed = {} if counts else {"max_attempts": step.max_attempts + 1}
     _fenced(
@@ -366,8 +352,7 @@ def give_back(
 
 
 def put_off(session: Session, step: ClaimedStep, delay_seconds: float, reason: str) -> None:
-    """Give back a step that this process cannot do, as if it had not been claimed; the sweep sends it again. An event
-    says so once for each reason."""
+    """Give back a step that this process cannot do, as if unclaimed. An event says so once for each reason."""
     begun = {} if step.attempt > 1 else {"started_at": None}
     due_at = utcnow() + dt.timedelta(seconds=delay_seconds)
     free = {"state": StepState.READY, "owner": None, "lease_until": None, "sent_at": None, "claimed_at": None}
@@ -424,7 +409,6 @@ _COUNT_DOWN = (
 
 
 def count_down(session: Session, parent_id: str | None, count: int = 1) -> list[ReadyStep]:
-    """Count a parent down by children that are final now, and return it if those were the last."""
     if parent_id is None:
         return []
     values = {"parent": parent_id, "count": count, "now": utcnow()}
@@ -442,10 +426,8 @@ def close_run(
     sends: bool = False,
 ) -> RunClosed | None:
     """End a run once and return its end, None when it had ended before. One that is being stopped ends as stopped,
-    whatever it did. A step that waits for the run is counted down.
-
-    sends: the caller sends what became ready; otherwise the next sweep does.
-    """
+    whatever it did. A step that waits for the run is counted down. sends: the caller sends what became ready; otherwise
+    the next sweep does."""
     run = session.get(Run, run_id, with_for_update=True, populate_existing=True)
     if run is None or run.state in RUN_FINAL:
         return None

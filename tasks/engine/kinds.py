@@ -126,7 +126,6 @@ def run_kinds() -> tuple[str, ...]:
 
 
 def requests() -> tuple[type[Any], ...]:
-    """Return what a program may give to start a run, a type for each kind of run that programs start."""
     return tuple(workflow.request for workflow in _kinds().runs.values() if workflow.request is not None)
 
 

@@ -47,14 +47,11 @@ AT_ONCE = 3  # losses of a step after which it is taken up again at once, where 
 
 
 def owner_of(name: str) -> str:
-    """Return the owner of this process's leases: unique per process and start, so that a restarted worker is another
-    owner. It says where the process can be looked for (`is_dead`)."""
     return f"{name}@{socket.gethostname()}:{os.getpid()}:{_pid_namespace()}-{uuid.uuid4().hex[:8]}"
 
 
 def is_dead(owner: str) -> bool:
-    """Return whether an owner was a process of this machine, and of this container, that is there no more. False where
-    that cannot be told: another process may have its number by now."""
+    """Whether it was a process of this machine and container that is gone; False where that cannot be told."""
     place, pid, rest = (*owner.rsplit(":", 2), "", "")[:3]
     if (
         not pid.isdigit()
@@ -258,10 +255,8 @@ class Drain:
 
     def take_signals(self) -> None:
         """Make Ctrl-C end the worker as SIGTERM does, and SIGQUIT too, but at once. For the main thread of a worker.
-
         Celery's own cold shutdown kills tasks. Threads cannot be killed: it fails half-way, and the process stays with
-        turns that never end.
-        """
+        turns that never end."""
         warm = signal.getsignal(signal.SIGTERM)
 
         def cold(number: int, frame: Any) -> None:
@@ -272,7 +267,6 @@ class Drain:
         signal.signal(signal.SIGQUIT, cold)
 
     def watch(self, keeper: Keeper) -> None:
-        """Start the thread. keeper: returns the holder of this process's leases, None before the first step."""
         threading.Thread(target=self._run, args=(keeper,), name="drain", daemon=True).start()
 
     def _run(self, keeper: Keeper) -> None:
@@ -389,8 +383,8 @@ class SweepClaim:
 
 
 def claim_sweep(session: Session, owner: str, lease_seconds: float, rest_seconds: float) -> SweepClaim | None:
-    """Take the right to sweep for `lease_seconds`; None while another process has it, or when the last sweep ended less
-    than `rest_seconds` ago. A time ahead of the clock was written before the clock was put back, and is ignored."""
+    """None while another process has it, or the last sweep ended less than `rest_seconds` ago. A time ahead of the
+    clock is ignored."""
     now = utcnow()
     until = now + dt.timedelta(seconds=lease_seconds)
     lease, last = col(Sweep.lease_until), col(Sweep.last_at)

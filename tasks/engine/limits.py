@@ -163,7 +163,6 @@ class Parked:
 
 
 def parked_models(client: redis.Redis) -> list[Parked]:
-    """Return every parked model. Raises redis.exceptions.RedisError when Redis does not answer."""
     prefix = parked_key("")
     found = []
     for key in _keys(client, prefix):
@@ -174,13 +173,11 @@ def parked_models(client: redis.Redis) -> list[Parked]:
 
 
 def turns_in_flight(client: redis.Redis) -> dict[str, int]:
-    """Return turns in flight by line, where they are limited. Raises redis.exceptions.RedisError."""
     return _running(client, turns_key(""))
 
 
 def turns_waiting(client: redis.Redis) -> dict[str, int]:
-    """Return turns that wait for a place by line, with those that come back soon. Raises
-    redis.exceptions.RedisError."""
+    """With those that come back soon. Raises redis.exceptions.RedisError."""
     return _running(client, kept_key(""))
 
 
@@ -279,8 +276,8 @@ class Admission:
         task.add_done_callback(self._parks.discard)
 
     async def park(self, reset_seconds: float | None, why: str) -> float | None:
-        """Park the model for all workers, until the provider's reset time if it is known. Return the seconds; None
-        without Redis, when it is parked in this process alone."""
+        """Until the provider's reset time if known. Return the seconds; None without Redis, when only this process
+        knows."""
         asked = 0
         if reset_seconds is not None and math.isfinite(reset_seconds):
             asked = int(min(max(reset_seconds, LEAST_SECONDS), ASKED_MOST_SECONDS) * 1000)
@@ -320,7 +317,6 @@ class Admission:
             self._renewal = asyncio.create_task(self._renew())
 
     async def _wait(self, token: str, ticket: str, limit: int, until: float) -> None:
-        """Wait in line for a place. Raises Postponed."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while not await self._ask(token, ticket, limit):
@@ -336,7 +332,6 @@ class Admission:
             await self._sleep(ticket, pause * random.uniform(0.75, 1.25))
 
     async def _sleep(self, ticket: str, seconds: float) -> None:
-        """Wait before the next question, or until a turn of this process has ended."""
         self._asleep[ticket] = woken = asyncio.Event()
         try:
             async with asyncio.timeout(seconds):

@@ -156,10 +156,8 @@ def kind_of_exception(error: Exception) -> str:
 
 
 def next_attempt(kind: str, tried: int, left: int) -> Wait | None:
-    """Return when to try again after a failure of this kind, or None.
-
-    tried: attempts used up, this one included; left: how many more the step has.
-    """
+    """Return when to try again after a failure of this kind, or None. tried: attempts used up, this one included; left:
+    how many more the step has."""
     rule = retry(kind)
     if rule.how is How.NEVER:
         return None
@@ -171,17 +169,14 @@ def next_attempt(kind: str, tried: int, left: int) -> Wait | None:
 
 
 def jittered(seconds: float) -> float:
-    """Return a quarter more or less, so that steps that failed together do not return together."""
     return seconds * random.uniform(0.75, 1.25)
 
 
 def opening(error: str | None) -> Opening:
-    """Return how to open a kept thread, from the reason why the attempt before ended (None when there was none)."""
     return _OPENING.get(retry(kind_in(error)).how, "same")
 
 
 def reason(kind: str, message: str) -> str:
-    """Return why an attempt ended, as it is kept on the step."""
     return f"{kind}: {message}"
 
 
@@ -191,8 +186,7 @@ def kind_in(error: str | None) -> str:
 
 
 def waiting(error: str | None, why: str) -> str:
-    """Return the reason of a step that is given back without having begun. It keeps the end of the attempt before in
-    front, by which the next one opens its thread. why: what it waits for, as a noun."""
+    """Keeps the end of the attempt before in front, by which the next one opens its thread. why: a noun."""
     before = (error or "").partition(_WAITING)[0].removesuffix("; ")
     return f"{before}; {_WAITING}{why}" if before else f"{_WAITING}{why}"
 

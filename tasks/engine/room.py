@@ -57,7 +57,6 @@ class RoomWatch:
         return False
 
     def look(self) -> str | None:
-        """Look now, and return `why_not`."""
         with self._lock:
             before, now = {one.key: one for one in self.short}, {one.key: one for one in shortages(self._settings)}
             for key, one in now.items():
@@ -79,8 +78,7 @@ class RoomWatch:
             time.sleep(LOOK_SECONDS)
 
     def _tell(self, *, go_on: bool) -> None:
-        """Write what has changed. go_on: there is room again: all steps are sent anew, since Redis may have lost, or
-        refused, their messages meanwhile."""
+        """go_on: there is room again: all steps are sent anew, since Redis may have lost or refused their messages."""
         if not self._changes and not go_on:
             return
         changes = list(self._changes)
@@ -99,7 +97,6 @@ class RoomWatch:
 
 
 def _notice(one: Shortage, state: str) -> Notice:
-    """Return the notice of a change: one for all workers of this host."""
     host, now = platform.node() or "localhost", utcnow()
     kind, period = NoticeKind.ROOM.value, int(now.timestamp() // NOTICE_SECONDS)
     facts = {"state": state, "what": one.what, "where": one.where, "left": one.left, "whole": one.whole}

@@ -29,8 +29,7 @@ JOIN_RESEND_SECONDS = 5.0
 
 
 def resend(session: Session, limit: int = 500, *, trusted: bool = True) -> list[ReadyStep]:
-    """Return steps that are due, not held and not sent lately, and mark them as sent now. trusted: a lease that has run
-    out does not count as held."""
+    """Mark steps as sent that are due, not held and not sent lately. trusted: an expired lease does not hold."""
     now = utcnow()
     due = and_(col(Step.state) == StepState.READY, col(Step.due_at) <= now, col(Step.attempt) < col(Step.max_attempts))
     unheld = or_(due, and_(_lost(now), ~graph.worn())) if trusted else due
@@ -54,8 +53,7 @@ def _lost(now: dt.datetime) -> ColumnElement[bool]:
 
 
 def _not_sent(now: dt.datetime) -> ColumnElement[bool]:
-    """Return the condition: never sent, or not since its worker was lost, or so long ago that the message must be
-    lost."""
+    """Never sent, or not since its worker was lost, or so long ago that the message must be lost."""
     sent_at = col(Step.sent_at)
     lost = and_(col(Step.state) == StepState.RUNNING, sent_at < col(Step.lease_until))
     join = and_(col(Step.kind).in_(kinds.kinds_of(lambda spec: spec.join)), _overdue(now, JOIN_RESEND_SECONDS))
@@ -69,7 +67,6 @@ def _overdue(now: dt.datetime, first_seconds: float) -> ColumnElement[bool]:
 
 
 def mark_unsent(session: Session, steps: Iterable[str] | None = None) -> int:
-    """Mark these steps, or all, as unsent, so that the next sweep sends them at once; return how many."""
     which = col(Step.id).in_(list(steps)) if steps is not None else col(Step.sent_at).is_not(None)
     done = session.connection().execute(
         update(Step)
@@ -80,8 +77,7 @@ def mark_unsent(session: Session, steps: Iterable[str] | None = None) -> int:
 
 
 def fire_joins(session: Session) -> list[ReadyStep]:
-    """Make ready and return the waiting steps that have no open child, neither a step nor a run. The count of open
-    children makes every join ready; this is for a count that was changed from outside."""
+    """Waiting steps without an open child: for a count that was changed from outside."""
     now = utcnow()
     child = aliased(Step)
     left = select(child).where(col(child.parent_id) == col(Step.id), col(child.state).not_in(STEP_FINAL)).exists()
@@ -96,11 +92,9 @@ def fire_joins(session: Session) -> list[ReadyStep]:
 
 
 def correct_times(session: Session, lease_seconds: float, put_back: float) -> int:
-    """Correct times written before the clock was put back, and return the number of steps corrected.
-
-    A lease then ends one lease from now at the latest: otherwise a lost worker would keep its step until the clock has
-    caught up. put_back: seconds, 0 when unknown; needed to correct steps that wait for a delay.
-    """
+    """Correct times written before the clock was put back, and return the number of steps corrected. A lease then ends
+    one lease from now at the latest: otherwise a lost worker would keep its step until the clock has caught up.
+    put_back: seconds, 0 when unknown; needed to correct steps that wait for a delay."""
     now = utcnow()
     end, back = now + dt.timedelta(seconds=lease_seconds), dt.timedelta(seconds=put_back)
     # Hosts with clocks that differ a little do not write over each other.
@@ -122,8 +116,7 @@ def correct_times(session: Session, lease_seconds: float, put_back: float) -> in
 
 
 def fail_exhausted(session: Session, *, trusted: bool = True) -> list[ReadyStep]:
-    """Fail steps that have used up their attempts, or lost too many workers, and are not held; return the joins that
-    this makes ready. trusted: as in `resend`."""
+    """Return the joins that this makes ready. trusted: as in `resend`."""
     now = utcnow()
     tried = and_(col(Step.state) == StepState.READY, col(Step.attempt) >= col(Step.max_attempts))
     worn = session.scalars(
@@ -186,7 +179,6 @@ def demand_query(dialect: str = "postgresql") -> str:
 
 
 def demand(session: Session) -> int:
-    """Return the number of steps that `query` counts."""
     found = session.connection()
     return int(found.execute(text(demand_query(found.dialect.name))).scalar_one())
 

@@ -73,7 +73,6 @@ def started_event(step: ClaimedStep) -> Envelope:
 
 
 def again_event(step: SomeStep, outcome: AttemptEnd, why: str | None) -> Envelope:
-    """Return the event of an attempt that has ended without ending its step."""
     lost = {"lost": step.owner} if outcome is AttemptEnd.LOST else {}
     return _event(EventType.STATUS_AGAIN, step, outcome=outcome.value, why=_short(why), **lost)
 
@@ -137,8 +136,7 @@ def child_is_open(step_id: ColumnElement[str] | Mapped[str]) -> ColumnElement[bo
 
 
 def open_runs_below(session: Session, run_ids: Iterable[str]) -> dict[str, str]:
-    """Return the runs that have not ended and that steps of these runs wait for, at any depth: each with the one of
-    `run_ids` above it."""
+    """Open runs that steps of these runs wait for, at any depth, each with the one of `run_ids` above it."""
     top = {run_id: run_id for run_id in run_ids}
     layer = set(top)
     while layer:

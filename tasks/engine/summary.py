@@ -27,11 +27,9 @@ GOES_ON = "goes_on"  # in the result of a step that goes on in another one: it i
 
 
 def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
-    """Return the state of a run from its ended steps, and a note for each reason that it is not done.
-
-    done when nothing failed and no budget cut anything off; failed when every step of a group or every step of the
-    spine failed; partial between. Steps of a group are noted by the join that sums them up, in its result.
-    """
+    """Return the state of a run from its ended steps, and a note for each reason that it is not done. done when nothing
+    failed and no budget cut anything off; failed when every step of a group or every step of the spine failed; partial
+    between. Steps of a group are noted by the join that sums them up, in its result."""
     grouped = kinds.grouped()
     single = [step for step in steps if step.kind not in grouped]
     notes = [note for step in single for note in step.result.get("notes", [])]
@@ -49,8 +47,7 @@ def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
 
 
 def without_reports(session: Session, run_id: str) -> str | None:
-    """Return why a run whose every report failed or was refused has none, the most frequent reasons first; None for any
-    other run. Reports that the user's own budget skipped are no failure."""
+    """The most frequent reasons first; None for any other run. Reports that a budget skipped are no failure."""
     found = session.exec(select(Report.status, Report.reason).where(Report.run_id == run_id)).all()
     ends = {status for status, _ in found}
     if not ends or not ends <= _WITHOUT.keys():
@@ -74,8 +71,7 @@ def _note(step: Step) -> str:
 
 
 def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
-    """Return the figures of a run; tokens as the provider counted them. With the portfolio when an order was filled,
-    and analyses by recommendation when there are any."""
+    """Tokens as the provider counted them; the portfolio when an order was filled, analyses by recommendation."""
     settings = _settings_of(run, settings)
     orders = _tally(session, Order.state, run.id)
     portfolio = {"portfolio": _portfolio(session, run.account)} if OrderState.FILLED in orders else {}
@@ -106,8 +102,6 @@ def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
 
 
 def _settings_of(run: Run, settings: Settings) -> Settings:
-    """Return the run's settings; this process's own for a run whose settings it cannot read, since every run must
-    end."""
     try:
         return in_run(settings, run.settings, run.account)
     except UsageError:
@@ -115,7 +109,6 @@ def _settings_of(run: Run, settings: Settings) -> Settings:
 
 
 def _portfolio(session: Session, account: str) -> dict[str, Any]:
-    """Return cash in account currency, and shares with their average cost, as the ledger has them now."""
     rows = session.exec(select(Position).where(Position.account == account).order_by(col(Position.symbol))).all()
     fields = {"symbol", "quantity", "average_cost"}
     return {
@@ -130,7 +123,6 @@ def _by_lens(session: Session, run: Run) -> dict[str, int]:
 
 
 def _tools(session: Session, run_id: str) -> dict[str, int]:
-    """Return how often each tool was called, the most called first."""
     calls = select(ToolCall.tool, func.count()).join(Turn).where(Turn.run_id == run_id).group_by(ToolCall.tool)
     return dict(sorted(session.exec(calls).all(), key=lambda row: (-row[1], row[0])))
 

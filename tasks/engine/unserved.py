@@ -42,7 +42,6 @@ def find(session: Session, kinds: Collection[str]) -> list[ReadyStep]:
 
 
 def take_up(session: Session, steps: Sequence[ReadyStep]) -> list[ReadyStep]:
-    """Make these due, and mark them as sent; return those that no other process has taken up meanwhile."""
     now = utcnow()
     for run_id in sorted({one for step in steps for one in _with_those_above(session, step.run_id)}):
         run = session.get_one(Run, run_id, with_for_update=True, populate_existing=True)
@@ -59,8 +58,7 @@ def take_up(session: Session, steps: Sequence[ReadyStep]) -> list[ReadyStep]:
 
 
 def idle_since(session: Session, run_id: str) -> dt.datetime | None:
-    """Return since when all that is left of a run waits so, in itself and in the runs that its steps wait for; None
-    where something of it is in work, or waits for something else."""
+    """Since when all that is left of a run waits so, in the runs below too; None where anything else goes on."""
     runs = [run_id, *open_runs_below(session, [run_id])]
     open_ones = col(Step.state).in_((StepState.READY, StepState.RUNNING))
     now, which = utcnow(), (col(Step.run_id).in_(runs), open_ones)

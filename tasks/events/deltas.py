@@ -78,8 +78,7 @@ def listening_client(address: str) -> redis.asyncio.Redis:
 
 
 async def listen(server: redis.asyncio.Redis, wanted: Callable[[], bool]) -> AsyncIterator[Envelope]:
-    """Yield all deltas of the desk from now on, while they are wanted. Raises redis.RedisError and OSError, also when
-    the server has gone silent."""
+    """While they are wanted. Raises redis.RedisError and OSError, also for a silent server."""
     async with server.pubsub(ignore_subscribe_messages=True) as channel:
         await channel.subscribe(CHANNEL)
         quiet = 0  # seconds
@@ -95,7 +94,6 @@ async def listen(server: redis.asyncio.Redis, wanted: Callable[[], bool]) -> Asy
 
 
 def _read(data: bytes) -> list[Envelope]:
-    """Return the deltas of a message. One that cannot be read, such as a newer version's, is left out."""
     try:
         return [Envelope.model_validate(row) for row in orjson.loads(data)]
     except (ValueError, TypeError, ValidationError) as error:

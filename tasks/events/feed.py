@@ -61,7 +61,6 @@ def is_over(session: Session, run_id: str) -> bool:
 
 
 def _ending(session: Session, run_id: str) -> tuple[bool, bool]:
-    """Return whether a run has ended, and whether it is over."""
     if run_id == DESK:
         return False, False
     found = session.exec(select(Run.state, Run.market).where(Run.id == run_id)).one_or_none()
@@ -142,7 +141,6 @@ class _Reader:
             self.news.set()
 
     def deltas(self) -> Iterator[Envelope]:
-        """Yield the deltas that have come, and forget them."""
         while self._deltas:
             yield self._deltas.popleft()
 
@@ -167,12 +165,10 @@ class Feed:
         self._looked_at: dt.datetime | None = None
 
     async def check(self, run_id: str, after: int = 0) -> None:
-        """Check a request before its first event is sent. Raises NotFound for an unknown run, UsageError for a sequence
-        that the run does not have, HistoryTrimmed, DatabaseDown."""
+        """Raises NotFound for an unknown run, UsageError for a sequence that it lacks, HistoryTrimmed, DatabaseDown."""
         await self.page(run_id, after, 1)
 
     async def page(self, run_id: str, after: int = 0, limit: int = BATCH) -> list[Envelope]:
-        """Return up to `limit` stored events of a run after a sequence. Raises as `check` does."""
         return await self._query(_checked, run_id, after, limit)
 
     async def follow(self, run_id: str, after: int = 0, *, deltas: bool = False) -> AsyncGenerator[Envelope]:
@@ -206,24 +202,20 @@ class Feed:
                     await self._news(reader, ENDED_SECONDS if ended else OPEN_SECONDS)
 
     async def follow_desk(self, *, deltas: bool = False) -> AsyncGenerator[Envelope]:
-        """Yield the events of all runs, and of none, from now on; never end. Each run's events are in order and without
-        a gap. Raises HistoryTrimmed, DatabaseDown."""
+        """From now on, without end; each run's events in order and without a gap. Raises HistoryTrimmed,
+        DatabaseDown."""
         async with aclosing(self.follow_all(None, deltas=deltas)) as placed:
             async for one in placed:
                 if one.event is not None:
                     yield one.event
 
     async def check_place(self, place: DeskPlace | None) -> None:
-        """Check a request for all runs before its first event is sent. Raises UsageError, HistoryTrimmed,
-        DatabaseDown."""
         await self._query(progress, place)
 
     async def follow_all(self, place: DeskPlace | None, *, deltas: bool = False) -> AsyncGenerator[Placed]:
         """Yield the events of all runs, and of none, after a place, without one from now on; never end. First comes the
-        place itself, without an event. Each run's events are in order, without a gap or a repeat.
-
-        Raises as `check_place` does, also when a slow reader needs events that were trimmed meanwhile.
-        """
+        place itself, without an event. Each run's events are in order, without a gap or a repeat. Raises as
+        `check_place` does, also when a slow reader needs events that were trimmed meanwhile."""
         with suppress(Closed), self._reading(None, deltas) as reader:
             has = await self._query(progress, place)
             yield Placed(None, str(has.place()))
@@ -245,7 +237,6 @@ class Feed:
                 await self._news(reader, None)
 
     async def close(self) -> None:
-        """End all readers."""
         self._closed = True
         for task in self._tasks.values():
             task.cancel()
@@ -263,7 +254,6 @@ class Feed:
 
     @contextmanager
     def _reading(self, run_id: str | None, deltas: bool) -> Iterator[_Reader]:
-        """Yield one more reader, which is woken until the block ends."""
         reader = _Reader(run_id, deltas)
         self._readers.add(reader)
         self._start("heads", self._look)
@@ -275,7 +265,6 @@ class Feed:
             self._readers.discard(reader)
 
     async def _news(self, reader: _Reader, seconds: float | None) -> None:
-        """Wait for news, for this long at most. Raises Closed."""
         with suppress(TimeoutError):
             await asyncio.wait_for(reader.news.wait(), seconds)
         if self._closed:
@@ -289,7 +278,6 @@ class Feed:
         return [(run_id, last) for run_id, last in self._lasts.items() if last > has.positions.get(run_id, 0)]
 
     async def _look(self) -> None:
-        """Look for runs with new events while there are readers."""
         since = dt.datetime.min.replace(tzinfo=dt.UTC)
         away = False
         while self._readers and not self._closed:
@@ -317,7 +305,6 @@ class Feed:
                 reader.news.set()
 
     async def _listen(self) -> None:
-        """Pass deltas on while Redis answers, and try again when it does not."""
         assert self._redis is not None
         while self._wants_deltas():
             with suppress(redis.RedisError, OSError):
@@ -330,7 +317,6 @@ class Feed:
         return not self._closed and any(reader.wants_deltas for reader in self._readers)
 
     async def _after(self, run_id: str, position: int) -> list[Envelope]:
-        """Return a run's next stored events; wait for a database that is away. Raises HistoryTrimmed."""
         return await self._patiently(self._pages.after, run_id, position)
 
     async def _patiently(self, do: Callable[..., Awaitable[T]], *arguments: Any) -> T:
@@ -344,14 +330,12 @@ class Feed:
         return await self._query(event_log.read, run_id, after, limit)
 
     async def _query(self, do: Callable[..., T], *arguments: Any) -> T:
-        """Return the result of a query. Raises DatabaseDown, Closed, and what the query raises."""
         try:
             return await self._in_thread(do, *arguments)
         except AWAY as error:
             raise DatabaseDown(f"the events cannot be read: {type(error).__name__}") from error
 
     async def _in_thread(self, do: Callable[..., T], *arguments: Any) -> T:
-        """Return the result of a function of a read view, off the loop."""
         if self._closed:
             raise Closed
 
@@ -367,7 +351,6 @@ def _heads(session: Session, since: dt.datetime) -> Sequence[tuple[str, int]]:
 
 
 def _checked(session: Session, run_id: str, after: int, limit: int) -> list[Envelope]:
-    """Raise NotFound for an unknown run, UsageError for a sequence that it does not have."""
     last = event_log.head(session, run_id)[1]
     if not last:
         _require_run(session, run_id)
@@ -379,8 +362,7 @@ def _checked(session: Session, run_id: str, after: int, limit: int) -> list[Enve
 
 
 def _has_more(session: Session, run_id: str, after: int) -> bool:
-    """Return whether a run has events after a sequence. Raises NotFound for a run that was deleted, HistoryTrimmed when
-    they are."""
+    """Raises NotFound for a run that was deleted, HistoryTrimmed for deleted events."""
     _require_run(session, run_id)
     rows = event_log.read(session, run_id, after, 1)
     last = event_log.head(session, run_id)[1]

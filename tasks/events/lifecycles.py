@@ -44,7 +44,6 @@ def row_of(lifecycle: Lifecycle, run_id: str) -> Row:
 
 
 def write(session: Session, rows: Mapping[Key, Row]) -> None:
-    """Upsert the rows in one order, so that two writers never wait for each other."""
     connection = session.connection()
     for name in _MODELS:
         if some := [row for key, row in sorted(rows.items(), key=lambda pair: pair[0]) if key[0] == name]:
@@ -90,11 +89,8 @@ SILENT = "its process ended before it did"
 
 def end_lost(session: Session, run_id: str, why: str, step_id: str | None = None) -> int:
     """End the open conversations of a run, or of one of its steps, and the turns and items in them, as failed; each
-    such turn gets a `turn.failed`. Return the number of conversations.
-
-    An older state that is written later does not reopen them (`lifecycles`). Rows are locked in the order in which a
-    recorder writes them.
-    """
+    such turn gets a `turn.failed`. Return the number of conversations. An older state that is written later does not
+    reopen them (`lifecycles`). Rows are locked in the order in which a recorder writes them."""
     which = select(RuntimeConversation).where(
         RuntimeConversation.run_id == run_id, col(RuntimeConversation.closed_at).is_(None)
     )
@@ -115,8 +111,8 @@ def end_lost(session: Session, run_id: str, why: str, step_id: str | None = None
 
 
 def end_left_over_turns(store: Store, now: dt.datetime, since: dt.datetime | None = None) -> int:
-    """End those of runs that ended some time ago and had an event after `since`, by default within LATELY: their
-    workers would have recorded the end by now."""
+    """Of runs that ended some time ago and had an event after `since`: their workers would have recorded the end by
+    now."""
     with store.read() as session:
         left = select(RuntimeConversation.id).where(
             RuntimeConversation.run_id == EventHead.run_id, col(RuntimeConversation.closed_at).is_(None)
@@ -134,7 +130,6 @@ def end_left_over_turns(store: Store, now: dt.datetime, since: dt.datetime | Non
 
 
 def _fail(session: Session, run_id: str, turn_ids: list[str], now: dt.datetime) -> list[str]:
-    """End these turns and their items where they have not ended; return the ids of the turns that had not."""
     ends = {"status": LifecycleStatus.FAILED.value, "ended_at": now}
     turns = (
         update(RuntimeTurn)

@@ -44,12 +44,10 @@ class DeskPlace:
 
     @property
     def is_start(self) -> bool:
-        """Whether this is before every event."""
         return self.at == _EPOCH
 
     @classmethod
     def parse(cls, text: str) -> DeskPlace:
-        """Return the place of a text; `0` is before every event. Raises UsageError."""
         if len(text) > LONGEST or _FORM.fullmatch(text) is None:
             raise UsageError(f"{text[:40]!r} is no place in the events", remedy="send an id that the stream gave, or 0")
         moment, *named = text.split(",")
@@ -72,11 +70,9 @@ class ReaderProgress:
     moved: dict[str, dt.datetime]
 
     def got(self, run_id: str, sequence: int, now: dt.datetime) -> None:
-        """Note that the reader has a run's next event."""
         self.positions[run_id], self.moved[run_id] = sequence, now
 
     def caught_up(self, at: dt.datetime) -> None:
-        """Note that the reader has all that was committed at this time; runs that rested long before need no naming."""
         if at <= self.at:
             return
         self.at = at
@@ -89,8 +85,7 @@ class ReaderProgress:
 
 
 def progress(session: Session, place: DeskPlace | None) -> ReaderProgress:
-    """Return what a reader of all runs has at a place; without a place, everything up to now. Raises UsageError for a
-    place of another desk, HistoryTrimmed."""
+    """What a reader has at a place; without one, everything up to now. Raises UsageError, HistoryTrimmed."""
     now = utcnow()
     heads = session.exec(select(EventHead)).all()
     if place is None:
@@ -103,12 +98,9 @@ def progress(session: Session, place: DeskPlace | None) -> ReaderProgress:
 
 
 def resumed(place: DeskPlace, heads: Iterable[EventHead], before: Mapping[str, int]) -> ReaderProgress:
-    """Return the progress of a reader that goes on from a place.
-
-    before: of the runs that moved since a place that does not name them, the last sequence that was stored before the
-    place's horizon; a run that had none then is left out. Raises UsageError for a sequence that a run does not have,
-    HistoryTrimmed rather than leave a gap.
-    """
+    """Return the progress of a reader that goes on from a place. before: of the runs that moved since a place that does
+    not name them, the last sequence that was stored before the place's horizon; a run that had none then is left out.
+    Raises UsageError for a sequence that a run does not have, HistoryTrimmed rather than leave a gap."""
     positions = {}
     for head in heads:
         named = place.places.get(head.run_id)
@@ -126,7 +118,6 @@ def resumed(place: DeskPlace, heads: Iterable[EventHead], before: Mapping[str, i
 
 
 def _stored_before(session: Session, horizon: dt.datetime, heads: Sequence[EventHead]) -> dict[str, int]:
-    """Return the last sequence of these runs before a moment; none of a run that had none then."""
     found: dict[str, int] = {}
     names = [head.run_id for head in heads]
     for start in range(0, len(names), _AT_ONCE):

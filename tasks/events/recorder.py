@@ -50,13 +50,11 @@ class EventBuffer:
         return len(events) - len(kept)
 
     def take_step(self, step_id: str) -> list[Envelope]:
-        """Remove and return the events of a step."""
         events = self.events.pop(step_id, [])
         self.count -= len(events)
         return events
 
     def take(self) -> EventBuffer:
-        """Remove and return the rows, and the events of the oldest steps."""
         taken = EventBuffer(rows=self.rows)
         self.rows = {}
         while self.events and taken.count < BATCH:
@@ -82,7 +80,6 @@ class EventBuffer:
         return [one.type for events in self.events.values() for one in events]
 
     def write(self, session: Session) -> None:
-        """Add all of it to a transaction."""
         for events in self.events.values():
             event_log.append(session, events)
         lifecycles.write(session, self.rows)
@@ -160,10 +157,7 @@ class Recorder:
             self._closing.wait(PAUSE_SECONDS if lost is None else AWAY_SECONDS)
 
     def _write(self) -> Exception | None:
-        """Write the oldest events and all lifecycles in one transaction.
-
-        Return the error of a database that is away; what was taken is in the buffer again then.
-        """
+        """Return the error of a database that is away; what was taken is in the buffer again then."""
         taken = EventBuffer()
         with ExitStack() as writing:
             try:
@@ -206,7 +200,6 @@ class Recorder:
         self._ready.set()
 
     def _log_outage(self, lost: Exception | None) -> None:
-        """Log the first failure, and the first success after it."""
         if lost is not None and not self._away:
             log.warning("events.not_recorded", error=_line(lost))
         elif lost is None and self._away:

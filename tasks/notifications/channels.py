@@ -26,8 +26,7 @@ class Channel:
 
 
 def channels(settings: Settings) -> list[Channel]:
-    """Return the channels of the settings. Raises SettingError for what does not fit together, and without apprise or a
-    channel."""
+    """Raises SettingError for what does not fit together, and without apprise or a channel."""
     if settings.notify_channels is None:
         raise SettingError("no channel of notifications is set", remedy=_SET)
     urls = notifications.channel_urls(settings.notify_channels.get_secret_value())
@@ -48,7 +47,6 @@ def require_library() -> None:
 
 
 def chosen(found: list[Channel], name: str | None) -> list[Channel]:
-    """Return the channel with this name, or all. Raises SettingError."""
     some = [one for one in found if name in (None, one.name)]
     if not some:
         known = ", ".join(one.name for one in found)

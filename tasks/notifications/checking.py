@@ -26,10 +26,7 @@ class Trial(Frozen):
 
 
 def services(settings: Settings) -> dict[str, str]:
-    """Return apprise's name of each channel's service. Raises SettingError for channels that could not be sent to.
-
-    Loads apprise: for a process that ends.
-    """
+    """apprise's name of each channel's service. Raises SettingError. Loads apprise: for a process that ends."""
     found = channels(settings)
     from chordesk.tasks.notifications.wire import wires
 
@@ -65,6 +62,5 @@ def try_out(some: Sequence[Channel]) -> list[Trial]:
 
 
 def preflight(settings: Settings) -> None:
-    """Raise SettingError for channels that could not be sent to."""
     if settings.notify_channels is not None:
         services_apart(settings)

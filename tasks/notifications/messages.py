@@ -36,8 +36,8 @@ _Alike = tuple[str, str, str]  # channel, kind and run of messages that become o
 
 
 def begin(session: Session, channels: Sequence[Channel], services: dict[str, str], now: dt.datetime) -> None:
-    """Write the channels of a process that begins to send, free what one before it was sending, and give up what waits
-    for a channel that is gone. services: apprise's name of each channel's."""
+    """Free what an earlier process was sending, give up what waits for a channel that is gone. services: apprise's
+    names."""
     known = {row.name: row for row in session.exec(select(NotificationChannel)).all()}
     for one in channels:
         row = known.pop(one.name, None) or NotificationChannel(name=one.name, service="", since=now - BEFORE)
@@ -60,8 +60,6 @@ def begin(session: Session, channels: Sequence[Channel], services: dict[str, str
 
 
 def take(session: Session, channels: Sequence[Channel], wording_of: Wording, window: float, now: dt.datetime) -> int:
-    """Make the oldest notices that are not taken yet parts of messages, and return how many there were. window: seconds
-    for which a message waits for more of its run and kind."""
     untaken = select(Notice).where(col(Notice.taken_at).is_(None))
     fresh = session.exec(untaken.order_by(col(Notice.occurred_at), col(Notice.id)).limit(MOST)).all()
     if not fresh:
@@ -79,7 +77,7 @@ def take(session: Session, channels: Sequence[Channel], wording_of: Wording, win
 
 
 def _open(session: Session) -> dict[_Alike, Notification]:
-    """Return the messages that may get more parts: those that no attempt was made to send."""
+    """Messages that may get more parts: no attempt was made to send them."""
     waiting = (Notification.state == NotificationState.WAITING, Notification.attempts == 0)
     rows = session.exec(select(Notification).where(*waiting, Notification.kind != SUMMARY)).all()
     return {(row.channel, row.kind, row.run_id): row for row in rows if row.kind not in ALONE}
@@ -151,7 +149,6 @@ class HourLimit:
 
 
 def next_of(session: Session, channel: Channel, limits: HourLimit, owner: str, now: dt.datetime) -> Message | None:
-    """Return the channel's next message, marked as being sent by this process; None when there is none now."""
     due = _due(session, channel.name, now)
     if not due:
         return None
@@ -170,8 +167,7 @@ def next_of(session: Session, channel: Channel, limits: HourLimit, owner: str, n
 def ended(
     session: Session, message: Message, owner: str, error: str | None, now: dt.datetime
 ) -> NotificationState | None:
-    """Write what became of an attempt, and return the message's state; None when another process has it by now. error:
-    why it was not sent, None when it was."""
+    """The message's state; None when another process has it by now. error: None when it was sent."""
     held = (col(Notification.id) == message.id, col(Notification.owner) == owner)
     sending = col(Notification.state) == NotificationState.SENDING
     row = session.exec(select(Notification).where(*held, sending).with_for_update()).first()
@@ -189,7 +185,6 @@ def ended(
 
 
 def pause(attempts: int) -> dt.timedelta:
-    """Return the pause after so many failed attempts: it doubles up to a bound."""
     seconds = FIRST_PAUSE_SECONDS * 2 ** min(attempts - 1, 20)
     return dt.timedelta(seconds=min(seconds, LONGEST_PAUSE_SECONDS))
 
@@ -231,7 +226,6 @@ def _hold(session: Session, rows: Sequence[Notification], why: str, until: dt.da
 
 
 def _summary(session: Session, rows: Sequence[Notification], now: dt.datetime) -> Notification:
-    """Return a new message in place of these."""
     tally: Counter[str] = Counter()
     for row in rows:
         tally.update(row.tally)
@@ -290,7 +284,6 @@ class NotificationsState(Frozen):
 
 
 def sent(session: Session, most: int, channel: str | None = None) -> Sequence[Notification]:
-    """Return the newest messages, the newest first."""
     rows = select(Notification).order_by(col(Notification.created_at).desc(), col(Notification.id).desc())
     return session.exec((rows if channel is None else rows.where(Notification.channel == channel)).limit(most)).all()
 

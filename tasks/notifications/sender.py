@@ -47,10 +47,8 @@ class SenderHold(Enum):
 
 
 def hold_lease(session: Session, owner: str, now: dt.datetime) -> SenderHold:
-    """Take or renew the lease, and keep the row locked until the transaction ends: what it writes is fenced so.
-
-    A lease that ends later than one taken now would is of before the clock was put back, and counts for nothing.
-    """
+    """Take or renew the lease, and keep the row locked until the transaction ends: what it writes is fenced so. A lease
+    that ends later than one taken now would is of before the clock was put back, and counts for nothing."""
     row = session.exec(select(NotificationSender).where(NotificationSender.id == SENDER_ROW).with_for_update()).one()
     until = now + dt.timedelta(seconds=LEASE_SECONDS)
     alive = row.lease_until is not None and now <= row.lease_until <= until
@@ -63,7 +61,6 @@ def hold_lease(session: Session, owner: str, now: dt.datetime) -> SenderHold:
 
 
 def release_lease(session: Session, owner: str) -> None:
-    """Give the lease back, if it is this process's, so that another one need not wait for its end."""
     session.connection().execute(
         update(NotificationSender)
         .where(col(NotificationSender.id) == SENDER_ROW, col(NotificationSender.owner) == owner)
@@ -121,7 +118,6 @@ class Sender:
         self._finish()
 
     def why_not(self) -> str | None:
-        """Return why this process does not send now, None while it does: for its health, so nothing else is asked."""
         if self._passed is None:
             return "it is starting, or waits for the database"
         age = time.monotonic() - self._passed
@@ -130,8 +126,7 @@ class Sender:
         return "another process sends, and this one waits for the end of its lease" if self._waits else None
 
     def step(self) -> None:
-        """Write what attempts ended in, take notices, and begin the next attempts; do nothing where another process
-        sends."""
+        """Record ends, take notices, begin attempts; nothing where another process sends."""
         self._collect()
         with self._store.read() as session:
             wanted = self._unwritten or time.monotonic() > self._held_until or self._has_work(session)
@@ -225,7 +220,6 @@ class Sender:
             log.warning("notify.not_sent", **facts, state=state.value, error=error)
 
     def _finish(self) -> None:
-        """Wait briefly for messages on their way, record them, and give the lease back."""
         until = time.monotonic() + STOP_SECONDS
         while self._running and time.monotonic() < until:
             time.sleep(0.05)

@@ -55,8 +55,7 @@ _collector = _Collector()
 
 
 def _collect() -> None:
-    """Let apprise write to the collector alone, and the library of its requests only warnings: at DEBUG both write the
-    paths of URLs."""
+    """apprise and its HTTP library write the paths of URLs at DEBUG."""
     _LIBRARY.handlers[:] = [_collector]
     _LIBRARY.propagate = False
     _LIBRARY.setLevel(logging.WARNING)
@@ -100,7 +99,6 @@ class ChannelWire:
         return Answer(False, self.masked("; ".join(_collector.lines()) or "it was not sent, without a reason"))
 
     def masked(self, text: str) -> str:
-        """Return text of apprise's without any part of the URL that may be a secret, as one line."""
         for piece in self._pieces:
             text = text.replace(piece, HIDDEN)
         return " ".join(without_secrets(text).split())[:_LONGEST]
@@ -116,13 +114,11 @@ class ChannelWire:
 
 
 def wires(channels: Sequence[Channel]) -> dict[str, ChannelWire]:
-    """Return a wire for each channel by name. Raises SettingError."""
     return {one.name: ChannelWire(one) for one in channels}
 
 
 def _secret_pieces(url: str) -> list[str]:
-    """Return all parts of a URL but its scheme and a host with a dot, the longest first: topics, tokens and ids of
-    hooks are in any place of them."""
+    """All parts of a URL but scheme and a host with a dot, the longest first: tokens can be in any place."""
     _, _, rest = url.partition("://")
     parts = [one for one in _PARTS.split(rest) if len(one) >= 4]
     host = rest.rpartition("@")[2].split("/")[0].split("?")[0].partition(":")[0]

@@ -33,10 +33,8 @@ HIDDEN_NUMBER = "(number left out)"
 
 
 def quoted(text: object, longest: int = LONGEST) -> str:
-    """Return untrusted text as one line of letters, digits and plain punctuation, cut where it gets long.
-
-    Letters of any script stay; signs that are markup, a mention or part of a link anywhere do not.
-    """
+    """Return untrusted text as one line of letters, digits and plain punctuation, cut where it gets long. Letters of
+    any script stay; signs that are markup, a mention or part of a link anywhere do not."""
     known = without_secrets(unicodedata.normalize("NFKC", str(text or "")))
     lettered = "".join(one if one.isalnum() or one in _KEPT else " " for one in known)
     broken = _COLON.sub(": ", _HOST.sub(". ", lettered)).replace("--", "-")
@@ -94,7 +92,6 @@ class Wording:
         return f"{self.time(notice.occurred_at)}: {sentence}{self._link(notice)}"
 
     def time(self, at: dt.datetime) -> str:
-        """Return a moment on the clock of the settings' time zone."""
         local = at.astimezone(self.zone)
         return f"{local:%b} {local.day}, {local:%H:%M %Z}"
 
@@ -104,7 +101,6 @@ class Wording:
 
 
 def title(tally: Mapping[str, int]) -> str:
-    """Return the title of a message about so many notices of each kind."""
     if len(tally) > 1:
         return f"Desk: {sum(tally.values())} more events"
     ((kind, count),) = tally.items()

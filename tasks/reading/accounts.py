@@ -72,8 +72,7 @@ def equity_now(session: Session, account: str, day: dt.date) -> EquityNow | None
 
 
 def equity_curve(session: Session, account: str, most: int) -> EquityCurve:
-    """Return the account's last days. What was paid in or out has moved earlier marks, so it is neither gain nor
-    loss."""
+    """Money paid in or out has moved earlier marks, so it is neither gain nor loss."""
     days = [_day(mark) for mark in reversed(_marks(session, account, most))]
     falls = [one.drawdown for one in days if one.drawdown is not None]
     return EquityCurve(account=account, days=days, deepest=max(falls, default=None))
@@ -200,12 +199,10 @@ class AccountDetail(AccountState):
 
 
 def list_accounts(session: Session, settings: Settings) -> list[AccountState]:
-    """Return every account but those of backtests, this process's own first."""
     return [account_state(session, settings, name) for name in account_names(session, settings.account)]
 
 
 def find_account(session: Session, settings: Settings, name: str) -> str:
-    """Return the name of an account that there is. Raises NotFound."""
     known = account_names(session, settings.account)
     if name in known or (is_backtest(name) and session.get(Account, name) is not None):
         return name
@@ -213,7 +210,6 @@ def find_account(session: Session, settings: Settings, name: str) -> str:
 
 
 def account_state(session: Session, settings: Settings, name: str) -> AccountState:
-    """Return an account's state, from the books alone."""
     row, compared = session.get(Account, name), latest(session, name)
     trading, why = trading_state(session, settings, name)
     held = session.exec(select(Position.symbol).where(col(Position.account) == name)).all()
@@ -233,7 +229,6 @@ def account_state(session: Session, settings: Settings, name: str) -> AccountSta
 
 
 def held_symbols(session: Session, name: str) -> set[str]:
-    """Return the symbols that a snapshot needs to value an account: those it holds, and their underlyings."""
     held = session.exec(select(Position.symbol).where(col(Position.account) == name)).all()
     return {*held, *map(underlying_of, held)}
 
@@ -341,7 +336,6 @@ class LedgerRow(Frozen):
 
 
 def ledger(session: Session, account: str, limit: int, offset: int) -> list[LedgerRow]:
-    """Return movements of an account by market time, the newest first."""
     most = offset + limit
     fills = session.exec(
         select(Fill, Order.run_id)

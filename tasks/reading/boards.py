@@ -149,7 +149,6 @@ def _questions(session: Session, run_id: str) -> list[ShownQuestion]:
 
 
 def board_questions(session: Session, run_id: str) -> tuple[BoardQuestion, ...]:
-    """Return the questions of a run's board by label; the baseline is that of the run."""
     rows = session.exec(
         select(EpisodeQuestion, Question)
         .join(Question, col(Question.id) == col(EpisodeQuestion.question_id))

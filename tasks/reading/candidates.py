@@ -69,7 +69,6 @@ class CandidateTable(Frozen):
 
 
 def candidate_table(session: Session, run: Run) -> CandidateTable:
-    """Return the table of a run's candidates; for a trade run its source run's, with its own orders."""
     source = research_run(run)
     candidates = session.exec(select(Candidate).where(Candidate.run_id == source).order_by(col(Candidate.rank))).all()
     cells = _cells(session, source)
@@ -97,7 +96,6 @@ def _columns(cells: Iterable[Mapping[str, ReportCell]]) -> list[str]:
 
 
 def _cells(session: Session, run_id: str) -> dict[str, dict[str, ReportCell]]:
-    """Return the cells by symbol and role: of the run's steps and reports, and of earlier reports that count."""
     found: dict[str, dict[str, ReportCell]] = defaultdict(dict)
     steps = select(Step.subject, Step.role, Step.state).where(Step.run_id == run_id, Step.kind == StepKind.REPORT)
     for symbol, role, state in session.exec(steps).all():
@@ -159,8 +157,6 @@ def judged(session: Session, run_id: str) -> dict[str, tuple[Verdict, str]]:
 
 
 def rule_of(verdict: Verdict, stances: Mapping[str, str], reasons: Sequence[str] | None) -> str:
-    """Return the rule that gave a verdict its rating. stances: of its completed reports; reasons: of its analysis, None
-    where there is none."""
     if reasons:
         return "; ".join(reasons)
     from chordesk.agents.verdict import deciding_rule  # it loads the roles
@@ -213,7 +209,6 @@ class Funnel(Frozen):
 
 
 def funnel(session: Session, run: Run) -> Funnel:
-    """Return the funnel of a run as far as it has come."""
     source_id = research_run(run)
     source = run if source_id == run.id else session.get_one(Run, source_id)
     universe = [FunnelItem(id=None, symbol=symbol) for symbol in source.params.get("symbols") or ()]

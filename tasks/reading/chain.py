@@ -132,7 +132,6 @@ class _Chain:
         return id_
 
     def _rogue_of(self, turn: Turn) -> list[RogueRow]:
-        """Return the rogue calls of the step that a turn belongs to."""
         if turn.run_id not in self._rogue:
             self._rogue[turn.run_id] = rogue_calls.of_run(self._session, turn.run_id)
         return [one for one in self._rogue[turn.run_id] if one.step_id == turn.step_id]
@@ -161,7 +160,6 @@ class _Chain:
         return [self.add("candidate", candidate.id, f"{candidate.origin}, rank {candidate.rank}", causes, None, facts)]
 
     def reports(self, run_id: str, symbol: str, verdict: Verdict | None, causes: Sequence[str]) -> list[str]:
-        """Add the reports of a verdict or, of a run that ends without one, the signals of its graphs."""
         wanted = select(Report, Turn, Step).join(Turn, col(Turn.id) == col(Report.turn_id))
         wanted = wanted.join(Step, col(Step.id) == col(Report.step_id))
         if verdict is not None:
@@ -215,7 +213,6 @@ class _Chain:
         return [self.add("analysis", row.id, label, causes, row.created_at, facts, turn)]
 
     def forecasts(self, run_id: str, symbol: str) -> list[str]:
-        """Add the voices' forecasts of questions on the symbol, each with its citations and their signals."""
         rows = self._session.exec(
             select(Forecast, Question, Turn)
             .join(Question, col(Question.id) == col(Forecast.question_id))
@@ -276,7 +273,6 @@ class _Chain:
     def _order(
         self, order: Order, decision: Decision, preview: Preview | None, approval: Approval | None, basis: Sequence[str]
     ) -> str:
-        """Add an order with its decision, preview and approval; return the last of them."""
         action = decision.actions[order.ordinal] if order.ordinal < len(decision.actions) else {}
         why = action.get("reasoning") if isinstance(action, dict) else None
         turn = self._session.get(Turn, decision.turn_id) if decision.turn_id is not None else None  # a person decided
@@ -323,7 +319,6 @@ class _Chain:
 
 
 def stance_of(report: Report) -> str:
-    """Return a report's stance, or its status with the reason, which may name the status itself."""
     if report.verdict:
         return f"{report.verdict} ({report.confidence})"
     status, reason = report.status.replace("_", " "), report.reason or ""

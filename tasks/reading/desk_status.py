@@ -153,9 +153,7 @@ class DeskStatus(Frozen):
 def status(
     settings: Settings, *, running: bool, app: Callable[[], Celery] | None = None, store: Store | None = None
 ) -> DeskStatus:
-    """Return the state of all parts; takes about two seconds when one is away. running: the settings are those of a
-    running `desk up`. app, store: those of a process that asks more than once, which stay open; app may raise
-    RedisDown."""
+    """Takes two seconds when a part is away. running: of a running `desk up`. app, store: ones that stay open."""
     trouble: dict[str, str] = {}
     try:
         found = redis_state(settings)
@@ -196,8 +194,7 @@ def status(
 
 
 def _unscheduled(settings: Settings, beat: BeatState) -> str | None:
-    """Return why a schedule of these settings will not come. A `desk up` of this home may have been told to start no
-    beat."""
+    """Why no schedule of these settings comes: a `desk up` of this home may have been told to start no beat."""
     wanted = set(beat_schedule(settings))
     if not beat.running:
         why = f"no beat runs, so {', '.join(sorted(wanted))} will not start: start `desk beat`, or set them to off"
@@ -209,7 +206,6 @@ def _unscheduled(settings: Settings, beat: BeatState) -> str | None:
 
 
 def _unserved(workers: Sequence[WorkerRow]) -> dict[str, str]:
-    """Return which queues no worker serves that answered; one entry when none did."""
     if not workers:
         return {"workers": f"none answered within {ASK_SECONDS:g} s: start `desk up`, or a `desk worker` of each role"}
     served = {queue for one in workers for queue in one.queues}
@@ -225,8 +221,7 @@ def _reason(error: Exception) -> str:
 
 
 def redis_state(settings: Settings) -> RedisState:
-    """Return the state of the queues. Raises RedisDown when no Redis is known, redis.RedisError when it does not
-    answer."""
+    """Raises RedisDown when no Redis is known, redis.RedisError when it does not answer."""
     client = redis.Redis.from_url(redis_url(settings), socket_timeout=ASK_SECONDS, socket_connect_timeout=ASK_SECONDS)
     with client:
         lengths = {name: int(client.llen(name)) for name in QUEUES}
@@ -238,8 +233,7 @@ def redis_state(settings: Settings) -> RedisState:
 
 
 def ask_workers(settings: Settings, app: Callable[[], Celery] | None = None) -> list[WorkerRow]:
-    """Return every worker that answers in time, by name. app: returns one that stays open; without it one is made and
-    closed."""
+    """By name, those that answer in time. app: one that stays open."""
     if app is not None:
         answers = _broadcast(app())
     else:
@@ -249,7 +243,6 @@ def ask_workers(settings: Settings, app: Callable[[], Celery] | None = None) -> 
 
 
 def _worker(settings: Settings, node: str, answer: Mapping[str, Any]) -> WorkerRow:
-    """Return a worker by its answer, beside the settings of this terminal: in a fleet nobody else publishes them."""
     figures, ours = dict(answer), snapshot(settings)
     theirs = {name: value for name, value in figures.pop("settings", {}).items() if name in ours}
     try:
@@ -267,7 +260,6 @@ def _broadcast(app: Celery) -> dict[str, dict[str, Any]]:
 
 
 def read_database(settings: Settings, store: Store | None = None) -> DatabaseState:
-    """Return the state in the database. store: one that stays open. Raises DatabaseDown, SQLAlchemyError."""
     if store is not None:
         with store.read() as session:
             return database_state(session, settings)
@@ -277,7 +269,6 @@ def read_database(settings: Settings, store: Store | None = None) -> DatabaseSta
 
 
 def database_state(session: Session, settings: Settings) -> DatabaseState:
-    """Return the state in the database, of the settings' account where it is one's."""
     trading, why = trading_state(session, settings, settings.account)
     return DatabaseState(
         trading=trading,

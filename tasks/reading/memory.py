@@ -70,7 +70,6 @@ class PastDecision(NamedTuple):
 
 
 def past_research(session: Session, context: ToolContext, symbol: str) -> tuple[list[PastVerdict], list[PastReport]]:
-    """Return the newest verdict on a symbol, if there is any, and the newest report of each role."""
     verdicts: list[PastVerdict] = []
     reports: dict[str, PastReport] = {}
     for row in _rows(session, context, _past(), symbol=symbol):
@@ -82,13 +81,11 @@ def past_research(session: Session, context: ToolContext, symbol: str) -> tuple[
 
 
 def past_hits(session: Session, context: ToolContext, lens: str, symbols: Sequence[str], most: int) -> list[PastHit]:
-    """Return the newest hit of a lens on each symbol, the newest first."""
     found = _rows(session, context, _hits(symbols), lens=lens, most=most)
     return [PastHit(*row) for row in found]
 
 
 def past_decisions(session: Session, context: ToolContext, most: int) -> list[PastDecision]:
-    """Return the newest decisions, the newest first."""
     return [PastDecision(*row) for row in _rows(session, context, _decisions(), most=most)]
 
 
@@ -99,16 +96,14 @@ def _rows(session: Session, context: ToolContext, statement: Executable, **asked
 
 @cache
 def _seen() -> tuple[Any, ...]:
-    """Return the conditions of runs that a prompt may repeat. A run's own are left out: they would depend on which of
-    its steps was faster."""
+    """Runs that a prompt may repeat. The run's own would depend on which of its steps was faster."""
     runs = seen_runs(bindparam("account"), bindparam("market"), bindparam("now"))
     return *runs, col(Run.id) != bindparam("own")
 
 
 @cache
 def _past() -> Executable:
-    """Return the statement of the newest reports, the newest first, and, with a role of null, the newest verdict: each
-    turn runs it, and a statement more costs more than its rows."""
+    """Newest reports and, with a role of null, the newest verdict, in one statement: each turn runs it."""
     return union_all(_reports(), _verdict())
 
 
@@ -181,8 +176,7 @@ _ROLES = (*(key for key in validators() if key not in _FIRST), *_FIRST)
 
 
 def symbol_memory(session: Session, context: ToolContext, symbol: str) -> str | None:
-    """Return the last verdict, one to three thesis points, the last major risk and the last trade note of a symbol;
-    None when there is none of them, or memory is off."""
+    """Last verdict, up to three thesis points, last major risk and trade note; None without any, or with memory off."""
     if _is_off(context):
         return None
     verdicts, reports = past_research(session, context, symbol)
@@ -195,7 +189,6 @@ def symbol_memory(session: Session, context: ToolContext, symbol: str) -> str | 
 
 
 def lens_memory(session: Session, context: ToolContext, lens: str, symbols: Sequence[str]) -> str | None:
-    """Return the last hits of a lens among these symbols, the newest first; None when memory is off."""
     if _is_off(context):
         return None
     found = past_hits(session, context, lens, symbols, HITS)
@@ -204,8 +197,7 @@ def lens_memory(session: Session, context: ToolContext, lens: str, symbols: Sequ
 
 
 def trader_memory(session: Session, context: ToolContext) -> str | None:
-    """Return the account's last decisions, the oldest first; None when memory is off. Their results are in the notes by
-    symbol."""
+    """The oldest first; None when memory is off. Their results are in the notes by symbol."""
     if _is_off(context):
         return None
     found = reversed(past_decisions(session, context, DECISIONS))
@@ -218,11 +210,9 @@ def _is_off(context: ToolContext) -> bool:
 
 
 def fit(lines: Iterable[str], tokens: int) -> str | None:
-    """Return the lines as one text of at most so many tokens; None when they are empty.
-
-    Whitespace within a line becomes single spaces. A text that is too long loses the ends of its longest lines, so that
-    a short one after them is still whole.
-    """
+    """Return the lines as one text of at most so many tokens; None when they are empty. Whitespace within a line
+    becomes single spaces. A text that is too long loses the ends of its longest lines, so that a short one after them
+    is still whole."""
     flat = [line for line in (" ".join(line.split()) for line in lines) if line]
     most = tokens * BYTES_A_TOKEN
     room = most - max(len(flat) - 1, 0)  # line ends
@@ -254,14 +244,11 @@ def _size(text: str) -> int:
 
 
 def _points(reports: Sequence[PastReport], labels: Mapping[str, str]) -> list[str]:
-    """Return lines of the newest reports, those of the later roles first. The model is named where it is not the
-    current one."""
     newest = sorted(reports, key=lambda one: (one.role in _FIRST, *_newest(one)))
     return [f"{_head(one)}{_by(one, labels)}: {one.summary}" for one in newest[:POINTS]]
 
 
 def _major_risk(reports: Sequence[PastReport]) -> list[str]:
-    """Return the first risk of the report with the strongest objection; among equals the newest."""
     naming = [one for one in reports if one.key_risks]
     if not naming:
         return []

@@ -149,7 +149,6 @@ def _denied_row(kept: dict[str, Any], codes: Sequence[DenialCode], denied: Denie
 
 
 def _present(session: Session, order: Order, found: Assessment) -> list[CheckRow]:
-    """Return every rule with its figure now."""
     kept = _settings_of(session, order)
     return [_answer_row(kept, one) for one in measured(found.ticket, found.context, found.limits)]
 
@@ -161,7 +160,6 @@ def _answer_row(kept: dict[str, Any], one: Measured | RuleAnswer) -> CheckRow:
 
 
 def _early(session: Session, order: Order, denied: Denied) -> list[CheckRow]:
-    """Return the one check that an order without a price or size got to."""
     return [_denied_row(_settings_of(session, order), [denied.code], denied)]
 
 
@@ -183,8 +181,6 @@ def _past(session: Session, order: Order, denied: Denied | None, then: RecordedC
 
 
 def _was_checked(session: Session, order: Order) -> bool:
-    """Return whether the rules bound an order: those that protect a position, and a person's flattening, pass
-    others."""
     decision = session.get_one(Decision, order.decision_id)
     by_person = decision.turn_id is None and not decision.author.startswith("code:")
     return order.protects is None and not by_person
@@ -282,7 +278,6 @@ def limits_view(session: Session, settings: Settings) -> LimitsView:
 
 
 def mandate_states(session: Session, settings: Settings) -> list[MandateState]:
-    """Return the mandate of each broker with real money."""
     return [_mandate(session, settings, broker) for broker in sorted(REAL_MONEY)]
 
 
@@ -332,7 +327,6 @@ class AuditState(Frozen):
 
 
 def audit_state(session: Session, checked: list[CheckedChain]) -> AuditState:
-    """Return the state of checked chains, with the hashes at which the database has them anchored now."""
     anchors = {row.chain: row for row in session.exec(select(AuditAnchor).order_by(col(AuditAnchor.at))).all()}
     return AuditState(
         verified=all(one.whole for one in checked), chains=[_chain(one, anchors.get(one.chain)) for one in checked]

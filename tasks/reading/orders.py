@@ -39,7 +39,6 @@ class OrderDetail(OrderParts):
 
 
 def newest_order(session: Session) -> Order:
-    """Return the newest order. Raises NotFound."""
     newest = (col(Order.created_at).desc(), col(Order.ordinal).desc())
     found = session.exec(select(Order).order_by(*newest).limit(1)).first()
     if found is None:
@@ -58,8 +57,7 @@ def list_orders(
     account: str | None = None,
     day: dt.date | None = None,
 ) -> Sequence[tuple[Order, Preview | None]]:
-    """Return orders with their previews, the newest first; None as a filter matches everything. day: of the exchange,
-    in market time."""
+    """The newest first. day: of the exchange, in market time."""
     filters = ((Order.run_id, run_id), (Order.symbol, symbol), (Order.state, state), (Order.account, account))
     query = select(Order, Preview).join(Preview, col(Preview.order_id) == col(Order.id), isouter=True)
     query = query.where(*(col(column) == wanted for column, wanted in filters if wanted is not None))

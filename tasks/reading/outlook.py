@@ -113,8 +113,7 @@ def seconds_of(local: list[LocalTime]) -> float | None:
 def local_times(
     settings: Settings, turns: Mapping[str, int], past: Mapping[tuple[str, str], TurnTokens]
 ) -> list[LocalTime]:
-    """Return how long so many turns of each role take on the local models, by model. past: tokens of a turn by model's
-    label and role; of a role that is not there they are assumed."""
+    """How long so many turns of each role take, by model. past: tokens of a turn by model's label and role."""
     by_model: dict[RoleModel, dict[str, int]] = defaultdict(dict)
     models = role_models(settings)
     for role, count in turns.items():
@@ -154,14 +153,13 @@ def _time(
 def _tokens(
     settings: Settings, label: str, role: Role, past: Mapping[tuple[str, str], TurnTokens]
 ) -> tuple[TurnTokens, bool]:
-    """Return the tokens of a role's turn, and whether they are assumed: by its turns on the model, else on others."""
     found = past.get((label, role.key)) or next((one for (_, key), one in past.items() if key == role.key), None)
     return (found, False) if found is not None else (assumed_tokens(role, settings), True)
 
 
 def assumed_tokens(role: Role, settings: Settings) -> TurnTokens:
-    """Return the tokens of a turn of a role that has had none: its prompt on one symbol, two calls of tools on it, and
-    of a screener one call on each of its symbols."""
+    """Tokens of a role that had no turn: a prompt on one symbol, two tool calls, and of a screener one call a
+    symbol."""
     calls = shard_size(role, settings) * SYMBOL_DATA if role.mode == "screener" else CALLS if role.tools else 0
     prompt = smallest_tokens(role, settings) - SMALLEST_ANSWER - (CALLS if role.tools else 0)
     return TurnTokens(prompt + calls, ASSUMED_WRITTEN)

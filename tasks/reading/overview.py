@@ -40,15 +40,13 @@ _ENTRIES: tuple[tuple[Literal["premarket", "midday", "episode"], Literal["screen
 
 
 def next_runs(settings: Settings, now: dt.datetime) -> list[ScheduledRun]:
-    """Return the next run of each entry that is not off, the soonest first. The schedule runs in real time, also where
-    the market replays a day."""
+    """The soonest first. The schedule runs in real time, also where the market replays a day."""
     times = ((name, kind, getattr(settings, name)) for name, kind in _ENTRIES)
     found = [(name, kind, _next(time, now)) for name, kind, time in times if time != "off"]
     return sorted((ScheduledRun(name=name, kind=kind, at=at) for name, kind, at in found if at), key=lambda one: one.at)
 
 
 def _next(time: str, now: dt.datetime) -> dt.datetime | None:
-    """Return the next moment at this time of day in New York on a session; None where the calendar ends before."""
     hours, today = exchange_hours(), now.astimezone(NEW_YORK).date()
     try:
         if hours.is_session(today) and (at := _at(today, time)) > now:
@@ -111,7 +109,6 @@ def glance(session: Session, settings: Settings, now: dt.datetime) -> Glance:
 
 
 def running_runs(session: Session, settings: Settings, most: int = MOST_RUNS) -> list[RunningRun]:
-    """Return the runs that have not ended, the newest first."""
     rows = session.exec(
         select(Run).where(col(Run.state).in_(RUN_LIVE)).order_by(col(Run.created_at).desc()).limit(most)
     ).all()

@@ -110,7 +110,6 @@ def _holding(
 
 
 def _rejected_by(symbol: str, role: str, reports: Mapping[tuple[str, str], Report]) -> str | None:
-    """Return the role before this one that ended the research of this symbol with its REJECT, if one did."""
     from chordesk.agents.roles import after, rejecting, validators  # they load every tool
 
     found = (reports.get((symbol, first)) for first in rejecting() if role in after(validators(), first))
@@ -134,5 +133,4 @@ def _executed(role: DueRole, report: Report | None, step: Step | None) -> Execut
 
 
 def signed(change: float | None) -> str:
-    """Return a fraction as a percentage of three digits with its sign, such as +7% or -5.25%."""
     return "unknown" if change is None else f"{100 * change:+.3g}%"

@@ -85,7 +85,6 @@ def list_reports(
 
 
 def report_detail(session: Session, report_id: str) -> ReportDetail:
-    """Return a report with what it rests on. Raises NotFound."""
     row = session.get(Report, report_id)
     if row is None:
         raise NotFound(f"there is no report {report_id!r}", remedy="GET /reports lists them")
@@ -106,7 +105,6 @@ def report_detail(session: Session, report_id: str) -> ReportDetail:
 
 
 def verdict_detail(session: Session, verdict_id: str) -> VerdictDetail:
-    """Return a verdict with its reports. Raises NotFound."""
     row = session.get(Verdict, verdict_id)
     if row is None:
         raise NotFound(f"there is no verdict {verdict_id!r}", remedy="GET /runs/RUN/verdicts lists a run's")
@@ -134,7 +132,6 @@ def verdict_detail(session: Session, verdict_id: str) -> VerdictDetail:
 
 
 def _calls(session: Session, turn: Turn) -> list[ToolCall]:
-    """Return the calls of an attempt: a repaired answer rests on those of the turns before it too."""
     rows = session.exec(
         select(ToolCall)
         .join(Turn, col(Turn.id) == col(ToolCall.turn_id))
@@ -238,7 +235,6 @@ class GroundedReport(Frozen):
 
 
 def grounded_reports(session: Session, run: Run) -> list[GroundedReport]:
-    """Return the reports and texts of a run in which figures were looked for, by symbol and role."""
     rows = session.exec(
         select(Report).where(Report.run_id == run.id).order_by(col(Report.symbol), col(Report.role))
     ).all()

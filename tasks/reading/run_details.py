@@ -41,7 +41,6 @@ class ArtifactRow(Frozen):
 
 
 def artifacts(session: Session, run_id: str) -> list[ArtifactRow]:
-    """Return a run's pictures in the order in which they were made."""
     rows = session.exec(
         select(Artifact, Turn, ToolCall.tool)
         .join(Turn, col(Turn.id) == col(Artifact.turn_id))
@@ -56,7 +55,6 @@ def artifacts(session: Session, run_id: str) -> list[ArtifactRow]:
 
 
 def conversations(session: Session, run_id: str) -> list[RuntimeConversation]:
-    """Return a run's conversations in the order in which they were opened."""
     rows = session.exec(
         select(RuntimeConversation)
         .where(RuntimeConversation.run_id == run_id)
@@ -172,7 +170,6 @@ class Timeline(Frozen):
 
 
 def timeline(session: Session, run: Run) -> Timeline:
-    """Return the timeline of a run as far as it has come."""
     rows = steps_of(session, run)
     begun = sorted((one for row in rows for one in row.attempts), key=lambda one: one.started_at)
     return Timeline.of(
@@ -186,7 +183,6 @@ def timeline(session: Session, run: Run) -> Timeline:
 
 
 def steps_of(session: Session, run: Run) -> list[TimelineStep]:
-    """Return the steps of a run in the order in which they were added, with their attempts and turns."""
     steps = session.exec(select(Step).where(Step.run_id == run.id).order_by(col(Step.created_at), col(Step.id))).all()
     ended = _ended(session, run.id)
     turns = _turns(session, run.id)
@@ -225,7 +221,6 @@ def _turns(session: Session, run_id: str) -> dict[tuple[str, int], list[Timeline
 def _attempts(
     step: Step, ended: Sequence[Attempt], turns: Mapping[tuple[str, int], list[TimelineTurn]], *, joins: bool
 ) -> list[TimelineAttempt]:
-    """Return the attempts at a step in their order. joins: it waits for other steps."""
     found: list[TimelineAttempt] = []
     for row in ended:
         found.append(_attempt(step, row.attempt, row.owner, row.started_at, row, found, turns, joins=joins))
@@ -254,7 +249,6 @@ def _attempt(
 
 
 def _ready_at(step: Step, begun: dt.datetime, *, joins: bool) -> dt.datetime | None:
-    """Return when a step could first begin; None for one that waited for others and was due again since."""
     if not joins:
         return step.created_at
     return step.due_at if step.due_at <= begun else None

@@ -81,7 +81,6 @@ class RunPage(Frozen):
 def run_page(
     session: Session, settings: Settings, wanted: RunFilter, limit: int, offset: int = 0, *, short: bool = False
 ) -> RunPage:
-    """Return a page of the runs that match, the newest first. short: leave out the long columns."""
     conditions = _conditions(wanted)
     total = session.exec(select(func.count()).select_from(Run).where(*conditions)).one()
     newest = (col(Run.created_at).desc(), col(Run.id).desc())
@@ -146,7 +145,6 @@ def _is_summed(run: Run) -> bool:
 
 
 def _steps(session: Session, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Return by run how many steps have ended, and how many there are."""
     ended = func.sum(case((col(Step.state).in_(STEP_FINAL), 1), else_=0))
     rows = session.execute(
         sqlalchemy.select(col(Step.run_id), ended, func.count())
@@ -167,7 +165,6 @@ def _symbols(session: Session, ids: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _orders(session: Session, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Return by run how many orders there are, and how many of them wait for a person."""
     waits = func.sum(case((col(Order.state) == OrderState.APPROVAL_PENDING, 1), else_=0))
     rows = session.execute(
         sqlalchemy.select(col(Order.run_id), func.count(), waits)
@@ -178,7 +175,6 @@ def _orders(session: Session, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
 
 
 def _spent(session: Session, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Return by run how many turns were begun, and their tokens as far as providers counted them."""
     rows = session.execute(
         sqlalchemy.select(col(Turn.run_id), func.count(), func.coalesce(func.sum(col(Turn.total_tokens)), 0))
         .where(col(Turn.run_id).in_(ids), was_run())
@@ -257,7 +253,6 @@ _Judged = Mapping[str, tuple[int, str | None, str | None]]
 
 
 def _judged(session: Session, run: Run) -> dict[str, tuple[int, str | None, str | None]]:
-    """Return rank, rating and confidence by candidate; for a trade run of its source run."""
     run_id = research_run(run)
     rows = session.exec(
         select(Candidate.symbol, Candidate.rank, Verdict.rating, Verdict.confidence)

@@ -72,7 +72,6 @@ def backtest_view(session: Session, run: Run) -> BacktestView | None:
 
 
 def backtest_rows(session: Session, backtest_id: str) -> list[BacktestSession]:
-    """Return the sessions of a backtest by day, those of its resumptions too."""
     rows = select(BacktestSession).where(BacktestSession.backtest_id == backtest_id)
     return list(session.exec(rows.order_by(col(BacktestSession.day))).all())
 
@@ -90,7 +89,6 @@ class GraphRow(Frozen):
 
 
 def graph_rows(session: Session, run: Run) -> list[GraphRow]:
-    """Return the graphs of a run in the order of its inputs or symbols; none for a run that plays none."""
     which = (Step.run_id == run.id, Step.kind == StepKind.GRAPH)
     steps = session.exec(select(Step).where(*which).order_by(col(Step.created_at), col(Step.id))).all()
     if not steps:
@@ -227,7 +225,6 @@ class RunView(Frozen):
 
 
 def newest_run(session: Session, kind: str | None = None) -> Run:
-    """Return the newest run of a kind, by default the newest that no other run opened. Raises NotFound."""
     newest = (col(Run.created_at).desc(), col(Run.id).desc())
     wanted = Run.kind == kind if kind is not None else col(Run.parent_run_id).is_(None)
     found = session.exec(select(Run).where(wanted).order_by(*newest).limit(1)).first()
@@ -238,8 +235,7 @@ def newest_run(session: Session, kind: str | None = None) -> Run:
 
 
 def progress(session: Session, run_id: str, settings: Settings | None = None) -> Progress:
-    """Return the run's progress, counted at each call; cheap enough for a view that is drawn twice a second. settings:
-    as of `waits`."""
+    """Cheap enough for a view that is drawn twice a second. settings: as of `waits`."""
     run = session.get_one(Run, run_id)
     grouped = session.exec(
         select(Step.kind, Step.state, func.count())
@@ -292,8 +288,7 @@ def runs_counted(run: Run) -> Any:
 
 
 def _phases(session: Session, run_id: str) -> dict[str, int]:
-    """Return counts of candidates by phase: in the quick report, in the research chord, at an analyst, by rating, or
-    left without a verdict because their conclusion failed."""
+    """Counts by phase: quick report, research, analyst, rating, or no verdict because the conclusion failed."""
     asked = select(Step.subject, Step.role).where(Step.run_id == run_id, col(Step.kind).in_(_OF_A_ROLE))
     ends = (StepKind.CONCLUDE, StepKind.SYNTHESIZE)
     failed = select(Step.subject).where(Step.run_id == run_id, col(Step.kind).in_(ends), Step.state == StepState.FAILED)
@@ -329,7 +324,6 @@ def _phase(roles: set[str]) -> str:
 
 
 def view(session: Session, run: Run) -> RunView:
-    """Return the first things a person wants to know of a run."""
     decision = session.exec(select(Decision).where(Decision.run_id == run.id)).one_or_none()
     source, ledger = run.params.get("source_run"), run.summary.get("portfolio")
     return RunView.of(
@@ -361,8 +355,7 @@ def _role_models(session: Session, run: Run) -> dict[str, str]:
 
 
 def candidates(session: Session, run: Run) -> list[CandidateRow]:
-    """Return a run's candidates by rank; for a trade run those of its source run. A run of graphs has signals in their
-    place."""
+    """By rank; for a trade run those of its source. A run of graphs has signals in their place."""
     if run.kind == RunKind.GRAPH:
         return []
     run_id = research_run(run)

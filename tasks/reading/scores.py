@@ -131,10 +131,8 @@ def kept_scores(
 def scores(
     session: Session, account: str, cutoffs: str, kind: ScoreKind | None = None, name: str | None = None
 ) -> ScoreBoard:
-    """Return the scores of an account, of one kind or of one source alone where they are given.
-
-    cutoffs: the setting. Raises NotFound for a name that has forecast or judged nothing, resolved or not.
-    """
+    """Return the scores of an account, of one kind or of one source alone where they are given. cutoffs: the setting.
+    Raises NotFound for a name that has forecast or judged nothing, resolved or not."""
     return _part(session, _whole(session, account, cutoffs), kind, name)
 
 
@@ -143,11 +141,9 @@ _LONG_AGO = dt.timedelta(days=1)  # real time after which the row of a run has l
 
 
 def _rests_on(session: Session, account: str, cutoffs: str, since: dt.datetime) -> dict[str, Any] | None:
-    """Return what tells whether scores are still those that they were: the questions that have ended, and the runs
-    made since a real time that may have judged one of them; None while such a run is open.
-
-    A run after the market time from which the last outcome was known has judged none of them.
-    """
+    """Return what tells whether scores are still those that they were: the questions that have ended, and the runs made
+    since a real time that may have judged one of them; None while such a run is open. A run after the market time from
+    which the last outcome was known has judged none of them."""
     resolved, closes = func.max(Question.resolved_at), func.max(Question.closes_at)
     closed = select(closes).where(col(Question.state) == QuestionState.RESOLVED)
     last = session.exec(select(resolved)).one(), session.exec(closed).one()
@@ -185,7 +181,6 @@ def _whole(session: Session, account: str, cutoffs: str) -> ScoreBoard:
 
 
 def _part(session: Session, whole: ScoreBoard, kind: ScoreKind | None, name: str | None) -> ScoreBoard:
-    """Return what is asked for of all scores, with karma and questions as they stand."""
     if kind is not None and name is not None:
         _require_known(session, whole.account, kind, name)
     karma, pooled = _karma(session, whole.account), name is None and kind in (None, "voice")

@@ -14,7 +14,6 @@ from chordesk.models.urls import HIDDEN, masked
 
 
 def describe(loaded: Loaded) -> list[dict[str, Any]]:
-    """Return one row a setting: name, variable, value (masked), belongs_to, source, help."""
     rows = []
     for name, info in Settings.model_fields.items():
         origin = loaded.origins.get(name)

@@ -88,7 +88,6 @@ class SymbolDetail(Frozen):
 def list_symbols(
     session: Session, account: str, limit: int, offset: int = 0, part: str | None = None
 ) -> list[SymbolRow]:
-    """Return the symbols that an account's runs researched, the last researched first. part: of the symbol."""
     researched: Any = (
         sqlalchemy.select(
             col(Candidate.symbol).label("symbol"), func.count().label("runs"), func.max(col(Candidate.id)).label("last")
@@ -128,7 +127,6 @@ def list_symbols(
 
 
 def listing_of(context: ToolContext, symbol: str) -> Listing:
-    """Return a symbol's listing; one without a name where the market does not know it."""
     try:
         return context.market.listing(symbol)
     except DeskError:
@@ -136,7 +134,6 @@ def listing_of(context: ToolContext, symbol: str) -> Listing:
 
 
 def symbol_detail(session: Session, context: ToolContext, listing: Listing, limit: int) -> SymbolDetail:
-    """Return a symbol as an account knows it. limit: of each list."""
     from chordesk.tasks.reading.memory import symbol_memory
 
     symbol, account = listing.symbol, context.account
@@ -180,7 +177,6 @@ def symbol_detail(session: Session, context: ToolContext, listing: Listing, limi
 
 
 def _of_run(session: Session, table: Any, account: str, symbol: str, limit: int) -> Sequence[Any]:
-    """Return the newest rows of a table on a symbol, by market time."""
     query = select(table).join(Run, col(Run.id) == col(table.run_id))
     query = query.where(table.symbol == symbol, Run.account == account)
     return session.exec(query.order_by(col(table.market_at).desc(), col(table.id).desc()).limit(limit)).all()
@@ -278,7 +274,6 @@ def _candle(bars: Bars, at: int) -> Candle:
 
 
 def _aligned(values: Floats, count: int, places: list[int]) -> list[float | None]:
-    """Return an indicator of the bars without a hole at the places of the bars drawn: both end with the same bar."""
     back = len(values) - count
     return [_figure(values[at + back]) if at + back >= 0 else None for at in places]
 

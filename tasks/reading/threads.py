@@ -80,7 +80,6 @@ class ThreadTranscript(Frozen):
 
 
 def threads(session: Session, registered: Sequence[Registered], limit: int, role: str | None = None) -> list[ThreadRow]:
-    """Return the current threads, the last used first, then those of the past, the newest first."""
     wanted = select(KeptThread).order_by(col(KeptThread.created_at).desc())
     if role is not None:
         wanted = wanted.where(KeptThread.role == role)
@@ -90,7 +89,6 @@ def threads(session: Session, registered: Sequence[Registered], limit: int, role
 
 
 def find_thread(session: Session, part: str) -> str:
-    """Return the id of the one thread with this beginning or end of its id. Raises UsageError, NotFound."""
     if len(part) < SHORTEST_PART or not part.replace("-", "").isalnum():
         raise UsageError(f"{part!r} is too short for a thread's id", remedy="give its first or last 6 characters")
     found: set[str] = set()
@@ -107,7 +105,6 @@ def find_thread(session: Session, part: str) -> str:
 def thread_detail(
     session: Session, registered: Sequence[Registered], vault: ThreadCopies, thread_id: str
 ) -> ThreadDetail:
-    """Return a thread with its turns, including those from before a fork."""
     found = _Turns(session, vault, thread_id)
     current = next((one for one in registered if one.record.thread_id == thread_id), None)
     forks = session.exec(select(KeptThread.thread_id).where(KeptThread.parent_id == thread_id)).all()
@@ -144,7 +141,6 @@ def newest_copy(session: Session, thread_id: str) -> Rollout | None:
 
 
 def first_line(text: str | None) -> str | None:
-    """Return the first line that is not blank."""
     return next((line.strip() for line in (text or "").splitlines() if line.strip()), None)
 
 
@@ -189,7 +185,6 @@ class _Turns:
         self.ids = list(dict.fromkeys([*self._past, *self._recorded, *self._live]))
 
     def row(self) -> ThreadRow:
-        """Return a thread of the past, or one of one conversation by its turns."""
         if self.kept is not None:
             return ThreadRow(thread=self.kept, current=False)
         first, last = self._rows[0], self._rows[-1]

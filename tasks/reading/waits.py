@@ -51,8 +51,7 @@ class Wait(Frozen):
 
 
 def waits(session: Session, run: Run, settings: Settings | None = None) -> list[Wait]:
-    """Return what the run waits for, what most of it waits for first; empty while all of it is in work. settings: of a
-    desk on this machine, whose room is looked at."""
+    """What most of the run waits for first; empty while all is in work. settings: of a desk on this machine."""
     now = utcnow()
     if run.state in RUN_FINAL:
         return [*_persons(session, run.id), *_resting(session, run, now)]
@@ -136,7 +135,6 @@ def _persons(session: Session, run_id: str) -> list[Wait]:
 
 
 def _resting(session: Session, run: Run, now: dt.datetime) -> Iterator[Wait]:
-    """Yield the open of the next session, where orders rest for it: of a market in real time."""
     if plain_name(run.market) in REPLAYING:
         return
     count = session.exec(select(func.count()).where(Order.run_id == run.id, col(Order.state).in_(_RESTING))).one()
@@ -151,7 +149,6 @@ def _resting(session: Session, run: Run, now: dt.datetime) -> Iterator[Wait]:
 
 
 def _runs_below(session: Session, run_id: str, settings: Settings | None) -> Iterator[Wait]:
-    """Yield the runs that steps of this run wait for: each that waits for something itself, and all the others."""
     going = []
     for inner in open_runs_below(session, [run_id]):
         if below := waits(session, session.get_one(Run, inner), settings):

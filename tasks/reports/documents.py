@@ -59,7 +59,6 @@ _SHOWN = 260  # of them, the newest up to the run's day
 
 
 def run_document(desk: Desk, run_id: str) -> RunDocument:
-    """Return the report of a run as far as it has come. Raises NotFound."""
     context = market_context(desk, run_id)
     with desk.store.read() as session:
         run = session.get_one(Run, run_id)
@@ -113,7 +112,6 @@ def _board(session: Session, run: Run) -> BoardView | None:
 
 
 def _equity(session: Session, run: Run) -> EquityCurve | None:
-    """Return the equity of the run's account up to its day; None where a line needs another mark."""
     if run.kind == RunKind.BACKTEST:
         return None
     day: dt.date = exchange_day(run.market_now)
@@ -130,7 +128,6 @@ _PAGE = 500  # events read at once
 
 
 def day_document(desk: Desk, day: dt.date) -> DayDocument:
-    """Return the report of a day in New York, of the settings' account."""
     settings = desk.settings
     with desk.store.read() as session:
         pages, runs = pages_of(settings), _runs(session, settings, day)
@@ -164,7 +161,6 @@ def day_document(desk: Desk, day: dt.date) -> DayDocument:
 
 
 def _runs(session: Session, settings: Settings, day: dt.date) -> list[RunRow]:
-    """Return the runs that were opened on a day or for which the market was on it, the newest first."""
     pages = (
         run_page(session, settings, wanted, MOST_OF_DAY) for wanted in (RunFilter(day=day), RunFilter(market_day=day))
     )
@@ -197,7 +193,6 @@ def _movements(session: Session, account: str, day: dt.date) -> list[LedgerRow]:
 
 
 def _halts(session: Session, day: dt.date) -> tuple[list[TradingChange], list[MissingItem]]:
-    """Return the changes of the trading state on a day, from the desk's events, and what is known to be lacking."""
     found: list[TradingChange] = []
     trimmed, last = event_log.head(session, DESK)
     at = trimmed
@@ -244,8 +239,7 @@ _NAMED = 8
 
 
 def symbol_document(desk: Desk, symbol: str) -> SymbolDocument:
-    """Return the report of a symbol. Raises UsageError for a text that is no symbol, NotFound for one that no run of
-    the account has seen."""
+    """Raises UsageError for what is not a symbol, NotFound for one that no run of the account has seen."""
     symbol = symbol.strip().upper()
     if not is_symbol(symbol):
         raise UsageError(f"{symbol!r} is no symbol", remedy=f"a symbol is {SYMBOL_RULE}")

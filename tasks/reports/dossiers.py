@@ -91,7 +91,6 @@ _RISKS = 3
 
 
 def summary(row: TableRow, artifacts: Sequence[RoleArtifact]) -> str:
-    """Return the summary; texts of models in it are literal."""
     return "\n".join(_lines(row, artifacts)) + "\n"
 
 
@@ -130,7 +129,6 @@ class Sources:
 
 
 def dossiers(found: Sources) -> list[Dossier]:
-    """Return a dossier for each candidate of a run, by rank."""
     orders = orders_by_symbol(found)
     return [
         _dossier(found, place, row, orders.get(row.candidate.symbol, [])) for place, row in enumerate(found.table.rows)
@@ -138,7 +136,6 @@ def dossiers(found: Sources) -> list[Dossier]:
 
 
 def orders_by_symbol(found: Sources) -> dict[str, list[OrderParts]]:
-    """Return the views of a run's orders, by symbol."""
     rows = found.session.exec(
         select(Order).where(Order.run_id == found.run.id).order_by(col(Order.ordinal), col(Order.id))
     ).all()
@@ -199,7 +196,6 @@ def _past(found: Sources, symbol: str) -> SymbolDetail | None:
 
 
 def _prior(found: Sources, past: SymbolDetail | None, own: set[str]) -> list[Report]:
-    """Return the reports that there were before the run was opened."""
     if past is None:
         return []
     began = found.run.created_at

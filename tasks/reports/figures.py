@@ -123,14 +123,12 @@ class Axis(NamedTuple):
 
 
 def axis(values: Sequence[float], start: float, end: float, margin: float = 0.06) -> Axis:
-    """Return an axis with a margin around the values, as a share of their range; values that are all alike get one."""
     low, high = min(values), max(values)
     room = (high - low) * margin or max(abs(high), 1.0) * margin
     return Axis(low - room, high + room, start, end)
 
 
 def grid(up: Axis, left: int, right: int) -> Iterator[str]:
-    """Yield a line across the drawing at each of a few round values, with the value at its end."""
     values, digits = price_ticks(up.low, up.high, _LINES)
     for value in values:
         y = number(up.at(value))
@@ -139,7 +137,6 @@ def grid(up: Axis, left: int, right: int) -> Iterator[str]:
 
 
 def number(value: float) -> str:
-    """Return a coordinate in as few characters as a picture needs."""
     return f"{value:.1f}".rstrip("0").rstrip(".")
 
 
@@ -193,7 +190,6 @@ def _months(bars: Sequence[Candle], across: Axis) -> Iterator[str]:
 
 
 def _bodies(bars: Sequence[Candle], across: Axis, up: Axis) -> Iterator[str]:
-    """Yield three paths: the ranges, the bodies that rose and those that fell. Without an open a session is a line."""
     half = max((across.end - across.start) / len(bars) * 0.32, 0.6)
     ranges: list[str] = []
     rose: list[str] = []
@@ -212,7 +208,6 @@ def _bodies(bars: Sequence[Candle], across: Axis, up: Axis) -> Iterator[str]:
 
 
 def _marks(marks: Sequence[ChartMark], bars: Sequence[Candle], across: Axis, up: Axis) -> Iterator[str]:
-    """Yield the marks: those with a price at it, others in rows above the candles, each with its text as a title."""
     days, stacked = [bar.at[:10] for bar in bars], dict[int, int]()
     for one in marks:
         day = one.at.astimezone(NEW_YORK).date().isoformat()
@@ -270,7 +265,6 @@ def _days(days: Sequence[dt.date], across: Axis) -> Iterator[str]:
 
 
 def _path(values: Sequence[float | None], across: Axis, up: Axis) -> str:
-    """Return the path; a point without neighbours is a dot."""
     found, pen = [], "M"
     for at, value in enumerate(values):
         if value is None:

@@ -31,12 +31,9 @@ class OutputPlace:
         return self.shown.endswith("/") or bool(self._asked(lambda: self._files.isdir(self._path)))
 
     def inside(self, name: str) -> str:
-        """Return the address of a file in this folder, as people may see it."""
         return f"{self.shown.rstrip('/')}/{name}"
 
     def write(self, text: str, name: str | None = None, *, force: bool = False) -> str:
-        """Write a document, and return where. name: of a file in this folder; without one this is the file itself.
-        force: also over a file that is no document of the desk. Raises UsageError."""
         path = f"{self._path.rstrip('/')}/{name}" if name is not None else self._path
         shown = self.inside(name) if name is not None else self.shown
         if not force and (beginning := self._asked(lambda: self._beginning(path))) and not is_own(beginning):
@@ -47,7 +44,6 @@ class OutputPlace:
         return shown
 
     def _beginning(self, path: str) -> bytes:
-        """Return the first bytes of a file; none of one that is not there, or is empty."""
         try:
             found: bytes = self._files.cat_file(path, 0, OWN_BYTES)
         except FileNotFoundError:
@@ -94,8 +90,6 @@ SYMBOLS = "symbols"
 
 
 def write_run(desk: Desk, address: str, run_id: str) -> str:
-    """Write the report of a run into a folder of its own at an address; return where. An older one of it is replaced.
-    Raises NotFound, UsageError."""
     place = OutputPlace(address)
     found = run_document(desk, run_id)
     for one in found.symbols:

@@ -31,12 +31,10 @@ _CLASS_NAME = re.compile(r"[A-Za-z_]+")
 
 
 def html(found: Document) -> str:
-    """Return the document as HTML."""
     return _html_environment().get_template(f"{found.kind}.html").render(found=found, pages=PageLinks(found.service))
 
 
 def policy() -> str:
-    """Return the content security policy that such a document keeps to."""
     return f"default-src 'none'; style-src '{_style()[1]}'; base-uri 'none'; form-action 'none'"
 
 
@@ -57,7 +55,6 @@ def _html_environment() -> Environment:
 
 @cache
 def _style() -> tuple[str, str]:
-    """Return the style of documents, and its hash for their policy."""
     style = (TEMPLATES / "style.css").read_text(encoding="utf-8").strip()
     return style, f"sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}"
 
@@ -128,7 +125,6 @@ _GAPS = re.compile(r"\n{3,}")
 
 
 def markdown(found: Document) -> str:
-    """Return the document as markdown."""
     text = _markdown_environment().get_template(f"{found.kind}.md").render(found=found, pages=PageLinks(found.service))
     return _GAPS.sub("\n\n", text).strip() + "\n"
 
@@ -171,7 +167,6 @@ OWN_BYTES = 400  # in which a document of the desk shows itself as one
 
 
 def rendered(found: Document, wanted: Format) -> str:
-    """Return the document as text."""
     match wanted:
         case "html":
             return html(found)

@@ -39,7 +39,6 @@ def views_of(session: Session, orders: Sequence[Order]) -> list[OrderParts]:
 
 
 def lineage_steps(found: Chain, pages: PageLinks) -> list[LineageStep]:
-    """Return the steps in the order in which they rest on each other, without the signals that forecasts cite."""
     return [LineageStep(**dict(node), page=_page(found, node, pages)) for node in found.nodes if node.kind != "signal"]
 
 
@@ -60,7 +59,6 @@ def _page(found: Chain, node: Node, pages: PageLinks) -> str | None:
 
 
 def order_marks(lines: Sequence[OrderLine]) -> Iterator[ChartMark]:
-    """Yield the marks of orders and their fills on a chart."""
     for line in lines:
         one, preview = line.order, line.preview
         label = f"{one.action} {one.side or ''}: {one.state}".replace("  ", " ")
@@ -78,8 +76,6 @@ SESSIONS = 245  # a year of the exchange, about
 
 
 def price_chart(context: ToolContext | str, market: str, symbol: str, marks: Sequence[ChartMark]) -> PriceChart:
-    """Return the last year's sessions of a symbol. context: or the reason why the market cannot be had; market: its
-    name. Without bars, `missing` has the reason."""
     if isinstance(context, str):
         return _none(symbol, market, marks, context)
     try:
@@ -112,7 +108,6 @@ _SKIPPED = "skipped"
 
 
 def totals(runs: Sequence[RunRow], steps: Iterable[TimelineStep]) -> Totals:
-    """Return the sums over runs. steps: theirs, for the roles."""
     return Totals(
         runs=len(runs),
         turns=sum(row.turns for row in runs),
@@ -161,7 +156,6 @@ _DETAILED = frozenset({StepKind.REPORT, StepKind.GRAPH})  # a symbol's own list 
 
 
 def missing_of_run(detail: RunDetail) -> Iterator[MissingItem]:
-    """Yield what the run as a whole lacks; its symbols have their own."""
     steps = detail.steps
     if detail.state not in RUN_FINAL:
         left = sum(row.step.state not in STEP_FINAL for row in steps)

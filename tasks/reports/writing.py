@@ -47,7 +47,6 @@ def add_ended(session: Session, place: str, now: dt.datetime) -> None:
 
 
 def due_runs(session: Session, now: dt.datetime, most: int) -> Sequence[str]:
-    """Return the runs with a report that is due, the longest due first."""
     rows = select(RunDocumentCopy.run_id).where(
         RunDocumentCopy.state == DocumentState.DUE, col(RunDocumentCopy.due_at) <= now
     )
@@ -55,7 +54,6 @@ def due_runs(session: Session, now: dt.datetime, most: int) -> Sequence[str]:
 
 
 def claim_report(session: Session, run_id: str, now: dt.datetime) -> bool:
-    """Take the report of a run for this process, and count the try; False when another one has it."""
     taken = (
         update(_TABLE)
         .where(_TABLE.c.run_id == run_id, _TABLE.c.state == DocumentState.DUE, _TABLE.c.due_at <= now)
@@ -71,7 +69,6 @@ def note_written(session: Session, run_id: str, place: str, now: dt.datetime) ->
 
 
 def note_failed(session: Session, run_id: str, why: str, now: dt.datetime) -> bool:
-    """Record a failure, and return whether another try follows."""
     row = session.get_one(RunDocumentCopy, run_id)
     row.error, row.due_at = why[:_LONGEST], now + dt.timedelta(seconds=pause(row.tries))
     row.state = DocumentState.DUE if row.tries < MOST_TRIES else DocumentState.FAILED
@@ -80,7 +77,6 @@ def note_failed(session: Session, run_id: str, why: str, now: dt.datetime) -> bo
 
 
 def pause(tries: int) -> float:
-    """Return the seconds until the next try after so many."""
     return float(min(_FIRST_PAUSE * 2 ** max(tries - 1, 0), _LONGEST_PAUSE))
 
 

@@ -44,8 +44,6 @@ def total(amounts: Iterable[Amount]) -> Amount:
 
 
 def content(table: Table, sqlite: bool) -> ColumnElement[Any]:
-    """Return the sum of the bytes of the selected rows' content: on Postgres as it stores them, compressed where it
-    does so."""
     if not sqlite:
         return func.coalesce(func.sum(func.pg_column_size(literal_column(f'"{table.name}".*'))), 0)
     sizes = [func.coalesce(func.length(cast(column, LargeBinary)), 0) for column in table.columns]
@@ -87,7 +85,6 @@ class UnitSize:
 
     @property
     def each(self) -> int | None:
-        """Bytes of one, rounded; None where there is none to measure."""
         return round(self.bytes / self.count) if self.count else None
 
 
@@ -119,7 +116,6 @@ def _table(session: Session, table: Table, stored: dict[str, int]) -> TableSize:
 
 
 def _stored(session: Session) -> dict[str, int]:
-    """Return the bytes of each table with its indexes; nothing where this SQLite was built without `dbstat`."""
     if not _is_sqlite(session):
         sizes = text("select relname, pg_total_relation_size(oid) from pg_class where relkind = 'r'")
         return {name: int(size) for name, size in session.execute(sizes) if name in every_table()}
@@ -133,7 +129,6 @@ def _stored(session: Session) -> dict[str, int]:
 
 
 def _runs(session: Session) -> list[UnitSize]:
-    """Return the size of a run of each kind, with all rows that belong to it."""
     kind = every_table()["run"].c.kind
     counts = {name: int(count) for name, count in session.execute(select(kind, func.count()).group_by(kind))}
     sizes = dict.fromkeys(counts, 0)

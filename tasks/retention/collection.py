@@ -30,7 +30,6 @@ class Pass:
 
 
 def due(desk: Desk, policy: Policy) -> Pass:
-    """Return what `collect` would delete now. It changes nothing."""
     rows = runs.due(desk.store, policy, events.emptied(desk.store, policy))
     kept = added(rows, {EVENTS: events.due(desk.store, policy)}, events.beside_due(desk.store, policy))
     kept = added(kept, {PICTURES: files.due_pictures(desk.store, desk.settings.home, policy)})

@@ -42,8 +42,7 @@ class Trimmed:
 
 
 def trim(store: Store, policy: Policy) -> Trimmed:
-    """Trim events that are too old or too many, and what goes with them. Safe at any time and from several
-    processes."""
+    """Events that are too old or too many. Safe at any time and from several processes."""
     lifecycles.end_left_over_turns(store, policy.now, since=policy.events_before)
     done = Trimmed()
     for run_id, upto in _due(store, policy):
@@ -59,7 +58,6 @@ def trim(store: Store, policy: Policy) -> Trimmed:
 
 
 def emptied(store: Store, policy: Policy) -> Mapping[str, frozenset[str]]:
-    """Return the tables that `trim` would leave without a row of a run, by the run's id."""
     with store.read() as session:
         ended = session.exec(select(Run.id).where(col(Run.finished_at) < policy.events_before)).all()
         old = {run_id for run_id, _ in _old(session, policy.events_before)}
@@ -67,7 +65,6 @@ def emptied(store: Store, policy: Policy) -> Mapping[str, frozenset[str]]:
 
 
 def beside_due(store: Store, policy: Policy) -> Amounts:
-    """Return the rows that `trim` would delete with events now, by table."""
     ended = select(Run.id).where(col(Run.finished_at) < policy.events_before)
     with store.read() as session:
         found = {
@@ -100,7 +97,6 @@ def _amount(store: Store, run_id: str, upto: int) -> Amount:
 
 
 def trim_hourly(client: redis.Redis, store: Store, settings: Settings, now: dt.datetime) -> None:
-    """Trim once an hour, in whichever process comes first; a failure is logged and retried in the next hour."""
     try:
         if client.set(HOURLY_KEY, now.isoformat(), nx=True, ex=HOUR_SECONDS):
             done = trim(store, policy_of(settings, now))
@@ -110,7 +106,6 @@ def trim_hourly(client: redis.Redis, store: Store, settings: Settings, now: dt.d
 
 
 def _old(session: Session, before: dt.datetime) -> list[tuple[str, int]]:
-    """Return runs that ended before this, with their last sequences."""
     rows = session.exec(
         select(EventHead.run_id, EventHead.last)
         .join(Run, col(Run.id) == col(EventHead.run_id))
@@ -120,7 +115,6 @@ def _old(session: Session, before: dt.datetime) -> list[tuple[str, int]]:
 
 
 def _old_of_desk(session: Session, before: dt.datetime) -> list[tuple[str, int]]:
-    """Return the last old sequence of the events of no run: these have no end, so their own age counts."""
     last = session.exec(
         select(func.max(EventBatch.last)).where(EventBatch.run_id == DESK, EventBatch.newest_at < before)
     ).one()
@@ -134,7 +128,6 @@ def _long(session: Session, most: int) -> list[tuple[str, int]]:
 
 
 def _trim(store: Store, run_id: str, upto: int) -> Iterator[int]:
-    """Trim from the oldest on, a chunk a transaction; yield the number of events that each deleted."""
     with store.read() as session:
         place, _ = event_log.head(session, run_id)
     while place < upto:

@@ -34,18 +34,15 @@ _MARK = ".looked-after"
 
 
 def prune_pictures(store: Store, home: Path, policy: Policy) -> Amount:
-    """Remove the data folder's files that no run needs any more, and return how many. Safe at any time and from several
-    processes."""
+    """Remove files that no run needs, and return how many. Safe at any time and from several processes."""
     return total(Amount(1, size) for file, size in _unneeded(store, home, policy) if remove(file))
 
 
 def due_pictures(store: Store, home: Path, policy: Policy) -> Amount:
-    """Return the files that `prune` would remove now."""
     return total(Amount(1, size) for _, size in _unneeded(store, home, policy))
 
 
 def _unneeded(store: Store, home: Path, policy: Policy) -> Iterator[tuple[StoredFile, int]]:
-    """Yield the files that no run needs, each with its size in bytes."""
     before = policy.pictures_before
     if before is None:
         return
@@ -72,8 +69,8 @@ def prune_rollouts(settings: Settings, policy: Policy) -> Amount:
 
 
 def old_rollouts(settings: Settings, policy: Policy) -> Iterator[tuple[Path, int]]:
-    """Yield the rollouts that nobody has written since threads unused for as long are deleted, with their bytes. Those
-    of a turn that may be at work stay."""
+    """Rollouts unused for longer than threads are kept, with their bytes, but for those of a turn that may be at
+    work."""
     before = min(policy.threads_before, policy.now - LEAST_RUN_AGE).timestamp()
     for path in sorted((settings.home / "codex").glob("*/*/sessions/*/*/*/rollout-*.jsonl")):
         with suppress(FileNotFoundError):  # another process was faster
@@ -82,8 +79,7 @@ def old_rollouts(settings: Settings, policy: Policy) -> Iterator[tuple[Path, int
 
 
 def prune_hourly(store: Store, settings: Settings, now: dt.datetime) -> None:
-    """Prune this process's data folder of pictures and rollouts, unless that was done within the hour; a failure is
-    logged and retried in the next one."""
+    """A failure is logged and retried in the next hour."""
     mark = settings.home / _MARK
     if not any((settings.home / folder).is_dir() for folder in (FOLDER, "codex")):
         return
@@ -137,17 +133,14 @@ class Collected:
 
 
 def collect_threads(desk: Desk, policy: Policy) -> Collected:
-    """Delete everything that is due. Safe at any time and from several processes. Raises ServiceError."""
     return asyncio.run(_collect(desk, policy))
 
 
 def due_threads(desk: Desk, policy: Policy) -> Collected:
-    """Return what `collect` would delete if no thread were in use, and no blob young. Raises ServiceError."""
     return asyncio.run(_count(desk, policy))
 
 
 def collect_threads_daily(desk: Desk) -> None:
-    """Collect once a day, in the process that comes first; log a failure and retry the next day."""
     try:
         if desk.redis_client.set(DAILY_KEY, desk.owner, nx=True, ex=DAY_SECONDS):
             log.info("threads.gc", **asdict(collect_threads(desk, policy_of(desk.settings, utcnow()))))
@@ -208,7 +201,6 @@ def _used(record: ThreadRecord) -> dt.datetime:
 
 
 async def _clear(store: Store, lease: ThreadLease, thread_id: str, policy: Policy) -> tuple[bool, int]:
-    """Return (whether the thread was forgotten, copies deleted)."""
     record = lease.record if lease.record is not None and lease.record.thread_id == thread_id else None
     old, gone = _gone(store, record, thread_id, policy)
     if old and record is not None and not await lease.forget():
@@ -218,8 +210,7 @@ async def _clear(store: Store, lease: ThreadLease, thread_id: str, policy: Polic
 
 
 def _gone(store: Store, record: ThreadRecord | None, thread_id: str, policy: Policy) -> tuple[bool, Sequence[Rollout]]:
-    """Return (whether a thread is to be forgotten, copies to delete). The copy that the registry refers to always
-    stays."""
+    """Return (whether a thread is to be forgotten, copies to delete). The registry's copy always stays."""
     with store.read() as session:
         copies = session.exec(
             select(Rollout).where(Rollout.thread_id == thread_id).order_by(col(Rollout.generation).desc())

@@ -72,8 +72,6 @@ class Policy:
 
 
 def policy_of(settings: Settings, now: dt.datetime, older_than: dt.timedelta | None = None) -> Policy:
-    """Return the policy of the settings as of now; `older_than` takes the place of every age of theirs."""
-
     def age(days: float) -> dt.timedelta:
         return dt.timedelta(days=days) if older_than is None else older_than
 
@@ -104,7 +102,6 @@ class Owned(NamedTuple):
 
 @cache
 def owned(name: str) -> Owned:
-    """Return the rows of a table of runs with their run: by a column of its own, else by the row they belong to."""
     table = every_table()[name]
     if name == "run":
         return Owned(table, table.c.id)
@@ -133,8 +130,7 @@ def rows_of(name: str, run_id: str) -> ColumnElement[bool]:
 
 
 def references() -> Iterator[Select[Any]]:
-    """Yield statements of (run, other run) where a row of the one refers to a row of the other: no such other run may
-    go while the one stays."""
+    """Yield statements of (run, other run) where a row of the one refers to a row of the other."""
     for name in sorted(OF_RUNS):
         for key in sorted(every_table()[name].foreign_keys, key=lambda key: key.parent.name):
             if key.column.table.name in OF_RUNS:
@@ -144,7 +140,6 @@ def references() -> Iterator[Select[Any]]:
 
 
 def _reference(name: str, key: Any) -> Select[Any] | None:
-    """Return the pairs of one foreign key; None where its rows are of one run by their nature."""
     here, parent = owned(name), key.column.table
     if parent.name == "run":
         return _pairs(here.source, here.run, key.parent) if key.parent is not here.run else None

@@ -86,8 +86,6 @@ def _with_scores(session: Session) -> set[str]:
 
 
 def _question_days(session: Session) -> set[tuple[str, dt.date]]:
-    """Return the markets and days of the desk's questions: every report and hit of that day on their symbol is scored
-    by them, in whichever run it is."""
     own = (QuestionSource.DESK, QuestionSource.VERDICT)
     rules = session.execute(select(col(Question.market), col(Question.rule)).where(col(Question.source).in_(own)))
     return {(market, dt.date.fromisoformat(rule["day"])) for market, rule in rules if "day" in rule}
@@ -110,7 +108,6 @@ def held_by_now(session: Session, run_id: str, since: dt.datetime) -> bool:
 
 
 def _rests_on(session: Session) -> dict[str, set[str]]:
-    """Return the runs that each run rests on. A run and one that a step of it waits for rest on each other."""
     found: dict[str, set[str]] = defaultdict(set)
     for name in NAMED_RUNS:
         named = _named(name)
@@ -127,7 +124,6 @@ def _rests_on(session: Session) -> dict[str, set[str]]:
 
 
 def _named(name: str) -> ColumnElement[str]:
-    """Return a parameter of runs as a column, null where a run has none."""
     named: ColumnElement[str] = col(Run.params)[name].as_string()
     return named
 
@@ -155,8 +151,7 @@ class _HeldByNow(Exception):
 
 
 def due(store: Store, policy: Policy, emptied: Mapping[str, Set[str]] = MappingProxyType({})) -> Amounts:
-    """Return the rows that `collect` would delete now, by table; `run` counts the runs that go. emptied: tables that
-    have lost a run's rows by then, by its id."""
+    """Rows by table; `run` counts the runs that go. emptied: tables that have lost a run's rows by then."""
     amounts: Amounts = {}
     for run_id, hold in _old(store, policy).items():
         with store.read() as session:
@@ -167,8 +162,8 @@ def due(store: Store, policy: Policy, emptied: Mapping[str, Set[str]] = MappingP
 
 
 def collect(store: Store, policy: Policy, stopped: Stopped = lambda: False) -> Amounts:
-    """Delete what is due and return it by table. Safe at any time, beside other processes, and again after an end at
-    any moment. stopped: ends it after the transaction in hand."""
+    """Safe beside other processes, and again after an end at any moment. stopped: ends it after the transaction in
+    hand."""
     amounts: Amounts = {}
     for run_id, hold in _old(store, policy).items():
         if stopped():
@@ -181,7 +176,6 @@ def collect(store: Store, policy: Policy, stopped: Stopped = lambda: False) -> A
 
 
 def _old(store: Store, policy: Policy) -> dict[str, Hold]:
-    """Return the runs that end or shrink, the newest first: none goes before one that refers to it."""
     if policy.runs_before is None:
         return {}
     with store.read() as session:
@@ -234,8 +228,7 @@ def _delete_in_chunks(store: Store, policy: Policy, table: Table, run_id: str) -
 
 
 def _require(session: Session, run_id: str, since: dt.datetime) -> None:
-    """Raise _HeldByNow when something rests on the run that did not when it was looked up. Its row stays locked, so
-    that on Postgres too nothing new refers to it until the transaction ends."""
+    """Raise _HeldByNow when something rests on the run by now. Its row stays locked until the transaction ends."""
     session.get(Run, run_id, with_for_update=True, populate_existing=True)
     if held_by_now(session, run_id, since - HOUR):  # the clocks of a fleet's hosts differ a little
         raise _HeldByNow

@@ -85,7 +85,6 @@ def left_out(environ: Mapping[str, str]) -> list[str]:
 
 
 def fresh_home(home: Path) -> Path:
-    """Return an empty home. Only an earlier demo's home is wiped; raises UsageError for any other folder with files."""
     home = home.expanduser().absolute()
     if home.exists():
         if not home.is_dir() or (any(home.iterdir()) and not (home / MARK).is_file()):
@@ -106,8 +105,8 @@ def fresh_home(home: Path) -> Path:
 
 
 def make_plan(environ: Mapping[str, str], home: Path, live: bool, page: bool = False) -> Plan:
-    """Return the demo's plan: Redis, the rulebook model and the workers; page: the desk's page too. Raises
-    SettingError for a day that cannot be replayed, UsageError for a universe that the market does not carry on it."""
+    """page: the desk's page too. Raises SettingError for a day that cannot be replayed, UsageError for a wrong
+    universe."""
     own = environment(environ, home, live)
     loaded = load(own, home)
     resolve_universe(loaded.settings.universe, build_market(loaded.settings))
@@ -117,8 +116,7 @@ def make_plan(environ: Mapping[str, str], home: Path, live: bool, page: bool = F
 
 
 def sample_plan(environ: Mapping[str, str], home: Path, data: Path) -> Plan:
-    """Return the plan of a desk on the real chain of a sample folder, in a home of its own within the demo's. Raises
-    SettingError for a folder that is no such sample."""
+    """A desk in a home of its own within the demo's. Raises SettingError for a folder that is not such a sample."""
     home.mkdir()
     (home / ".env").touch()
     (home / "desk.toml").touch()
@@ -130,8 +128,7 @@ def sample_plan(environ: Mapping[str, str], home: Path, data: Path) -> Plan:
 
 
 def follow(stack: Stack, seen: SeenProcesses, *arguments: str) -> int:
-    """Run a command of the desk on the stack, with its output on our terminal; return its exit code, and add to the
-    processes seen."""
+    """Run a command of the desk with its output on our terminal; add to the processes seen."""
     until = time.monotonic() + LONGEST_SECONDS
     command = tethered("TERM", desk_command(*arguments))
     environ = {**stack.plan.environ, tether.PARENT: str(os.getpid())}
@@ -167,8 +164,8 @@ _DAYS = (14, 45)  # to expiry, of the chain that a candidate must have
 
 
 def candidates_to_analyse(database: str, market: MarketData) -> list[str]:
-    """Return the symbols of the newest screen's first candidates that have an option chain: those that the options lens
-    named before the others, each by rank. Without a chain on the market the first ones by rank."""
+    """The newest screen's candidates with an option chain: of the options lens first, each by rank; else the first
+    ones."""
     with closing(Store(database)) as store, store.read() as session:
         if (run := newest(session, RunKind.SCREEN)) is None:
             return []
@@ -185,7 +182,6 @@ def _named(session: Session, run: Run) -> set[str]:
 
 
 def has_chain(market: MarketData, symbol: str) -> bool:
-    """Return whether the market lists contracts on a symbol that expire when the demo looks for them."""
     today = exchange_day(market.clock.now())
     try:
         return bool(chain_of(market, symbol, *(today + dt.timedelta(days=days) for days in _DAYS)).rows)

@@ -22,8 +22,7 @@ HIDDEN_NAMES = frozenset(
 
 
 def check(environ: Mapping[str, str], fixed: Mapping[str, str], cwd: Path | None = None) -> Settings:
-    """Return the settings of the services, which every one of them can take. fixed: what they have whatever the
-    environment says. Raises SettingError."""
+    """fixed: what services have whatever the environment says. Raises SettingError."""
     given = {name: value for name, value in environ.items() if value}
     for name in sorted(HIDDEN_NAMES & given.keys()):
         raise _in_clear(name)

@@ -18,8 +18,7 @@ FILE = "identity"
 
 
 def require_redis(settings: Settings, desk: str) -> None:
-    """Raise UsageError for a Redis with the messages of another desk than that of the database, RedisDown when it does
-    not answer."""
+    """Raise UsageError for a Redis of another desk than the database's, RedisDown when it does not answer."""
     address = redis_url(settings)
     try:
         with closing(client(address, REDIS_SECONDS)) as redis:

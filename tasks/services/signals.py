@@ -30,7 +30,6 @@ def raised() -> Iterator[None]:
 
 @contextmanager
 def ignored() -> Iterator[None]:
-    """Ignore stop signals within the block."""
     with _handled(lambda _number, _frame: None, list(STOPPING)):
         yield
 

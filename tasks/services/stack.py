@@ -109,8 +109,7 @@ class Stack:
             self._until_none(lambda: _failing("rulebook", lambda: _answers(f"{rulebook}/models")))
 
     def _until_none(self, late: Callable[[], Sequence[str]]) -> None:
-        """Wait until no program is late. Raises ServiceError at once when one has ended, and when those that are late
-        took too long or came to a standstill."""
+        """Raises ServiceError when a program ended, took too long or came to a standstill."""
         wait = StartWait(self.plan, self._notify)
         pause = POLL_SECONDS
         while names := late():
@@ -122,8 +121,6 @@ class Stack:
         return [each.name for each in self.poll() if each.state != "RUNNING"]
 
     def _none_down(self) -> list[Process]:
-        """Return the state of every program. Raises ServiceError, with its log, for one that ended or was restarted:
-        each has one try during the start."""
         found = self.poll()
         for each in found:
             first = self._first_pid.setdefault(each.name, each.pid) if each.pid else 0
@@ -140,8 +137,6 @@ class Stack:
         return self._supervisor.alive(settle_seconds=1.0)
 
     def poll(self) -> list[Process]:
-        """Return the state of every program, and update the process table. Raises ServiceError when supervisord is
-        gone."""
         try:
             processes = self._supervisor.processes()
         except ServiceError:
@@ -152,7 +147,6 @@ class Stack:
         return processes
 
     def revive(self) -> list[Process]:
-        """Restart the programs that supervisord gave up on; return their states before."""
         by_name = {program.name: program for program in self.plan.programs}
         dead = [each for each in self.poll() if each.state in DOWN]
         for each in dead:
@@ -161,11 +155,9 @@ class Stack:
         return dead
 
     def members(self) -> list[ProcessRecord]:
-        """Return the living processes of the stack, supervisord first."""
         return self._process_table.take(self._supervisor.pid)
 
     def tail(self, name: str) -> str:
-        """Return the last lines that a program has written to its log since it was started."""
         path = log_file(name, self.plan.folders)
         try:
             written = path.read_bytes()
@@ -193,7 +185,6 @@ def _size(path: Path) -> int:
 
 
 def _failing(name: str, check: Callable[[], None]) -> list[str]:
-    """Return the name of a program while its check raises, else nothing."""
     try:
         check()
     except (DeskError, OSError, http.client.HTTPException):
@@ -215,8 +206,7 @@ REDIS_SECONDS = 5.0
 
 
 def desk_stack(plan: Plan, notify: Callable[[str], None]) -> Stack:
-    """Return the stack of a whole plan. Enter it to start; its exit stops all. Raises DeskError when no worker could
-    work. notify: takes a line about what is late."""
+    """Enter it to start; its exit stops all. Raises DeskError when no worker could work. notify: takes a line."""
     require_able(plan.settings)
 
     def late() -> list[str]:

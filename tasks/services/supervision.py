@@ -44,7 +44,6 @@ class Process:
 
 
 def configuration(programs: Sequence[Program], folders: Folders) -> str:
-    """Return the text of supervisord's configuration: no secrets, nothing but commands and paths."""
     lines = [
         "[unix_http_server]",
         f"file={_plain(_socket(folders))}",
@@ -97,8 +96,7 @@ def _program(program: Program, folders: Folders) -> list[str]:
 
 
 def _environment(program: Program) -> list[str]:
-    """Return the line of what differs from supervisord's own environment. Of keys and of the
-    desk's own secrets each has what it needs: agents run in some of them."""
+    """What differs from supervisord's environment. Each program has the secrets that it needs: agents run in some."""
     own = dict.fromkeys((*unneeded_keys(program.queues), *unneeded(program.secrets)), "")
     if program.metrics_port:
         own["DESK_METRICS_PORT"] = str(program.metrics_port)
@@ -106,8 +104,7 @@ def _environment(program: Program) -> list[str]:
 
 
 def _plain(value: object) -> str:
-    """Return a value as the file takes it, with % doubled. Raises UsageError for text that the file would cut off as a
-    comment."""
+    """With % doubled. Raises UsageError for text that the file would cut off as a comment."""
     text = str(value)
     for mark in (" ;", " #", "\n", "\t;", "\t#"):
         if mark in text:
@@ -142,8 +139,6 @@ class Supervisor:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, programs: Sequence[Program], environ: Mapping[str, str], cwd: Path, seconds: float) -> None:
-        """Start supervisord with no program running yet. Raises ServiceError, also when it takes longer than
-        `seconds`."""
         path = self._folders.run / "supervisord.conf"
         path.write_text(configuration(programs, self._folders), encoding="utf-8")
         path.chmod(0o600)
@@ -177,7 +172,6 @@ class Supervisor:
         return self._process.pid if self._process else 0
 
     def alive(self, settle_seconds: float = 0.0) -> bool:
-        """Return True if supervisord runs; wait up to `settle_seconds` for one that is just ending."""
         if self._process is None:
             return False
         with suppress(subprocess.TimeoutExpired):
@@ -190,7 +184,6 @@ class Supervisor:
             self._call("startProcess", program.full_name, False)
 
     def processes(self) -> list[Process]:
-        """Return all programs and their states. Raises ServiceError when supervisord does not answer."""
         return [
             Process(each["name"], each["statename"], each["pid"], float(each["start"]), _message(each))
             for each in self._call("getAllProcessInfo")
@@ -234,7 +227,6 @@ class ProcessRecord:
     command: str
 
     def process(self) -> psutil.Process | None:
-        """Return the living process, or None."""
         try:
             found = psutil.Process(self.pid)
             if abs(found.create_time() - self.created) > 0.02 or found.status() == psutil.STATUS_ZOMBIE:
@@ -253,7 +245,6 @@ class ProcessTable:
         self._written = True
 
     def take(self, root: int) -> list[ProcessRecord]:
-        """Add the process `root` and all its current descendants; return those that live now."""
         now = []
         with suppress(psutil.Error, OSError):  # as without a file left to open
             top = psutil.Process(root)
@@ -269,7 +260,6 @@ class ProcessTable:
         return [member for member in self._seen.values() if member.process()]
 
     def load(self) -> list[ProcessRecord]:
-        """Return the processes in an earlier supervisor's file that still live."""
         try:
             rows = json.loads(self._path.read_text(encoding="utf-8"))
             members = [ProcessRecord(int(row["pid"]), float(row["created"]), str(row["command"])) for row in rows]
@@ -283,7 +273,6 @@ class ProcessTable:
             self._path.unlink()
 
     def _write(self) -> None:
-        """Write the file, or leave it as it is until there is room."""
         try:
             with replacing(self._path) as file:
                 file.write(json.dumps([asdict(member) for member in self._seen.values()]).encode())
@@ -338,8 +327,7 @@ class StartWait:
         self._used = 0.0
 
     def check(self, late: Sequence[str], pids: Iterable[int]) -> None:
-        """Announce what is late when it is time for a line. Raises ServiceError when there is no more time. pids: of
-        the late programs."""
+        """Raises ServiceError when there is no more time. pids: of the late programs."""
         now, used = time.monotonic(), _cpu_seconds(pids)
         if used != self._used:
             self._used, self._moved = used, now
@@ -360,7 +348,6 @@ class StartWait:
 
 
 def _cpu_seconds(pids: Iterable[int]) -> float:
-    """Return the CPU seconds that processes and those under them have used."""
     total = 0.0
     for pid in filter(None, pids):
         with suppress(psutil.Error):

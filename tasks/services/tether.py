@@ -63,7 +63,6 @@ def watch(end: signal.Signals, parent: int, command: list[str]) -> int:
 
 
 def stop(child: int, end: signal.Signals) -> None:
-    """Send the signal, then SIGKILL to a child that does not end."""
     os.kill(child, end)
     until = time.monotonic() + GRACE_SECONDS
     while time.monotonic() < until:

@@ -55,7 +55,6 @@ class Commits:
                 self.dropped += 1
 
     def close(self) -> None:
-        """Emit the telemetry of the events that are queued."""
         with suppress(queue.Full):
             self._queue.put(None, timeout=CLOSE_SECONDS)
         self._thread.join(CLOSE_SECONDS)

@@ -52,7 +52,6 @@ class EventFile(WatchedFileHandler):
         super().__init__(path, delay=True)
 
     def check(self) -> None:
-        """Raise SettingError when the file cannot be appended to."""
         try:
             self._open().close()
         except OSError as error:
@@ -60,11 +59,9 @@ class EventFile(WatchedFileHandler):
             raise SettingError(f"DESK_TELEMETRY_FILE={self.baseFilename}: {error.strerror}", remedy=remedy) from None
 
     def append(self, event: Canonical) -> None:
-        """Append an event."""
         self.handle(logging.makeLogRecord({"msg": event.model_dump_json(by_alias=True, exclude_none=True)}))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line."""
         self._failed_before, self._failed = self._failed, False
         try:
             super().emit(record)
@@ -106,8 +103,7 @@ class Telemetry:
     def serve(
         self, health: ProcessHealth, dropped: Callable[[], Mapping[str, int]], collects: Sequence[Collect] = ()
     ) -> WatchServer | None:
-        """Serve metrics and health, and return the server; None when no port is set. Raises SettingError when the
-        address cannot be had. dropped, collects: see `Metrics`."""
+        """None when no port is set. Raises SettingError when the address cannot be had."""
         host, port = self._settings.metrics_host, self._settings.metrics_port
         if not port:
             return None
@@ -120,7 +116,6 @@ class Telemetry:
         return server
 
     def begin(self) -> None:
-        """Start to give each task a span, in a worker."""
         if (spans := self.spans()) is not None:
             spans.join_celery()
 
@@ -142,14 +137,12 @@ class Telemetry:
             return self._spans
 
     def emit(self, event: Canonical) -> None:
-        """Write a canonical event, and count it."""
         if self._file is not None:
             self._file.append(event)
         if self.metrics is not None:
             self.metrics.event(event)
 
     def step(self, step: ClaimedStep) -> AbstractContextManager[Ended]:
-        """Return the span of an attempt at a step, which yields a callback for its end and the reason."""
         spans = self.spans()
         return spans.step(step) if spans is not None else nullcontext(lambda _state, _why: None)
 
@@ -263,8 +256,7 @@ class ProcessWatch:
         self._collects.append(collect)
 
     def serve(self, role: str) -> None:
-        """Begin to serve metrics and health, if a port is set. Raises SettingError when the address cannot be had.
-        role: of this process."""
+        """Raises SettingError when the address cannot be had."""
         self.health.role = role
         self._server = self._telemetry().serve(self.health, self._dropped, collects=self._collects)
 

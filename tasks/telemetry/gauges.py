@@ -53,7 +53,6 @@ Reading = Mapping[Gauge, Mapping[tuple[str, ...], float]]
 
 
 def families(reading: Reading) -> Iterator[GaugeMetricFamily]:
-    """Yield the gauges as the client library takes them."""
     for gauge, values in reading.items():
         family = GaugeMetricFamily(gauge.name, gauge.what, labels=gauge.labels)
         for labels, value in values.items():
@@ -76,8 +75,6 @@ _Values = dict[tuple[str, ...], float]
 def read_own(
     held: int, servers: Sequence[ProcessStatus] | None, short: Sequence[Shortage] = (), refused: int | None = None
 ) -> Reading:
-    """Return the gauges of a worker with `held` steps. servers: of its runtimes; None where they are not known.
-    refused: messages; None where they are not signed."""
     room: _Values = {(one.what, one.where): 2 if one.out else 1 for one in short}
     own: dict[Gauge, _Values] = {STEPS_HELD: {(): held}, ROOM: room}
     if refused is not None:
@@ -293,7 +290,6 @@ class Exporter:
         self._parts = {name: _Part(name, read, rest_seconds) for name, read in parts.items()}
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauges of the parts that answer, and which do."""
         found = {name: part.reading() for name, part in self._parts.items()}
         up: Reading = {PART_UP: {(name,): float(reading is not None) for name, reading in found.items()}}
         for reading in (up, *found.values()):

@@ -118,7 +118,6 @@ class _Collected(Collector):
         self._collect = collect
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: without it the registry would collect once when it takes this collector."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
@@ -164,7 +163,6 @@ class WatchServer:
         server.close()
 
     def close(self) -> None:
-        """Stop answering, and free the address."""
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(CLIENT_SECONDS)
 
@@ -221,8 +219,7 @@ T = TypeVar("T")
 
 
 async def _in_thread(function: Callable[[], T]) -> T:
-    """Return what a function returns that may wait for another process. Its thread is none of a pool, which would hold
-    up the end of this process."""
+    """In a thread of no pool, which would hold up the end of this process."""
     loop, done = asyncio.get_running_loop(), Future[T]()
 
     def run() -> None:

@@ -123,7 +123,6 @@ def _steps(session: Session, run_id: str) -> _Steps:
 
 
 def _turns(session: Session, run_id: str) -> dict[str, tuple[int, Usage]]:
-    """Return the number of turns and their tokens, by mode."""
     sums = [func.sum(getattr(Turn, name)).label(name) for name in Usage.model_fields]
     rows = session.execute(
         select(col(Turn.role), func.count().label("counted"), *sums)
@@ -156,8 +155,7 @@ def _tally(values: Iterable[str]) -> dict[str, int]:
 
 
 def role_fields(role: str, subject: str) -> dict[str, Any]:
-    """Return mode, role and symbol of a role's subject; the symbol is None for a role with more than one, and for a
-    voice, which has a round."""
+    """Symbol is None for a role with several, and for a voice, which has a round."""
     mode = mode_of(role)
     about_symbol = subject and mode == "research" and not role.startswith(ROLE_PREFIX)
     return {"mode": mode, "role": role, "symbol": subject if about_symbol else None}
@@ -172,7 +170,6 @@ HEADER = "traceparent"  # of W3C Trace Context
 
 
 def trace_of(run_id: str) -> tuple[int, int] | None:
-    """Return (trace id, id of the run's root span); None for an id that is no run's."""
     if _RUN.fullmatch(run_id) is None or int(run_id, 16) == 0:
         return None
     return int(run_id, 16), int(run_id[16:], 16) or 1

@@ -66,7 +66,6 @@ class Spans:
 
     @contextmanager
     def within(self, run_id: str) -> Iterator[None]:
-        """Put spans started in the block into the run's trace."""
         token = contexts.attach(_parent(run_id) or contexts.get_current())
         try:
             yield
@@ -75,7 +74,6 @@ class Spans:
 
     @contextmanager
     def step(self, step: ClaimedStep) -> Iterator[Ended]:
-        """Open the span of an attempt at a step; yield a callback for its end and the reason."""
         about: dict[str, Value] = {
             "desk.run": step.run_id,
             "desk.step": step.id,
@@ -94,7 +92,6 @@ class Spans:
             yield ended
 
     def turn(self, turn: Turn, calls: Sequence[tuple[ToolCall, dt.datetime]]) -> None:
-        """Record a turn that has ended, under the current step, with its tool calls and the time of each answer."""
         about: dict[str, Value] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": turn.provider,
@@ -121,20 +118,16 @@ class Spans:
         span.end(_nanoseconds(answered_at))
 
     def submission(self, order: Order, answered_at: dt.datetime, state: str, near: Context | None) -> None:
-        """Record the submission of an order, from sending it to the broker's first answer. near: the context
-        of sending it, if known."""
         span = self._begin("order submit", _parent(order.run_id, near), order.sent_at or answered_at, _about(order))
         _outcome(span, state, order.message, failed=state in ("rejected", "unknown"))
         span.end(_nanoseconds(answered_at))
 
     def fill(self, order: Order, fill: Fill, near: Context | None) -> None:
-        """Record a fill, from sending its order to booking it."""
         about = {**_about(order), "order.fill.quantity": fill.quantity, "order.fill.price": fill.price}
         span = self._begin("order fill", _parent(order.run_id, near), order.sent_at or fill.created_at, about)
         span.end(_nanoseconds(fill.created_at))
 
     def run(self, run: Run) -> None:
-        """Record the root span of a run that has ended."""
         found, ended_at = trace_of(run.id), run.finished_at
         if found is None or ended_at is None:
             return
@@ -145,7 +138,6 @@ class Spans:
         span.end(_nanoseconds(ended_at))
 
     def close(self) -> None:
-        """Send the remaining spans, within CLOSE_SECONDS."""
         # The SDK's own shutdown waits half a minute for a collector that is away.
         ending = threading.Thread(target=self._provider.shutdown, name="traces-end", daemon=True)
         ending.start()
@@ -180,13 +172,11 @@ class _Ids(RandomIdGenerator):
 
 
 def endpoint(url: str) -> str:
-    """Return the URL to post spans to: a bare address gets the protocol's path."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(path="/v1/traces")) if parts.path in ("", "/") else url
 
 
 def _parent(run_id: str, near: Context | None = None) -> Context | None:
-    """Return the parent context of a run's span: the current span when it is of the same trace, else the run's root."""
     found = trace_of(run_id)
     if found is None:
         return near

@@ -86,8 +86,7 @@ def create_app(context: ServiceContext, token: Token) -> FastAPI:
 
 
 def _described(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the OpenAPI schema with what FastAPI cannot derive: the media type of errors, and the envelopes of
-    streams."""
+    """What FastAPI cannot derive: the media type of errors, and the envelopes of streams."""
     for path in schema["paths"].values():
         for operation in path.values():
             content = operation["responses"]["default"]["content"]
@@ -117,8 +116,7 @@ class ApiServer(DoorServer):
 
 
 def require_servable(settings: Settings) -> None:
-    """Raise SettingError for an address that is not safe, or a Redis that others reach without a key, and RedisDown
-    without a Redis."""
+    """Raise SettingError for an unsafe address or a Redis that needs a key, RedisDown without a Redis."""
     require_safe(settings)
     message_key(settings)
     redis_url(settings)
@@ -153,8 +151,6 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *
 
 
 def _listening(settings: Settings, port: int) -> socket.socket:
-    """Return a listening socket. Where any port will do it is that of the last time, if it is free: the pages that are
-    still open there go on."""
     if port == 0 and (last := running_desk.last_api_port(settings.home)):
         with suppress(UsageError):
             return bind(settings.api_host, last)
@@ -176,7 +172,6 @@ def require_safe(settings: Settings) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 takes a free one. Raises UsageError when the address cannot be bound."""
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -48,8 +48,7 @@ class ServiceContext:
         return self.desk.store
 
     def running_desk(self) -> Settings | None:
-        """Return the settings of the `desk up` that runs on the home now; None without one. They may be others than
-        those with which this service was started. Raises SettingError, UsageError."""
+        """None without one; they may differ from this service's. Raises SettingError, UsageError."""
         table = running_desk.read(self.settings.home)
         if not running_desk.has_settings(table):
             return None
@@ -59,13 +58,11 @@ class ServiceContext:
             raise UsageError("the running desk is of another version than this service", remedy=AGAIN) from None
 
     def differing(self, theirs: Settings | None) -> dict[str, Any]:
-        """Return this service's value of each setting for which the running desk has another one."""
         ours = snapshot(self.settings)
         return {name: ours[name] for name in differing(ours, snapshot(theirs))} if theirs is not None else {}
 
     def require_agreement(self) -> None:
-        """Raise UsageError with both values when the running desk has other settings: a run would be opened with what
-        its workers do not use."""
+        """Raise UsageError with both values: a run would be opened with what its workers do not use."""
         theirs = self.running_desk()
         if theirs is None or not (ours := self.differing(theirs)):
             return
@@ -109,8 +106,7 @@ class Watch(Generic[T]):
         self._reading: Future[None] | None = None
 
     def look(self, wait: float = 0.0) -> KeptValue[T]:
-        """Return the known answer and refresh it if it is not fresh. Without an answer, or with one much older than
-        that, wait up to so many seconds for it."""
+        """Refresh an answer that is not fresh. Without one, or with a much older one, wait up to so many seconds."""
         with self._lock:
             if self._is_stale() and self._reading is None:
                 self._reading = Future()
@@ -123,7 +119,6 @@ class Watch(Generic[T]):
         return self.known()
 
     def known(self) -> KeptValue[T]:
-        """Return the known answer, and read nothing."""
         with self._lock:
             known, refreshing = self._known, self._reading is not None
         return KeptValue(time.monotonic() - known[0] if known else None, refreshing, known[1] if known else None)
@@ -194,7 +189,6 @@ class Fleet:
     slow: Watch[list[Check]]
 
     def checks(self, *, whole: bool) -> KeptChecks:
-        """Return the checks; with `whole` the slow ones are made as well where they are not known."""
         quick = self.doctor.look(DOCTOR_SECONDS)
         slow = self.slow.look(DOCTOR_SECONDS) if whole else self.slow.known()
         found = {one.name: one for one in (*(quick.value or ()), *(slow.value or ()))}
@@ -206,7 +200,6 @@ class Fleet:
         )
 
     def workers(self) -> KeptWorkers:
-        """Return the workers, without waiting for them."""
         kept: KeptValue[DeskStatus] = self.status.look()
         found = kept.value
         parts = found.trouble.items() if found is not None else ()

@@ -133,7 +133,6 @@ class Door(H11Protocol, asyncio.BufferedProtocol):
             self._await_client(before)
 
     def _await_client(self, before: Any) -> None:
-        """Start the time for what the client has begun to send, or stop it where nothing is missing."""
         state = self.conn.their_state
         if state is h11.IDLE or state is h11.SEND_BODY:
             if state is not before or not self._keeper.waits(self):
@@ -153,7 +152,6 @@ class Door(H11Protocol, asyncio.BufferedProtocol):
             self._keeper.wait(self, KEEP_ALIVE_SECONDS if self.known else HEAD_SECONDS)
 
     def let_go(self) -> None:
-        """Close the connection, and lose what the client does not read."""
         if self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.SEND_RESPONSE:
             self.transport.write(_LATE)
         if self.transport.get_write_buffer_size():

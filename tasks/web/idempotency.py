@@ -74,8 +74,7 @@ class KeptAnswers:
         self._claim = insert(_ANSWER).on_conflict_do_nothing().returning(_ANSWER.c.key)
 
     async def claim(self, key: str, request: str) -> KeptAnswer | None:
-        """Claim a key for a request; return None, or what is kept of it already, for whose answer it waits a while if
-        it is being made. Raises SQLAlchemyError."""
+        """None, or what is kept of the key already, waited for a while if it is being made. Raises SQLAlchemyError."""
         until = time.monotonic() + WAIT_SECONDS
         while (kept := await asyncio.to_thread(self._claimed, key, request)) is not None:
             if kept.request != request or kept.status is not None or time.monotonic() >= until:
@@ -89,11 +88,9 @@ class KeptAnswers:
         await self._quietly(update(KeptAnswer).where(col(KeptAnswer.key) == key).values(**answered))
 
     async def release(self, key: str) -> None:
-        """Forget a claim whose request did nothing."""
         await self._quietly(delete(KeptAnswer).where(col(KeptAnswer.key) == key))
 
     def _claimed(self, key: str, request: str) -> KeptAnswer | None:
-        """Return the answer or claim that is there; None after writing this one."""
         with self._store.read() as session:
             found = session.get(KeptAnswer, key)
         now = utcnow()
@@ -186,7 +183,6 @@ async def _fingerprint(request: Request) -> str:
 
 
 def _again(found: KeptAnswer, asked: str) -> Response:
-    """Return the kept answer, or the problem of a key that has none for this request."""
     if found.request != asked:
         detail = f"this {HEADER} came with another request before"
         return answer(problem(HTTPStatus.CONFLICT, "key_reused", detail, "send a new key with a new request"))

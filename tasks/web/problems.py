@@ -71,7 +71,6 @@ def problem(status: HTTPStatus, kind: str, detail: str, remedy: str = "") -> Pro
 
 
 def problem_of(error: DeskError) -> Problem:
-    """Return the problem of a desk error. Such an error's message is meant for people and holds no secret."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
     found = problem(status, kind_of(error), str(error.args[0]), error.remedy)
     if isinstance(error, HistoryTrimmed):
@@ -80,7 +79,6 @@ def problem_of(error: DeskError) -> Problem:
 
 
 def fault(error: Exception) -> Problem:
-    """Return the problem of an unexpected error. Its message may hold anything, so only the log has it."""
     remedy = "see the service's log"
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", type(error).__name__, remedy)
 
@@ -105,13 +103,11 @@ async def _respond(request: Request, error: Exception) -> JSONResponse:
 
 
 def _methods(request: Request) -> list[str]:
-    """Return the methods of all routes of a path: the framework names those of the first alone."""
     routes = [route for route in request.app.state.routes if route.matches(request.scope)[0] is not Match.NONE]
     return sorted({method for route in routes for method in route.methods})
 
 
 def problem_for(error: Exception) -> Problem:
-    """Return the problem of any error. An unexpected one is logged with its traceback by the server."""
     if isinstance(error, DeskError):
         return problem_of(error)
     if isinstance(error, RequestValidationError):

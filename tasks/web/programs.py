@@ -124,7 +124,6 @@ _ACTING: set[asyncio.Task[dict[str, Any]]] = set()
 
 
 async def answered(socket: WebSocket, token: str, asked: Call) -> dict[str, Any]:
-    """Return the `result` or the `problem` of a request, as its route answers it."""
     acting = asyncio.create_task(_called(socket, token, asked))
     _ACTING.add(acting)
     acting.add_done_callback(_over)
@@ -218,7 +217,6 @@ class ProgramConnection:
         self._shown = ""  # the token, once it was shown
 
     async def run(self) -> None:
-        """Answer until the program leaves. Raises WebSocketDisconnect."""
         if not await self._welcomed():
             return
         self._sending = asyncio.create_task(self._send())
@@ -231,14 +229,12 @@ class ProgramConnection:
                 await self._take(asked)
 
     async def close(self) -> None:
-        """End all that goes on for the program."""
         tasks = [*self._following.values(), *self._working, *([self._sending] if self._sending else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _text(self) -> str | None:
-        """Return the next message, None for bytes. Raises WebSocketDisconnect."""
         message = await self._socket.receive()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1000))

@@ -56,7 +56,6 @@ _HEADERS = (
 
 
 def host_names(settings: Settings) -> frozenset[str]:
-    """Return the allowed Host names, in lower case: loopback's, the address itself, and those of DESK_API_HOSTS."""
     more = [part.strip().strip("[]") for part in settings.api_hosts.split(",")]
     own = [] if settings.api_host in EVERYWHERE else [settings.api_host]
     return frozenset(name.lower() for name in (*LOOPBACK_NAMES, *own, *more) if name)
@@ -105,8 +104,8 @@ class Guard:
         await answer(refused, extra)(scope, receive, _hardened(send))
 
     async def _handshake(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a program's handshake through by the rules of every request but the token's: that is in its first
-        message. A page of another server can open a WebSocket, and its Origin shows it."""
+        """The token comes in the first message. A page of another server can open a WebSocket, and its Origin shows
+        it."""
         refused = self._place_refusal(Headers(scope), opens=False)
         if refused is None:
             await self._app(scope, receive, send)
@@ -129,7 +128,6 @@ class Guard:
         return None
 
     async def _caller(self, shown: str) -> Caller | Problem:
-        """Return who shows a token, or why nobody does."""
         if self._is_token(shown):
             return OWNER
         try:
@@ -185,8 +183,8 @@ def bearer(headers: Headers) -> str:
 
 
 def _opens_page(scope: Scope, headers: Headers) -> bool:
-    """Return whether a person opens `/` in a browser: as a whole page, not in a frame, and not by a program. Browsers
-    name their intent on loopback and over TLS; elsewhere they accept HTML, and have no Authorization to send."""
+    """A whole page, not a frame or a program. Browsers name their intent on loopback and over TLS; elsewhere they
+    accept HTML."""
     if scope["method"] != "GET" or scope["path"] not in ("/", PREFIX):
         return False
     if "sec-fetch-mode" in headers or "sec-fetch-dest" in headers:
@@ -195,7 +193,6 @@ def _opens_page(scope: Scope, headers: Headers) -> bool:
 
 
 def _needs_no_token(scope: Scope) -> bool:
-    """Return whether a request is for a file of the page, or for a session."""
     method, path = scope["method"], str(scope["path"])
     return (method == "GET" and path.startswith(PREFIX)) or (method == "POST" and path == "/session")
 
@@ -218,8 +215,7 @@ class Headers:
 
 
 def _same_site(headers: Headers, host: str) -> bool:
-    """Return False for a request of another site's page. Programs send neither of the two headers; browsers send the
-    first with every request that may change something."""
+    """False for a request of another site's page. Programs send neither header."""
     if "origin" in headers:
         found = _ORIGIN.fullmatch(headers.only("origin").lower())
         if found is None or found[1] != host:
@@ -329,15 +325,13 @@ def flower_path(home: Path) -> Path:
 
 
 def token_of(settings: Settings) -> Token:
-    """Return the token in force; the folder of its file exists. Raises SettingError when the file cannot be used."""
     if settings.api_token is not None:
         return Token(settings.api_token.get_secret_value(), "DESK_API_TOKEN")
     return _token_at(token_path(settings.home), "DESK_API_TOKEN")
 
 
 def flower_login(settings: Settings) -> Token:
-    """Return USER:PASSWORD of Flower; without DESK_FLOWER_AUTH the password is kept in the home. Raises SettingError
-    when its file cannot be used."""
+    """Without DESK_FLOWER_AUTH the password is kept in the home. Raises SettingError."""
     if settings.flower_auth is not None:
         return Token(settings.flower_auth.get_secret_value(), "DESK_FLOWER_AUTH")
     found = _token_at(flower_path(settings.home), "DESK_FLOWER_AUTH")
@@ -354,7 +348,6 @@ def _token_at(path: Path, variable: str) -> Token:
 
 
 def _kept(path: Path) -> str | None:
-    """Return the token of an earlier start; delete one that others could have read or written."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -369,7 +362,6 @@ def _kept(path: Path) -> str | None:
 
 
 def _made(path: Path) -> str:
-    """Create a token and return it. If two processes start at once, the first one's stays and both use it."""
     aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -42,9 +42,8 @@ _FORM = f"PROVIDER:MODEL, such as codex:gpt-5.5, or rulebook; providers are {', 
 
 
 def adopt(session: Session, settings: Settings, run_id: str, by: str) -> list[str]:
-    """Give a run that has not ended, with the runs that its steps wait for, the models of these settings. Its steps
-    that wait for a worker are found by one with that model; turns in flight end with the model that they have. Return a
-    line for each run. Raises UsageError, SettingError."""
+    """Give an open run, and the runs below it, the models of these settings; turns in flight keep theirs. Return a line
+    for each run. Raises UsageError, SettingError."""
     return [_adopt(session, settings, one, by) for one in (run_id, *open_runs_below(session, [run_id]))]
 
 

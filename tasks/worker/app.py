@@ -32,11 +32,9 @@ INCLUDE = (
 
 
 def create_app(settings: Settings, name: str = "desk", *, warm: bool = False, turns: bool = False) -> DeskApp:
-    """Return an app wired to a desk of its own; `name` distinguishes its processes in leases and folders.
-
-    warm: load prices and the exchange's calendar as soon as the worker is up, not with its first task. turns: it runs
-    models' turns, for which a library may have to be loaded as well.
-    """
+    """Return an app wired to a desk of its own; `name` distinguishes its processes in leases and folders. warm: load
+    prices and the exchange's calendar as soon as the worker is up, not with its first task. turns: it runs models'
+    turns, for which a library may have to be loaded as well."""
     require_roles(settings)  # a wrong setting is named before a Redis that is missing
     app: DeskApp = sender_app(settings, DeskApp, include=INCLUDE)
     celery_fixes.use_chord_counter(app)
@@ -98,5 +96,4 @@ def _on(signal: Signal, do: Callable[[], None]) -> None:
 
 
 def node_name(role: str, suffix: str = "") -> str:
-    """Return a worker's name on the broker; two of the same name on one host would share a mailbox."""
     return f"{role}{suffix}@{platform.node() or 'localhost'}"

@@ -194,10 +194,8 @@ def guard_flower(hosts: frozenset[str]) -> None:
 
 
 def run_celery(app: Celery, arguments: Sequence[str]) -> int:
-    """Run `celery ARGUMENTS` in this process and return its exit code.
-
-    `app.start` drops the code that click hands back, and a worker that crashed would end with 0.
-    """
+    """Run `celery ARGUMENTS` in this process and return its exit code. `app.start` drops the code that click hands
+    back, and a worker that crashed would end with 0."""
     # Loaded here: it brings a whole shell, and most commands are not a worker's.
     celery = importlib.import_module("celery.bin.celery").celery
     celery.params[0].default = app

@@ -16,8 +16,7 @@ OF_THE_DESK = "ops"  # the queue of the bookkeeping, which every desk has a work
 
 
 def watch_worker(desk: Desk, role: str, signer: Signer | None = None) -> None:
-    """Serve a worker's metrics, gauges and health, if a port is set. signer: of its messages. Raises SettingError when
-    the address cannot be had."""
+    """If a port is set. Raises SettingError when the address cannot be had."""
     desk.watch.add(lambda: _own(desk, signer))
     if OF_THE_DESK in WORKER_QUEUES[role].split(","):
         desk.watch.add(Exporter({"database": lambda: _database(desk), "redis": lambda: _broker(desk)}).collect)

@@ -44,13 +44,11 @@ def quiet() -> None:
 
 
 def _plain_text() -> structlog.dev.ConsoleRenderer:
-    """Return a renderer of text whose tracebacks are Python's own. structlog's have every variable of every frame: keys
-    among them, and it takes seconds to draw them."""
+    """structlog's tracebacks show every variable, keys among them, and take seconds to draw."""
     return structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
 
 
 def configure(settings: Settings) -> None:
-    """Set up logging for this process, in place of Celery's own."""
     from celery.signals import setup_logging  # a command that ends has no use for it
 
     shared: list[Any] = [
@@ -80,5 +78,4 @@ def configure(settings: Settings) -> None:
     setup_logging.connect(_keep, weak=False)
 
 
-def _keep(**_: Any) -> None:
-    """Do nothing: Celery leaves logging alone when this signal has a receiver."""
+def _keep(**_: Any) -> None: ...

@@ -78,7 +78,6 @@ class Sweeper:
         return f"its sweeper has done nothing for {seconds:.0f} s" if seconds > STALLED_SECONDS + self._most else None
 
     def why_late(self) -> str | None:
-        """Return that no worker's sweep has ended for too long, as far as this one can see."""
         seconds = time.monotonic() - self._fresh
         if seconds <= leases.NO_SWEEP_SECONDS + self._most:
             return None
@@ -162,8 +161,8 @@ def sweep_if_due(app: DeskApp) -> dict[str, int]:
 
 
 def _restored(desk: Desk) -> int | None:
-    """Return how many current threads Redis was given again; None if they could not be. A conversation does it for
-    its own, but `desk threads list` shows what is there."""
+    """None if threads could not be restored. A conversation restores its own, but `desk threads list` shows what is
+    there."""
 
     async def restore() -> int:
         async with desk.thread_records() as registry:
@@ -177,8 +176,7 @@ def _restored(desk: Desk) -> int | None:
 
 
 def _request_passes(app: DeskApp, last: dt.datetime | None, now: dt.datetime) -> None:
-    """Request the passes over orders and reports, each once in its period. last: the end of the last sweep; None when
-    there was none, or Redis has lost its messages since."""
+    """Each once in its period. last: None without a sweep, or when Redis has lost its messages since."""
     if _has_begun(last, now, ORDERS_SECONDS):
         messages.request_pass(app, messages.ORDER_PASS)
     if app.desk.settings.report_url is not None and _has_begun(last, now, REPORTS_SECONDS):
@@ -190,7 +188,6 @@ def _has_begun(last: dt.datetime | None, now: dt.datetime, seconds: float) -> bo
 
 
 def _waited(desk: Desk, seconds: float) -> bool:
-    """Wait and return True, or False as soon as this process is to end. Not by the clock that is doubted."""
     until = time.monotonic() + seconds
     while time.monotonic() < until and not desk.drain.requested:
         time.sleep(_POLL_SECONDS)
@@ -206,11 +203,9 @@ def _mark(desk: Desk) -> str | None:
 
 
 def redis_mark(client: redis.Redis) -> str:
-    """Return a text that stays the same for as long as Redis has lost no message. Raises RedisDown.
-
-    It is a key that a flushed or empty server has lost, and the server's run id: one that was started again may have
-    lost the last second of its append-only file.
-    """
+    """Return a text that stays the same for as long as Redis has lost no message. Raises RedisDown. It is a key that a
+    flushed or empty server has lost, and the server's run id: one that was started again may have lost the last second
+    of its append-only file."""
     try:
         client.set(MARK_KEY, uuid.uuid4().hex, nx=True)
         found = client.get(MARK_KEY)
@@ -222,8 +217,7 @@ def redis_mark(client: redis.Redis) -> str:
 
 
 def sweep(app: DeskApp) -> dict[str, int]:
-    """Return how many steps were sent again and joins freed, and how many runs closed. Safe to run twice at once, since
-    each change is a compare-and-set or a claim away."""
+    """Counts of steps sent again, joins freed, runs closed. Safe to run twice at once."""
     found, _ = _sweep(app)
     return found
 
@@ -264,8 +258,7 @@ def _unique(steps: list[ReadyStep]) -> list[ReadyStep]:
 
 
 def close_overdue(desk: Desk) -> int:
-    """Close runs past their deadline, but for those that wait for a worker, and runs with a failed finish step; return
-    how many."""
+    """Runs past their deadline, but for those that wait for a worker, and runs with a failed finish step."""
     with desk.store.read() as session:
         late = session.exec(select(Run).where(Run.state == RunState.RUNNING, col(Run.deadline_at) < utcnow())).all()
         overdue = {run.id: _late(session, run) for run in late if unserved.idle_since(session, run.id) is None}
@@ -280,7 +273,6 @@ def close_overdue(desk: Desk) -> int:
 
 
 def _late(session: Session, run: Run) -> str:
-    """Return why a run past its deadline ends, with what it waited for."""
     errors = session.exec(select(Step.error).where(Step.run_id == run.id, Step.state == StepState.READY)).all()
     found = {why.partition(";")[0] for error in errors if (why := policy.waits_for(error)) is not None}
     return "the run's deadline passed" + (f" while it waited for {' and '.join(sorted(found))}" if found else "")

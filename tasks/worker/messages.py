@@ -50,7 +50,6 @@ class DeskApp(Celery):  # type: ignore[misc]
 
 
 def sender_app(settings: Settings, kind: type[Celery] = Celery, **options: Any) -> Celery:
-    """Return an app that can send to the desk's queues. Raises RedisDown, SettingError."""
     celery_fixes.guard_lost_connection()
     celery_fixes.count_unwritable_as_away()
     celery_fixes.check_idle_subscriptions()
@@ -92,8 +91,7 @@ def sender_app(settings: Settings, kind: type[Celery] = Celery, **options: Any) 
 
 
 def _checked(address: str) -> str:
-    """Return Celery's form of the URL. Raises SettingError when Celery's client or redis-py, which the schedule uses,
-    cannot read it; neither connects yet."""
+    """Raises SettingError when Celery's client or redis-py cannot read it; neither connects yet."""
     client(address, 1.0).close()
     try:
         Connection(found := celery_url(address))
@@ -127,7 +125,6 @@ def celery_url(address: str) -> str:
 
 
 def stop_on_workers(app: Celery, run_ids: Sequence[str]) -> None:
-    """Have every worker interrupt what it holds of these runs. Raises RedisDown."""
     if not run_ids:
         return
     try:
@@ -137,7 +134,6 @@ def stop_on_workers(app: Celery, run_ids: Sequence[str]) -> None:
 
 
 def cancel_on_workers(app: Celery, parent_id: str, reason: str) -> None:
-    """Have every worker interrupt what it holds under a parent. Without Redis they find it with their next renewal."""
     try:
         app.control.broadcast(CANCEL, arguments={"reasons": {parent_id: reason}})
     except (OperationalError, RedisError, OSError) as error:
@@ -145,7 +141,6 @@ def cancel_on_workers(app: Celery, parent_id: str, reason: str) -> None:
 
 
 def interrupt_on_workers(app: Celery, thread_id: str, turn_id: str) -> bool:
-    """Have the worker that runs this turn end it; return whether one did, as soon as it answers. Raises RedisDown."""
     asked = {"thread_id": thread_id, "turn_id": turn_id}
     try:
         app.control.broadcast(
@@ -186,12 +181,10 @@ class WorkerNotifier:
         self._made: Celery | None = None
 
     def stop(self, run_ids: Sequence[str]) -> None:
-        """Have the workers interrupt what they hold of these runs. Raises RedisDown; they read it from the database
-        within a third of a lease then."""
+        """Raises RedisDown; workers then read it from the database within a third of a lease."""
         stop_on_workers(self.app(), run_ids)
 
     def interrupt(self, thread_id: str, turn_id: str) -> bool:
-        """Have the worker that runs this turn end it; return whether one did. Raises RedisDown."""
         return interrupt_on_workers(self.app(), thread_id, turn_id)
 
     def trade(self) -> bool:

@@ -61,7 +61,6 @@ class BeatState(Frozen):
 
 
 def beat_state(client: redis.Redis) -> BeatState:
-    """Return the state of beat. Raises redis.RedisError."""
     due = cast("list[tuple[bytes, float]]", client.zrange(DUE, 0, -1, withscores=True))
     return BeatState(running=bool(client.exists(LOCK)), entries=[_entry(client, key.decode(), at) for key, at in due])
 
@@ -74,7 +73,6 @@ def _entry(client: redis.Redis, key: str, at: float) -> BeatEntry:
 
 
 def _moment(parts: dict[str, Any]) -> dt.datetime:
-    """Return a time of RedBeat's JSON, which has its parts and its zone: a name, or seconds east of UTC."""
     zone = parts["timezone"]
     place = ZoneInfo(zone) if isinstance(zone, str) else dt.timezone(dt.timedelta(seconds=zone))
     names = ("year", "month", "day", "hour", "minute", "second", "microsecond")

@@ -37,8 +37,7 @@ class WatchedScheduler(RedBeatScheduler):  # type: ignore[misc]
 
     @property
     def schedule(self) -> dict[str, Any]:
-        """What is due, of this process's own schedule: whoever writes to Redis may name other tasks there, which would
-        be sent with the desk's signature."""
+        """This process's own schedule: entries in Redis may name other tasks, which would be sent signed."""
         own = self.app.conf.beat_schedule
         return {name: one for name, one in super().schedule.items() if name in own and _is(one, own[name])}
 
@@ -56,7 +55,6 @@ class WatchedScheduler(RedBeatScheduler):  # type: ignore[misc]
             super().close()
 
     def _lost(self) -> list[str]:
-        """Return the keys of entries that Redis does not have."""
         conf = self.app.redbeat_conf
         there = set(get_redis(self.app).zrange(conf.schedule_key, 0, -1))
         keys = [self.Entry.generate_key(self.app, name) for name in conf.schedule]
@@ -70,6 +68,5 @@ class WatchedScheduler(RedBeatScheduler):  # type: ignore[misc]
 
 
 def _is(entry: Any, own: dict[str, Any]) -> bool:
-    """Return whether an entry of Redis is what the schedule has by its name."""
     found = {"task": entry.task, "schedule": entry.schedule, "kwargs": entry.kwargs, "options": entry.options}
     return found == own and not entry.args

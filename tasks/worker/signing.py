@@ -60,7 +60,6 @@ class Signer:
         return hmac.new(self._key, b"\n".join((_PURPOSE, head.encode(), text)), hashlib.sha256).hexdigest()
 
     def refuse(self, queue: str, why: str) -> None:
-        """Count a message that was dropped, and log that from time to time. Nothing of its content is shown."""
         with self._lock:
             self.refused, self.why = self.refused + 1, why
             due = time.monotonic() - self._logged >= LOG_SECONDS

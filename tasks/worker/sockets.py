@@ -37,7 +37,6 @@ class Health(NamedTuple):
 
 
 def socket_folder(home: Path) -> Path:
-    """Return the folder of a home's sockets; it is elsewhere when the home's path is too long for one."""
     run = home / "run"
     if len(os.fsencode(run / _LONGEST_NAME)) <= MAX_SOCKET_PATH:
         return run
@@ -47,8 +46,7 @@ def socket_folder(home: Path) -> Path:
 
 
 def make_folder(home: Path) -> Path:
-    """Create the folder of a home's sockets for this user alone, and return it. Raises OSError, also when another user
-    made it first in a shared temp folder."""
+    """For this user alone. Raises OSError, also when another user made it first in a shared temp folder."""
     run, folder = home / "run", socket_folder(home)
     run.mkdir(mode=0o700, parents=True, exist_ok=True)
     run.chmod(0o700)
@@ -62,7 +60,6 @@ def make_folder(home: Path) -> Path:
 
 
 def health_path(home: Path, node: str) -> Path:
-    """Return the path of a worker's health socket. Its name is short, whatever the node's is."""
     return socket_folder(home) / f"{_digest(node.encode())}{HEALTH}"
 
 
@@ -73,7 +70,6 @@ def _digest(data: bytes) -> str:
 
 
 def ask_all(home: Path) -> Iterator[Health]:
-    """Yield the answer of each worker of a home on this host."""
     for path in sorted(socket_folder(home).glob(f"*{HEALTH}")):
         if (found := _ask(path)) is not None:
             yield found

@@ -57,7 +57,6 @@ class Stop:
 
 
 def unfinished(session: Session) -> list[str]:
-    """Return the ids of the runs that have not ended, those that are being stopped among them."""
     rows = session.scalars(select(col(Run.id)).where(col(Run.state).in_(RUN_LIVE)).order_by(col(Run.created_at)))
     return list(rows)
 
@@ -80,10 +79,8 @@ def mark(session: Session, run_id: str) -> Stop:
 
 def settle(session: Session, settings: Settings, run_id: str, *, trusted: bool = True) -> int:
     """End steps that are held no more, and the run itself with its last one; return how many are still held, with the
-    runs that its steps still wait for.
-
-    trusted: a lease that has run out does not count as held (see `sweep_lease.lease_trust`).
-    """
+    runs that its steps still wait for. trusted: a lease that has run out does not count as held (see
+    `sweep_lease.lease_trust`)."""
     run = session.get(Run, run_id, with_for_update=True, populate_existing=True)
     if run is None or run.state != RunState.STOPPING:
         return 0
@@ -98,8 +95,7 @@ def settle(session: Session, settings: Settings, run_id: str, *, trusted: bool =
 
 
 def settle_all(store: Store, settings: Settings, *, trusted: bool = True) -> int:
-    """Go on with every stop, for the sweep: the process that requested one may be gone. Return how many runs ended.
-    trusted: as in `settle`."""
+    """Go on with every stop: the process that requested one may be gone. Return how many runs ended."""
     with store.read() as session:
         newest = select(col(Run.id)).where(col(Run.state) == RunState.STOPPING).order_by(col(Run.created_at).desc())
         runs = list(session.scalars(newest))  # those that others wait for come first
@@ -111,8 +107,8 @@ def settle_all(store: Store, settings: Settings, *, trusted: bool = True) -> int
 
 
 def mark_left_behind(store: Store) -> list[str]:
-    """Mark the runs that a run waited for which is being stopped or has ended, and return their ids. A step may have
-    opened one while its run was being marked; a run that its deadline closed has left all of them."""
+    """Runs below a run that is being stopped or has ended. A step may have opened one while its run was being
+    marked."""
     with store.read() as session:
         left = steps.runs_left_behind(session)
     for run_id in left:
@@ -150,10 +146,8 @@ def _held(session: Session, run_id: str) -> int:
 def stop_runs(
     store: Store, settings: Settings, run_ids: Sequence[str], notify: Callable[[list[str]], None], seconds: float
 ) -> list[Stop]:
-    """Stop runs, wait at most so many seconds for their end, and return how far each came.
-
-    notify: hands the ids to the workers; called at once, and again while steps are held.
-    """
+    """Stop runs, wait at most so many seconds for their end, and return how far each came. notify: hands the ids to the
+    workers; called at once, and again while steps are held."""
     began = notified = time.monotonic()
     with store.read() as session:
         below = steps.open_runs_below(session, run_ids)
@@ -184,7 +178,6 @@ def stop_runs(
 
 
 def _add(stops: Sequence[Stop], run_id: str, inner: Stop) -> None:
-    """Count the stop of a run with that of the run which waits for it."""
     outer = next(stop for stop in stops if stop.run_id == run_id)
     outer.waiting += inner.waiting
     outer.interrupted += inner.interrupted

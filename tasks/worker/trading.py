@@ -27,7 +27,6 @@ ASIDE_SECONDS = 5.0
 
 @shared_task(bind=True, name=ORDER_PASS)  # type: ignore[untyped-decorator]
 def orders(self: Task) -> dict[str, int]:
-    """Expire approvals, compare the account with its broker, submit approved orders and query those that were sent."""
     desk: Desk = self.app.desk
     if desk.drain.requested:
         return {}
@@ -49,8 +48,7 @@ def orders(self: Task) -> dict[str, int]:
 
 
 def meet_past_sessions(desk: Desk, account: str) -> None:
-    """Bring the books of the desk's own account up to its market's day, where that is of the past: a run on a later day
-    than the last one sees what came of its orders. The trade worker takes its place at the fence again afterwards."""
+    """A run on a later day sees what came of earlier orders. The trade worker takes the fence again afterwards."""
     settings, market = desk.settings, desk.market
     if account != settings.account or not settings.trader_live or market.clock.day is None:
         return
@@ -63,8 +61,7 @@ def meet_past_sessions(desk: Desk, account: str) -> None:
 
 
 def stand_aside(desk: Desk) -> None:
-    """Take no message for a while if another process submits for the account. It has work with each of them, this one
-    has none and would get most."""
+    """Take no message for a while if another process submits for the account: it has work with each of them."""
     until = time.monotonic() + ASIDE_SECONDS
     while desk.submission_lease.is_fenced_off and not desk.drain.requested and time.monotonic() < until:
         time.sleep(0.1)
@@ -76,8 +73,7 @@ def submission_context(desk: Desk) -> SubmissionContext:
 
 
 def run_context(desk: Desk, run_id: str) -> SubmissionContext:
-    """Return the context of a decision's orders: the run's market and day, with this process's settings and its place
-    at the account's fence. Those of a backtest are the run's own, and go to the paper broker whatever the desk's is."""
+    """The run's market and day with this process's settings and fence. A backtest's orders go to the paper broker."""
     market, settings = desk.market_of(run_id), desk.settings_of(run_id)
     if is_backtest(settings.account):
         return simulated_context(desk.store, settings, market)
@@ -102,7 +98,6 @@ def _listen(app: DeskApp, desk: Desk) -> None:
 
 
 def _on_change(app: DeskApp, order_id: str) -> None:
-    """Request one pass for all changes until it begins: a hundred fills must not queue up a hundred."""
     waiting = app.desk.order_pass_due
     if not waiting.is_set():
         waiting.set()

@@ -37,8 +37,7 @@ from chordesk.tools.shortening import LEFT_OUT
 
 
 def label_of(desk: Desk, market: MarketData | None = None) -> dict[str, Any]:
-    """Return the label of a run that this process opens, by column. market: where it is on another day than this
-    process."""
+    """market: where it is on another day than this process."""
     market = market or desk.market
     return {
         "provider": desk.settings.provider,
@@ -97,7 +96,6 @@ def run_role(
 
 
 def _outcome(desk: Desk, step: ClaimedStep, held: HeldStep, job: Assignment) -> RoleRun:
-    """Run an assignment on the loop for as long as the step is held; return its run, or a failure at the deadline."""
     halt = InterruptSignal()
     future = desk.loop.submit(desk.serving(job.run_id).runner.run(job, halt))
 
@@ -116,8 +114,7 @@ def _outcome(desk: Desk, step: ClaimedStep, held: HeldStep, job: Assignment) -> 
 
 
 def _cancelled(desk: Desk, step: ClaimedStep, held: HeldStep) -> RoleRun:
-    """Return the failure of a turn that was cancelled at the step's deadline. Raises StepEnded or LeaseLost for any
-    other cause."""
+    """The failure of a turn at the step's deadline. Raises StepEnded or LeaseLost for any other cause."""
     if held.interrupted:
         raise StepEnded(held.ended or EndReason.STOPPED) from None
     if held.ended != EndReason.DEADLINE:
@@ -165,7 +162,6 @@ def park(desk: Desk, model: RoleModel, reset_seconds: float | None, why: str) ->
 
 
 def note_once(desk: Desk, notice: Notice) -> None:
-    """Write a notice unless it is there: many turns meet the same limit at once."""
     with desk.store.read() as session:
         noted = notices.is_noted(session, notice.key)
     if not noted:
@@ -174,7 +170,6 @@ def note_once(desk: Desk, notice: Notice) -> None:
 
 
 def _parked_notice(model: str, seconds: float) -> Notice:
-    """Return the notice of a parked model: one in PARKED_NOTICE_SECONDS for all workers."""
     key = f"{NoticeKind.MODEL_PARKED}:{model}:{int(utcnow().timestamp() // PARKED_NOTICE_SECONDS)}"
     kind = NoticeKind.MODEL_PARKED.value
     return Notice(key=key, kind=kind, subject=model, facts={"seconds": seconds}, run_id=DESK)
@@ -203,8 +198,7 @@ def skipped(desk: Desk, step: ClaimedStep, role: str, subject: str, outcome: Ski
 
 
 def status_of(run: RoleRun) -> tuple[ReportStatus, str | None]:
-    """Return the status of a role's report, and why it is not `completed`. Set by code, whatever the model wrote: an
-    answer that rests on no data is `no_data`."""
+    """Set by code, whatever the model wrote: an answer that rests on no data is `no_data`."""
     outcome = run.outcome
     if isinstance(outcome, Refused):
         return ReportStatus.REFUSED, outcome.text
@@ -229,7 +223,6 @@ def _no_data_reason(run: RoleRun) -> str:
 
 
 def rogue_note(run: RoleRun) -> str | None:
-    """Return in one line what the model called that no tool of its turn answered; None where there is none."""
     named = dict.fromkeys(f"{call.tool} ({call.rogue})" for call in run.calls if call.rogue is not None)
     return f"rogue calls: {', '.join(named)}"[:MOST_NOTE] if named else None
 
@@ -239,7 +232,6 @@ def value_of(run: RoleRun) -> dict[str, Any]:
 
 
 def left_out(run: RoleRun) -> dict[str, list[str]]:
-    """Return what a step's result has of that for which the model's context had no room; empty where it had for all."""
     return {LEFT_OUT: list(run.left_out)} if run.left_out else {}
 
 

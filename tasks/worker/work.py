@@ -44,7 +44,6 @@ from chordesk.tasks.worker.messages import DeskApp, cancel_on_workers
 
 
 def send(app: DeskApp, ready: Sequence[ReadyStep]) -> None:
-    """Send steps that were just made ready."""
     with _noting_unsent(app, ready):
         for run_id in dict.fromkeys(step.run_id for step in ready):
             own = [step for step in ready if step.run_id == run_id]
@@ -76,8 +75,7 @@ def take_up(app: DeskApp, node: str) -> None:
 
 
 def _note_unsent(app: DeskApp, ready: Sequence[ReadyStep]) -> None:
-    """Let the next sweep send them, not the one that would find them overdue. Some may have got through: a step that
-    is sent twice is done once."""
+    """Let the next sweep send them. Some may have got through: a step that is sent twice is done once."""
     try:
         with app.desk.store.session() as session:
             step_queries.mark_unsent(session, [step.id for step in ready])
@@ -86,8 +84,7 @@ def _note_unsent(app: DeskApp, ready: Sequence[ReadyStep]) -> None:
 
 
 def canvases(app: DeskApp, ready: Sequence[ReadyStep]) -> Iterator[Signature]:
-    """Yield a group or a flat chord for each set of steps that are sent together, and a single message for each other
-    step. A kind that this version does not know is left to the workers that do."""
+    """A group or flat chord for steps that are sent together, a message for each other. Unknown kinds are left out."""
     sets: dict[tuple[StepSpec, str | None], list[ReadyStep]] = {}
     for step in ready:
         spec = kinds.find_step(step.kind)
@@ -101,8 +98,7 @@ def canvases(app: DeskApp, ready: Sequence[ReadyStep]) -> Iterator[Signature]:
 
 
 def _canvas(app: DeskApp, spec: StepSpec, steps: Sequence[ReadyStep]) -> Signature:
-    """Return one set as a canvas; a set of one is a single message. The results of a chord's header are ids; its body
-    reads the database."""
+    """One message for a set of one. The results of a chord's header are ids; its body reads the database."""
     signatures = [_signature(app, step) for step in steps]
     if len(steps) == 1:
         return signatures[0]
@@ -166,7 +162,6 @@ Handler = Callable[[Desk, ClaimedStep, HeldStep], Ending]
 
 
 def add_step_tasks(app: DeskApp) -> None:
-    """Make the Celery task of each kind of step."""
     for spec in kinds.steps():
         _add_task(app, spec)
 
@@ -191,8 +186,7 @@ def _add_task(app: DeskApp, spec: StepSpec) -> None:
 
 
 def work(app: DeskApp, step_id: str, handler: Handler, *, in_chord: bool = False) -> str:
-    """Do a step if it can be claimed, once there is room, and return its id in any case. Raises Reject, which puts the
-    message back on its queue, when this worker is ending. in_chord: the message is of a chord's header."""
+    """Return the step's id in any case. Raises Reject when this worker is ending. in_chord: of a chord's header."""
     desk = app.desk
     if not desk.room.wait():
         raise Reject("this worker is ending", requeue=True)
@@ -237,7 +231,6 @@ def _run_held(desk: Desk, app: DeskApp, step: ClaimedStep, handler: Handler, *, 
 
 
 def _outcome(ending: Ending) -> tuple[str, str | None]:
-    """Return how an attempt ended, and why it did not end well."""
     return (ending.state, ending.error) if isinstance(ending, Done) else (ending.outcome, ending.reason)
 
 
@@ -274,8 +267,7 @@ def without_room(reason: str, why: str, rows: Sequence[Sequence[SQLModel]] = ())
 
 
 def attempts_of(desk: Desk, step: ClaimedStep) -> tuple[int, int]:
-    """Return how many attempts are used up, with this one, and how many are left. Attempts that did not count raised
-    the number that the step may have."""
+    """Attempts used up, with this one, and left. Those that did not count raised the number that the step may have."""
     left = step.max_attempts - step.attempt
     return max(policy.STEP_ATTEMPTS - left, 1), left
 
@@ -289,8 +281,7 @@ def _needless(desk: Desk, step: ClaimedStep) -> str | None:
 
 
 def _interrupted(ended: StepEnded, why: str) -> Ending:
-    """Return the end of an interrupted step: a stopped or cancelled one has ended, a drained one is for another worker.
-    why: of a cancelled one."""
+    """A stopped or cancelled step has ended, a drained one is for another worker. why: of a cancelled one."""
     if ended.end is EndReason.DRAINED:
         reason = policy.reason("drained", "its worker was ended")
         return RetryLater(0.0, reason, ended.rows, AttemptEnd.DRAINED, counts=False)
@@ -298,8 +289,7 @@ def _interrupted(ended: StepEnded, why: str) -> Ending:
 
 
 def _settled(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
-    """Settle a step. An end that cannot be written uses an attempt up: left to its lease, it would pass for the loss of
-    this worker, which uses up none."""
+    """An end that cannot be written uses an attempt up: as a lost worker it would use none."""
     try:
         return settle(desk, step, ending)
     except LeaseLost:
@@ -313,8 +303,7 @@ def _settled(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
 
 
 def settle(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
-    """Write a step's end, with its rows, in one transaction fenced with its owner; tried for as long as the step may
-    take, for a turn was paid for."""
+    """In one transaction fenced with the owner; tried for as long as the step may take, for a turn was paid for."""
     attempts, seconds = policy.STEP_ATTEMPTS, desk.settings.step_deadline_seconds
     with desk.recorder.taken(step.id) as events:
         ready = transact(desk.store, lambda session: _write(session, step, ending, attempts, events), seconds)

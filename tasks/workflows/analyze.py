@@ -52,7 +52,6 @@ AUTHOR = "code: analyze"
 
 
 def propose_orders(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Write the decision of a run, with an action for each selected contract; none without any."""
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         selected = _selected(session, run.id)
@@ -156,8 +155,8 @@ def open_analysis(app: DeskApp, symbols: Sequence[str], request: AnalysisRequest
 
 
 def fitted(market: MarketData, request: AnalysisRequest, symbols: Sequence[str]) -> tuple[AnalysisRequest, list[str]]:
-    """Return the request as the market can answer it, with a line on each thing that cannot be judged there and what
-    would add it. No turn is spent on what has no data. Raises UsageError where that was named."""
+    """The request as the market can answer it, with a line on what cannot be judged. Raises UsageError where that was
+    named."""
     given, lacks = request.model_fields_set, list[str]()
     if request.strategy in WRITES and not isinstance(market, ChainSource):
         what = f"the {market.name} market has no option chains"
@@ -182,8 +181,6 @@ def fitted(market: MarketData, request: AnalysisRequest, symbols: Sequence[str])
 
 
 def _has_sources(market: MarketData, symbols: Sequence[str]) -> bool:
-    """Return whether a past day's market carries any of what research judges by. One of real time is asked by the turn:
-    that takes its time."""
     return market.clock.day is None or any(_carries(market, ask, symbols[0]) for ask in _SOURCES)
 
 
@@ -205,7 +202,6 @@ _SOURCES = ("headlines", "earnings", "short_interest", "rating_changes", "inside
 def _first_steps(
     session: Session, run: Run, candidates: Sequence[Candidate], request: AnalysisRequest, finish: str
 ) -> list[NewStep]:
-    """Return the synthesis of each symbol with its first report; what orders are made of waits for all of them."""
     capital = session.get_one(Account, run.account).cash
     steps, parent = list[NewStep](), finish
     if request.proposes:
@@ -297,7 +293,6 @@ def _description(step: ClaimedStep, analysis: Analysis) -> NewStep:
 
 
 def describe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Run the turn that writes the text around a synthesis. Without an answer the analysis stays as code made it."""
     with desk.store.read() as session:
         analysis = session.get_one(Analysis, step.payload["analysis_id"])
         verdict = session.get_one(Verdict, analysis.verdict_id)
@@ -338,7 +333,6 @@ def _writer(analysis_id: str, text: dict[str, Any]) -> Callable[[Session], None]
 
 
 def analysis_turns(params: Mapping[str, Any], settings: Settings, held: int = 0) -> dict[str, int]:
-    """Return the most turns of each role, as of `kinds.Workflow`."""
     count = len(params["symbols"])
     text = {"synthesis": count} if params["depth"] != "quick" else {}
     return {**dict.fromkeys(params["roles"], count), **text}

@@ -65,11 +65,8 @@ def open_backtest(
     universe: str | None = None,
     memory: str = "off",
 ) -> Run:
-    """Start a walk over every so many-th session from `first` to `last`.
-
-    Raises UsageError for a market of real time, days outside its data or in the wrong order, and what the universe
-    lacks.
-    """
+    """Start a walk over every so many-th session from `first` to `last`. Raises UsageError for a market of real time,
+    days outside its data or in the wrong order, and what the universe lacks."""
     desk = app.desk
     days = sessions_between(desk.market, first, last, every)
     settings = settings_of_walk(desk.settings, memory, rounds, universe)
@@ -89,10 +86,8 @@ def open_backtest(
 
 def resume_backtest(app: DeskApp, run_id: str) -> Run:
     """Start a run that goes on with a backtest where it ended: on the same account, from the first session that has no
-    row. A session that is missing stays so, for the account cannot go back to its day.
-
-    Raises UsageError for another kind of run, one that still runs, and one with nothing left.
-    """
+    row. A session that is missing stays so, for the account cannot go back to its day. Raises UsageError for another
+    kind of run, one that still runs, and one with nothing left."""
     desk = app.desk
     with desk.store.read() as session:
         source = session.get_one(Run, run_id)
@@ -110,7 +105,6 @@ def resume_backtest(app: DeskApp, run_id: str) -> Run:
 
 
 def _unfinished(session: Session, backtest_id: str) -> str | None:
-    """Return the run of a backtest that has not ended, of those that resumed it too."""
     rows = session.exec(select(Run).where(Run.kind == RunKind.BACKTEST)).all()
     return next((run.id for run in rows if run.params["backtest"] == backtest_id and run.state not in RUN_FINAL), None)
 
@@ -134,7 +128,6 @@ def _open(
 
 
 def plan_walk(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Write the chain of steps, and open the first screens."""
     walk, days = _walk_of(desk, step)
     open_at_once = OPEN_SESSIONS if walk.parallel else 1
     with desk.store.read() as session:
@@ -162,7 +155,6 @@ def _needs_screen(desk: Desk, session: Session, walk: Walk, day: dt.date) -> boo
 
 
 def open_trade_of_day(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Open the trader's run on the verdicts of a session's screen, and the screen of a session further on."""
     walk, days = _walk_of(desk, step)
     number = step.payload["number"]
     now, later = walk.market(desk, days[number]).clock.now(), number + OPEN_SESSIONS
@@ -195,15 +187,13 @@ def _cut_before(session: Session, step: ClaimedStep) -> str | None:
 
 
 def _cut(session: Session, desk: Desk, screen: Run | None) -> str | None:
-    """Return why a budget ends the walk with this screen: its verdicts may not be traded on, and those of later days
-    would fare no better. None when it does not."""
+    """Why a budget ends the walk here: later days would fare no better. None when it does not."""
     if screen is None or desk.settings_of(screen.id).trade_on_partial:
         return None
     return budgets.cut_short(session, screen.id)
 
 
 def mark_session(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Write the session's row, and open the next day where it had to wait for this one."""
     walk, days = _walk_of(desk, step)
     number = step.payload["number"]
     market = walk.market(desk, days[number])
@@ -225,7 +215,6 @@ def mark_session(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 
 def sum_up(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Resolve what the walk's forecasts were on, as far as the data decide it, and count what the whole came to."""
     walk, days = _walk_of(desk, step)
     until = walk.settings.question_sessions + STALE_DAYS
     market = walk.market(desk, later_session(walk.market(desk, days[-1]), days[-1], until))
@@ -241,7 +230,6 @@ def _walk_of(desk: Desk, step: ClaimedStep) -> tuple[Walk, list[dt.date]]:
 
 
 def walk_turns(params: Mapping[str, Any], settings: Settings, held: int = 0) -> dict[str, int]:
-    """Return the most turns of each role, as of `kinds.Workflow`: those of a screen on each session."""
     a_day = screen_turns(screen_params(settings, params["symbols"]), settings, held)
     return {role: count * len(params["days"]) for role, count in a_day.items()}
 

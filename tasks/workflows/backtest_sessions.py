@@ -77,8 +77,7 @@ _NO_RATE = 1_000_000
 
 
 def settings_of_walk(settings: Settings, memory: str, rounds: int, universe: str | None) -> Settings:
-    """Return the settings of a backtest's runs: the desk's own with paper as the broker, orders sent without a person,
-    and no limit by real time."""
+    """Paper as the broker, orders without a person, no limit by real time."""
     asked = {"memory": memory, "rounds": rounds, **({"universe": universe} if universe else {})}
     always = {"broker": "paper", "trader_live": True, "approval": "auto", "max_orders_per_minute": _NO_RATE}
     return with_values(settings, {**asked, **always})
@@ -104,11 +103,9 @@ class Walk:
         )
 
     def market(self, desk: Desk, day: dt.date) -> MarketData:
-        """Return the market of one day. Raises SettingError when the data lack it."""
         return desk.market_on(self.run_id, day)
 
     def screen(self, desk: Desk, day: dt.date, parent_step: str) -> ChildRun:
-        """Return the screen of a day, for which a step waits."""
         market = self.market(desk, day)
         later = set(market.unknown(self.symbols)) if isinstance(market, ClosedSet) else set[str]()
         known = [symbol for symbol in self.symbols if symbol not in later]
@@ -123,8 +120,7 @@ class Walk:
         return ChildRun(run, write, parent_step)
 
     def trade(self, desk: Desk, day: dt.date, screen: str, parent_step: str) -> ChildRun:
-        """Return the trade on a screen's verdicts, for which a step waits. What is held and was not screened is
-        researched in it first, as a screen of that account would have done."""
+        """Unscreened holdings are researched first, as a screen of that account would have done."""
         market = self.market(desk, day)
         params = {"source_run": screen, **researchers(self.settings)}
         run = self._run(desk, RunKind.TRADE, params, self.account, market, screen)
@@ -191,8 +187,7 @@ def cut_trade(session: Session, trade: Run | None) -> str | None:
 
 
 def session_row(session: Session, walk: Walk, day: Day, market: MarketData) -> BacktestSession:
-    """Return the row of a session, and bring the orders of the rows before it up to date. The account is marked at the
-    market's now, whatever it has traded since."""
+    """Also brings orders of the rows before up to date. The account is marked at the market's now."""
     earlier = [row for row in backtest_rows(session, walk.backtest_id) if row.day < day.day]
     for row in earlier:
         row.orders = _states(session, [row.screen_run_id, row.trade_run_id])
@@ -236,8 +231,7 @@ def _traded(session: Session, account: str, since: dt.datetime | None, now: dt.d
 
 
 def decided_before(session: Session, account: str, now: dt.datetime) -> Run | None:
-    """Return the run on a backtest's account and a day whose decision has become orders already; None without one. A
-    walk that was stopped between the orders of a day and its mark has one, and must not decide twice."""
+    """A run on this day whose decision has become orders: a walk that was stopped then must not decide twice."""
     found = (
         select(Run)
         .join(Decision, col(Decision.run_id) == col(Run.id))
@@ -247,8 +241,7 @@ def decided_before(session: Session, account: str, now: dt.datetime) -> Run | No
 
 
 def screened_before(session: Session, account: str, now: dt.datetime) -> Run | None:
-    """Return the screen on an account and a day that has ended well already; None without one. A walk that was stopped
-    has some that were ahead of its traders."""
+    """A screen on this day that has ended well: a walk that was stopped had some ahead of its traders."""
     found = select(Run).where(Run.kind == RunKind.SCREEN, Run.account == account, Run.market_now == now)
     rows = session.exec(found.where(col(Run.state).in_(_ENDED_WELL)).order_by(col(Run.created_at))).all()
     return next((run for run in rows if budgets.cut_short(session, run.id) is None), None)
@@ -284,7 +277,6 @@ def backtest_figures(session: Session, run: Run) -> dict[str, Any]:
 
 
 def spent(session: Session, account: str) -> dict[str, Any]:
-    """Return turns and tokens of a backtest's runs, as the provider counted them."""
     turns, tokens = session.exec(
         select(func.count(), func.coalesce(func.sum(Turn.total_tokens), 0)).where(
             col(Turn.run_id).in_(runs_of_backtest(account)), was_run()
@@ -294,10 +286,8 @@ def spent(session: Session, account: str) -> dict[str, Any]:
 
 
 def result_of(desk: Desk, walk: Walk) -> dict[str, Any]:
-    """Return the result of a walk as JSON values. Money is in account currency, shares are fractions.
-
-    The outcomes of verdicts are looked up in the sessions after their days, as far as the data go.
-    """
+    """Return the result of a walk as JSON values. Money is in account currency, shares are fractions. The outcomes of
+    verdicts are looked up in the sessions after their days, as far as the data go."""
     with desk.store.read() as session:
         rows = backtest_rows(session, walk.backtest_id)
         capital = session.get_one(Account, walk.account).opening_cash
@@ -333,13 +323,11 @@ def _closes(market: MarketData, symbols: Sequence[str], first: dt.date) -> Close
 
 
 def _at(closes: CloseTable, days: Sequence[dt.date]) -> CloseTable:
-    """Return the rows of the days that were visited, each gap filled by the close before it."""
     places = [list(closes.days).index(day) for day in days]
     return CloseTable(days, closes.symbols, closes.carried()[places])
 
 
 def _curves(rows: Sequence[BacktestSession], closes: CloseTable, capital: float) -> dict[str, Any]:
-    """Return the curves by session, and what each comes to."""
     desk = [row.equity for row in rows]
     held, even = buy_and_hold(closes, capital), equal_weight(closes, capital)
     known = [value for value in desk if value is not None]
@@ -412,7 +400,6 @@ def _performance(
 
 
 def _actions(market: MarketData, fills: Sequence[Fill]) -> dict[str, Sequence[Action]]:
-    """Return what happened to each share that was traded, from its first fill on."""
     first: dict[str, dt.date] = {}
     for fill in sorted(fills, key=lambda one: one.filled_at):
         first.setdefault(fill.symbol, exchange_day(fill.filled_at))
@@ -430,8 +417,7 @@ def _cost(session: Session, walk: Walk) -> dict[str, Any]:
 
 
 def _claims(session: Session, account: str) -> dict[str, list[Claim]]:
-    """Return what was claimed of names: ratings by verdict and by confidence, stances by role, and lenses. Not by runs
-    that were stopped: their sessions are played again, or missing."""
+    """Ratings by verdict and confidence, stances by role, lenses; not of runs that were stopped."""
     own = col(Run.account).in_((account, research_account(account))), Run.state != RunState.STOPPED
     verdicts = session.exec(
         select(Verdict.rating, Verdict.confidence, Verdict.symbol, Run.market_now)
@@ -462,7 +448,6 @@ def _waiting(session: Session, account: str) -> int:
 
 
 def _voices(forecasts: Sequence[ScoredForecast]) -> list[dict[str, Any]]:
-    """Return the scores of each voice over the questions that have resolved; empty without rounds."""
     found = []
     for voice in sorted({one.source for one in forecasts}):
         own = score([one for one in forecasts if one.source == voice])

@@ -29,11 +29,8 @@ def _chapter(step: Step) -> int:
 
 
 def open_graphs(app: DeskApp, factory: str, inputs: Mapping[str, Any]) -> Run:
-    """Start a run with one graph of a MODULE:FACTORY for each input, by name.
-
-    Raises UsageError for a factory that is not listed in DESK_GRAPHS, does not import or returns no graph, and for an
-    input that is no object.
-    """
+    """Start a run with one graph of a MODULE:FACTORY for each input, by name. Raises UsageError for a factory that is
+    not listed in DESK_GRAPHS, does not import or returns no graph, and for an input that is no object."""
     desk = app.desk
     if not inputs:
         raise UsageError("there is no input", remedy="give one object for each graph")
@@ -51,10 +48,8 @@ def open_graphs(app: DeskApp, factory: str, inputs: Mapping[str, Any]) -> Run:
 
 def resume_graphs(app: DeskApp, of: str) -> Run:
     """Start a run that goes on with the graphs of an earlier run which did not end well, each at its last checkpoint.
-
     of: the run's id. Raises UsageError for a run of another kind, one that still runs, and one whose graphs all ended
-    well.
-    """
+    well."""
     desk = app.desk
     with desk.store.read() as session:
         old = session.get_one(Run, of)
@@ -110,7 +105,6 @@ def graph_lack(desk: Desk, step: ReadyStep) -> str | None:
 
 
 def graph_figures(session: Session, run: Run) -> dict[str, Any]:
-    """Return how many graphs of a run ended, and of how many chapters they were."""
     steps = session.exec(select(Step).where(Step.run_id == run.id, Step.kind == StepKind.GRAPH)).all()
     done = sum(step.result.get("status") == "completed" for step in steps)
     return {"graphs": {"asked": len(run.params["inputs"]), "completed": done, "chapters": len(steps)}}

@@ -69,11 +69,9 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def due(last: HoldingSnapshot | None, now: HoldingSnapshot, limits: Limits, *, asked: bool = False) -> Due | NotDue:
-    """Return whether a role is due, and why, or when it is next.
-
-    last: None when the role never reviewed the holding; a review of later than now counts as none. asked: a person
-    wants it. A figure that is missing at either review triggers nothing.
-    """
+    """Return whether a role is due, and why, or when it is next. last: None when the role never reviewed the holding; a
+    review of later than now counts as none. asked: a person wants it. A figure that is missing at either review
+    triggers nothing."""
     if asked:
         return Due(DueReason.MANUAL, "manual")
     if last is None or last.at > now.at:
@@ -123,8 +121,7 @@ class RoleScheduleStore:
         self._account, self._market = account, market
 
     def rows(self, session: Session, now: dt.datetime) -> Mapping[tuple[str, str], RoleSchedule]:
-        """Return the rows by symbol and role. A row of later than now (market time) is left out: in replay the table
-        may have the future."""
+        """By symbol and role, without rows of later than now: a replay's table may have the future."""
         found = session.exec(
             select(RoleSchedule).where(
                 RoleSchedule.account == self._account,
@@ -166,8 +163,7 @@ class RoleScheduleStore:
 
 
 def plan_portfolio(desk: Desk, *, force: bool = False) -> list[HoldingPlan]:
-    """Return a plan for each holding of the desk's account, by symbol, as the market has it now. Raises UsageError when
-    there is none."""
+    """By symbol. Raises UsageError when nothing is held."""
     account, now = desk.settings.account, desk.market.clock.now()
     meet_past_sessions(desk, account)
     held = holdings(desk.tool_context())
@@ -182,7 +178,6 @@ def plan_portfolio(desk: Desk, *, force: bool = False) -> list[HoldingPlan]:
 
 
 def _last_reports(session: Session, rows: Iterable[RoleSchedule]) -> Mapping[str, Report]:
-    """Return the reports that rows of the schedule name, by id."""
     ids = [row.report_id for row in rows if row.report_id is not None]
     return {report.id: report for report in session.exec(select(Report).where(col(Report.id).in_(ids))).all()}
 
@@ -197,11 +192,8 @@ def plan(
     *,
     asked: bool = False,
 ) -> HoldingPlan:
-    """Return the plan of one holding.
-
-    rows: the schedule's, by symbol and role; reports: the rows' reports, by id. roles: the desk's research roles.
-    asked: every role runs.
-    """
+    """Return the plan of one holding. rows: the schedule's, by symbol and role; reports: the rows' reports, by id.
+    roles: the desk's research roles. asked: every role runs."""
     seen = HoldingSnapshot(now, holding.price, holding.unrealized)
     found: list[DueRole] = []
     skipped: list[SkippedRole] = []

@@ -78,16 +78,12 @@ from chordesk.tools.registry import ToolContext
 
 
 def open_research(app: DeskApp, symbols: Sequence[str]) -> Run:
-    """Start research on symbols that a person named; it ends with their verdicts."""
     found = resolve_universe(",".join(symbols), app.desk.market)
     return _open(app, found, "manual", lambda run, symbol: all_roles(run, DueReason.MANUAL))
 
 
 def open_portfolio(app: DeskApp, *, force: bool = False) -> Run:
-    """Start research on what the account holds: of each holding the roles that are due, or with `force` all of them.
-
-    Raises UsageError when nothing is held.
-    """
+    """Of each holding the roles that are due, or all of them. Raises UsageError when nothing is held."""
     plans = {one.symbol: one for one in plan_portfolio(app.desk, force=force)}
 
     def asked(run: Run, symbol: str) -> RequestedRoles:
@@ -120,8 +116,8 @@ def _open(
 
 
 def researchers(settings: Settings) -> dict[str, list[str]]:
-    """Return a run's parameters for its research roles and the roles that a BUY requires. Raises SettingError, and
-    UsageError for a role whose graph cannot be played here."""
+    """Research roles and those that a BUY requires. Raises SettingError, and UsageError for a graph that cannot be
+    played."""
     require_playable(settings, research_roles(settings))
     return {"roles": list(research_roles(settings)), "required_roles": list(required_roles(settings))}
 
@@ -129,7 +125,6 @@ def researchers(settings: Settings) -> dict[str, list[str]]:
 def unscreened(
     run_id: str, symbols: Iterable[str], origin: Literal["manual", "position"], first: int
 ) -> list[Candidate]:
-    """Return candidates that no lens named, in the order given. first: the rank of the first."""
     same: dict[str, Any] = {"instrument": Instrument.EQUITY, "origin": origin, "score": 0.0}
     return [Candidate(run_id=run_id, symbol=symbol, rank=rank, **same) for rank, symbol in enumerate(symbols, first)]
 
@@ -147,7 +142,6 @@ class RequestedRoles:
 
 
 def all_roles(run: Run, reason: str) -> RequestedRoles:
-    """Return all roles that research the candidates of a run: those of its parameters, else the default ones."""
     return RequestedRoles(dict.fromkeys(run.params.get("roles", default_roles()), reason))
 
 
@@ -189,7 +183,6 @@ def candidate_steps(
 
 
 def _first_step(parent: str, symbol: str, role: str, payload: dict[str, Any]) -> NewStep:
-    """Return the step of a role on a candidate: one turn, or the first chapter of a graph."""
     if role in GRAPH_ROLES:
         return ticker_step(parent, symbol, payload)
     return NewStep(StepKind.REPORT, parent, symbol, role, payload)
@@ -229,16 +222,14 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 
 def _goes_on(step: ClaimedStep, run: RoleRun, status: ReportStatus) -> bool:
-    """Return whether the roles that follow are of use: not without a price, and where all reports are needed, not
-    without this one."""
+    """Not without a price, and where all reports are needed, not without this one."""
     if step.payload.get("all_needed"):
         return status is ReportStatus.COMPLETED
     return not (isinstance(run.outcome, Skipped) and run.outcome.no_data)
 
 
 def _run(desk: Desk, step: ClaimedStep, held: HeldStep, context: ToolContext) -> RoleRun:
-    """Run a role's turn on its candidate. Without a price of the market's latest session there is none: nothing could
-    be judged or traded."""
+    """Without a price of the latest session there is no turn: nothing could be judged or traded."""
     symbol = step.subject
     unpriced = no_current_price(context.market, symbol)
     if unpriced is not None:
@@ -251,8 +242,7 @@ def _run(desk: Desk, step: ClaimedStep, held: HeldStep, context: ToolContext) ->
 def _report(
     desk: Desk, step: ClaimedStep, run: RoleRun, context: ToolContext, grounding: Grounding | None
 ) -> Report | None:
-    """Return the row of a role's report, its confidence capped by its grounding and by rogue calls; None without
-    a turn."""
+    """Its confidence is capped by its grounding and by rogue calls; None without a turn."""
     turn = last_turn(run)
     if turn is None:
         return None
@@ -291,7 +281,6 @@ def _doubt(answer: Mapping[str, Any], stance: str | None, grounding: Grounding |
 
 
 def announce(desk: Desk, step: ClaimedStep, grounding: Grounding) -> None:
-    """Emit how many figures of a step's texts have a source."""
     figures = [one.figure for one in grounding.unsupported]
     event = ReportGrounded(
         run_id=step.run_id, mode="research", role=step.role, symbol=step.subject, figures=grounding.figures,
@@ -311,7 +300,6 @@ def _scheduled(
 
 
 def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Reduce a candidate's reports to its verdict."""
     with desk.store.read() as session:
         required = session.get_one(Run, step.run_id).params.get("required_roles", desk.settings.required_roles)
         own = select(Report).where(Report.run_id == step.run_id, Report.symbol == step.subject)
@@ -362,7 +350,6 @@ def role_report(row: Report, now: dt.datetime | None = None) -> RoleReport:
 
 
 def lost_reports(steps: Sequence[Step], reported: set[str]) -> list[RoleReport]:
-    """Return a failed report for each role without one at the end of its step, or of its last chapter."""
     return [
         RoleReport(role=step.role, status=ReportStatus.FAILED, reason=step.error or "no report was left")
         for step in steps
@@ -424,8 +411,7 @@ def spare_turns(session: Session, settings: Settings, run_id: str) -> int:
 
 
 def beside(roles: Iterable[str]) -> tuple[str, ...]:
-    """Return the roles of a candidate that wait for nothing but the rejection of one that starts at once: none that
-    reads the answer of another, and no graph, which is many turns."""
+    """Roles that wait only for the rejection of one that starts at once, without graphs, which are many turns."""
     given = tuple(roles)
     found = (later for first in roots(given) if first in rejecting() for later in following(given, first))
     return tuple(role for role in found if role not in GRAPH_ROLES and not _reads(role, given))
@@ -442,10 +428,8 @@ def _reads(role: str, given: Sequence[str]) -> bool:
 
 
 def brief_of(desk: Desk, step: ClaimedStep, context: ToolContext) -> ResearchSubject | AnalystSubject:
-    """Return the subject of a step that reports on a candidate, of the type that its role has.
-
-    The step's payload has instrument, theses and capital; for an analyst it may have `analysis`, an AnalysisRequest.
-    """
+    """Return the subject of a step that reports on a candidate, of the type that its role has. The step's payload has
+    instrument, theses and capital; for an analyst it may have `analysis`, an AnalysisRequest."""
     role, payload, settings = ROLES[step.role], step.payload, context.settings
     found = validator_subject(step.subject, payload["instrument"], payload["theses"], settings, payload["capital"])
     if role.subject is not AnalystSubject:
@@ -458,7 +442,6 @@ def brief_of(desk: Desk, step: ClaimedStep, context: ToolContext) -> ResearchSub
 
 
 def completed_answers(session: Session, run_id: str, symbol: str, roles: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the answers of the completed reports of these roles on a symbol in a run, by role."""
     rows = session.exec(
         select(Report).where(
             Report.run_id == run_id,

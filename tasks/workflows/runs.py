@@ -90,11 +90,9 @@ def new_run(
 
 
 def open_run(app: DeskApp, run: Run, write: Writer) -> Run:
-    """Write a run with its first steps in one transaction, send them and return the run.
-
-    write: adds the workflow's own rows and returns the first steps; called with the session, the run and the id of its
-    finish step, which is their parent. Raises UsageError for a role whose smallest prompt its model cannot hold.
-    """
+    """Write a run with its first steps in one transaction, send them and return the run. write: adds the workflow's own
+    rows and returns the first steps; called with the session, the run and the id of its finish step, which is their
+    parent. Raises UsageError for a role whose smallest prompt its model cannot hold."""
     desk = app.desk
     settings = in_run(desk.settings, run.settings, run.account)
     require_contexts(settings, kinds.turns_of(run.kind, run.params, settings))
@@ -111,7 +109,6 @@ def open_run(app: DeskApp, run: Run, write: Writer) -> Run:
 
 
 def close_run_step(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Close the run with its state, notes and figures."""
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         steps = session.exec(select(Step).where(Step.run_id == run.id, Step.id != step.id)).all()

@@ -68,7 +68,6 @@ def open_screen(
 
 
 def screen_params(settings: Settings, symbols: Sequence[str], lenses: Sequence[str] | None = None) -> dict[str, Any]:
-    """Return the parameters of a screen of these symbols, which are the settings' universe."""
     return {
         "universe": settings.universe,
         "symbols": list(symbols),
@@ -85,15 +84,13 @@ def session_slot(now: dt.datetime | None = None) -> str | None:
 
 
 def open_scheduled(app: DeskApp, schedule: str) -> str | None:
-    """Open the run of today's slot of the schedule and return its id; None when the exchange is closed today or the
-    slot has its run already."""
+    """None when the exchange is closed today or the slot has its run already."""
     slot = session_slot()
     run = open_screen(app, schedule=schedule, slot=slot) if slot is not None else None
     return run.id if run else None
 
 
 def split_universe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Split the universe into shards, and fan out one step for each lens and shard."""
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         params, capital = run.params, session.get_one(Account, run.account).cash
@@ -133,7 +130,6 @@ def smaller(lenses: Sequence[str], settings: Settings) -> list[str]:
 
 
 def screen_turns(params: Mapping[str, Any], settings: Settings, held: int = 0) -> dict[str, int]:
-    """Return the most turns of each role in a screen; as of `kinds.Workflow`."""
     sizes = shard_sizes(params["lenses"], settings)
     candidates = min(params["max_candidates"], len(params["symbols"])) + held
     found = {f"screener_{lens}": len(shards(params["symbols"], size)) for lens, size in sizes.items()}
@@ -143,7 +139,6 @@ def screen_turns(params: Mapping[str, Any], settings: Settings, held: int = 0) -
 
 
 def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Run one lens over one shard, and store its hits."""
     asked = step.payload
     lens, symbols, settings = asked["lens"], asked["symbols"], desk.settings_of(step.run_id)
     brief = screener_subject(lens, asked["shard"], symbols, settings, asked["capital"])
@@ -177,7 +172,6 @@ def _hit(step: ClaimedStep, turn_id: str, lens: str, item: ScreenCandidate, now:
 
 
 def merge_hits(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Merge hits into candidates, and start each one's reports."""
     settings = desk.settings_of(step.run_id)
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
@@ -235,8 +229,7 @@ def _candidate(run_id: str, item: RankedCandidate) -> Candidate:
 
 
 def lens_notes(session: Session, run_id: str) -> list[str]:
-    """Return one line for each lens and reason that kept shards from answering; a failing lens never fails the
-    screen."""
+    """One line for each lens and reason; a failing lens never fails the screen."""
     rows = session.exec(select(Step).where(Step.run_id == run_id, Step.kind == StepKind.SCREEN_SHARD)).all()
     reasons: Counter[tuple[str, str]] = Counter()
     shards_of: Counter[str] = Counter()

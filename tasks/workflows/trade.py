@@ -54,7 +54,6 @@ CLOCK_SKEW = dt.timedelta(minutes=5)  # of two hosts
 
 
 def open_trade(app: DeskApp, source_run: str) -> Run:
-    """Start the trader on the verdicts of an earlier run."""
     desk = app.desk
     with desk.store.read() as session:
         source = session.get(Run, source_run)
@@ -73,8 +72,7 @@ def open_trade(app: DeskApp, source_run: str) -> Run:
 
 
 def check_source(source: Run, market: MarketData) -> None:
-    """Raises UsageError for a run that has no verdicts of its own, not all of them yet, or verdicts of another market
-    or of a later day than the market's now."""
+    """Raises UsageError for a run without all verdicts, or with those of another market or a later day."""
     require_same_market(source, market)
     strategy = source.params.get("strategy") if source.kind == RunKind.ANALYZE else None
     if strategy in WRITES:
@@ -98,7 +96,6 @@ def require_same_market(run: Run, market: MarketData) -> None:
 
 
 def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Run the trader on all verdicts of a run, and store its decision."""
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         verdicts, against = _verdicts(session, run), _spoken_against(session, run)
@@ -178,7 +175,6 @@ def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:
 
 
 def _spoken_against(session: Session, run: Run) -> set[str]:
-    """Return the symbols of the verdicts that a report speaks against with figures that may be believed."""
     found = session.exec(
         select(Report)
         .join(VerdictReport, col(VerdictReport.report_id) == col(Report.id))
@@ -206,7 +202,6 @@ def _judged(verdict: Verdict, instrument: str, probability: float | None) -> Jud
 
 
 def submit_orders(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Check, preview and, when live trading is on, submit the orders of a decision. No model is involved."""
     decision_id = step.payload["decision_id"]
     try:
         to = run_context(desk, step.run_id)

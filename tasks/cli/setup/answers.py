@@ -60,7 +60,6 @@ class Choice:
 
     @property
     def label(self) -> str:
-        """The choice as people read it."""
         at = f" at {self.url}" if self.url else ""
         return "the rulebook" if self.provider == "rulebook" else f"{self.model}{at}"
 
@@ -78,7 +77,6 @@ class Choice:
         return found
 
     def trial(self, dotenv: Mapping[str, str | None]) -> dict[str, str | None]:
-        """Return the variables of a `.env` with this choice in it, before its key has its file."""
         found = {**dotenv, **self.variables()}
         if self.key.text is not None and not self.key.known:
             found |= {KEY: self.key.text, KEY_FILE: None}
@@ -110,7 +108,6 @@ class Flags:
     look: bool = True
 
     def check(self) -> None:
-        """Raise UsageError for flags that cannot be, or do not go together."""
         if self.provider is not None and self.provider not in PROVIDERS:
             raise UsageError(f"--provider {self.provider!r} is none", remedy=f"one of: {', '.join(PROVIDERS)}")
         keys = {"--key-env": self.key_env, "--key-file": self.key_file, "--no-key": self.no_key or None}
@@ -126,7 +123,6 @@ class Flags:
 
 
 def base_url(text: str) -> str:
-    """Return the base URL in what was typed or copied. Raises UsageError."""
     url = text.strip().rstrip("/")
     for path in _PATHS:
         url = url.removesuffix(path)
@@ -138,7 +134,6 @@ def base_url(text: str) -> str:
 
 
 def model_name(text: str) -> str:
-    """Return a model's name. Raises UsageError."""
     if len(text.split()) != 1 or not text.isprintable():
         raise UsageError(f"{text!r} is no model's name", remedy="give the name by which its server knows it")
     return text.strip()
@@ -154,13 +149,11 @@ class Person:
         self.terminal = sys.stdin.isatty() and sys.stdout.isatty() if terminal is None else terminal
 
     def ask(self, question: str, flag: str, default: str | None = None, read: Read = str.strip) -> str:
-        """Ask until there is an answer that `read` takes. Raises UsageError without a terminal."""
         self._require(flag)
         found: str = typer.prompt(question, default=default, value_proc=lambda text: _read(text, read))
         return found
 
     def choose(self, question: str, flag: str, options: Sequence[str], default: int | None = None) -> int:
-        """Show the options by number, and return the place of the chosen one."""
         self._require(flag)
         print(question)
         for number, option in enumerate(options, 1):
@@ -169,7 +162,6 @@ class Person:
         return int(self.ask("Number", flag, shown, lambda text: _number(text, len(options)))) - 1
 
     def secret(self, question: str, flag: str, read: Read) -> str:
-        """Ask without showing what is typed; Enter alone is an empty answer."""
         self._require(flag)
         found: str = typer.prompt(
             question, default="", show_default=False, hide_input=True, value_proc=lambda text: _read(text, read)
@@ -233,7 +225,6 @@ def key_for(flags: Flags, before: Before, person: Person, url: str, *, needed: b
 
 
 def typed_key(before: Before, person: Person, url: str) -> Key:
-    """Ask for the key."""
     question = "Key (it is not shown; Enter for none)"
     text = person.secret(question, "--key-env", lambda given: given and _checked(given, "this"))
     return Key(text, key_path(before.settings.home, url), kept=True) if text else Key()
@@ -257,7 +248,6 @@ def _of_file(path: Path) -> str:
 
 
 def _checked(text: str, source: str) -> str:
-    """Return a key that a request's header can have. Raises UsageError."""
     if not _KEY.fullmatch(text):
         raise UsageError(f"{source} is no key: it has spaces, or signs that no key has", remedy="copy it again")
     return text
@@ -298,8 +288,7 @@ def usual_places(environ: Mapping[str, str]) -> list[Found]:
 
 
 def ollama_url(host: str) -> str | None:
-    """Return the base URL of what OLLAMA_HOST names, as Ollama reads it; None where it names nothing that can be
-    asked."""
+    """The base URL of what OLLAMA_HOST names, as Ollama reads it; None where it names nothing."""
     text = host.strip().strip("\"'")
     scheme, _, rest = text.rpartition("://")
     try:
@@ -319,15 +308,12 @@ def find_servers(places: Sequence[Found]) -> list[Found]:
 
 
 def look_at_server(access: Access, *, responses: bool = False) -> Found:
-    """Return what answers at a URL, which gets /v1 where the server has its models there.
-
-    responses: a server with the Responses API alone will do. Raises ServerAway, KeyRefused, WrongApi.
-    """
+    """A URL gets /v1 where the server has its models there. responses: a Responses API alone will do. Raises
+    ServerAway, KeyRefused, WrongApi."""
     return asyncio.run(_look(access, responses))
 
 
 def has_responses(access: Access) -> bool:
-    """Return whether a server has the Responses API. It is asked for no answer. Raises ServerAway."""
     return asyncio.run(_has_responses(access))
 
 
@@ -394,8 +380,7 @@ NO_TERMINAL = "is missing, and there is no terminal to ask at"
 
 
 def decide(flags: Flags, before: Before, person: Person) -> Choice:
-    """Return the choice. Raises UsageError for flags that are wrong, or missing without a terminal; ModelServerError
-    and ModelMissing for what is not there."""
+    """Raises UsageError for wrong flags, or missing ones without a terminal; ModelServerError, ModelMissing."""
     flags.check()
     servers: list[Found] = []
     provider = flags.provider
@@ -464,8 +449,7 @@ def _local(flags: Flags, before: Before, person: Person, servers: Sequence[Found
 
 
 def _taken(flags: Flags, before: Before, person: Person, servers: Sequence[Found]) -> tuple[Found, str | None] | None:
-    """Return what the person takes of the servers found: a server and its model, None for one that has yet to be named.
-    None: another server."""
+    """The chosen server and its model (None: yet to be named); None for another server."""
     if not servers:
         ports = ", ".join(f"{port} ({name})" for name, port in USUAL)
         print_line(f"no model server answers on {LOOPBACK} at {ports}")
@@ -487,8 +471,8 @@ def _offer(server: Found, model: str | None) -> str:
 
 
 def _reached(flags: Flags, before: Before, person: Person, url: str, *, hosted: bool) -> tuple[Found, Key]:
-    """Return what answers at a URL, and the key for it; a key that it wants or refuses is asked for again. hosted: it
-    will want one, and the Responses API will do. Raises ModelServerError."""
+    """What answers at a URL, and its key, asked for again where refused. hosted: it will want one. Raises
+    ModelServerError."""
     key = key_for(flags, before, person, url, needed=hosted)
     if not flags.look:
         return Found(url), key
@@ -507,8 +491,7 @@ def _access(before: Before, url: str, key: Key) -> Access:
 
 
 def _model(flags: Flags, before: Before, person: Person, found: Found, *, strict: bool = True) -> str:
-    """Return the name of a model that the server has, as far as it lists any. strict: it has no others; some endpoints
-    list none of the names that are a customer's own."""
+    """strict: the server has no models but those that it lists; some list none of a customer's own."""
 
     def read(text: str) -> str:
         return _of_list(model_name(text), found) if strict else model_name(text)

@@ -92,21 +92,16 @@ def read_env_file(path: Path) -> str:
 
 
 def values(text: str) -> dict[str, str | None]:
-    """Return the variables as the desk reads them."""
     return dotenv_values(stream=StringIO(text), interpolate=False)
 
 
 def unread(text: str) -> list[int]:
-    """Return the numbers of lines that are no NAME=VALUE, which no desk reads."""
     found = (each for each in parse_stream(StringIO(text)) if each.error)
     return [each.original.line + len(re.match(r"\s*", each.original.string)[0].splitlines()) for each in found]  # type: ignore[index]
 
 
 def changed(text: str, wanted: Mapping[str, str | None]) -> str:
-    """Return the text with these values; None takes a variable out. What has its value already stays as it is.
-
-    Raises UsageError when the text cannot hold them, as after a quote that is not closed.
-    """
+    """None takes a variable out; what has its value stays as it is. Raises UsageError for an unclosed quote."""
     before = values(text)
     todo = {name: value for name, value in wanted.items() if (before.get(name) or None) != value}
     mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
@@ -166,8 +161,7 @@ def changes(before: str, after: str) -> list[Change]:
 
 
 def write_env_file(path: Path, text: str) -> None:
-    """Replace the file at once, with the owner and the rights that it has; a new one is its owner's alone. Raises
-    UsageError."""
+    """Written at once, with the owner and rights of the old file; a new one is its owner's alone. Raises UsageError."""
     try:
         known = path.stat() if path.exists() else None
         with replacing(path) as file:
@@ -181,7 +175,6 @@ def write_env_file(path: Path, text: str) -> None:
 
 
 def write_secret(path: Path, secret: str) -> None:
-    """Write a secret into a file that its owner alone may read. Raises UsageError."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(path) as file:  # made with access for its owner alone
@@ -208,7 +201,6 @@ class Plan:
         return changes(self.before, self.after)
 
     def write(self) -> None:
-        """Write the key into its file, then the file. Raises UsageError."""
         key = self.choice.key
         if key.kept and key.path is not None and key.text is not None:
             write_secret(key.path, key.text)
@@ -223,8 +215,7 @@ def planned(path: Path, before: str, choice: Choice) -> Plan:
 
 
 def settings_of(dotenv: Mapping[str, str | None]) -> Loaded:
-    """Return the settings of a desk that has these variables in its `.env`, without what this shell sets of those that
-    setup chooses. Raises SettingError."""
+    """Without what this shell sets of those that setup chooses. Raises SettingError."""
     environ = {name: value for name, value in os.environ.items() if name not in OURS}
     return load(environ, join=False, dotenv=dotenv)
 
@@ -343,7 +334,6 @@ def _set_up(flags: Flags, path: Path, person: Person, *, yes: bool) -> int:
 
 
 def _require_roles(plan: Plan) -> None:
-    """Raise SettingError where the settings of roles contradict the choice."""
     # Loaded here, and below: it takes seconds, in which the questions would wait.
     from chordesk.agents.role_models import require_roles
 
@@ -378,7 +368,6 @@ def _works(plan: Plan, person: Person) -> bool:
 
 
 def _agreed(plan: Plan, person: Person, *, yes: bool) -> bool:
-    """Show what changes, and return whether it may be written."""
     if not plan.changes:
         print_line(f"{relative(plan.path)} has all of it already")
         return True

@@ -36,8 +36,7 @@ SERVER, TURN = "asking the server what it can do for the model", "trying the mod
 
 
 def tried(settings: Settings) -> float | None:
-    """Try the model, print what came of it, and return the seconds of its turn; None where it came to no answer. Raises
-    DeskError."""
+    """Return the seconds of the turn; None where it came to no answer. Raises DeskError."""
     with ExitStack() as held:
         if settings.provider == "rulebook" and settings.rulebook_url is None:
             settings = settings.model_copy(update={"rulebook_url": held.enter_context(request_mirror()).url})
@@ -48,7 +47,6 @@ def tried(settings: Settings) -> float | None:
 
 
 def _passed(what: str, check: Callable[[CheckContext], Check], context: CheckContext) -> float | None:
-    """Run a check, with a clock at a terminal: a slow model takes minutes. Return its seconds, None where it failed."""
     print_line(f"{what}; Ctrl-C ends it, and nothing is written")
     out = console()
     columns = (SpinnerColumn(), TimeElapsedColumn())
@@ -99,8 +97,7 @@ WAVES = 4  # of turns that wait for each other: screeners, quick, the other role
 
 
 def screen_lines(settings: Settings, seconds: float | None) -> list[str]:
-    """Return lines about a screen. What turns of this desk took is known from its database, if there is one. seconds:
-    of the turn that was tried, None where none was."""
+    """seconds: of the turn that was tried. What turns of this desk took is known from its database, if there is one."""
     models = {role: model for role, model in role_models(settings).items() if model.provider(settings) != RULES}
     if not models:
         return ["a screen takes seconds and costs nothing: rules are no model"]

@@ -63,13 +63,11 @@ def _workers(workers: list[WorkerRow], turns: int, known: Sequence[Shortage]) ->
 
 
 def _not_trading(account: str, found: DatabaseState) -> Text:
-    """Return why an account sends nothing, or gives exposure back alone, whatever the live switch is."""
     state = "is halted" if found.trading is TradingState.HALTED else "gives exposure back only"
     return Text(f"account {account} {state}: {paragraph(found.why)}; `desk resume` lets it trade", style="bold yellow")
 
 
 def _own(one: WorkerRow, standing: Standing) -> Text:
-    """Return a line about a worker with other settings than this terminal's, which no `desk up` gave to both."""
     values = ", ".join(f"{name}={shown(value)}" for name, value in one.differs.items())
     return Text.assemble(f"{one.node} has other settings: ", standing_line(standing), (f"; {values}", "yellow"))
 

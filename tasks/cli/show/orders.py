@@ -58,7 +58,6 @@ _IDS = dict.fromkeys(("order", "payload", "id", "run_id", "decision", "decision_
 
 
 def order_list(rows: Sequence[tuple[Order, Preview | None]]) -> Table:
-    """Return a table with one line an order; ids are cut to what `desk orders show` needs."""
     cells = [
         (
             order.id[:SHORT_ORDER],
@@ -86,8 +85,7 @@ def size_of(order: Order) -> str:
 
 
 def order_report(found: OrderDetail, log_lines: int, home: Path | None = None) -> RenderableType:
-    """Return an order as it stands: size, state, checks, preview, approval, fills, and what it rests on. home: the data
-    folder of this shell, in which removed pictures are noted."""
+    """home: the data folder of this shell, in which removed pictures are noted."""
     order = found.order
     lines = [
         _headline(order),
@@ -127,7 +125,6 @@ def _rogue(rows: Sequence[RogueRow]) -> Iterable[Text]:
 
 
 def terms_text(order: Order) -> str:
-    """Return type, prices and time in force as text; day is not named."""
     percent = f"trail {plain(order.trail_percent)} %" if order.trail_percent is not None else ""
     prices = ((name, getattr(order, f"{name}_price")) for name in ("stop", "limit"))
     given = [f"{name} {money(price)}" for name, price in prices if price is not None]
@@ -192,7 +189,6 @@ def _protected(orders: Sequence[Order]) -> Iterable[Text]:
 
 
 def _ground(found: Chain, home: Path | None) -> Iterable[Text]:
-    """Yield what an order rests on, a line each."""
     for node in found.nodes_of("decision"):
         yield Text(_decided(found, node))
         yield Text(f"  thread {node.thread_id or '-'}", style="dim")
@@ -215,7 +211,6 @@ def _ground(found: Chain, home: Path | None) -> Iterable[Text]:
 
 
 def _line(node: Node) -> str:
-    """Return a node in one line, with the text of its author."""
     more = node.facts.get("summary") or node.facts.get("because")
     if rogue := node.facts.get("rogue"):
         named = ", ".join(f"{one['tool']} ({one['kind']})" for one in rogue)
@@ -249,7 +244,6 @@ def _pictures(node: Node, home: Path | None) -> Iterable[tuple[str, str | None]]
 
 
 def order_history(found: OrderDetail, entries: Sequence[AuditEntry]) -> RenderableType:
-    """Return the history of an order, from the screener's hit to its last fill. Times are UTC."""
     lines = [_headline(found.order)]
     if (none := _no_hit(found.chain)) is not None:
         lines.append(_moment(None, none))
@@ -299,7 +293,6 @@ def _screen(lines: Iterable[Text]) -> RenderableType:
 
 
 def log_table(entries: Sequence[AuditEntry]) -> RenderableType:
-    """Return lines of the log, one a line."""
     if not entries:
         return Text("nothing is on record yet")
     return _screen(_logged(entry) for entry in entries)
@@ -314,9 +307,8 @@ def _logged(entry: AuditEntry) -> Text:
 
 
 def lineage_report(found: Chain, home: Path | None = None) -> RenderableType:
-    """Return the chain from the orders down to the screen hits; each level is indented under the one based on it.
-
-    home: the data folder of this shell, in which removed pictures are noted."""
+    """The chain from orders to screen hits, each level indented under the one based on it. home: as of
+    `order_report`."""
     lines: list[RenderableType] = [Text(f"{found.symbol} in run {found.run_id}", style="bold")]
     if found.source_run:
         lines.append(Text(f"researched in run {found.source_run}"))

@@ -29,8 +29,7 @@ MOST_RISKS = 4
 
 
 def analyses_report(rows: Sequence[AnalysisRow], home: Path | None = None) -> RenderableType:
-    """Return all that a person wants to know of each analysis. home: the data folder of this shell, which
-    its pictures are in; a worker on another machine has its own."""
+    """home: the data folder of this shell, which its pictures are in; a worker on another machine has its own."""
     return Group(*(line for row in rows for line in _analysis(row, home)))
 
 
@@ -121,7 +120,6 @@ _MOST_ROWS = 24
 
 
 def backtest_report(found: BacktestView) -> RenderableType:
-    """Return the whole report of a backtest, as far as it has come."""
     parts: list[RenderableType] = [_head(found), _sessions(found.rows)]
     missing = [row for row in found.rows if row.state == "missing"]
     parts += [Text(f"missing {row.day}: {inert(row.reason or 'unknown')}", style="yellow") for row in missing]
@@ -192,7 +190,6 @@ def _orders(result: Mapping[str, Any]) -> list[Text]:
 
 
 def _performance(found: Mapping[str, Any] | None) -> Iterable[RenderableType]:
-    """Return the differences to the benchmarks and the figures with intervals; nothing of a result without them."""
     if found is None:
         return
     columns = ("Less", "Its return", "A step", "95 %")
@@ -281,7 +278,6 @@ def _money(value: float | None) -> str:
 
 
 def board_report(found: BoardView) -> RenderableType:
-    """Return all of a board. What voices, tools and venues wrote cannot steer the terminal."""
     parts: list[RenderableType] = [Text(f"Board of run {found.run_id}, {found.state}", style="bold")]
     parts += [Text("\nSignals", style="bold"), *(line for row in found.signals for line in _signal(row))]
     parts += [Text("\nQuestions", style="bold"), *(line for row in found.questions for line in _question(row))]
@@ -308,7 +304,6 @@ def board_report(found: BoardView) -> RenderableType:
 
 
 def tally_report(found: Episode) -> RenderableType:
-    """Return the content of a tally, as it was written."""
     return Text(inert(found.content).rstrip())
 
 
@@ -352,7 +347,6 @@ def _question(row: ShownQuestion) -> Iterable[RenderableType]:
 
 
 def _forecast(label: str, row: Forecast, judged: Sequence[SignalCitation]) -> Iterable[RenderableType]:
-    """Yield a forecast with code's decisions on its citations; before these, as the voice wrote them."""
     chain = f", chain {' + '.join(map(inert, row.chain))}" if row.chain else ""
     yield Text(f"  {label} {row.voice}: {row.probability:.1%}, stake {row.stake:.2f}{chain}")
     yield Indented(Text(paragraph(row.because), style="dim"), 4)
@@ -408,7 +402,6 @@ _MOST_CITATIONS = 12
 
 
 def grounding_report(rows: Sequence[GroundedReport]) -> RenderableType | None:
-    """Return the share of figures with a source, over all reports and of each that lacks some; None without any."""
     figures, supported = (sum(getattr(row.grounding, name) for row in rows) for name in ("figures", "supported"))
     if not figures:
         return None
@@ -433,7 +426,6 @@ def _unsupported(found: Grounding) -> str:
 
 
 def citation_lines(found: Mapping[str, Any] | None) -> Iterable[str]:
-    """Yield a line for each figure of a report with its source, then one with the figures that have none."""
     from chordesk.models.answers import Grounding
 
     if found is None or not found["figures"]:

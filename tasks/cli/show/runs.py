@@ -38,7 +38,6 @@ MOST_CHARS = 1200  # --json has the whole output
 
 
 def graphs_report(rows: Sequence[GraphRow]) -> RenderableType:
-    """Return a paragraph for each graph: its state, its chapters and turns, and what it came to."""
     return Group(*(part for row in rows for part in _graph(row)))
 
 
@@ -76,7 +75,6 @@ def _titled(seen: Progress) -> list[tuple[str, int, int]]:
 
 
 def progress_line(seen: Progress) -> str:
-    """Return the progress as one plain line, which piped output prints whenever it changes."""
     phases = [f"{title} {done}/{total}" for title, done, total in _titled(seen)]
     if (left := seconds_left(seen)) is not None:
         return f"{' | '.join(phases)} | about {span(left)} left | turns {seen.turns} | tokens {seen.tokens}"
@@ -97,7 +95,6 @@ PHASES = {
 
 
 def in_flight(seen: Progress) -> str:
-    """Return the turns in flight; slow ones by phase."""
     slow = ", ".join(f"{count} {PHASES.get(phase, phase)}" for phase, count in seen.phases.items())
     return f"{seen.turns_in_flight} in flight" + (f": {slow}" if slow else "")
 
@@ -108,8 +105,7 @@ def _has_candidates(seen: Progress) -> bool:
 
 
 def seconds_left(seen: Progress) -> float | None:
-    """Return how long a backtest will still take, at its pace so far; None for another run, or before its first
-    session."""
+    """How long a backtest will still take at its pace so far; None for another run, or before its first session."""
     done, total = seen.steps.get(StepKind.BACKTEST_SESSION, (0, 0))
     return seen.seconds / done * (total - done) if done else None
 
@@ -145,7 +141,6 @@ def _phases(candidates: dict[str, int]) -> Text:
 
 
 def run_list(runs: Sequence[RunRow]) -> Table:
-    """Return one line per run; ids are cut to what `desk runs show` needs."""
     return table(_RUN_COLUMNS, [row.run for row in runs], narrow="Model")
 
 
@@ -161,8 +156,7 @@ _RUN_COLUMNS: dict[str, Callable[[Run], str | Text]] = {
 
 
 def run_report(run: RunView, home: Path | None = None) -> RenderableType:
-    """Return the whole report of a run, as far as it has come. home: the data folder of this shell, which its pictures
-    are in; without it their paths are relative."""
+    """home: the data folder of this shell; without it paths of pictures are relative."""
     # Why a run came to nothing is the first thing to know of it.
     failed = [Text(paragraph(run.notes[0]), style="red")] if run.state == RunState.FAILED and run.notes else []
     parts: list[RenderableType] = [*failed, _headline(run), *(Text(line) for line in amounts.figures(run.summary))]
@@ -192,10 +186,7 @@ def run_report(run: RunView, home: Path | None = None) -> RenderableType:
 
 
 def artifacts_report(rows: Sequence[ArtifactRow], home: Path) -> RenderableType | None:
-    """Return the subject, role, tool and file of each picture of a run, None without any.
-
-    home: the data folder of this shell; a worker on another machine has its own.
-    """
+    """Subject, role, tool and file of each picture. home: of this shell; a worker on another machine has its own."""
     if not rows:
         return None
     parts = [Text.assemble(("Pictures ", "bold"), f"in the data folder, {home}:")]
@@ -230,7 +221,6 @@ def _decider(run: RunView) -> str:
 
 
 def _role_models(run: RunView) -> str:
-    """Return the models of roles that have one of their own, each with its roles."""
     roles: dict[str, list[str]] = {}
     for role, model in run.role_models.items():
         roles.setdefault(model, []).append(role)

@@ -42,10 +42,8 @@ def address_of(text: str) -> tuple[str, int]:
 
 def serve_http(settings: Settings, toolset: Toolset, address: str, announce: Callable[[str, str], None]) -> None:
     """Serve until SIGINT or SIGTERM. announce: called with the URL and the token's place once the server answers.
-
     Raises UsageError for an address that cannot be bound, SettingError for one that lets other machines in without
-    DESK_API_TOKEN, and for a token's file that cannot be used.
-    """
+    DESK_API_TOKEN, and for a token's file that cannot be used."""
     host, port = address_of(address)
     if not is_loopback(host) and settings.api_token is None:
         raise SettingError(
@@ -71,8 +69,7 @@ def _tokens(settings: Settings) -> Tokens | None:
 
 
 def mcp_app(toolset: Toolset, hosts: frozenset[str], token: str, tokens: Tokens | None) -> ASGIApp:
-    """Return the application: one path, which takes POST alone. A request stands by itself, so nothing is kept between
-    two of them. tokens: named ones, beside the token."""
+    """One path, POST alone, nothing kept between two requests. tokens: named ones, beside the token."""
     manager = StreamableHTTPSessionManager(
         protocol_server(toolset), json_response=True, stateless=True, max_request_body_size=MOST_BYTES
     )
@@ -98,8 +95,6 @@ class _Endpoint:
 
 
 def _text_of(receive: Receive) -> Receive:
-    """Return a receiver of the same body, but of no JSON where it is not UTF-8: the SDK takes the bytes for its own
-    failure."""
     decoder = codecs.getincrementaldecoder("utf-8")()
 
     async def received() -> Message:

@@ -74,8 +74,7 @@ MOST_BYTES = 4 * 1024 * 1024  # of a line, as the HTTP server's of a body
 
 
 def serve_stdio(toolset: Toolset) -> None:
-    """Serve until standard input ends or the reader leaves. Standard output has messages alone: what else is printed
-    goes to standard error."""
+    """Until standard input ends or the reader leaves. All that is not a message goes to standard error."""
     output = sys.stdout.buffer
     with redirect_stdout(sys.stderr):
         asyncio.run(_serve(toolset, output))

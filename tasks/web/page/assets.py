@@ -54,8 +54,7 @@ def policy(shell: bytes) -> str:
 
 
 def answer_for(found: Mapping[str, Path], name: str, known: str | None) -> Response:
-    """Return a file of the page. known: the tag of the copy that the browser has. Raises HTTPException without such a
-    file."""
+    """known: the tag of the browser's copy. Raises HTTPException without such a file."""
     path = found.get(name)
     if path is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, "the page has no such file")
@@ -72,7 +71,6 @@ def answer_for(found: Mapping[str, Path], name: str, known: str | None) -> Respo
 
 @lru_cache(maxsize=100)
 def _bytes(path: Path, changed: int) -> bytes:
-    """Return a file's bytes. changed: its time, by which they are read again."""
     return path.read_bytes()
 
 

@@ -71,8 +71,7 @@ def session_key(token: str) -> str:
 
 
 def _sealed(place: str, kept: dict[str, Any], key: str | None) -> str:
-    """Return what Redis keeps in a place. With the key of the desk's messages it carries an HMAC: who writes to Redis
-    then makes no login, and no other person's of one."""
+    """With the key an HMAC: whoever writes to Redis cannot make a login, or change its person."""
     text = json.dumps(kept)
     return text if key is None else f"{_mac(place, text, key)}{text}"
 
@@ -93,8 +92,7 @@ def _mac(place: str, text: str, key: str) -> str:
 
 
 def new_code(address: str, by: str, key: str | None = None) -> str:
-    """Return a code that logs a person in once within a minute. key: of the desk's messages. Raises RedisDown,
-    SettingError."""
+    """For one login within a minute. key: of the desk's messages. Raises RedisDown, SettingError."""
     server = redis_clients.client(address, REDIS_SECONDS)
     code = secrets.token_urlsafe(BYTES)
     try:
@@ -171,14 +169,12 @@ class Sessions:
         return PageSession(by=kept["by"], until=dt.datetime.fromisoformat(kept["until"]))
 
     async def end(self, token: str) -> None:
-        """End one session."""
         try:
             await self._redis.delete(session_key(token))
         except redis.RedisError as error:
             raise _down(error) from None
 
     async def end_all(self) -> None:
-        """End every session, and make every code useless."""
         try:
             await self._redis.incr(GENERATION)
         except redis.RedisError as error:

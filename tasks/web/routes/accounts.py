@@ -160,7 +160,6 @@ def symbol_picture(
 
 
 def _seen(context: ServiceContext, run: str | None, day: dt.date | None) -> ToolContext:
-    """Return what a view of a symbol is made from. Raises NotFound, UsageError for a day that the market lacks."""
     desk = context.desk
     if run is not None:
         with context.store.read() as session:

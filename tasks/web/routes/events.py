@@ -111,8 +111,7 @@ def _problem_message(why: Problem) -> bytes:
 
 
 def frame(one: Envelope, id_: str | None = None) -> bytes:
-    """Return one event as a message. id_: its sequence by default; a delta has none, so that a reader resumes from the
-    last stored event."""
+    """id_: its sequence by default; a delta has none, so that a reader resumes from the last stored event."""
     if one.sequence is None:
         return format_sse_event(data_str=one.model_dump_json())
     return format_sse_event(id=id_ or str(one.sequence), data_str=one.model_dump_json())
@@ -262,7 +261,6 @@ def _framed(wanted: EventFilter, one: Envelope) -> bytes:
 
 
 def _state(store: Store, run_id: str) -> tuple[str, int, bool]:
-    """Return the run's whole id, its last sequence, and whether it is over."""
     with store.read() as session:
         found = _run_id(session, run_id)
         if found == DESK:

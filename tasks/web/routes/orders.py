@@ -112,7 +112,6 @@ def checks(context: Context, order_id: Id) -> OrderChecks:
 
 
 def _market_of(context: ServiceContext, run_id: str) -> MarketData:
-    """Return the market that an order would be sent at: its run's, or the account's where that is later."""
     account = context.desk.account_market()
     market = context.desk.market_of(run_id, instead=account)
     return account if market.clock.now() <= account.clock.now() else market

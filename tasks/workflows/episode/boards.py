@@ -32,10 +32,8 @@ from chordesk.tools.scoring.voices import BLIND, error_correlation, last_positio
 
 
 def read_board(session: Session, run: Run, day: dt.date) -> Board:
-    """Return the board of a run; it is empty for a run without one. day: of its market.
-
-    Before the tally its number is what the next episode of the account gets.
-    """
+    """Return the board of a run; it is empty for a run without one. day: of its market. Before the tally its number is
+    what the next episode of the account gets."""
     return Board(board_questions(session, run.id), board_signals(session, run.id), number_of(session, run), day, run.id)
 
 
@@ -56,7 +54,6 @@ def round_view(session: Session, run: Run, number: int, day: dt.date) -> RoundVi
 
 
 def number_of(session: Session, run: Run) -> int:
-    """Return the number of a run's episode among those of its account; the next one before it has one."""
     episode = session.get(Episode, run.id)
     if episode is not None:
         return episode.number
@@ -90,8 +87,7 @@ _LEAST_TOGETHER = 20  # questions that all voices forecast, before their errors'
 
 
 def memory_of(session: Session, run: Run, voice: str, now: dt.datetime, unused: Sequence[str]) -> str | None:
-    """Return what a voice remembers, None before its first position. now: market time. unused: tools of the last
-    episode without a citation."""
+    """None before the first position. now: market time. unused: tools of the last episode without a citation."""
     own = [one for one in voice_forecasts(session, run.account, now) if one.source == voice]
     last = last_positions(own)
     record = PastRecord(
@@ -108,8 +104,7 @@ def karma_of(session: Session, account: str, voice: str, until: dt.datetime) -> 
 
 
 def _past(session: Session, run: Run, voice: str, now: dt.datetime) -> list[tuple[Forecast, Question]]:
-    """Return a voice's last forecasts on the run's market with their questions, each question of a run once: the last
-    round's."""
+    """A voice's last forecasts, each question of a run once: the last round's."""
     newest = (
         select(Forecast, Question)
         .join(Question, col(Question.id) == col(Forecast.question_id))
@@ -129,8 +124,6 @@ def _past(session: Session, run: Run, voice: str, now: dt.datetime) -> list[tupl
 
 
 def correlation_of(forecasts: Sequence[ScoredForecast]) -> float | None:
-    """Return the mean correlation of the voices' errors over the questions that all of them forecast; None while these
-    are few."""
     errors: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for one in last_positions(forecasts):
         errors[one.run, one.question][one.source] = one.probability - one.outcome
@@ -145,8 +138,7 @@ MOST_SIGNALS = 5  # of one symbol, for the trader
 
 
 def subject_of(view: RoundView, voice: str, number: int, record: str | None, settings: Settings) -> VoiceSubject:
-    """Return the subject of a voice in a round, by number; the view of round 1 is blind, without any position. record:
-    what the voice remembers."""
+    """The view of round 1 is blind, without any position. record: what the voice remembers."""
     board = view.board
     return voice_subject(voice, number, view.text, board.questions, board.signals, settings, view.positions, record)
 
@@ -181,7 +173,6 @@ def _symbol_forecast(session: Session, run_id: str, one: Mapping[str, Any]) -> S
 
 
 def _cited(session: Session, run_id: str, question_id: str) -> list[CitedFinding]:
-    """Return the signals that citations of a question's forecasts count for, the most cited first."""
     rows = session.exec(
         select(Signal, Forecast.voice)
         .join(SignalCitation, col(SignalCitation.signal_id) == col(Signal.id))

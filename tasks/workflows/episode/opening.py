@@ -51,14 +51,9 @@ def open_episode(
     schedule: str | None = None,
     slot: str | None = None,
 ) -> Run | None:
-    """Start an episode. None when this slot of the schedule has its run already.
-
-    symbols: that its tools look at, and that the desk asks about; without any the first step chooses them. questions:
-    ids, or the beginning of each, of open questions to ask; without any the first step chooses them. rounds: 2 if not
-    given.
-
-    Raises UsageError, NotFound.
-    """
+    """Start an episode. None when this slot of the schedule has its run already. symbols: that its tools look at, and
+    that the desk asks about; without any the first step chooses them. questions: ids, or the beginning of each, of open
+    questions to ask; without any the first step chooses them. rounds: 2 if not given. Raises UsageError, NotFound."""
     desk = app.desk
     most = max(ROUNDS)
     held = most if rounds is None else rounds
@@ -78,16 +73,14 @@ def open_episode(
 
 
 def open_scheduled(app: DeskApp, schedule: str) -> str | None:
-    """Open the episode of today's slot and return its id; None when the exchange is closed today or the slot has its
-    run already."""
+    """None when the exchange is closed today or the slot has its run already."""
     slot = session_slot()
     run = open_episode(app, schedule=schedule, slot=slot) if slot is not None else None
     return run.id if run else None
 
 
 def open_question(session: Session, market: MarketData, part: str) -> str:
-    """Return the id of the question with this id, or with the only id that begins so. Raises UsageError, NotFound, also
-    for one that cannot be forecast now."""
+    """An id, or the only one that begins so. Raises UsageError, NotFound, also for one that cannot be forecast now."""
     found = by_prefix(session, Question, part)
     now = market.clock.now()
     if found.id not in {one.id for one in askable(session, market, now)}:
@@ -110,8 +103,7 @@ class ChosenSymbols(NamedTuple):
 
 
 def choose_symbols(session: Session, context: ToolContext, most: int) -> ChosenSymbols:
-    """Return at most so many symbols: the candidates of the account's latest screen on this market and the holdings;
-    without any, the symbols of the universe that moved most over the last sessions."""
+    """Candidates of the latest screen and holdings; without any, the symbols that moved most."""
     held = _held(session, context)
     run, candidates = _screened(session, context)
     names = [f"candidates of screen {run}"] if candidates else []
@@ -129,7 +121,6 @@ def _held(session: Session, context: ToolContext) -> list[str]:
 
 
 def _screened(session: Session, context: ToolContext) -> tuple[str, Sequence[str]]:
-    """Return the latest screen with candidates, and these by rank. One of a later market day is unknown now."""
     run = session.exec(
         select(Run.id)
         .where(
@@ -150,8 +141,7 @@ def _screened(session: Session, context: ToolContext) -> tuple[str, Sequence[str
 
 
 def _moved(context: ToolContext) -> list[str]:
-    """Return the symbols of the universe by the size of their move, the largest first; one without enough bars is left
-    out."""
+    """The largest move first; a symbol without enough bars is left out."""
     symbols = resolve_universe(context.settings.universe, context.market)
     moves = {
         one.symbol: abs(float(one.bars.close[-1] / one.bars.close[-1 - MOVED_SESSIONS] - 1))
@@ -178,8 +168,7 @@ def symbols_for(session: Session, run: Run, context: ToolContext) -> ChosenSymbo
 
 
 def relative_rows(run: Run, context: ToolContext, symbols: ChosenSymbols) -> list[Question]:
-    """Return the rows of the questions on an episode's symbols. Reads the market, and is called before the transaction
-    of `questions_for`: live, prices take seconds."""
+    """Reads the market, so before the transaction of `questions_for`: live, prices take seconds."""
     if run.kind != RunKind.EPISODE or not symbols.symbols:
         return []
     settings = context.settings
@@ -189,8 +178,7 @@ def relative_rows(run: Run, context: ToolContext, symbols: ChosenSymbols) -> lis
 def questions_for(
     session: Session, run: Run, context: ToolContext, symbols: ChosenSymbols, rows: Sequence[Question]
 ) -> list[Chosen]:
-    """Return the questions of an episode, at most as many as the settings say. rows: of `relative_rows`; those that are
-    not there yet are written. One without a baseline is left out."""
+    """At most as many as the settings say. rows: written where missing. One without a baseline is left out."""
     if run.kind != RunKind.EPISODE:
         return _of_verdicts(session, run, context, symbols.symbols)
     settings, named = context.settings, _named(session, run, context)
@@ -208,8 +196,7 @@ def questions_for(
 
 
 def one_a_pair(session: Session, chosen: Sequence[Chosen]) -> list[Chosen]:
-    """Leave out the second of two questions that a person confirmed to be one, or each other's inverse: one belief must
-    not be two forecasts."""
+    """Leave out the second of two questions confirmed as one: one belief must not be two forecasts."""
     pairs = {frozenset((one.first.id, one.second.id)) for one in list_pairs(session, (CONFIRMED,))}
     kept: list[Chosen] = []
     for one in chosen:
@@ -219,8 +206,7 @@ def one_a_pair(session: Session, chosen: Sequence[Chosen]) -> list[Chosen]:
 
 
 def left_out(run: Run, context: ToolContext, symbols: ChosenSymbols, chosen: Sequence[Chosen]) -> list[str]:
-    """Return a note for what is not asked about: a symbol without a price, and what a person named beyond the most
-    questions of an episode, or that has closed meanwhile."""
+    """Notes on symbols without a price, and on what a person named that is not asked."""
     if run.kind != RunKind.EPISODE:
         return []
     asked = {subject for one in chosen for subject in one.question.subjects}
@@ -269,7 +255,6 @@ PATIENCE_SECONDS = 60.0
 
 
 def brief(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Resolve what is due, choose the questions and start the harvest; without a question the episode ends here."""
     context = desk.tool_context(step.run_id)
     resolved = resolve(desk, context)
     with desk.store.read() as session:

@@ -53,11 +53,9 @@ class VoiceStop:
 
 
 def stop_voice(store: Store, run_id: str, voice: str, by: str, interrupt: Interrupt, seconds: float) -> VoiceStop:
-    """Stop a voice of a run and wait at most so many seconds for the end of its steps.
-
-    interrupt: ends a turn by thread and turn, and returns whether a worker did. Raises UsageError for what is no voice,
-    NotFound when the voice has no step in the run.
-    """
+    """Stop a voice of a run and wait at most so many seconds for the end of its steps. interrupt: ends a turn by thread
+    and turn, and returns whether a worker did. Raises UsageError for what is no voice, NotFound when the voice has no
+    step in the run."""
     if voice not in VOICES:
         raise UsageError(f"there is no voice {voice!r}", remedy=f"choose among {', '.join(VOICES)}")
     began = time.monotonic()
@@ -193,7 +191,6 @@ def start_rounds(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 
 def round_steps(step: ClaimedStep, plan: EpisodePlan, number: int, voices: Collection[str]) -> list[NewStep]:
-    """Return the join of a round and a step for each voice that takes part in it. step: the join before it."""
     name = round_name(number)
     join = NewStep(StepKind.ROUND, str(step.parent_id), name, payload=step.payload, waits=True)
     asked = [voice for voice in VOICES.values() if voice.key in voices]
@@ -202,7 +199,6 @@ def round_steps(step: ClaimedStep, plan: EpisodePlan, number: int, voices: Colle
 
 
 def end_round(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Start the next round with the voices that have one left, or the tally."""
     number, plan = round_of(step.subject), EpisodePlan.model_validate(step.payload)
     with desk.store.read() as session:
         steps = session.exec(select(Step).where(Step.parent_id == step.id, Step.kind == StepKind.VOICE)).all()

@@ -67,7 +67,6 @@ def signals_of(step: ClaimedStep, found: Harvest, learned: Precision, now: dt.da
 
 
 def tombstone(run_id: str, step_id: str, tool: str, reason: str, now: dt.datetime) -> Signal:
-    """Return the row of a tool that failed, with the reason. now: market time."""
     return _stating(run_id, step_id, tool, SignalState.OFFLINE, f"{tool} failed: {reason}", now)
 
 

@@ -76,7 +76,6 @@ def book_skill(session: Session, question: Question, account: str) -> None:
 
 
 def _entry(question: Question, outcome: float, lasts: Sequence[Forecast]) -> KarmaEntry:
-    """Return the entry of one voice. lasts: its last forecast in each run, by time."""
     last = lasts[-1]
     note = f"forecast {last.probability:.3f}, baseline {last.baseline:.3f}, outcome {outcome:g}"
     return KarmaEntry(
@@ -94,8 +93,7 @@ ON_RESOLVED: tuple[OnResolved, ...] = (book_skill, settle_event_positions)
 
 
 def resolve(desk: Desk, context: ToolContext) -> dict[str, Any]:
-    """Resolve what is due on a run's market and book it for the run's account; return how many came to an end and how
-    many wait."""
+    """Resolve and book what is due; return how many ended and how many wait."""
     venues = venues_of(context)
     found = resolve_due(
         desk.store, context.market, context.account,
@@ -105,8 +103,7 @@ def resolve(desk: Desk, context: ToolContext) -> dict[str, Any]:
 
 
 def venues_of(context: ToolContext) -> dict[str, EventVenue]:
-    """Return the wires of the venues that a run may ask: none in a replay, where nothing of them is known, and none
-    without the extra that they need."""
+    """None in a replay, and without the extra."""
     if context.clock.day is not None:
         return {}
     try:
@@ -118,9 +115,7 @@ def venues_of(context: ToolContext) -> dict[str, EventVenue]:
 
 def stake(desk: Desk, context: ToolContext, run_id: str, beliefs: Mapping[str, float]) -> list[str]:
     """Open play-money positions on a run's questions of event markets, and return a note for each that was not.
-
-    beliefs: probability of YES by the question's id. Each is opened once a run, however often this is called.
-    """
+    beliefs: probability of YES by the question's id. Each is opened once a run, however often this is called."""
     venues = venues_of(context)
     if not venues or not beliefs:
         return []
@@ -156,7 +151,6 @@ NO_POSITION = "no voice has a position"
 
 
 def tally(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Judge, book, aggregate and write the content of an episode, in the transaction that ends the step."""
     now = desk.market_of(step.run_id).clock.now()
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)

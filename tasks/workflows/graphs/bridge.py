@@ -66,7 +66,6 @@ class Record:
 
     @property
     def tokens(self) -> int:
-        """Return the tokens of turns that are not in the database."""
         with self._lock:
             return sum(turn.total_tokens or 0 for turn in self.turns)
 
@@ -88,8 +87,7 @@ class Record:
         self, tool: str, arguments: Mapping[str, Any], output: str, *, success: bool, began: dt.datetime,
         ended: dt.datetime, call_id: str = "", rogue: RogueKind | None = None,
     ) -> ToolCall | None:  # fmt: skip
-        """Add a tool's call and return its row; a tool that the graph called before any turn belongs to none, and has
-        no row."""
+        """None for a call before any turn: it has no row."""
         with self._lock:
             turn_id = self._asked.get(call_id, self.last)
             if turn_id is None:
@@ -112,8 +110,7 @@ class Record:
 
     @contextmanager
     def written(self) -> Iterator[Callable[[Session], bool]]:
-        """Yield the writer of these rows; they are gone from here when the block ends well. It returns False when an
-        earlier try of the same transaction has written them."""
+        """Rows are gone from here when the block ends well; False when an earlier try has written them."""
         with self._writing:
             turns, calls = self.rows()
             tries = itertools.count()
@@ -166,13 +163,11 @@ class StepBridge:
         return self._desk.loop.submit(work)
 
     def end(self, why: DeskError) -> None:
-        """Begin no further call, and let no more be stored; the first reason counts."""
         if self.ended is None:
             self.ended = why
 
     def halt(self, why: DeskError, *, waits: bool) -> None:
-        """End, with the calls in flight: as interrupted where the step waits for that, else they are left to
-        themselves. For any thread; waits for nothing."""
+        """As interrupted where the step waits for that. For any thread; waits for nothing."""
         self.end(why)
         self._desk.loop.loop.call_soon_threadsafe(self._halt, waits)
 
@@ -184,13 +179,11 @@ class StepBridge:
                 task.cancel()
 
     def require_going(self) -> None:
-        """Raise why the step's calls have ended, if they have."""
         if self.ended is not None:
             raise self.ended
 
     async def answer(self, call: ChatCall, on_text: OnText | None = None) -> ChatAnswer:
-        """Return the answer of a call. Raises ChatError, Postponed and BudgetUsed; the two, and a limit of the
-        provider's rate, end the step's calls: whatever the graph makes of the error, it goes no further."""
+        """Raises ChatError, Postponed and BudgetUsed; the latter two and a rate limit end the step's calls."""
         task = asyncio.current_task()
         assert task is not None
         self.require_going()
@@ -328,8 +321,7 @@ class _Recorded:
 
 
 def _judged(call: ChatCall, result: TurnResult, begun: str | None) -> tuple[Outcome, Sequence[RogueCall]]:
-    """Return the outcome of a turn, and a call of a tool that the graph does not have. begun: the beginning of its
-    answer, where the turn before was cut off."""
+    """begun: the beginning of its answer, where the turn before was cut off."""
     if result.refusal is not None:
         return Refused(text=storable(result.refusal)), ()
     if result.status == "interrupted":

@@ -56,8 +56,7 @@ _DEEPEST = 60
 
 
 def json_output(value: Any) -> Any:
-    """Return a graph's output as what JSON holds: messages as their type, text, calls and name. Raises GraphState, with
-    the place, for what JSON cannot hold, and for more than MOST_BYTES."""
+    """Messages become type, text, calls and name. Raises GraphState, with the place, and for more than MOST_BYTES."""
     found = storable(_plain(value, "the output", 0))
     size = len(orjson.dumps(found))
     if size > MOST_BYTES:
@@ -145,7 +144,6 @@ class Chapter:
         self._saver = StepSaver(desk.store, step, self._thread, self._bridge, patience, self._saved)
 
     def play(self) -> Ending:
-        """Run the chapter and return its end. Raises LeaseLost, StepEnded."""
         if self._worn:
             return self._next()
         self._held.on_end(self._halt)
@@ -166,16 +164,13 @@ class Chapter:
             return self._failed(error)
 
     def _done(self, values: Any) -> Done:
-        """Return the end of a graph that has ended well. values: its output. Raises GraphState."""
         found = {"status": "completed", **self._place, "output": json_output(values)}
         return Done(found, self._record.rows(), also=self._saver.forget)
 
     def _graph(self) -> Pregel[Any, Any, Any, Any]:
-        """Return the graph, which is this chapter's own. Raises UsageError."""
         return load_graph(self._run.params["factory"], self._desk.settings.graphs)
 
     def _given(self) -> Any:
-        """Return the input of a graph that has no checkpoint yet. Its calls of a model are the step's."""
         return self._run.params["inputs"][self._thread]
 
     @property
@@ -183,7 +178,6 @@ class Chapter:
         return {"graph": self._thread, "chapter": self._step.payload["chapter"]}
 
     def _output(self) -> Any:
-        """Return what the graph came to. Raises what its code raises, GraphDrained at the chapter's end."""
         with using(self._bridge):
             return self._values(self._graph())
 
@@ -208,8 +202,7 @@ class Chapter:
         return values
 
     def _saved(self, number: int) -> None:
-        """End the chapter with this checkpoint, where it is time to. That of the input, -1, is written while the graph
-        begins."""
+        """That of the input, -1, is written while the graph begins."""
         if number < 0:
             return
         if time.monotonic() >= self._until or self._desk.drain.requested:
@@ -227,8 +220,7 @@ class Chapter:
         return Done({GOES_ON: True, **self._place}, self._record.rows(), [step])
 
     def _failed(self, error: Exception) -> Ending:
-        """Return the end of a chapter that an error ended. What ended the calls counts, whatever the graph made of it.
-        Raises LeaseLost, StepEnded."""
+        """What ended the calls counts, whatever the graph made of it. Raises LeaseLost, StepEnded."""
         cause, rows = self._bridge.ended or error, self._record.rows()
         if isinstance(cause, LeaseLost) or self._held.ended is EndReason.LEASE_LOST:
             raise LeaseLost(f"step {self._step.id}: another has it") from error
@@ -247,7 +239,6 @@ class Chapter:
         return self._again(*_kind_of(cause), 0.0)
 
     def _again(self, kind: str, message: str, seconds: float) -> Ending:
-        """Return another attempt, where the policy has one for this kind of failure, else the end."""
         reason, rows = policy.reason(kind, message), self._record.rows()
         wait = policy.next_attempt(kind, *attempts_of(self._desk, self._step))
         if wait is None:
@@ -256,7 +247,6 @@ class Chapter:
 
 
 def _worn(session: Session, step: ClaimedStep, thread: str) -> bool:
-    """Return whether a chapter has lost MOST_LOSSES workers and got on in between."""
     lost = select(func.count()).where(Attempt.step_id == step.id, Attempt.outcome == AttemptEnd.LOST)
     if session.exec(lost).one() < MOST_LOSSES:
         return False
@@ -265,7 +255,6 @@ def _worn(session: Session, step: ClaimedStep, thread: str) -> bool:
 
 
 def _kind_of(error: Exception) -> tuple[str, str]:
-    """Return the kind and the text of an error that came out of a graph."""
     if isinstance(error, ChatError):
         return error.kind, f"{_where(error)}{error}"
     if isinstance(error, GraphRecursionError):

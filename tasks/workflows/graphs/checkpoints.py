@@ -63,8 +63,7 @@ class StepSaver(BaseCheckpointSaver[int]):
         self._has_writes = self._has_within = True
 
     def begins(self, node: Any) -> None:
-        """Note that a node of the graph itself begins, by an id of its own; what others have written before it is
-        stored first. Raises as `put` does."""
+        """By an id of its own; what others have written before is stored first. Raises as `put` does."""
         with self._lock:
             self._running.add(node)
             rows, self._unwritten = self._unwritten, []
@@ -72,7 +71,6 @@ class StepSaver(BaseCheckpointSaver[int]):
             self._store_writes(rows)
 
     def ends(self, node: Any) -> None:
-        """Note that a node has ended, or any other part of the graph."""
         with self._lock:
             self._running.discard(node)
 
@@ -118,8 +116,7 @@ class StepSaver(BaseCheckpointSaver[int]):
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:  # fmt: skip
-        """Store a checkpoint. Raises LeaseLost for a step that is held no more, GraphState for a state that cannot be
-        stored, and what ended the step's calls."""
+        """Raises LeaseLost, GraphState for a state that cannot be stored, and what ended the step's calls."""
         place, number = _place(config), metadata.get("step", 0)
         what = f"the state after step {number}"
         values = checkpoint["channel_values"]
@@ -228,13 +225,12 @@ class StepSaver(BaseCheckpointSaver[int]):
         self.put_writes(*given)
 
     def forget(self, session: Session) -> None:
-        """Delete all that is kept of the graph, in the transaction that ends it."""
         for table in _TABLES:
             self._delete(session, table)
 
     def _parts(self, place: str, values: Mapping[str, Any], what: str) -> tuple[dict[str, GraphPart], Digests]:
-        """Return the elements of lists by their digests, and the digests of each list; a list of small elements stays
-        whole. Raises GraphState."""
+        """Elements of lists by digest, and each list's digests; a list of small elements stays whole. Raises
+        GraphState."""
         parts: dict[str, GraphPart] = {}
         digests: Digests = {}
         for channel, elements in values.items():

@@ -20,7 +20,6 @@ EXAMPLE = "chordesk.agents.langchain.example"  # the desk's own code, so it need
 
 
 def names_of(text: str) -> tuple[str, str]:
-    """Return module and factory of MODULE:FACTORY. Raises UsageError."""
     module, colon, factory = text.partition(":")
     if not (colon and all(part.isidentifier() for part in (*module.split("."), factory))):
         raise UsageError(f"{text!r} is no MODULE:FACTORY", remedy=_FORM)
@@ -28,10 +27,6 @@ def names_of(text: str) -> tuple[str, str]:
 
 
 def load_graph(text: str, listed: Sequence[str]) -> Pregel[Any, Any, Any, Any]:
-    """Return a graph of its own from MODULE:FACTORY, compiled. listed: modules that may be loaded (DESK_GRAPHS).
-
-    Raises UsageError.
-    """
     require_allowed(text, listed)
     module, factory = names_of(text)
     return _compiled(text, _made(text, getattr(_imported(module), factory, None)))
@@ -50,7 +45,6 @@ def require_allowed(text: str, listed: Sequence[str]) -> None:
 
 
 def _imported(module: str) -> Any:
-    """Return the module, from where Python finds packages or from the folder that the process was started in."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.append(here)  # last, so that no file there takes a package's place
@@ -92,7 +86,6 @@ def _compiled(text: str, made: Any) -> Pregel[Any, Any, Any, Any]:
 
 
 def only_async(graph: Pregel[Any, Any, Any, Any]) -> bool:
-    """Return whether a graph, or one within its nodes, has a node without a synchronous form."""
     from langgraph.pregel import Pregel
 
     for node in graph.nodes.values():

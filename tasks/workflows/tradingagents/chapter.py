@@ -64,15 +64,13 @@ class SignalHistory:
     reflections: Mapping[str, GraphReflection]
 
     def open(self, symbol: str) -> list[EarlierSignal]:
-        """Return the signals on a symbol without a reflection on their outcome, the oldest first."""
         return [one for one in reversed(self.signals) if one.symbol == symbol and one.report_id not in self.reflections]
 
     def with_reflections(self, found: Mapping[str, GraphReflection]) -> SignalHistory:
         return SignalHistory(self.signals, {**self.reflections, **found})
 
     def text(self, symbol: str) -> str:
-        """Return the past as TradingAgents repeats it: the last signals on a symbol with their outcomes, and lessons of
-        others. Empty without an outcome."""
+        """Last signals on a symbol with outcomes, and lessons of others. Empty without an outcome."""
         known = [one for one in self.signals if one.report_id in self.reflections]
         same = [self._whole(one) for one in known if one.symbol == symbol][:SAME]
         others = [self._lesson(one) for one in known if one.symbol != symbol][:OTHERS]
@@ -91,7 +89,6 @@ class SignalHistory:
 
 
 def past_of(session: Session, account: str, market: str, now: dt.datetime) -> SignalHistory:
-    """Return the past of an account on a market, up to a time of that market."""
     query = (
         select(Report)
         .join(Run, col(Run.id) == col(Report.run_id))
@@ -127,8 +124,7 @@ class SignalOutcome:
 
 
 def outcome_of(market: MarketData, symbol: str, day: dt.date, sessions: int = SESSIONS) -> SignalOutcome | None:
-    """Return the outcome of a signal as it is known now; None while it is not, or without a benchmark: the median of
-    the market's universe, over the same sessions."""
+    """None while it is not known, or without a benchmark: the median of the market's universe."""
     days = [one for one in market.sessions(_BARS) if one >= day]
     if len(days) <= sessions:
         return None
@@ -166,7 +162,6 @@ class TickerChapter(Chapter):
         self._reflections = [GraphReflection.model_validate(one) for one in kept]
 
     def play(self) -> Ending:
-        """Run the chapter and return its end. Raises LeaseLost, StepEnded, UsageError."""
         if (why := no_current_price(self._context.market, self._thread)) is not None:
             return Done({"status": ReportStatus.NO_DATA, **self._place, "reason": why}, error=why)
         with ExitStack() as stack:
@@ -197,8 +192,6 @@ class TickerChapter(Chapter):
         return self._ticker.begin(str(self._data.today), past.with_reflections(made).text(self._thread))
 
     def _reflection(self, ticker: TickerGraph, signal: EarlierSignal) -> GraphReflection | None:
-        """Return what the model makes of the outcome of an earlier signal; None while that is not known, and where the
-        model has no answer: the next run on the ticker asks again. Raises what ended the step's calls."""
         outcome = outcome_of(self._context.market, signal.symbol, signal.day)
         if outcome is None:
             return None
@@ -274,7 +267,6 @@ class TickerChapter(Chapter):
         )
 
     def _also(self, report: Report, status: ReportStatus) -> Callable[[Session], None]:
-        """Return the writer of what goes with the report: its question, and the review of a holding."""
         writers: list[Callable[[Session], object] | None] = [self._saver.forget]
         if status is ReportStatus.COMPLETED:
             settings = self._desk.settings_of(self._step.run_id)

@@ -31,11 +31,9 @@ def open_tradingagents(
     depth: int = DEPTH,
     day: dt.date | None = None,
 ) -> Run:
-    """Start a run with a graph of TradingAgents for each ticker. day: of the market's data, by default its own.
-
-    Raises UsageError for what cannot be asked, for a ticker that the market does not have on that day and where
-    TradingAgents cannot be played; SettingError or MarketError for a market that cannot be had.
-    """
+    """Start a run with a graph of TradingAgents for each ticker. day: of the market's data, by default its own. Raises
+    UsageError for what cannot be asked, for a ticker that the market does not have on that day and where TradingAgents
+    cannot be played; SettingError or MarketError for a market that cannot be had."""
     desk = app.desk
     require_request(analysts, depth)
     require_playable(desk.settings)
@@ -60,13 +58,11 @@ def open_tradingagents(
 
 
 def ticker_step(parent: str, symbol: str, payload: dict[str, Any]) -> NewStep:
-    """Return the first chapter of a ticker's graph. payload: candidate_id; perhaps analysts and depth."""
     return NewStep(StepKind.GRAPH, parent, symbol, ROLE, {**payload, "graph": symbol, "chapter": 1})
 
 
 def market_on(desk: Desk, day: dt.date | None) -> MarketData:
-    """Return the desk's market, on a day of its data where one is given. Raises UsageError for a day that is none of
-    its sessions, or where the market is in real time; SettingError for one outside of its data."""
+    """Raises UsageError for a day that is not a session or a market in real time, SettingError outside of the data."""
     if day is None:
         return desk.market
     if desk.market.clock.day is None:
